@@ -1,0 +1,43 @@
+//! [`Answer`]: a result that is mostly there at once, and sometimes only later.
+//!
+//! A file system answers from its caches most of the time. An `async fn` behind a trait object would allocate a future
+//! for each of those answers; an [`Answer`] allocates only when the work really goes to another thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A value that is ready now, or a future of it.
+#[must_use = "an answer does nothing until it is awaited"]
+pub enum Answer<T> {
+    /// The value; `None` once it has been taken by `poll`.
+    Now(Option<T>),
+    /// Work that is under way elsewhere.
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Answer<T> {
+    /// A value that is there already.
+    pub fn now(value: T) -> Self {
+        Answer::Now(Some(value))
+    }
+
+    /// A value that a future will bring.
+    pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Answer::Later(Box::pin(future))
+    }
+}
+
+// A value is moved out of `Now` whole and never pinned in place.
+impl<T> Unpin for Answer<T> {}
+
+impl<T> Future for Answer<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match &mut *self {
+            Answer::Now(value) => Poll::Ready(value.take().expect("an answer is polled once it is ready only once")),
+            Answer::Later(future) => future.as_mut().poll(context),
+        }
+    }
+}

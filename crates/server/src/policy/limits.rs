@@ -1,0 +1,48 @@
+//! Every limit on what clients can make the server hold, with its unit and its reason.
+
+use std::time::Duration;
+
+/// The limits of one server. All are hard: past them a request is refused, nothing already granted is harmed.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections in all (`max smbd processes`; 0 there means this default). Each costs a descriptor.
+    pub connections: usize,
+    /// Connections from one address: one client cannot take them all.
+    pub connections_per_address: usize,
+    /// How long a connection may exist without an authenticated session: half-open logons are the cheapest attack.
+    pub logon_time: Duration,
+    /// Sessions on one connection.
+    pub sessions_per_connection: usize,
+    /// Tree connects of one session.
+    pub trees_per_session: usize,
+    /// Opens of one session. smbtorture's maxfid opens 65,520.
+    pub opens_per_session: usize,
+    /// Opens of the whole server (`max open files` bounds it further by descriptors).
+    pub opens: usize,
+    /// Requests of one connection that wait asynchronously ([MS-SMB2] 3.3.1.7: each holds memory).
+    pub pending_per_connection: usize,
+    /// Bytes of one frame: the largest write with its headers, and room for a compound.
+    pub frame: usize,
+    /// Elements of one compound chain.
+    pub chain: usize,
+    /// Directory entries read ahead for one listing handle.
+    pub listing_batch: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 65_536,
+            connections_per_address: 16_384,
+            logon_time: Duration::from_secs(30),
+            sessions_per_connection: 1_024,
+            trees_per_session: 1_024,
+            opens_per_session: 65_536,
+            opens: 1_048_576,
+            pending_per_connection: 512,
+            frame: 8 * 1024 * 1024 + 128 * 1024,
+            chain: 256,
+            listing_batch: 512,
+        }
+    }
+}

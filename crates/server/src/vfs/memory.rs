@@ -1,0 +1,1 @@
+//! A whole file system in memory.

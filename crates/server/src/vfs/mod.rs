@@ -1,0 +1,313 @@
+//! The file system behind a share, in Linux's own words: what a share needs of it and nothing more.
+//!
+//! Paths are relative to the share's root and already checked ([`RelPath`]); an implementation resolves them strictly
+//! beneath that root. Every call names the user for whom it is made, and the kernel's permissions of that user decide.
+//! Errors are errno values; [`errno`] is the one place where they become NTSTATUS.
+//! Windows semantics (share modes, leases, dispositions) are decided above, in `files` and `command`.
+
+mod errno;
+pub mod memory;
+mod path;
+
+use std::sync::Arc;
+
+pub use errno::Errno;
+pub use path::RelPath;
+
+use crate::answer::Answer;
+
+/// What a file system call answers.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// On whose behalf the kernel is asked.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Identity {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+    /// Supplementary group ids, sorted, without `gid`.
+    pub groups: Box<[u32]>,
+}
+
+/// A moment: seconds and nanoseconds since 1970-01-01 UTC; `nanos` always counts forward and is below 10^9.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time {
+    /// Seconds, negative before 1970.
+    pub secs: i64,
+    /// Nanoseconds.
+    pub nanos: u32,
+}
+
+/// A file's identity within this server, for as long as the file exists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FileId {
+    /// Device number, telling file systems apart.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// What a directory entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link that the share's policy does not follow.
+    Symlink,
+    /// A device, socket or FIFO: shown in listings, never opened for data.
+    Special,
+}
+
+/// What `stat` says, and the attributes that Samba keeps beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metadata {
+    /// Which file it is.
+    pub id: FileId,
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes; 0 for a directory.
+    pub size: u64,
+    /// Bytes allocated on disk (512 times `st_blocks`).
+    pub allocated: u64,
+    /// Number of hard links.
+    pub links: u32,
+    /// Permission bits with set-id and sticky bits (`0o7777`).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last access.
+    pub accessed: Time,
+    /// Last change of content.
+    pub modified: Time,
+    /// Last change of the inode.
+    pub changed: Time,
+    /// Creation: from `user.DOSATTRIB` where that has it, else the file system's birth time, else the earliest of the
+    /// other times.
+    pub created: Time,
+    /// The DOS attributes kept in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
+    pub dos_attributes: Option<u32>,
+}
+
+/// How the last component of a path is treated where it names a symbolic link, and which links may be followed at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Links {
+    /// `follow symlinks`: resolve links whose target is beneath the root.
+    pub follow: bool,
+    /// `wide links`: resolve links that lead out of the root as well. Off unless the administrator asked for it.
+    pub wide: bool,
+}
+
+/// How names are matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Case {
+    /// Windows's way: the exact name first, then one that differs in case only.
+    Insensitive,
+    /// As Linux does.
+    Sensitive,
+}
+
+/// What looking up a path found.
+pub enum Lookup {
+    /// The file exists. The path has the names as they are on disk.
+    Found {
+        /// The path as it is on disk.
+        path: RelPath,
+        /// A handle to it that permits no data access yet.
+        node: Arc<dyn Node>,
+        /// What it is.
+        metadata: Metadata,
+    },
+    /// The parent directory exists, the last component does not.
+    Missing {
+        /// The path with the parent's names as on disk, and the last component as asked for.
+        path: RelPath,
+    },
+    /// A directory on the way does not exist, or is no directory.
+    NoParent,
+}
+
+/// What to create.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Create {
+    /// A regular file, opened with `Access`.
+    File(Access),
+    /// A directory.
+    Directory,
+}
+
+/// Data access of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Access {
+    /// Reading.
+    pub read: bool,
+    /// Writing, truncating, allocating.
+    pub write: bool,
+}
+
+/// What to change with [`Node::set_metadata`]; `None` leaves a thing as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetMetadata {
+    /// Last access.
+    pub accessed: Option<Time>,
+    /// Last change of content.
+    pub modified: Option<Time>,
+    /// Creation time, kept in `user.DOSATTRIB`.
+    pub created: Option<Time>,
+    /// DOS attributes, kept in `user.DOSATTRIB`.
+    pub dos_attributes: Option<u32>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+}
+
+/// Room and limits of the file system that holds a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes in an allocation unit.
+    pub block_size: u32,
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Free blocks, those kept for root included.
+    pub free: u64,
+    /// Blocks that the asking user may still fill.
+    pub available: u64,
+    /// An identifier of the file system, stable across mounts where the kernel offers one.
+    pub id: u64,
+}
+
+/// One directory entry of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The name as it is on disk, without NUL and `/`. Not necessarily UTF-8.
+    pub name: Box<[u8]>,
+    /// What it is; `None` where it vanished or may not be looked at.
+    pub metadata: Option<Metadata>,
+}
+
+/// A range of a file that holds data (as opposed to a hole).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataRange {
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+/// A share's file system.
+pub trait Vfs: Send + Sync {
+    /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through is
+    /// found as [`Kind::Symlink`] when it is the last component, and ends the search with `Errno::LOOP`
+    /// when it stands on the way. Where a link leads must not show in status or time.
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>>;
+
+    /// Creates what must not exist yet (`Errno::EXIST` if it does, under any case when `case` is insensitive).
+    /// `path` is the one that [`Lookup::Missing`] gave. `mode` is applied as is, the process's umask is not.
+    /// `dos_attributes` and the creation time are stored in `user.DOSATTRIB` where given.
+    fn create(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>>;
+
+    /// Renames `from`, which must still be the file `id`, to `to`. With `replace`, an existing target that is not a
+    /// directory is replaced in one step; without, `Errno::EXIST`.
+    fn rename(
+        &self,
+        who: &Arc<Identity>,
+        from: &RelPath,
+        id: FileId,
+        to: &RelPath,
+        replace: bool,
+    ) -> Answer<Result<()>>;
+
+    /// Makes `to` another name of the file that `node` holds.
+    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
+
+    /// Removes the name `path` if it still names the file `id` (`Errno::STALE` if not). A directory must be empty.
+    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>>;
+
+    /// Room and limits.
+    fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>>;
+}
+
+/// A file or directory that somebody has open. Dropping it closes it.
+pub trait Node: Send + Sync + std::any::Any {
+    /// The implementation's own type, for calls of the same [`Vfs`] that take a node.
+    fn as_any(&self) -> &dyn std::any::Any;
+
+    /// Present metadata.
+    fn metadata(&self) -> Answer<Result<Metadata>>;
+
+    /// A handle with data access to the same file, permissions checked by the kernel for `who`.
+    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>>;
+
+    /// Whether the kernel would let `who` read, write and execute (search), asked without opening: `rwx` bits.
+    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>>;
+
+    /// Reads into `buffer[filled..]` from `offset` and answers how many bytes came; fewer only at the end of file.
+    /// The buffer comes back in any case.
+    fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)>;
+
+    /// Writes all of `buffer[from..]` at `offset`, or fails; what was written before a failure stays.
+    /// `through`: on disk before the answer. The buffer comes back in any case.
+    fn write(
+        &self,
+        who: &Arc<Identity>,
+        offset: u64,
+        buffer: Vec<u8>,
+        from: usize,
+        through: bool,
+    ) -> Answer<(Vec<u8>, Result<()>)>;
+
+    /// Data and metadata are on disk before the answer.
+    fn flush(&self) -> Answer<Result<()>>;
+
+    /// Sets the file's size.
+    fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
+
+    /// Reserves room for the first `size` bytes without changing the file's size.
+    fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
+
+    /// Makes the range read as zeros, giving its room back where the file system can.
+    fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>>;
+
+    /// The ranges within `offset..offset + length` that hold data.
+    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>>;
+
+    /// Changes metadata. Times of the inode itself (`changed`) cannot be set on Linux.
+    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;
+
+    /// Up to about `count` entries of this directory following the position `cursor` (0 = the start), without `.` and
+    /// `..`, with metadata when `with_metadata`; and the position behind them. An empty list is the end.
+    /// Positions stay valid while the handle is open, whatever happens to the directory.
+    fn list(
+        &self,
+        who: &Arc<Identity>,
+        cursor: u64,
+        count: usize,
+        with_metadata: bool,
+    ) -> Answer<Result<(Vec<Entry>, u64)>>;
+
+    /// Whether the directory has no entries.
+    fn is_empty(&self) -> Answer<Result<bool>>;
+
+    /// The value of an extended attribute; `None` where there is none. `name` has its namespace (`user.x`).
+    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>>;
+
+    /// Sets or, with `None`, removes an extended attribute.
+    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>>;
+
+    /// The names of all extended attributes that the user may see.
+    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>>;
+}

@@ -1,0 +1,121 @@
+//! [`RelPath`]: a path beneath a share's root that can name nothing outside it by its text alone.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Components joined by `/`; the empty path is the root itself. No component is empty, `.`, `..`, holds a `/` or a NUL,
+/// or is longer than 255 bytes, so joining it to a root never leaves that root (symbolic links are the file system's
+/// matter). Names are bytes: what Linux stores, not necessarily UTF-8.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct RelPath(Vec<u8>);
+
+impl RelPath {
+    /// The share's root.
+    pub fn root() -> Self {
+        RelPath(Vec::new())
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends a component; `false`, and nothing changed, where it is none (empty, `.`, `..`, with `/` or NUL, or over
+    /// 255 bytes).
+    #[must_use = "a refused component was not appended"]
+    pub fn push(&mut self, name: &[u8]) -> bool {
+        let forbidden = matches!(name, b"" | b"." | b"..") || name.len() > 255;
+        if forbidden || name.iter().any(|&byte| byte == b'/' || byte == 0) {
+            return false;
+        }
+        if !self.0.is_empty() {
+            self.0.push(b'/');
+        }
+        self.0.extend_from_slice(name);
+        true
+    }
+
+    /// This path with one more component; `None` where `name` is none.
+    pub fn join(&self, name: &[u8]) -> Option<RelPath> {
+        let mut path = self.clone();
+        path.push(name).then_some(path)
+    }
+
+    /// The components from the root down.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.0.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+    }
+
+    /// The last component; `None` for the root.
+    pub fn name(&self) -> Option<&[u8]> {
+        self.components().next_back()
+    }
+
+    /// The directory that holds this path; `None` for the root.
+    pub fn parent(&self) -> Option<RelPath> {
+        if self.is_root() {
+            return None;
+        }
+        let end = self.0.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        Some(RelPath(self.0[..end].to_vec()))
+    }
+
+    /// Whether this path lies beneath `other` (and is not `other` itself).
+    pub fn is_beneath(&self, other: &RelPath) -> bool {
+        if other.is_root() {
+            return !self.is_root();
+        }
+        self.0.len() > other.0.len() && self.0.starts_with(&other.0) && self.0[other.0.len()] == b'/'
+    }
+
+    /// The bytes, components joined by `/`.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path for the operating system; `.` for the root.
+    pub fn as_path(&self) -> &Path {
+        if self.is_root() { Path::new(".") } else { Path::new(OsStr::from_bytes(&self.0)) }
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_path())
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(&self.0).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_real_names_are_appended() {
+        let mut path = RelPath::root();
+        for name in [&b""[..], b".", b"..", b"a/b", b"a\0", &[b'x'; 256]] {
+            assert!(!path.push(name), "{name:?}");
+        }
+        assert!(path.is_root());
+        assert!(path.push(b"a") && path.push(b"...") && path.push(&[0xff]));
+        assert_eq!(path.as_bytes(), b"a/.../\xff");
+    }
+
+    #[test]
+    fn parent_and_beneath() {
+        let dir = RelPath::root().join(b"dir").unwrap();
+        let file = dir.join(b"file").unwrap();
+        assert_eq!(file.parent(), Some(dir.clone()));
+        assert_eq!(dir.parent(), Some(RelPath::root()));
+        assert_eq!(RelPath::root().parent(), None);
+        assert!(file.is_beneath(&dir) && file.is_beneath(&RelPath::root()));
+        assert!(!dir.is_beneath(&dir) && !RelPath::root().join(b"dirt").unwrap().is_beneath(&dir));
+    }
+}
