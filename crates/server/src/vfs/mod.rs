@@ -11,6 +11,7 @@ mod path;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 pub use errno::Errno;
 pub use path::RelPath;
 
@@ -259,16 +260,9 @@ pub trait Node: Send + Sync + std::any::Any {
     /// The buffer comes back in any case.
     fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)>;
 
-    /// Writes all of `buffer[from..]` at `offset`, or fails; what was written before a failure stays.
-    /// `through`: on disk before the answer. The buffer comes back in any case.
-    fn write(
-        &self,
-        who: &Arc<Identity>,
-        offset: u64,
-        buffer: Vec<u8>,
-        from: usize,
-        through: bool,
-    ) -> Answer<(Vec<u8>, Result<()>)>;
+    /// Writes all of `data` at `offset`, or fails; what was written before a failure stays.
+    /// `through`: on disk before the answer.
+    fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>>;
 
     /// Data and metadata are on disk before the answer.
     fn flush(&self) -> Answer<Result<()>>;
