@@ -1,15 +1,30 @@
 //! The accounts that may log on, as the server sees them: a trait that the daemon's back ends fill.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::answer::Answer;
-use crate::vfs::Identity;
+use crate::vfs::{Identity, Time};
 
 /// The one thing that a logon needs from a back end.
 pub trait Accounts: Send + Sync {
     /// The account of `name`, compared without regard to case; `None` where there is none.
     /// An error means that the back end could not be asked: it must never be taken for "no such user".
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
+
+    /// Whose accounts these are: the SID that the account's [`Account::rid`] is appended to.
+    fn domain(&self) -> DomainSid;
+}
+
+/// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4): the three numbers that tell it from others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainSid(pub [u32; 3]);
+
+impl fmt::Display for DomainSid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "S-1-5-21-{x}-{y}-{z}")
+    }
 }
 
 /// One account, with all that a session needs to know of its owner.
@@ -22,6 +37,16 @@ pub struct Account {
     pub nt_hash: Option<NtHash>,
     /// Whether logons are refused with STATUS_ACCOUNT_DISABLED.
     pub disabled: bool,
+    /// Whether logons are refused with STATUS_ACCOUNT_LOCKED_OUT.
+    pub locked: bool,
+    /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until somebody has set a new password.
+    pub must_change: bool,
+    /// The last number of the account's SID; unique in [`Accounts::domain`] and never given to another account.
+    pub rid: u32,
+    /// The owner's name in full, for display; often empty.
+    pub full_name: String,
+    /// When the password was set; `None` where nobody knows.
+    pub password_last_set: Option<Time>,
     /// The user that the kernel knows.
     pub identity: Arc<Identity>,
     /// The names of the UNIX groups of `identity`, for `@group` in `valid users` and the like.
@@ -35,3 +60,13 @@ pub struct NtHash(pub [u8; 16]);
 /// The back end could not be asked; the text says which and why, for the log.
 #[derive(Debug)]
 pub struct Unavailable(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_sid_is_shown_the_way_windows_shows_it() {
+        assert_eq!(DomainSid([1, 4_294_967_295, 30]).to_string(), "S-1-5-21-1-4294967295-30");
+    }
+}

@@ -8,5 +8,6 @@
 pub mod accounts;
 pub mod answer;
 pub mod policy;
+pub mod status;
 pub mod vfs;
 pub mod world;

@@ -1,0 +1,134 @@
+//! [`Snapshot`]: who is connected, to what, and what they hold open, at one moment, for `frevo status`.
+//!
+//! Plain data, copied out of the live tables piece by piece: the parts need not be of exactly the same moment, so an
+//! open may name a session that has ended meanwhile. How it is shown and sent is the daemon's business.
+
+use std::net::SocketAddr;
+
+use crate::vfs::{FileId, Time};
+
+/// What the server holds on behalf of its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub taken: Time,
+    /// When the server started.
+    pub started: Time,
+    /// Connections, those without a session included.
+    pub connections: usize,
+    /// Authenticated sessions.
+    pub sessions: Vec<Session>,
+    /// Tree connects.
+    pub trees: Vec<Tree>,
+    /// Opens of files and directories.
+    pub opens: Vec<Open>,
+    /// Byte-range locks that are held.
+    pub locks: Vec<Lock>,
+}
+
+/// One session ([MS-SMB2] 3.3.1.8).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// `SessionId`.
+    pub session_id: u64,
+    /// Who it is, as the account is stored; empty for an anonymous session.
+    pub user: String,
+    /// The domain part that the user is shown with.
+    pub domain: String,
+    /// Whether the user was let in as the guest.
+    pub guest: bool,
+    /// Whether the user gave no name and no password.
+    pub anonymous: bool,
+    /// The UNIX user that requests are made as.
+    pub uid: u32,
+    /// That user's primary group.
+    pub gid: u32,
+    /// The name that the client's machine called itself by when it logged on; often empty, never to be trusted.
+    pub workstation: String,
+    /// Where the client is.
+    pub peer: SocketAddr,
+    /// The dialect ([MS-SMB2] 2.2.4 DialectRevision), 0x0311 for 3.1.1.
+    pub dialect: u16,
+    /// The name of the signing algorithm where requests are signed.
+    pub signing: Option<&'static str>,
+    /// The name of the cipher where the session is encrypted.
+    pub encryption: Option<&'static str>,
+    /// When it was authenticated.
+    pub since: Time,
+}
+
+/// One tree connect ([MS-SMB2] 3.3.1.9).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// `TreeId`, unique within its session.
+    pub tree_id: u32,
+    /// The session that it belongs to.
+    pub session_id: u64,
+    /// The share's name.
+    pub share: String,
+    /// Whether this share is reached by encrypted requests only.
+    pub encrypted: bool,
+    /// Opens below it.
+    pub opens: usize,
+    /// When it was connected.
+    pub since: Time,
+}
+
+/// One open file or directory ([MS-SMB2] 3.3.1.10).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// The volatile part of its `FileId`.
+    pub volatile: u64,
+    /// The session that it belongs to.
+    pub session_id: u64,
+    /// The tree connect that it was opened through.
+    pub tree_id: u32,
+    /// The share's name.
+    pub share: String,
+    /// The path below the share's root, with `/`; empty for the root.
+    pub path: String,
+    /// Which file it is.
+    pub file: FileId,
+    /// Whether it is a directory.
+    pub directory: bool,
+    /// Granted access ([MS-SMB2] 2.2.13.1).
+    pub access: u32,
+    /// What others may do meanwhile: FILE_SHARE_READ 1, FILE_SHARE_WRITE 2, FILE_SHARE_DELETE 4.
+    pub share_access: u32,
+    /// What the client may cache.
+    pub caching: Caching,
+    /// Whether the file goes away when its last handle is closed.
+    pub delete_on_close: bool,
+    /// When it was opened.
+    pub since: Time,
+}
+
+/// What a client may cache of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caching {
+    /// Nothing.
+    None,
+    /// An oplock: OplockLevel of [MS-SMB2] 2.2.14.
+    Oplock(u8),
+    /// A lease: LeaseState of [MS-SMB2] 2.2.13.2.8.
+    Lease(u32),
+}
+
+/// One byte-range lock ([MS-SMB2] 2.2.26).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// The open that holds it.
+    pub volatile: u64,
+    /// The session of that open.
+    pub session_id: u64,
+    /// The share's name.
+    pub share: String,
+    /// The path below the share's root.
+    pub path: String,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether it excludes readers.
+    pub exclusive: bool,
+}
