@@ -7,6 +7,7 @@
 
 pub mod accounts;
 pub mod answer;
+pub mod name;
 pub mod policy;
 pub mod status;
 pub mod vfs;
