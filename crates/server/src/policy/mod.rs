@@ -2,12 +2,16 @@
 //!
 //! Fields carry the names of the smb.conf parameters that they come from.
 
+pub mod hosts;
 pub mod limits;
+pub mod template;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use hosts::HostAccess;
 pub use limits::Limits;
+pub use template::Template;
 
 use crate::vfs::Identity;
 
@@ -36,6 +40,12 @@ pub struct Policy {
     pub smb2_max_trans: u32,
     /// `smb2 max credits`: how many credits one connection may hold.
     pub smb2_max_credits: u16,
+    /// `server smb3 encryption algorithms`, the preferred one first.
+    pub server_smb3_encryption_algorithms: Vec<EncryptionAlgorithm>,
+    /// `server smb3 signing algorithms`, the preferred one first.
+    pub server_smb3_signing_algorithms: Vec<SigningAlgorithm>,
+    /// `hosts allow` and `hosts deny` of the global section: who may connect at all.
+    pub hosts: HostAccess,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
     /// `guest account`, resolved; `None` where the host has no such user: then nobody is a guest.
@@ -74,8 +84,10 @@ pub struct Guest {
 pub struct Share {
     /// The section's name, as written.
     pub name: String,
-    /// `path`, absolute.
+    /// `path`, absolute. Where it has variables that a session fills, the text as written; see `path_template`.
     pub path: std::path::PathBuf,
+    /// `path` where each session has its own; `None` where `path` is the path.
+    pub path_template: Option<Template>,
     /// `comment`.
     pub comment: String,
     /// `browseable`: shown in listings.
@@ -86,6 +98,10 @@ pub struct Share {
     pub read_only: bool,
     /// `guest ok`.
     pub guest_ok: bool,
+    /// `guest only`: everybody is the guest here. Only where `guest_ok` is set.
+    pub guest_only: bool,
+    /// `hosts allow` and `hosts deny` of the share, beyond those of the server.
+    pub hosts: HostAccess,
     /// `valid users`; empty lets everybody in.
     pub valid_users: Vec<UserPattern>,
     /// `invalid users`.
@@ -152,6 +168,93 @@ pub struct Share {
     pub server_smb_encrypt: Encryption,
     /// `max connections`: 0 is no limit.
     pub max_connections: u32,
+    /// `csc policy`: what clients may keep for use without the server.
+    pub csc_policy: CscPolicy,
+    /// `volume`: the label that clients see; the share's name where it is empty.
+    pub volume: String,
+    /// `fstype`: the name of the file system that clients see.
+    pub fstype: String,
+}
+
+impl Default for Policy {
+    /// What an empty configuration means, without a guest and without shares.
+    fn default() -> Self {
+        Policy {
+            netbios_name: "FREVO".to_owned(),
+            workgroup: "WORKGROUP".to_owned(),
+            server_string: format!("Frevo {}", env!("CARGO_PKG_VERSION")),
+            server_min_protocol: Protocol::Smb2_02,
+            server_max_protocol: Protocol::Smb3_11,
+            server_signing: Signing::Enabled,
+            server_smb_encrypt: Encryption::Enabled,
+            smb2_max_read: 8 * 1024 * 1024,
+            smb2_max_write: 8 * 1024 * 1024,
+            smb2_max_trans: 8 * 1024 * 1024,
+            smb2_max_credits: 8192,
+            server_smb3_encryption_algorithms: EncryptionAlgorithm::ALL.to_vec(),
+            server_smb3_signing_algorithms: SigningAlgorithm::ALL.to_vec(),
+            hosts: HostAccess::default(),
+            map_to_guest: MapToGuest::Never,
+            guest: None,
+            restrict_anonymous: 0,
+            shares: BTreeMap::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Share {
+    /// The share that a section with nothing but a `path` makes: read only, for every account.
+    pub fn new(name: &str, path: impl Into<std::path::PathBuf>) -> Self {
+        Share {
+            name: name.to_owned(),
+            path: path.into(),
+            path_template: None,
+            comment: String::new(),
+            browseable: true,
+            available: true,
+            read_only: true,
+            guest_ok: false,
+            guest_only: false,
+            hosts: HostAccess::default(),
+            valid_users: Vec::new(),
+            invalid_users: Vec::new(),
+            read_list: Vec::new(),
+            write_list: Vec::new(),
+            admin_users: Vec::new(),
+            force_user: None,
+            force_group: None,
+            create_mask: 0o744,
+            force_create_mode: 0,
+            directory_mask: 0o755,
+            force_directory_mode: 0,
+            case_sensitive: false,
+            follow_symlinks: true,
+            wide_links: false,
+            hide_dot_files: true,
+            hide_files: Vec::new(),
+            veto_files: Vec::new(),
+            delete_veto_files: false,
+            hide_unreadable: false,
+            hide_special_files: false,
+            store_dos_attributes: true,
+            map_archive: true,
+            map_system: false,
+            map_hidden: false,
+            map_read_only: false,
+            delete_readonly: false,
+            dos_filemode: false,
+            ea_support: true,
+            strict_sync: true,
+            sync_always: false,
+            strict_allocate: false,
+            server_smb_encrypt: Encryption::Enabled,
+            max_connections: 0,
+            csc_policy: CscPolicy::Manual,
+            volume: String::new(),
+            fstype: "NTFS".to_owned(),
+        }
+    }
 }
 
 /// A name in a list of users.
@@ -205,4 +308,52 @@ pub enum MapToGuest {
     BadUser,
     /// A wrong password becomes the guest, too.
     BadPassword,
+}
+
+/// `csc policy`: the caching that a share's clients are told to do ([MS-SMB2] 2.2.10, ShareFlags).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CscPolicy {
+    /// The user chooses files to keep.
+    Manual,
+    /// Opened files are kept.
+    Documents,
+    /// Opened programs are kept and run from there.
+    Programs,
+    /// Nothing is kept.
+    Disable,
+}
+
+/// `server smb3 encryption algorithms` ([MS-SMB2] 2.2.3.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are the protocol's own")]
+pub enum EncryptionAlgorithm {
+    Aes128Gcm,
+    Aes128Ccm,
+    Aes256Gcm,
+    Aes256Ccm,
+}
+
+impl EncryptionAlgorithm {
+    /// All of them, in the order of preference that Samba has.
+    pub const ALL: [EncryptionAlgorithm; 4] = [
+        EncryptionAlgorithm::Aes128Gcm,
+        EncryptionAlgorithm::Aes128Ccm,
+        EncryptionAlgorithm::Aes256Gcm,
+        EncryptionAlgorithm::Aes256Ccm,
+    ];
+}
+
+/// `server smb3 signing algorithms` ([MS-SMB2] 2.2.3.1.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are the protocol's own")]
+pub enum SigningAlgorithm {
+    Aes128Gmac,
+    Aes128Cmac,
+    HmacSha256,
+}
+
+impl SigningAlgorithm {
+    /// All of them, in the order of preference that Samba has.
+    pub const ALL: [SigningAlgorithm; 3] =
+        [SigningAlgorithm::Aes128Gmac, SigningAlgorithm::Aes128Cmac, SigningAlgorithm::HmacSha256];
 }
