@@ -1,0 +1,360 @@
+//! The account database of the server itself: one redb file, `accounts.redb`, in the state directory.
+//!
+//! redb lets one process have it open. A change is one transaction, on disk before it is answered; reads come from a
+//! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
+//! server runs goes through that server's control socket (`admin`).
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use parking_lot::{Mutex, RwLock};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use server::accounts::DomainSid;
+use server::policy::fold;
+
+use super::record::Record;
+use crate::state_dir::StateDir;
+
+/// The file's name in the state directory.
+const FILE: &str = "accounts.redb";
+
+/// Folded name -> [`Record`].
+const ACCOUNTS: TableDefinition<&str, &[u8]> = TableDefinition::new("accounts");
+
+/// `format`: version of the layout, u32; `sid`: the numbers of the domain's SID, three u32; `next rid`: u32. All
+/// little-endian.
+const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+
+/// The layout of the tables that this program knows.
+const FORMAT: u32 = 1;
+
+/// The first RID for an account: those below belong to Windows itself ([MS-DTYP] 2.4.2.4).
+const FIRST_RID: u32 = 1000;
+
+/// The database is small and read once; redb would keep up to 1 GiB of it.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// The database, open.
+pub struct Store {
+    database: Database,
+    domain: DomainSid,
+    accounts: RwLock<BTreeMap<String, Arc<Record>>>,
+    next_rid: Mutex<u32>,
+}
+
+/// Why the database could not be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process has it open: a server, or a change that lasts a moment.
+    Busy,
+    /// Anything else.
+    Failed(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for OpenError {
+    fn from(error: E) -> Self {
+        OpenError::Failed(error.into())
+    }
+}
+
+impl Store {
+    /// Opens the database in `state`, making it where it does not exist.
+    pub fn open(state: &StateDir) -> Result<Self, OpenError> {
+        loop {
+            if let Some(store) = Self::open_existing(state)? {
+                return Ok(store);
+            }
+            if let Some(store) = Self::create(state)? {
+                return Ok(store);
+            }
+        }
+    }
+
+    /// Opens the database in `state`; `None` where there is none.
+    pub fn open_existing(state: &StateDir) -> Result<Option<Self>, OpenError> {
+        let Some(file) = state.open_file(FILE)? else { return Ok(None) };
+        match redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file) {
+            Ok(database) => Ok(Some(Self::load(database).with_context(|| Self::place(state))?)),
+            Err(DatabaseError::DatabaseAlreadyOpen) => Err(OpenError::Busy),
+            Err(error) => Err(OpenError::Failed(anyhow::Error::new(error).context(Self::place(state)))),
+        }
+    }
+
+    /// [`Store::open`] for a server: waits up to `patience` for another process to be done with its change.
+    pub fn open_patiently(state: &StateDir, patience: Duration) -> Result<Self> {
+        let end = Instant::now() + patience;
+        loop {
+            match Self::open(state) {
+                Ok(store) => return Ok(store),
+                Err(OpenError::Failed(error)) => return Err(error),
+                Err(OpenError::Busy) if Instant::now() >= end => bail!(
+                    "{} is in use by another process: does a server run with this state directory already?",
+                    Self::place(state)
+                ),
+                Err(OpenError::Busy) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn place(state: &StateDir) -> String {
+        format!("account database {}", state.path().join(FILE).display())
+    }
+
+    /// Makes the database under another name and links it into place complete, so that nobody ever finds half of one.
+    /// `None` where another process was faster.
+    fn create(state: &StateDir) -> Result<Option<Self>, OpenError> {
+        let mut dice = [0; 20];
+        aws_lc_rs::rand::fill(&mut dice).map_err(|_| anyhow::anyhow!("no random numbers to be had"))?;
+        let (sid, unique) = dice.split_at(12);
+        let temporary = unique.iter().fold(format!("{FILE}."), |name, byte| format!("{name}{byte:02x}"));
+        let file = state.create_file(&temporary)?;
+        let made = Self::initialise(file, sid).and_then(|store| Ok((store, state.link(&temporary, FILE)?)));
+        state.remove(&temporary)?;
+        let (store, first) = made.with_context(|| Self::place(state))?;
+        Ok(first.then_some(store))
+    }
+
+    fn initialise(file: std::fs::File, sid: &[u8]) -> Result<Self> {
+        let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file)?;
+        let transaction = database.begin_write()?;
+        {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert("format", FORMAT.to_le_bytes().as_slice())?;
+            meta.insert("sid", sid)?;
+            meta.insert("next rid", FIRST_RID.to_le_bytes().as_slice())?;
+            transaction.open_table(ACCOUNTS)?;
+        }
+        transaction.commit()?;
+        Self::load(database)
+    }
+
+    fn load(database: Database) -> Result<Self> {
+        let transaction = database.begin_read()?;
+        let meta = transaction.open_table(META).context("not a database of accounts")?;
+        let number = |key: &str, index: usize| -> Result<u32> {
+            let value = meta.get(key)?.with_context(|| format!("damaged: no {key}"))?;
+            let bytes = value.value().get(index * 4..index * 4 + 4).with_context(|| format!("damaged: bad {key}"))?;
+            Ok(u32::from_le_bytes(bytes.try_into()?))
+        };
+        let format = number("format", 0)?;
+        ensure!(format == FORMAT, "layout {format}, this program knows {FORMAT}: was it made by a newer one?");
+        let domain = DomainSid([number("sid", 0)?, number("sid", 1)?, number("sid", 2)?]);
+        let next_rid = number("next rid", 0)?;
+        let mut accounts = BTreeMap::new();
+        for entry in transaction.open_table(ACCOUNTS)?.iter()? {
+            let (key, value) = entry?;
+            let record = Record::decode(value.value()).with_context(|| format!("account {:?}", key.value()))?;
+            accounts.insert(key.value().to_owned(), Arc::new(record));
+        }
+        drop(meta);
+        drop(transaction);
+        Ok(Store { database, domain, accounts: RwLock::new(accounts), next_rid: Mutex::new(next_rid) })
+    }
+
+    /// The SID that the accounts' RIDs are appended to.
+    pub fn domain(&self) -> DomainSid {
+        self.domain
+    }
+
+    /// The account called `name`, compared without regard to case.
+    pub fn get(&self, name: &str) -> Option<Arc<Record>> {
+        self.accounts.read().get(&fold(name)).cloned()
+    }
+
+    /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
+    pub fn page(&self, after: Option<&str>, count: usize) -> Vec<Arc<Record>> {
+        let after = after.map(fold);
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.accounts.read().range::<str, _>((from, Bound::Unbounded)).take(count).map(|(_, r)| r.clone()).collect()
+    }
+
+    /// Runs `change` on the accounts and, where it succeeds, makes all that it did durable and visible in one step.
+    /// With `dry_run`, all is undone instead.
+    pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
+        // Held to the end: it is what makes changes follow one another.
+        let mut next_rid = self.next_rid.lock();
+        let mut edit = Change { store: self, changed: BTreeMap::new(), next_rid: *next_rid };
+        let answer = change(&mut edit)?;
+        let Change { changed, next_rid: rid, .. } = edit;
+        if dry_run || changed.is_empty() {
+            return Ok(answer);
+        }
+        self.commit(&changed, rid).context("the account database could not be written")?;
+        *next_rid = rid;
+        let mut accounts = self.accounts.write();
+        for (key, record) in changed {
+            match record {
+                Some(record) => accounts.insert(key, record),
+                None => accounts.remove(&key),
+            };
+        }
+        Ok(answer)
+    }
+
+    fn commit(&self, changed: &BTreeMap<String, Option<Arc<Record>>>, next_rid: u32) -> Result<()> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut accounts = transaction.open_table(ACCOUNTS)?;
+            for (key, record) in changed {
+                match record {
+                    Some(record) => accounts.insert(key.as_str(), record.encode().as_slice())?,
+                    None => accounts.remove(key.as_str())?,
+                };
+            }
+            transaction.open_table(META)?.insert("next rid", next_rid.to_le_bytes().as_slice())?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+/// Changes that are not yet made.
+pub struct Change<'a> {
+    store: &'a Store,
+    changed: BTreeMap<String, Option<Arc<Record>>>,
+    next_rid: u32,
+}
+
+impl Change<'_> {
+    /// The account called `name`, with what was changed so far.
+    pub fn get(&self, name: &str) -> Option<Arc<Record>> {
+        let key = fold(name);
+        match self.changed.get(&key) {
+            Some(record) => record.clone(),
+            None => self.store.accounts.read().get(&key).cloned(),
+        }
+    }
+
+    /// Stores `record` under its name, in the place of another of that name.
+    pub fn put(&mut self, record: Record) {
+        self.changed.insert(fold(&record.name), Some(Arc::new(record)));
+    }
+
+    /// Removes the account called `name`.
+    pub fn remove(&mut self, name: &str) {
+        self.changed.insert(fold(name), None);
+    }
+
+    /// A RID that no account has or had.
+    pub fn new_rid(&mut self) -> Result<u32> {
+        let rid = self.next_rid;
+        self.next_rid = rid.checked_add(1).context("no RIDs are left")?;
+        Ok(rid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn record(name: &str, rid: u32) -> Record {
+        Record {
+            name: name.into(),
+            rid,
+            nt_hash: None,
+            disabled: false,
+            locked: false,
+            must_change: false,
+            password_last_set: None,
+            full_name: String::new(),
+            uid: None,
+        }
+    }
+
+    fn add(store: &Store, name: &str) -> u32 {
+        store
+            .change(false, |change| {
+                let rid = change.new_rid()?;
+                change.put(record(name, rid));
+                Ok(rid)
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn accounts_sid_and_rids_survive_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(dir.path()).unwrap();
+        assert!(Store::open_existing(&state).unwrap().is_none());
+        let store = Store::open(&state).unwrap();
+        let sid = store.domain();
+        assert_eq!((add(&store, "Ann"), add(&store, "bob")), (1000, 1001));
+        let remove = |change: &mut Change<'_>| {
+            change.remove("BOB");
+            Ok(())
+        };
+        store.change(false, remove).unwrap();
+        drop(store);
+        let store = Store::open(&state).unwrap();
+        assert_eq!(store.domain(), sid);
+        assert_eq!(store.get("aNN").unwrap().name, "Ann");
+        assert!(store.get("bob").is_none());
+        assert_eq!(add(&store, "bob"), 1002);
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, [FILE]);
+        let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn a_failed_change_and_a_dry_run_leave_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+        let failed: Result<()> = store.change(false, |change| {
+            change.put(record("ann", 1));
+            assert!(change.get("ANN").is_some());
+            bail!("no")
+        });
+        assert!(failed.is_err());
+        let put = |change: &mut Change<'_>| {
+            change.put(record("bob", 2));
+            Ok(())
+        };
+        store.change(true, put).unwrap();
+        assert!(store.page(None, 10).is_empty());
+    }
+
+    #[test]
+    fn pages_follow_one_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+        for name in ["b", "C", "a"] {
+            add(&store, name);
+        }
+        let names = |page: Vec<Arc<Record>>| page.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(store.page(None, 2)), ["a", "b"]);
+        assert_eq!(names(store.page(Some("B"), 2)), ["C"]);
+        assert!(store.page(Some("c"), 2).is_empty());
+    }
+
+    #[test]
+    fn one_process_at_a_time_and_many_makers_of_one_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(dir.path()).unwrap();
+        let sids: Vec<DomainSid> = std::thread::scope(|scope| {
+            let open = || Store::open_patiently(&state, Duration::from_secs(60)).unwrap().domain();
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            all.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(sids.iter().all(|sid| *sid == sids[0]));
+        let _store = Store::open(&state).unwrap();
+        assert!(matches!(Store::open(&state), Err(OpenError::Busy)));
+        assert!(Store::open_patiently(&state, Duration::ZERO).err().unwrap().to_string().contains("in use"));
+    }
+
+    #[test]
+    fn files_that_are_no_database_are_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(dir.path()).unwrap();
+        let garbage = vec![0x55; 10_000];
+        std::fs::write(dir.path().join(FILE), &garbage).unwrap();
+        let Err(OpenError::Failed(error)) = Store::open(&state) else { panic!("opened garbage") };
+        assert!(format!("{error:#}").contains(FILE));
+        assert_eq!(std::fs::read(dir.path().join(FILE)).unwrap(), garbage);
+    }
+}

@@ -1,0 +1,196 @@
+//! Accounts from Samba: the `smbpasswd` file, which is also what `pdbedit -L -w` prints.
+//!
+//! A line is `name:uid:LM hash:NT hash:[flags]:LCT-time:`, as smbpasswd(5) describes it. The LM hash is never used.
+//! Nor is the uid: Samba itself goes by the name, and writes uids there that are nobody's.
+
+use anyhow::{Context, Result, bail};
+
+use super::record::{check_name, hash_from_hex};
+use crate::admin::message::Imported;
+
+/// What one line says.
+pub enum Line {
+    /// An account, and what the administrator should know of it.
+    Account(Imported, Option<&'static str>),
+    /// Nothing to import: why.
+    Skipped(String),
+    /// A comment or an empty line.
+    Nothing,
+}
+
+/// Reads one line, without its line feed. An error says what is wrong with it, without quoting any of its hashes.
+pub fn read_line(line: &[u8]) -> Result<Line> {
+    let line = std::str::from_utf8(line).context("not UTF-8")?.trim_end_matches('\r');
+    if line.trim().is_empty() || line.starts_with('#') {
+        return Ok(Line::Nothing);
+    }
+    let mut fields = line.split(':');
+    let mut field = |what: &str| fields.next().with_context(|| format!("ends before {what}"));
+    let name = field("the name")?;
+    check_name(name)?;
+    let uid = field("the uid")?;
+    // Samba prints -1 as a signed or an unsigned number.
+    uid.parse::<i64>().ok().with_context(|| format!("{uid:?} is not a uid"))?;
+    read_hash(field("the LM hash")?).context("LM hash")?;
+    let nt_hash = read_hash(field("the NT hash")?).context("NT hash")?;
+    // Files from before Samba 2.2 end here.
+    let flags = fields.next().map(read_flags).transpose()?.unwrap_or_default();
+    let changed = fields.next().map(read_changed).transpose()?.flatten();
+    if let Some(kind) = flags.machine {
+        return Ok(Line::Skipped(format!("{name} is {kind}, not a user")));
+    }
+    let note = match (&nt_hash, flags.no_password) {
+        (_, true) => Some("may log on without a password in Samba, and not here: set one with `frevo user passwd`"),
+        (None, _) => Some("has no NT hash and cannot log on: set a password with `frevo user passwd`"),
+        _ if flags.locked => Some("was locked by Samba: `frevo user enable` unlocks it"),
+        _ => None,
+    };
+    let account = Imported {
+        name: name.to_owned(),
+        nt_hash: nt_hash.filter(|_| !flags.no_password),
+        disabled: flags.disabled,
+        locked: flags.locked,
+        must_change: changed == Some(0) && !flags.never_expires,
+        password_last_set: changed.filter(|secs| *secs != 0),
+    };
+    Ok(Line::Account(account, note))
+}
+
+/// A hash; `None` for the texts that stand for "none": 32 times `X`, and `NO PASSWORD` filled up with `X`.
+fn read_hash(text: &str) -> Result<Option<server::accounts::NtHash>> {
+    if text.len() == 32 && text.strip_prefix("NO PASSWORD").unwrap_or(text).bytes().all(|byte| byte == b'X') {
+        return Ok(None);
+    }
+    hash_from_hex(text).map(Some).context("not 32 hexadecimal digits")
+}
+
+#[derive(Default)]
+struct Flags {
+    disabled: bool,
+    locked: bool,
+    no_password: bool,
+    never_expires: bool,
+    machine: Option<&'static str>,
+}
+
+/// `[UD         ]`: letters between brackets, filled up with spaces.
+fn read_flags(text: &str) -> Result<Flags> {
+    let letters = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let letters = letters.with_context(|| format!("{text:?} are not flags in brackets"))?;
+    let mut flags = Flags::default();
+    for letter in letters.chars() {
+        match letter {
+            'D' => flags.disabled = true,
+            'L' => flags.locked = true,
+            'N' => flags.no_password = true,
+            'X' => flags.never_expires = true,
+            'W' => flags.machine = Some("a workstation's account"),
+            'S' => flags.machine = Some("a domain controller's account"),
+            'I' => flags.machine = Some("a trusted domain's account"),
+            // A user; home directory required; temporary duplicate; MNS logon: nothing that matters here.
+            'U' | 'H' | 'T' | 'M' | ' ' => {}
+            other => bail!("flag {other:?} is unknown"),
+        }
+    }
+    Ok(flags)
+}
+
+/// `LCT-` and the time of the last change in hexadecimal; an empty field is no time.
+fn read_changed(text: &str) -> Result<Option<i64>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix("LCT-").with_context(|| format!("{text:?} is not LCT- and a time"))?;
+    let secs = u32::from_str_radix(digits, 16).ok().with_context(|| format!("{digits:?} is not a hexadecimal time"))?;
+    // All ones is Samba's "never".
+    Ok(Some(i64::from(secs)).filter(|_| secs != u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The account of a good line.
+    fn check(line: &str) -> (Imported, Option<&'static str>) {
+        match read_line(line.as_bytes()) {
+            Ok(Line::Account(account, note)) => (account, note),
+            Ok(_) => panic!("no account: {line}"),
+            Err(error) => panic!("{line}: {error:#}"),
+        }
+    }
+
+    // The lines are Samba 4.17's, from `smbpasswd` files and from `pdbedit -L -w` with tdbsam; they have one format.
+    const GOOD: &str =
+        "daemon:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160:[U          ]:LCT-6B013C02:";
+    const DISABLED: &str =
+        "bin:2:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:0FA5C7BEC343B30A586205715761BC27:[DU         ]:LCT-6B013C02:";
+    const NONE: &str =
+        "games:5:NO PASSWORDXXXXXXXXXXXXXXXXXXXXX:1EE890DCE23371816608A8074FF5063A:[NU         ]:LCT-6B013C02:";
+    const NEVER_SET: &str =
+        "nobody:65534:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:[U          ]:LCT-00000000:";
+    const NEVER_EXPIRES: &str =
+        "nobody:0:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:650B1AB9981C756263B3D66E2781F688:[UX         ]:LCT-6B013C02:";
+
+    #[test]
+    fn accounts_of_samba() {
+        let (account, note) = check(GOOD);
+        assert_eq!(account.name, "daemon");
+        let hash = super::super::record::nt_hash("Secret-daemon").unwrap();
+        assert_eq!(account.nt_hash.unwrap().0, hash.0);
+        assert_eq!(account.password_last_set, Some(0x6b01_3c02));
+        assert!(!account.disabled && !account.locked && !account.must_change && note.is_none());
+
+        assert!(check(DISABLED).0.disabled);
+        let (account, note) = check(NONE);
+        assert!(account.nt_hash.is_none() && note.unwrap().contains("without a password"));
+        let (account, note) = check(NEVER_SET);
+        assert!(account.nt_hash.is_none() && account.must_change && note.unwrap().contains("no NT hash"));
+        assert_eq!(account.password_last_set, None);
+        assert!(!check(&NEVER_EXPIRES.replace("6B013C02", "00000000")).0.must_change);
+        assert!(check(&GOOD.replace("[U  ", "[UL ")).0.locked);
+    }
+
+    #[test]
+    fn older_and_odd_lines() {
+        check("daemon:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160");
+        check("a b:-1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1d3ec02bf8aaf6d00f91c0a7f0f3c160:[U]::");
+        check(&GOOD.replace(":1:", ":4294967295:"));
+        check(&format!("{GOOD}\r"));
+        check(&format!("{GOOD}Daemon,,,:/home:"));
+        assert_eq!(check(&GOOD.replace("6B013C02", "FFFFFFFF")).0.password_last_set, None);
+        for nothing in ["", "  ", "# comment", "\r"] {
+            assert!(matches!(read_line(nothing.as_bytes()), Ok(Line::Nothing)));
+        }
+        for (flag, word) in [("W", "workstation"), ("S", "controller"), ("I", "trusted")] {
+            match read_line(GOOD.replace("[U", &format!("[{flag}")).as_bytes()) {
+                Ok(Line::Skipped(why)) => assert!(why.contains(word)),
+                _ => panic!("{flag} was imported"),
+            }
+        }
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong_and_never_a_hash() {
+        for (line, word) in [
+            ("daemon", "uid"),
+            ("daemon:x:", "\"x\" is not a uid"),
+            ("daemon:1:XX:", "LM hash"),
+            (":1:X:X", "empty"),
+            ("dae/mon:1:", "contain"),
+            ("daemon:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX", "ends before the NT hash"),
+            (&GOOD.replace("1D3E", "1D3G"), "NT hash"),
+            (&GOOD.replace("[U", "[Q"), "flag 'Q'"),
+            (&GOOD.replace("]", ""), "brackets"),
+            (&GOOD.replace("LCT-6B", "LCT-ZB"), "time"),
+            (&GOOD.replace("LCT-", "LTC-"), "LCT-"),
+        ] {
+            let Err(error) = read_line(line.as_bytes()) else { panic!("took {line}") };
+            let text = format!("{error:#}");
+            assert!(text.contains(word), "{line}: {text}");
+            assert!(!text.contains("C02BF8AAF6D00F91"), "{text}");
+        }
+        assert!(read_line(b"d\xff:1:").is_err());
+        assert!(read_line(&[b':'; 100]).is_err());
+        assert!(read_line("d\u{e4}:1:\u{e4}XXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:x".as_bytes()).is_err());
+    }
+}

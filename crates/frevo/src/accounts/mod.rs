@@ -1,0 +1,272 @@
+//! The accounts that may log on: which there are (a back end, for now the embedded database) and which UNIX user each
+//! is (NSS).
+//!
+//! [`Directory`] is what the server asks at a logon, and what performs the changes of `frevo user`, whether they come
+//! over the control socket of a running server or from a `frevo user` that has the database open itself.
+
+pub mod embedded;
+mod import;
+pub mod record;
+pub mod unix;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use server::accounts::{Account, Accounts, DomainSid, Unavailable};
+use server::answer::Answer;
+use server::vfs::Time;
+
+pub use self::import::{Line, read_line};
+
+use self::embedded::{Change, OpenError, Store};
+use self::record::{Record, check_name};
+use self::unix::{Found, Key, User, Users};
+use crate::admin::message::{
+    AccountView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
+};
+use crate::state_dir::StateDir;
+use crate::when;
+
+/// How long a starting server waits for a `frevo user` that has the database open.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The accounts of one state directory.
+pub struct Directory {
+    store: Store,
+    users: Arc<Users>,
+}
+
+impl Directory {
+    /// The accounts of `state` for a server: opened for as long as it runs.
+    pub fn of_server(state: &StateDir) -> Result<Self> {
+        let me = rustix::process::geteuid().as_raw();
+        // Whoever owns the directory decides who is root here.
+        ensure!(
+            state.owner() == me,
+            "state directory {}: belongs to user {}, and a server needs one of its own user ({me})",
+            state.path().display(),
+            state.owner()
+        );
+        Ok(Self::new(Store::open_patiently(state, PATIENCE)?, Users::of_host().context("this process's user")?))
+    }
+
+    /// The accounts of `state` for one change; [`OpenError::Busy`] while a server has them.
+    pub fn of_command(state: &StateDir) -> Result<Self, OpenError> {
+        Ok(Self::new(Store::open(state)?, Users::of_host()?))
+    }
+
+    fn new(store: Store, users: Arc<Users>) -> Self {
+        Directory { store, users }
+    }
+
+    /// Whether there is no account at all.
+    pub fn is_empty(&self) -> bool {
+        self.store.page(None, 1).is_empty()
+    }
+
+    /// The UNIX users that accounts are.
+    pub fn users(&self) -> &Arc<Users> {
+        &self.users
+    }
+
+    /// The account called `name`, without its UNIX user.
+    pub fn record(&self, name: &str) -> Option<Arc<Record>> {
+        self.store.get(name)
+    }
+
+    /// Performs a request. Blocks. The error's text is for the person who asked.
+    pub fn perform(&self, request: UserRequest) -> Result<UserReply> {
+        match request {
+            UserRequest::Add { name, nt_hash, full_name, uid } => {
+                ensure!(nt_hash.is_some(), "an account needs a password");
+                check_name(&name)?;
+                ensure!(!full_name.chars().any(char::is_control), "the full name has control characters");
+                let record = |rid| Record {
+                    name,
+                    rid,
+                    nt_hash,
+                    disabled: false,
+                    locked: false,
+                    must_change: false,
+                    password_last_set: Some(when::now()),
+                    full_name,
+                    uid,
+                };
+                self.add(record)
+            }
+            UserRequest::Passwd { name, nt_hash } => {
+                ensure!(nt_hash.is_some(), "an account needs a password");
+                self.edit(&name, |record| {
+                    record.nt_hash = nt_hash;
+                    record.password_last_set = Some(when::now());
+                    (record.locked, record.must_change) = (false, false);
+                })
+            }
+            UserRequest::Enable { name, enabled } => self.edit(&name, |record| {
+                record.disabled = !enabled;
+                record.locked &= !enabled;
+            }),
+            UserRequest::Delete { name } => self.store.change(false, |change| {
+                existing(change, &name)?;
+                change.remove(&name);
+                Ok(UserReply::Done(None))
+            }),
+            UserRequest::Find { name } => Ok(UserReply::Found(self.store.get(&name).map(|record| self.view(&record)))),
+            UserRequest::List { after } => {
+                let page = self.store.page(after.as_deref(), LIST_PAGE);
+                Ok(UserReply::List(page.iter().map(|record| self.view(record)).collect()))
+            }
+            UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
+        }
+    }
+
+    fn add(&self, record: impl FnOnce(u32) -> Record) -> Result<UserReply> {
+        self.store.change(false, |change| {
+            let record = record(change.new_rid()?);
+            if let Some(there) = change.get(&record.name) {
+                bail!("account {} exists already; `frevo user passwd` changes its password", there.name);
+            }
+            if let Err(why) = self.unix_user(&record)? {
+                match record.uid {
+                    None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
+                    Some(_) => bail!("{why}"),
+                }
+            }
+            change.put(record);
+            Ok(UserReply::Done(None))
+        })
+    }
+
+    fn edit(&self, name: &str, edit: impl FnOnce(&mut Record)) -> Result<UserReply> {
+        self.store.change(false, |change| {
+            let mut record = Record::clone(&*existing(change, name)?);
+            edit(&mut record);
+            let warning = match self.unix_user(&record)? {
+                Ok(_) => None,
+                Err(why) => Some(format!("{} cannot log on: {why}", record.name)),
+            };
+            change.put(record);
+            Ok(UserReply::Done(warning))
+        })
+    }
+
+    fn import(&self, accounts: Vec<Imported>, dry_run: bool) -> Result<UserReply> {
+        ensure!(accounts.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} accounts in one import");
+        self.store.change(dry_run, |change| {
+            let mut outcomes = Vec::with_capacity(accounts.len());
+            for account in accounts {
+                outcomes.push(self.import_one(change, account)?);
+            }
+            Ok(UserReply::Imported(outcomes))
+        })
+    }
+
+    fn import_one(&self, change: &mut Change<'_>, account: Imported) -> Result<Outcome> {
+        if let Err(error) = check_name(&account.name) {
+            return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
+        }
+        let before = change.get(&account.name);
+        let record = Record {
+            nt_hash: account.nt_hash,
+            disabled: account.disabled,
+            locked: account.locked,
+            must_change: account.must_change,
+            password_last_set: account.password_last_set,
+            rid: before.as_ref().map_or(0, |before| before.rid),
+            full_name: before.as_ref().map_or(String::new(), |before| before.full_name.clone()),
+            uid: before.as_ref().and_then(|before| before.uid),
+            name: before.as_ref().map_or(account.name, |before| before.name.clone()),
+        };
+        let note = self.unix_user(&record)?.err().map(|why| format!("cannot log on: {why}"));
+        let result = match before {
+            Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
+            Some(_) => {
+                change.put(record);
+                ImportResult::Updated
+            }
+            None => {
+                let rid = change.new_rid()?;
+                change.put(Record { rid, ..record });
+                ImportResult::Added
+            }
+        };
+        Ok(Outcome { result, note })
+    }
+
+    fn unix_user(&self, record: &Record) -> Result<Found> {
+        self.users.find_blocking(&key(record)).map_err(|Unavailable(why)| anyhow::anyhow!(why))
+    }
+
+    fn view(&self, record: &Record) -> AccountView {
+        let (user, problem) = match self.unix_user(record) {
+            Ok(Ok(user)) => (Some(user), None),
+            Ok(Err(why)) => (None, Some(why.to_string())),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        AccountView {
+            name: record.name.clone(),
+            full_name: record.full_name.clone(),
+            sid: format!("{}-{}", self.store.domain(), record.rid),
+            has_password: record.nt_hash.is_some(),
+            disabled: record.disabled,
+            locked: record.locked,
+            must_change: record.must_change,
+            password_last_set: record.password_last_set,
+            uid: user.as_ref().map(|user| user.identity.uid),
+            unix_user: user.map(|user| user.name.clone()),
+            problem,
+        }
+    }
+}
+
+impl Accounts for Directory {
+    fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let Some(record) = self.store.get(name) else { return Answer::now(Ok(None)) };
+        match self.users.find(key(&record)) {
+            Answer::Now(found) => {
+                Answer::now(found.expect("nobody has polled it").map(|found| account(&record, found)))
+            }
+            later => Answer::later(async move { later.await.map(|found| account(&record, found)) }),
+        }
+    }
+
+    fn domain(&self) -> DomainSid {
+        self.store.domain()
+    }
+}
+
+fn existing(change: &Change<'_>, name: &str) -> Result<Arc<Record>> {
+    change.get(name).with_context(|| format!("there is no account {name:?}"))
+}
+
+/// How NSS is asked for the UNIX user of an account.
+fn key(record: &Record) -> Key {
+    record.uid.map_or_else(|| Key::Name(record.name.clone()), Key::Uid)
+}
+
+/// The account for a logon. One without a UNIX user is no account: nothing could be done on its behalf.
+fn account(record: &Record, found: Found) -> Option<Account> {
+    let user: Arc<User> = match found {
+        Ok(user) => user,
+        Err(why) => {
+            tracing::warn!(account = record.name, "logon refused: {why}");
+            return None;
+        }
+    };
+    Some(Account {
+        name: record.name.clone(),
+        nt_hash: record.nt_hash.clone(),
+        disabled: record.disabled,
+        locked: record.locked,
+        must_change: record.must_change,
+        rid: record.rid,
+        full_name: record.full_name.clone(),
+        password_last_set: record.password_last_set.map(|secs| Time { secs, nanos: 0 }),
+        identity: user.identity.clone(),
+        groups: user.groups.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! One stored account: its format in the database, the rules for names, and the NT hash of a password.
+
+use anyhow::{Context, Result, bail, ensure};
+use md4::{Digest, Md4};
+use serde::{Deserialize, Serialize};
+use server::accounts::NtHash;
+use zeroize::Zeroizing;
+
+/// The first byte of a stored record. Any change of [`Record`]'s fields is a new version: an older program must not
+/// write back a record without what it did not know of.
+const VERSION: u8 = 1;
+
+/// The longest password that Windows takes, in UTF-16 units.
+const LONGEST_PASSWORD: usize = 256;
+
+/// The longest account name in bytes; NSS back ends know no longer one.
+const LONGEST_NAME: usize = 255;
+
+/// An account as it is stored. It has no `Debug` text: the hash in it is as good as a password.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The name as the administrator wrote it, which is also the UNIX user's unless `uid` is given.
+    pub name: String,
+    /// The last number of its SID.
+    pub rid: u32,
+    /// The hash of the password; `None` where it has none and so cannot log on.
+    #[serde(with = "hex_hash")]
+    pub nt_hash: Option<NtHash>,
+    /// May not log on, because the administrator said so.
+    pub disabled: bool,
+    /// May not log on, because Samba had locked it after wrong passwords when it was imported.
+    pub locked: bool,
+    /// May not log on until the password was set anew.
+    pub must_change: bool,
+    /// When the password was set, in seconds since 1970; `None` where nobody knows.
+    pub password_last_set: Option<i64>,
+    /// The owner's name in full; may be empty.
+    pub full_name: String,
+    /// The UNIX user, where it is not the one of the same name.
+    pub uid: Option<u32>,
+}
+
+impl Record {
+    /// The bytes that are stored.
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(512));
+        bytes.push(VERSION);
+        serde_json::to_writer(&mut *bytes, self).expect("writing plain fields to memory cannot fail");
+        bytes
+    }
+
+    /// The record in `bytes`.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        match bytes.split_first() {
+            Some((&VERSION, json)) => serde_json::from_slice(json).context("damaged record"),
+            Some((&version, _)) => {
+                bail!("record of version {version}, this program knows {VERSION}: was it written by a newer one?")
+            }
+            None => bail!("empty record"),
+        }
+    }
+}
+
+/// Why `name` cannot be an account's name. The characters are those that Windows forbids in account names
+/// ([MS-SAMR] 3.1.1.6 gives sAMAccountName's), save `@`, which names of joined hosts contain.
+pub fn check_name(name: &str) -> Result<()> {
+    ensure!(!name.is_empty(), "an account's name cannot be empty");
+    ensure!(name.len() <= LONGEST_NAME, "an account's name has at most {LONGEST_NAME} bytes");
+    ensure!(name.trim() == name, "an account's name cannot begin or end with a space");
+    if let Some(bad) = name.chars().find(|c| c.is_control() || "\"/\\[]:;|=,+*?<>".contains(*c)) {
+        bail!("an account's name cannot contain {bad:?}");
+    }
+    Ok(())
+}
+
+/// The NT hash of a password: MD4 of its UTF-16LE form ([MS-NLMP] 3.3.1, NTOWFv1).
+pub fn nt_hash(password: &str) -> Result<NtHash> {
+    ensure!(!password.is_empty(), "the password is empty");
+    let units = password.encode_utf16().count();
+    ensure!(
+        units <= LONGEST_PASSWORD,
+        "the password has {units} UTF-16 units, clients send at most {LONGEST_PASSWORD}"
+    );
+    let mut bytes = Zeroizing::new(Vec::with_capacity(units * 2));
+    bytes.extend(password.encode_utf16().flat_map(u16::to_le_bytes));
+    Ok(NtHash(Md4::digest(&*bytes).into()))
+}
+
+/// The 16 bytes that 32 hexadecimal digits spell.
+pub(crate) fn hash_from_hex(text: &str) -> Option<NtHash> {
+    let digits = text.as_bytes();
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut hash = NtHash([0; 16]);
+    for (byte, pair) in hash.0.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+/// An optional hash as hexadecimal digits.
+pub(crate) mod hex_hash {
+    use std::fmt::Write;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use server::accounts::NtHash;
+    use zeroize::Zeroizing;
+
+    pub(crate) fn serialize<S: Serializer>(hash: &Option<NtHash>, to: S) -> Result<S::Ok, S::Error> {
+        let Some(hash) = hash else { return to.serialize_none() };
+        let mut text = Zeroizing::new(String::with_capacity(32));
+        for byte in hash.0 {
+            write!(text, "{byte:02x}").expect("a string takes all text");
+        }
+        to.serialize_some(text.as_str())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NtHash>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(from)?.map(Zeroizing::new) else { return Ok(None) };
+        super::hash_from_hex(&text).map(Some).ok_or_else(|| D::Error::custom("a hash has 32 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(nt_hash: Option<NtHash>) -> Record {
+        Record {
+            name: "Ann".into(),
+            rid: 1000,
+            nt_hash,
+            disabled: false,
+            locked: false,
+            must_change: true,
+            password_last_set: Some(1),
+            full_name: "Ann Example".into(),
+            uid: Some(7),
+        }
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_specification_and_of_samba() {
+        let check = |password: &str, hash: &str| {
+            assert_eq!(nt_hash(password).unwrap().0, hash_from_hex(hash).unwrap().0, "{password}");
+        };
+        // [MS-NLMP] 4.2.2.1.2
+        check("Password", "a4f49c406510bdcab6824ee7c30fd852");
+        // Samba 4.17, `pdbedit -a`
+        check("Secret-daemon", "1D3EC02BF8AAF6D00F91C0A7F0F3C160");
+        check("Secret-bin", "0FA5C7BEC343B30A586205715761BC27");
+        assert!(nt_hash("").is_err());
+        assert!(nt_hash(&"x".repeat(256)).is_ok());
+        assert!(nt_hash(&"\u{1f511}".repeat(129)).is_err());
+    }
+
+    #[test]
+    fn records_survive_storage() {
+        for hash in [None, Some(nt_hash("x").unwrap())] {
+            let stored = record(hash.clone()).encode();
+            let found = Record::decode(&stored).unwrap();
+            assert_eq!(found.nt_hash.as_ref().map(|hash| hash.0), hash.map(|hash| hash.0));
+            assert_eq!((found.name.as_str(), found.rid, found.uid), ("Ann", 1000, Some(7)));
+            assert!(*found.encode() == *stored);
+        }
+    }
+
+    #[test]
+    fn records_that_this_program_does_not_know_are_refused() {
+        let good = record(None).encode();
+        let newer: Vec<u8> = [&[2], &good[1..]].concat();
+        assert!(Record::decode(&newer).err().unwrap().to_string().contains("newer"));
+        for bad in [&good[..good.len() - 1], &good[..1], &[]] {
+            assert!(Record::decode(bad).is_err());
+        }
+        let unknown = String::from_utf8(good.to_vec()).unwrap().replace("\"uid\":7", "\"uid\":7,\"x\":1");
+        assert!(Record::decode(unknown.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn names() {
+        for good in ["ann", "Ann B", "a.b-c_d$", "ann@example.org", "\u{e4}nne"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", " ann", "ann ", "a\nb", "a/b", "a\\b", "a:b", "a*", &"x".repeat(256)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+}

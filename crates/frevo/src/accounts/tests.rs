@@ -1,0 +1,158 @@
+//! [`Directory`] as a whole, over a real database and users that the test makes up.
+
+use std::path::Path;
+
+use server::vfs::Identity;
+
+use super::record::nt_hash;
+use super::*;
+
+/// A directory in `path` on a host with the users ann (100), bob (101), root and toor (0).
+fn directory(path: &Path) -> Directory {
+    let source = |key: &Key| {
+        let name = match key {
+            Key::Name(name) => name.as_str(),
+            Key::Uid(100) => "ann",
+            Key::Uid(_) => "",
+        };
+        let uid = match name {
+            "ann" => 100,
+            "bob" => 101,
+            "root" | "toor" => 0,
+            _ => return Ok(None),
+        };
+        let identity = Arc::new(Identity { uid, gid: 5, groups: Box::new([]) });
+        Ok(Some(User { name: name.into(), identity, groups: Arc::new(["staff".into()]) }))
+    };
+    Directory::new(Store::open(&StateDir::create(path).unwrap()).unwrap(), Users::new(None, Box::new(source)))
+}
+
+fn add(name: &str, uid: Option<u32>) -> UserRequest {
+    UserRequest::Add { name: name.into(), nt_hash: Some(nt_hash("x").unwrap()), full_name: "Some One".into(), uid }
+}
+
+fn view(directory: &Directory, name: &str) -> AccountView {
+    match directory.perform(UserRequest::Find { name: name.into() }).unwrap() {
+        UserReply::Found(Some(view)) => view,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn refused(directory: &Directory, request: UserRequest, word: &str) {
+    let error = directory.perform(request).unwrap_err();
+    assert!(format!("{error:#}").contains(word), "{error:#}");
+}
+
+#[tokio::test]
+async fn an_account_lives_from_add_to_delete() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    assert!(directory.is_empty());
+    directory.perform(add("ann", None)).unwrap();
+    let found = directory.find("ANN").await.unwrap().unwrap();
+    assert_eq!((found.name.as_str(), found.rid, found.identity.uid), ("ann", 1000, 100));
+    assert_eq!(found.nt_hash.unwrap().0, nt_hash("x").unwrap().0);
+    assert_eq!(&*found.groups, ["staff"]);
+    assert_eq!(view(&directory, "ann").sid, format!("{}-1000", directory.domain()));
+
+    directory.perform(UserRequest::Enable { name: "ann".into(), enabled: false }).unwrap();
+    assert!(directory.find("ann").await.unwrap().unwrap().disabled);
+    directory.perform(UserRequest::Enable { name: "ann".into(), enabled: true }).unwrap();
+    assert!(!directory.find("ann").await.unwrap().unwrap().disabled);
+
+    directory.perform(UserRequest::Passwd { name: "Ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    let found = directory.find("ann").await.unwrap().unwrap();
+    assert_eq!(found.nt_hash.unwrap().0, nt_hash("y").unwrap().0);
+
+    directory.perform(UserRequest::Delete { name: "ann".into() }).unwrap();
+    assert!(directory.find("ann").await.unwrap().is_none());
+    refused(&directory, UserRequest::Delete { name: "ann".into() }, "no account \"ann\"");
+}
+
+#[test]
+fn what_cannot_be_an_account_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    refused(&directory, add("carl", None), "no UNIX user \"carl\"");
+    refused(&directory, add("carl", Some(999)), "uid 999");
+    refused(&directory, add("toor", None), "uid 0");
+    refused(&directory, add("carl", Some(0)), "uid 0");
+    refused(&directory, add("a/b", None), "contain");
+    let none = UserRequest::Add { name: "ann".into(), nt_hash: None, full_name: String::new(), uid: None };
+    refused(&directory, none, "password");
+    directory.perform(add("carl", Some(100))).unwrap();
+    assert_eq!(view(&directory, "carl").unix_user.unwrap(), "ann");
+    directory.perform(add("root", None)).unwrap();
+    refused(&directory, add("CARL", Some(100)), "exists already");
+}
+
+fn imported(name: &str, password: &str) -> Imported {
+    Imported {
+        name: name.into(),
+        nt_hash: Some(nt_hash(password).unwrap()),
+        disabled: false,
+        locked: true,
+        must_change: true,
+        password_last_set: Some(7),
+    }
+}
+
+#[tokio::test]
+async fn an_import_adds_updates_and_keeps() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    directory.perform(add("Ann", Some(100))).unwrap();
+    let import = |accounts: Vec<Imported>, dry_run| match directory.perform(UserRequest::Import { accounts, dry_run }) {
+        Ok(UserReply::Imported(outcomes)) => outcomes,
+        _ => panic!("not imported"),
+    };
+    let batch = || vec![imported("ann", "z"), imported("bob", "z"), imported("ghost", "z"), imported("a/b", "z")];
+    use ImportResult::{Added, Skipped, Unchanged, Updated};
+    for (dry_run, results) in [
+        (true, [Updated, Added, Added, Skipped]),
+        (false, [Updated, Added, Added, Skipped]),
+        (false, [Unchanged, Unchanged, Unchanged, Skipped]),
+    ] {
+        let outcomes = import(batch(), dry_run);
+        assert_eq!(outcomes.iter().map(|outcome| outcome.result).collect::<Vec<_>>(), results);
+        assert!(outcomes[0].note.is_none() && outcomes[2].note.as_ref().unwrap().contains("no UNIX user"));
+    }
+    let ann = view(&directory, "ann");
+    assert_eq!((ann.name.as_str(), ann.full_name.as_str(), ann.uid), ("Ann", "Some One", Some(100)));
+    assert_eq!(view(&directory, "bob").sid, format!("{}-1001", directory.domain()));
+    let bob = directory.find("bob").await.unwrap().unwrap();
+    assert!(bob.locked && bob.must_change);
+    assert!(directory.find("ghost").await.unwrap().is_none());
+
+    directory.perform(UserRequest::Passwd { name: "bob".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    let bob = directory.find("bob").await.unwrap().unwrap();
+    assert!(!bob.locked && !bob.must_change);
+}
+
+#[test]
+fn lists_come_in_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    let names: Vec<String> = (0..LIST_PAGE + 1).map(|number| format!("u{number:05}")).collect();
+    for batch in names.chunks(IMPORT_BATCH) {
+        let accounts = batch.iter().map(|name| imported(name, "x")).collect();
+        directory.perform(UserRequest::Import { accounts, dry_run: false }).unwrap();
+    }
+    let list = |after: Option<&str>| match directory.perform(UserRequest::List { after: after.map(Into::into) }) {
+        Ok(UserReply::List(list)) => list.into_iter().map(|view| view.name).collect::<Vec<_>>(),
+        _ => panic!("no list"),
+    };
+    let first = list(None);
+    assert_eq!(first, names[..LIST_PAGE]);
+    assert_eq!(list(first.last().map(String::as_str)), names[LIST_PAGE..]);
+}
+
+#[test]
+fn a_command_finds_the_database_taken_while_a_server_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::create(dir.path()).unwrap();
+    let server = Directory::of_server(&state).unwrap();
+    assert!(matches!(Directory::of_command(&state), Err(OpenError::Busy)));
+    drop(server);
+    assert!(Directory::of_command(&state).is_ok());
+}

@@ -1,0 +1,388 @@
+//! UNIX users and groups as the name service switch knows them, and which of them an account may be.
+//!
+//! NSS may ask the network, so look-ups run on blocking threads, a bounded number at a time, and answers are kept for
+//! a minute (found) or ten seconds (not found): a change of group membership reaches new logons after that time.
+//! The only unsafe code of this crate for accounts is here: the C functions themselves.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use libc::{c_char, c_int};
+use parking_lot::Mutex;
+use server::accounts::Unavailable;
+use server::answer::Answer;
+use server::vfs::Identity;
+use tokio::sync::Semaphore;
+
+/// How long a user that was found is taken for unchanged.
+const FOUND_TIME: Duration = Duration::from_secs(60);
+
+/// How long a user that was not found is taken for missing.
+const MISSING_TIME: Duration = Duration::from_secs(10);
+
+/// Answers that are kept; past it, those out of date go, then all.
+const KEPT: usize = 65_536;
+
+/// Look-ups under way at a time: a name service that hangs must not take all blocking threads of the runtime.
+const AT_A_TIME: usize = 16;
+
+/// The most bytes that one entry of the group database may have; a group of a whole university is about 1 MiB.
+const LARGEST_ENTRY: usize = 16 << 20;
+
+/// A UNIX user with its groups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct User {
+    /// The name as NSS writes it.
+    pub name: String,
+    /// User id, primary group, supplementary groups.
+    pub identity: Arc<Identity>,
+    /// The names of all its groups; one without a name is its number.
+    pub groups: Arc<[String]>,
+}
+
+/// How a user is asked for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Key {
+    /// By name.
+    Name(String),
+    /// By number.
+    Uid(u32),
+}
+
+/// A user, or in words why an account cannot be that user.
+pub type Found = Result<Arc<User>, Arc<str>>;
+
+/// Whatever answers [`Key`]s: NSS, or what a test puts in its place.
+pub(super) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
+
+/// The users that accounts may be, with the answers of NSS kept for a while.
+pub struct Users {
+    /// Who everybody is, where the process may not change its identity.
+    only: Option<Arc<User>>,
+    source: Source,
+    kept: Mutex<HashMap<Key, (Instant, Found)>>,
+    gate: Arc<Semaphore>,
+}
+
+impl Users {
+    /// The users of this host: as root each account is the UNIX user of its name; without root, where the kernel lets
+    /// the process be nobody else, every account is the process's own user.
+    pub fn of_host() -> io::Result<Arc<Self>> {
+        let only = match rustix::process::geteuid().is_root() {
+            true => None,
+            false => Some(Arc::new(process_user()?)),
+        };
+        Ok(Self::new(only, Box::new(look_up)))
+    }
+
+    pub(super) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
+        let gate = Arc::new(Semaphore::new(AT_A_TIME));
+        Arc::new(Users { only, source, kept: Mutex::new(HashMap::new()), gate })
+    }
+
+    /// The user that everybody is, where the process does not run as root.
+    pub fn only(&self) -> Option<&Arc<User>> {
+        self.only.as_ref()
+    }
+
+    /// The user of `key`, at once where a recent answer is kept, else from a blocking thread.
+    pub fn find(self: &Arc<Self>, key: Key) -> Answer<Result<Found, Unavailable>> {
+        if let Some(found) = self.kept(&key, Instant::now()) {
+            return Answer::now(Ok(found));
+        }
+        let users = self.clone();
+        Answer::later(async move {
+            let _turn = users.gate.clone().acquire_owned().await.expect("nobody closes the gate");
+            let asked = users.clone();
+            match tokio::task::spawn_blocking(move || asked.find_blocking(&key)).await {
+                Ok(answer) => answer,
+                Err(error) => Err(Unavailable(format!("user look-up: {error}"))),
+            }
+        })
+    }
+
+    /// [`Users::find`] on a thread that may block.
+    pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+        // Others may have waited for the same name before the gate.
+        if let Some(found) = self.kept(key, Instant::now()) {
+            return Ok(found);
+        }
+        let found = match (self.source)(key) {
+            Ok(Some(user)) => admit(key, user),
+            Ok(None) => Err(match key {
+                Key::Name(name) => format!("this host has no UNIX user {name:?}").into(),
+                Key::Uid(uid) => format!("this host has no UNIX user with uid {uid}").into(),
+            }),
+            Err(error) => return Err(Unavailable(format!("UNIX user look-up of {key:?}: {error}"))),
+        };
+        self.keep(key.clone(), found.clone(), Instant::now());
+        Ok(found)
+    }
+
+    fn kept(&self, key: &Key, now: Instant) -> Option<Found> {
+        if let Some(only) = &self.only {
+            return Some(Ok(only.clone()));
+        }
+        let kept = self.kept.lock();
+        kept.get(key).filter(|answer| fresh(answer, now)).map(|(_, found)| found.clone())
+    }
+
+    fn keep(&self, key: Key, found: Found, now: Instant) {
+        let mut kept = self.kept.lock();
+        if kept.len() >= KEPT {
+            kept.retain(|_, answer| fresh(answer, now));
+        }
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(key, (now, found));
+    }
+}
+
+fn fresh((since, found): &(Instant, Found), now: Instant) -> bool {
+    now.duration_since(*since) < if found.is_ok() { FOUND_TIME } else { MISSING_TIME }
+}
+
+/// The superuser is reached by the name `root` alone: neither another name of uid 0 in the password file nor a number
+/// in an account makes anybody root.
+fn admit(key: &Key, user: User) -> Found {
+    if user.identity.uid != 0 || *key == Key::Name("root".into()) {
+        return Ok(Arc::new(user));
+    }
+    Err(match key {
+        Key::Name(name) => format!("UNIX user {name:?} has uid 0, which only an account named root may have").into(),
+        Key::Uid(_) => "uid 0 is only for an account named root".into(),
+    })
+}
+
+/// The user that this process runs as, with the groups that it has.
+fn process_user() -> io::Result<User> {
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    let groups = rustix::process::getgroups()?.iter().map(|gid| gid.as_raw()).collect();
+    let name = passwd(&Key::Uid(uid))?.map_or_else(|| uid.to_string(), |(name, _, _)| lossy(&name));
+    user(name, uid, gid, groups)
+}
+
+/// The user of `key` with all its groups, from NSS.
+fn look_up(key: &Key) -> io::Result<Option<User>> {
+    let Some((name, uid, gid)) = passwd(key)? else { return Ok(None) };
+    let groups = group_list(&name, gid)?;
+    user(lossy(&name), uid, gid, groups).map(Some)
+}
+
+fn lossy(name: &CStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+fn user(name: String, uid: u32, gid: u32, groups: Vec<u32>) -> io::Result<User> {
+    let mut others = groups;
+    others.retain(|group| *group != gid);
+    others.sort_unstable();
+    others.dedup();
+    let mut names = Vec::with_capacity(others.len() + 1);
+    for gid in std::iter::once(&gid).chain(&others) {
+        names.push(group_name(*gid)?.unwrap_or_else(|| gid.to_string()));
+    }
+    let identity = Arc::new(Identity { uid, gid, groups: others.into() });
+    Ok(User { name, identity, groups: names.into() })
+}
+
+/// Runs one of the `..._r` functions of NSS with a growing buffer. `call` gets the entry, the buffer and where to
+/// store a pointer to the result.
+///
+/// # Safety
+/// Where `call` answers 0, it must have stored null or a pointer to the entry, filled in, whose strings lie in the
+/// buffer. What `take` makes of the entry must own all that it holds.
+unsafe fn nss<E, T>(
+    mut call: impl FnMut(*mut E, &mut [c_char], *mut *mut E) -> c_int,
+    take: impl FnOnce(&E) -> T,
+) -> io::Result<Option<T>> {
+    let mut buffer: Vec<c_char> = vec![0; 4096];
+    loop {
+        let mut entry = MaybeUninit::<E>::uninit();
+        let mut result = std::ptr::null_mut();
+        match call(entry.as_mut_ptr(), &mut buffer, &mut result) {
+            // SAFETY: by this function's contract a result that is not null points to `entry`, filled in; it and the
+            // buffer live until the end of this arm, and `take` keeps nothing of them.
+            0 => return Ok(unsafe { result.as_ref() }.map(take)),
+            libc::ERANGE if buffer.len() < LARGEST_ENTRY => buffer.resize(buffer.len() * 4, 0),
+            libc::EINTR => {}
+            // What some back ends answer for "no such name", says getpwnam(3).
+            libc::ENOENT | libc::ESRCH => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Name, uid and gid of a user.
+fn passwd(key: &Key) -> io::Result<Option<(CString, u32, u32)>> {
+    let take = |entry: &libc::passwd| {
+        // SAFETY: `pw_name` of an entry that a getpw..._r function filled in is a C string.
+        let name = unsafe { CStr::from_ptr(entry.pw_name) };
+        (name.to_owned(), entry.pw_uid, entry.pw_gid)
+    };
+    match key {
+        Key::Name(name) => {
+            let Ok(name) = CString::new(name.as_str()) else { return Ok(None) };
+            // SAFETY: `name` is a C string, and entry, buffer with its length and result are valid for writing.
+            let call = |entry, buffer: &mut [c_char], result| unsafe {
+                libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
+            };
+            // SAFETY: getpwnam_r and getpwuid_r keep the contract, and `take` copies.
+            unsafe { nss(call, take) }
+        }
+        Key::Uid(uid) => {
+            // SAFETY: entry, buffer with its length and result are valid for writing.
+            let call = |entry, buffer: &mut [c_char], result| unsafe {
+                libc::getpwuid_r(*uid, entry, buffer.as_mut_ptr(), buffer.len(), result)
+            };
+            // SAFETY: getpwnam_r and getpwuid_r keep the contract, and `take` copies.
+            unsafe { nss(call, take) }
+        }
+    }
+}
+
+/// The UNIX user `name`, whoever it is: for names that the administrator wrote in the configuration.
+/// Blocks.
+pub fn user_by_name(name: &str) -> io::Result<Option<User>> {
+    look_up(&Key::Name(name.to_owned()))
+}
+
+/// The gid of the UNIX group `name`. Blocks.
+pub fn group_by_name(name: &str) -> io::Result<Option<u32>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    // SAFETY: `name` is a C string, and entry, buffer with its length and result are valid for writing.
+    let call = |entry, buffer: &mut [c_char], result| unsafe {
+        libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
+    };
+    // SAFETY: getgrnam_r keeps the contract, and a number is copied.
+    unsafe { nss(call, |entry: &libc::group| entry.gr_gid) }
+}
+
+/// The name of a group. Blocks.
+fn group_name(gid: u32) -> io::Result<Option<String>> {
+    // SAFETY: entry, buffer with its length and result are valid for writing.
+    let call = |entry, buffer: &mut [c_char], result| unsafe {
+        libc::getgrgid_r(gid, entry, buffer.as_mut_ptr(), buffer.len(), result)
+    };
+    let take = |entry: &libc::group| {
+        // SAFETY: `gr_name` of an entry that getgrgid_r filled in is a C string.
+        let name = unsafe { CStr::from_ptr(entry.gr_name) };
+        lossy(name)
+    };
+    // SAFETY: getgrgid_r keeps the contract, and `take` copies.
+    unsafe { nss(call, take) }
+}
+
+/// All groups of a user, `gid` among them. Blocks.
+fn group_list(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut count = c_int::try_from(groups.len()).map_err(io::Error::other)?;
+        // SAFETY: `name` is a C string; `groups` is valid for writing `count` elements, and `count` itself is.
+        let answer = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
+        let count = usize::try_from(count).map_err(io::Error::other)?;
+        if answer >= 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        // The kernel takes no more than 65,536 groups (NGROUPS_MAX) either.
+        if groups.len() > 65_536 {
+            return Err(io::Error::other(format!("user {} is in too many groups", lossy(name))));
+        }
+        groups.resize(count.max(groups.len() * 2), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn user_of(name: &str, uid: u32) -> User {
+        let identity = Arc::new(Identity { uid, gid: 5, groups: Box::new([]) });
+        User { name: name.into(), identity, groups: Arc::new([]) }
+    }
+
+    /// Users whose source knows `ann`, `root` and `toor` and counts how often it is asked.
+    fn users(asked: &Arc<AtomicUsize>) -> Arc<Users> {
+        let asked = asked.clone();
+        let source = move |key: &Key| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            match key {
+                Key::Name(name) if name == "ann" => Ok(Some(user_of("ann", 7))),
+                Key::Name(name) if name == "root" || name == "toor" => Ok(Some(user_of(name, 0))),
+                Key::Uid(0) => Ok(Some(user_of("root", 0))),
+                Key::Name(name) if name == "ldap" => Err(io::Error::other("down")),
+                _ => Ok(None),
+            }
+        };
+        Users::new(None, Box::new(source))
+    }
+
+    #[tokio::test]
+    async fn answers_are_kept_and_failures_are_not() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let users = users(&asked);
+        for (name, good) in [("ann", true), ("bob", false), ("ann", true), ("bob", false)] {
+            assert_eq!(users.find(Key::Name(name.into())).await.unwrap().is_ok(), good);
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        for _ in 0..2 {
+            assert!(users.find(Key::Name("ldap".into())).await.is_err());
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn kept_answers_end() {
+        let users = users(&Arc::default());
+        let now = Instant::now();
+        let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
+        users.keep(ann.clone(), Ok(Arc::new(user_of("ann", 7))), now);
+        users.keep(bob.clone(), Err("missing".into()), now);
+        for (key, seconds, kept) in [(&ann, 59, true), (&ann, 60, false), (&bob, 9, true), (&bob, 10, false)] {
+            assert_eq!(users.kept(key, now + Duration::from_secs(seconds)).is_some(), kept, "{key:?} {seconds}");
+        }
+    }
+
+    #[test]
+    fn the_superuser_is_root_by_that_name_only() {
+        let users = users(&Arc::default());
+        let find = |key| users.find_blocking(&key).unwrap();
+        assert_eq!(find(Key::Name("root".into())).unwrap().identity.uid, 0);
+        assert!(find(Key::Name("toor".into())).unwrap_err().contains("uid 0"));
+        assert!(find(Key::Uid(0)).unwrap_err().contains("root"));
+        assert!(find(Key::Name("nul\0".into())).unwrap_err().contains("no UNIX user"));
+    }
+
+    #[test]
+    fn without_root_everybody_is_the_process() {
+        let me = Arc::new(user_of("me", 1234));
+        let users = Users::new(Some(me.clone()), Box::new(|_| panic!("not to be asked")));
+        assert_eq!(users.find_blocking(&Key::Name("root".into())).unwrap().unwrap(), me);
+        assert_eq!(users.only(), Some(&me));
+    }
+
+    #[test]
+    fn nss_knows_root_and_not_the_unknown() {
+        let root = user_by_name("root").unwrap().unwrap();
+        assert_eq!((root.identity.uid, root.name.as_str()), (0, "root"));
+        assert!(!root.identity.groups.contains(&root.identity.gid));
+        assert_eq!(root.groups[0], group_name(root.identity.gid).unwrap().unwrap());
+        assert_eq!(group_by_name(&root.groups[0]).unwrap(), Some(root.identity.gid));
+        assert_eq!(passwd(&Key::Uid(0)).unwrap().unwrap().0.to_str().unwrap(), "root");
+        for name in ["no such user here", "a\0b", ""] {
+            assert!(user_by_name(name).unwrap().is_none());
+            assert!(group_by_name(name).unwrap().is_none());
+        }
+        let me = process_user().unwrap();
+        assert_eq!(me.identity.uid, rustix::process::geteuid().as_raw());
+    }
+}

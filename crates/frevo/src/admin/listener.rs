@@ -1,0 +1,232 @@
+//! The server's side of the control socket.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+use zeroize::Zeroizing;
+
+use super::SOCKET;
+use super::message::{LONGEST_REQUEST, Response, ServerRequest, UserReply, UserRequest, Version};
+use crate::state_dir::StateDir;
+use crate::status::Status;
+
+/// Clients at a time; the next ones are told to try again.
+const CLIENTS: usize = 16;
+
+/// How long a client may take over its next request.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// How long a client may take to accept an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+
+/// What the running server does on request. All are called on threads that may block.
+pub trait Control: Send + Sync + 'static {
+    /// Who is connected.
+    fn status(&self) -> server::status::Snapshot;
+
+    /// A change of accounts, or a question about them.
+    fn user(&self, request: UserRequest) -> Result<UserReply>;
+
+    /// Reads the configuration again and says in one line what came of it.
+    fn reload(&self) -> Result<String>;
+
+    /// Begins to stop, and does not wait for the end of it.
+    fn stop(&self);
+}
+
+/// The socket, listening. Dropping it removes the socket's file.
+pub struct Listener {
+    listener: UnixListener,
+    state: Arc<StateDir>,
+    /// Device and inode of the socket's file, so that a successor's is never removed.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens in `state`. The caller must have the account database of `state` open, which makes it the only server
+    /// there: a socket left behind is replaced when nobody answers on it. Must be called within a tokio runtime.
+    pub fn bind(state: Arc<StateDir>) -> Result<Self> {
+        Self::try_bind(state).context("control socket")
+    }
+
+    fn try_bind(state: Arc<StateDir>) -> Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Linux makes the file with the socket's own mode: there is no moment at which others could connect.
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+        let path = state.short_path(SOCKET);
+        let address = SocketAddrUnix::new(&path)?;
+        match rustix::net::bind(&socket, &address) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::ADDRINUSE) => {
+                remove_stale(&state)?;
+                rustix::net::bind(&socket, &address)?;
+            }
+            Err(error) => return Err(error).with_context(|| state.path().join(SOCKET).display().to_string()),
+        }
+        let stat = rustix::fs::lstat(&path)?;
+        rustix::net::listen(&socket, 16)?;
+        let listener = UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))?;
+        Ok(Listener { listener, state, file: (stat.st_dev, stat.st_ino) })
+    }
+
+    /// Serves clients until the future is dropped.
+    pub async fn serve(self, control: Arc<dyn Control>) {
+        let places = Arc::new(Semaphore::new(CLIENTS));
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Most likely no descriptor is left: the connection stays in the queue, so do not spin.
+                    warn!(%error, "control socket");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    continue;
+                }
+            };
+            match places.clone().try_acquire_owned() {
+                Ok(place) => {
+                    let control = control.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = client(stream, control).await {
+                            warn!("control socket: {error:#}");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(_) => drop(tokio::spawn(turn_away(stream))),
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let path = self.state.short_path(SOCKET);
+        let mine = rustix::fs::lstat(&path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file);
+        if mine && let Err(error) = self.state.remove(SOCKET) {
+            warn!("control socket: {error:#}");
+        }
+    }
+}
+
+fn remove_stale(state: &StateDir) -> Result<()> {
+    match std::os::unix::net::UnixStream::connect(state.short_path(SOCKET)) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            info!("control socket: replacing the one that a server left behind");
+            state.remove(SOCKET)
+        }
+        _ => bail!(
+            "{} is in use: does a server run with this state directory already?",
+            state.path().join(SOCKET).display()
+        ),
+    }
+}
+
+async fn turn_away(mut stream: UnixStream) {
+    let answer = encode(Err::<(), _>(anyhow!("{CLIENTS} control connections are open already: try again")));
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&answer)).await;
+}
+
+/// One client, from its first request to the end of its connection.
+async fn client(mut stream: UnixStream, control: Arc<dyn Control>) -> Result<()> {
+    let uid = stream.peer_cred()?.uid();
+    ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
+    let mut buffer = Zeroizing::new(Vec::new());
+    loop {
+        let line = match tokio::time::timeout(REQUEST_TIME, next_line(&mut stream, &mut buffer)).await {
+            Ok(Ok(Some(line))) => line,
+            Ok(Ok(None)) | Err(_) => return Ok(()),
+            Ok(Err(error)) => {
+                let _ = tokio::time::timeout(ANSWER_TIME, stream.write_all(&encode(Err::<(), _>(error)))).await;
+                return Ok(());
+            }
+        };
+        let control = control.clone();
+        let answer = tokio::task::spawn_blocking(move || answer(&line, &*control));
+        let answer =
+            answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("the server failed inside; see its log"))));
+        tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client takes no answer")??;
+    }
+}
+
+/// The next line without its line feed; `None` at the end of the connection. `buffer` keeps what came behind it.
+async fn next_line(stream: &mut UnixStream, buffer: &mut Zeroizing<Vec<u8>>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+    let mut searched = 0;
+    loop {
+        if let Some(end) = buffer[searched..].iter().position(|byte| *byte == b'\n').map(|at| searched + at) {
+            let line = Zeroizing::new(buffer[..end].to_vec());
+            let rest = Zeroizing::new(buffer[end + 1..].to_vec());
+            *buffer = rest;
+            return Ok(Some(line));
+        }
+        searched = buffer.len();
+        ensure!(searched < LONGEST_REQUEST, "a request has at most {LONGEST_REQUEST} bytes");
+        let mut chunk = Zeroizing::new([0; 16 << 10]);
+        let count = stream.read(&mut *chunk).await?;
+        if count == 0 {
+            return Ok(None);
+        }
+        buffer.extend_from_slice(&chunk[..count]);
+    }
+}
+
+/// The answer to one request line, as a line.
+fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
+    /// Enough of a request to know which kind it is.
+    #[derive(Deserialize)]
+    struct Kind {
+        request: String,
+    }
+    let kind = match serde_json::from_slice::<Kind>(line) {
+        Ok(kind) => kind.request,
+        Err(error) => return encode(Err::<(), _>(not_understood(&error))),
+    };
+    if kind.starts_with("user.") {
+        return encode(
+            serde_json::from_slice(line).map_err(|e| not_understood(&e)).and_then(|request| control.user(request)),
+        );
+    }
+    match serde_json::from_slice(line) {
+        Ok(ServerRequest::Version {}) => {
+            encode(Ok(Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() }))
+        }
+        Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()))),
+        Ok(ServerRequest::Reload {}) => encode(control.reload()),
+        Ok(ServerRequest::Stop {}) => {
+            control.stop();
+            encode(Ok("the server is stopping"))
+        }
+        Err(error) => encode(Err::<(), _>(not_understood(&error))),
+    }
+}
+
+/// The error's own text may quote the request, which may have a hash in it: only where it lies is told.
+fn not_understood(error: &serde_json::Error) -> anyhow::Error {
+    let kind = match error.classify() {
+        serde_json::error::Category::Data => "unknown request, or a field that it does not have",
+        _ => "not JSON",
+    };
+    anyhow!("the request is not understood: {kind}, near column {}", error.column())
+}
+
+fn encode<T: Serialize>(answer: Result<T>) -> Vec<u8> {
+    let answer = match answer {
+        Ok(answer) => Response::Ok(answer),
+        Err(error) => Response::Error(format!("{error:#}")),
+    };
+    let mut line = serde_json::to_vec(&answer).expect("plain data is always JSON");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests;

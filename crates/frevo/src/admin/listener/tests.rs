@@ -1,0 +1,169 @@
+//! The control socket over real sockets, with a server's side that the test makes up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::accounts::Directory;
+use crate::accounts::record::nt_hash;
+use crate::admin::Client;
+use crate::status::tests::snapshot;
+
+/// A server that has the accounts of its state directory and notes that it was stopped.
+struct Fake {
+    directory: Directory,
+    stopped: AtomicBool,
+}
+
+impl Control for Fake {
+    fn status(&self) -> server::status::Snapshot {
+        snapshot()
+    }
+
+    fn user(&self, request: UserRequest) -> Result<UserReply> {
+        self.directory.perform(request)
+    }
+
+    fn reload(&self) -> Result<String> {
+        bail!("line 3: no")
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `test` beside a server in a state directory of its own.
+fn with_server(test: impl FnOnce(&Path, &Fake) + Send + 'static) {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDir::create(dir.path()).unwrap());
+    let fake = Arc::new(Fake { directory: Directory::of_server(&state).unwrap(), stopped: AtomicBool::new(false) });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = Listener::bind(state.clone()).unwrap();
+        let server = tokio::spawn(listener.serve(fake.clone()));
+        let path = dir.path().to_owned();
+        tokio::task::spawn_blocking(move || test(&path, &fake)).await.unwrap();
+        server.abort();
+        let _ = server.await;
+    });
+    assert!(!dir.path().join(SOCKET).exists(), "the socket was left behind");
+}
+
+fn client(path: &Path) -> Client {
+    Client::connect(&StateDir::open(path).unwrap().unwrap()).unwrap().expect("a server runs")
+}
+
+/// What the server answers to `bytes`, line by line, until it closes or `lines` have come.
+fn raw(path: &Path, bytes: &[u8], lines: usize) -> Vec<String> {
+    let mut stream = std::os::unix::net::UnixStream::connect(path.join(SOCKET)).unwrap();
+    // The server may close before it has read all.
+    let _ = stream.write_all(bytes);
+    BufReader::new(stream).lines().take(lines).map_while(Result::ok).collect()
+}
+
+#[test]
+fn requests_are_answered() {
+    with_server(|path, fake| {
+        let mut client = client(path);
+        let version: Version = client.ask(&ServerRequest::Version {}).unwrap();
+        assert_eq!(version.pid, std::process::id());
+        let status: Status = client.ask(&ServerRequest::Status {}).unwrap();
+        assert_eq!(status, snapshot().into());
+        let error = client.ask::<String>(&ServerRequest::Reload {}).unwrap_err();
+        assert_eq!(error.to_string(), "line 3: no");
+        let _: String = client.ask(&ServerRequest::Stop {}).unwrap();
+        assert!(fake.stopped.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn a_change_works_at_once_in_the_running_server() {
+    with_server(|path, fake| {
+        let name = fake.directory.users().only().map_or("root".to_owned(), |user| user.name.clone());
+        let mut client = client(path);
+        let add = UserRequest::Add {
+            name: name.clone(),
+            nt_hash: Some(nt_hash("x").unwrap()),
+            full_name: String::new(),
+            uid: None,
+        };
+        assert!(matches!(client.user(&add).unwrap(), UserReply::Done(None)));
+        assert!(fake.directory.record(&name).is_some());
+        assert!(client.user(&add).unwrap_err().to_string().contains("exists already"));
+        client.user(&UserRequest::Delete { name: name.clone() }).unwrap();
+        assert!(fake.directory.record(&name).is_none());
+    });
+}
+
+#[test]
+fn only_the_owner_may_connect() {
+    with_server(|path, _| {
+        let mode = std::fs::metadata(path.join(SOCKET)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+    });
+}
+
+#[test]
+fn garbage_is_refused_and_harms_nobody() {
+    with_server(|path, _| {
+        for (bytes, word) in [
+            (&b"\n"[..], "not JSON"),
+            (b"hello\n", "not JSON"),
+            (b"{}\n", "unknown request"),
+            (b"[1]\n", "unknown request"),
+            (b"\xff\xfe\0\n", "not JSON"),
+            (b"{\"request\":\"fly\"}\n", "unknown request"),
+            (b"{\"request\":\"user.fly\"}\n", "unknown request"),
+            (b"{\"request\":\"version\",\"x\":1}\n", "unknown request"),
+            (b"{\"request\":\"user.passwd\",\"name\":\"a\",\"nt_hash\":\"secret\"}\n", "not understood"),
+            (&vec![b'['; 100_000], "not understood"),
+        ] {
+            let line = raw(path, &[bytes, b"\n"].concat(), 1);
+            assert!(line[0].starts_with("{\"error\":") && line[0].contains(word), "{line:?}");
+            assert!(!line[0].contains("secret"));
+        }
+        let endless = vec![b' '; LONGEST_REQUEST + 1];
+        assert!(raw(path, &endless, 1).first().is_none_or(|line| line.contains("at most")));
+        let two = raw(path, b"x\n{\"request\":\"version\"}\n", 2);
+        assert!(two[0].contains("error") && two[1].contains("\"ok\""));
+        drop(std::os::unix::net::UnixStream::connect(path.join(SOCKET)).unwrap());
+        let _: Version = client(path).ask(&ServerRequest::Version {}).unwrap();
+    });
+}
+
+#[test]
+fn too_many_clients_are_told_so() {
+    with_server(|path, _| {
+        let mut held: Vec<Client> = (0..CLIENTS).map(|_| client(path)).collect();
+        for client in &mut held {
+            let _: Version = client.ask(&ServerRequest::Version {}).unwrap();
+        }
+        let error = client(path).ask::<Version>(&ServerRequest::Version {}).unwrap_err();
+        assert!(error.to_string().contains("try again"), "{error:#}");
+    });
+}
+
+#[tokio::test]
+async fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDir::create(dir.path()).unwrap());
+    assert!(Client::connect(&state).unwrap().is_none());
+    drop(std::os::unix::net::UnixListener::bind(dir.path().join(SOCKET)).unwrap());
+    assert!(Client::connect(&state).unwrap().is_none());
+    let living = Listener::bind(state.clone()).unwrap();
+    assert!(Client::connect(&state).unwrap().is_some());
+    assert!(format!("{:#}", Listener::bind(state.clone()).err().unwrap()).contains("in use"));
+    drop(living);
+    assert!(!dir.path().join(SOCKET).exists());
+}
+
+#[tokio::test]
+async fn a_long_path_is_no_obstacle() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDir::create(&dir.path().join("x".repeat(200))).unwrap());
+    let _listener = Listener::bind(state.clone()).unwrap();
+    assert!(Client::connect(&state).unwrap().is_some());
+}

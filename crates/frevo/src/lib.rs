@@ -1,0 +1,11 @@
+//! The parts of the `frevo` program that are more than wiring: accounts, the control socket, status, logging, limits.
+//!
+//! A library so that tests, fuzz targets and the project's own tasks reach them; the program itself is `main.rs`.
+
+pub mod accounts;
+pub mod admin;
+pub mod limits;
+pub mod state_dir;
+pub mod status;
+pub mod when;
+pub mod world;

@@ -1,0 +1,221 @@
+//! The state directory: where the account database and the control socket lie.
+//!
+//! What lies in it decides who may log on, so it is made with mode 0700 and refused where others could write to it.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+/// The state directory, open.
+pub struct StateDir {
+    path: PathBuf,
+    directory: OwnedFd,
+    owner: (u32, u32),
+}
+
+impl StateDir {
+    /// Opens `path`; `None` where there is no such directory.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("state directory {}", path.display())),
+        };
+        let stat = rustix::fs::fstat(&directory).with_context(|| format!("state directory {}", path.display()))?;
+        let me = rustix::process::geteuid().as_raw();
+        if me != 0 && stat.st_uid != me {
+            bail!(
+                "state directory {}: belongs to user {}, not to this process's user {me}",
+                path.display(),
+                stat.st_uid
+            );
+        }
+        if stat.st_mode & 0o022 != 0 {
+            bail!(
+                "state directory {}: others may write to it (mode {:04o}), and so could make themselves accounts; \
+                 chmod go-w it",
+                path.display(),
+                stat.st_mode & 0o7777
+            );
+        }
+        Ok(Some(StateDir { path: path.to_owned(), directory, owner: (stat.st_uid, stat.st_gid) }))
+    }
+
+    /// Opens `path`, making it and its parents where they are missing.
+    pub fn create(path: &Path) -> Result<Self> {
+        if let Some(there) = Self::open(path)? {
+            return Ok(there);
+        }
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        }
+        match std::fs::DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| format!("making the state directory {}", path.display()));
+            }
+            _ => {}
+        }
+        Self::open(path)?.with_context(|| format!("state directory {}: removed while it was made", path.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The user that it belongs to.
+    pub fn owner(&self) -> u32 {
+        self.owner.0
+    }
+
+    /// A path to `name` in it that is short enough for a socket address, whatever the directory's own path is.
+    pub(crate) fn short_path(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()))
+    }
+
+    /// Opens the file `name` for reading and writing; `None` where it does not exist. Never follows a link, and takes
+    /// all permissions from others.
+    pub(crate) fn open_file(&self, name: &str) -> Result<Option<File>> {
+        match rustix::fs::openat(
+            &self.directory,
+            name,
+            OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Ok(file) => {
+                let stat = rustix::fs::fstat(&file)?;
+                if stat.st_mode & 0o077 != 0 {
+                    tracing::warn!(file = %self.path.join(name).display(), "taking away the permissions of others");
+                    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))?;
+                }
+                Ok(Some(File::from(file)))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error).with_context(|| self.path.join(name).display().to_string()),
+        }
+    }
+
+    /// Makes the file `name`, which must not exist, with mode 0600, for the owner of the directory: what root makes
+    /// in the directory of another user stays of use to that user's server.
+    pub(crate) fn create_file(&self, name: &str) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o600))
+            .with_context(|| format!("making {}", self.path.join(name).display()))?;
+        self.give_to_owner(file.as_fd())?;
+        Ok(File::from(file))
+    }
+
+    /// Gives `file` to the owner of the directory, where that is somebody else.
+    pub(crate) fn give_to_owner(&self, file: BorrowedFd<'_>) -> Result<()> {
+        if self.owner.0 != rustix::process::geteuid().as_raw() {
+            let (uid, gid) = (rustix::fs::Uid::from_raw(self.owner.0), rustix::fs::Gid::from_raw(self.owner.1));
+            rustix::fs::fchown(file, Some(uid), Some(gid)).context("giving a file to the state directory's owner")?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file `from` the name `to` as well, and says whether it could: not where `to` exists.
+    pub(crate) fn link(&self, from: &str, to: &str) -> Result<bool> {
+        match rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty()) {
+            Ok(()) => {
+                rustix::fs::fsync(&self.directory)?;
+                Ok(true)
+            }
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error).with_context(|| format!("making {}", self.path.join(to).display())),
+        }
+    }
+
+    /// Removes the name `name`, where it exists.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("removing {}", self.path.join(name).display())),
+        }
+    }
+}
+
+/// Where the state directory is: as the command line says, else by default.
+pub fn locate(flag: Option<&Path>) -> Result<PathBuf> {
+    match flag {
+        Some(path) => std::path::absolute(path).with_context(|| path.display().to_string()),
+        None => default_path(),
+    }
+}
+
+/// Where the state directory is when neither the command line nor the configuration says: `/var/lib/frevo` for root,
+/// else `frevo` in `$XDG_STATE_HOME`, which is `~/.local/state` where it is not set.
+pub fn default_path() -> Result<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/frevo"));
+    }
+    of_user(std::env::var_os("XDG_STATE_HOME").map(PathBuf::from), std::env::home_dir())
+        .context("neither XDG_STATE_HOME nor HOME names a directory: say --state-dir")
+}
+
+/// The default of a user with these two variables. The XDG base directory rules say to ignore a relative path.
+fn of_user(xdg_state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    xdg_state_home
+        .filter(|path| path.is_absolute())
+        .or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".local/state")))
+        .map(|state| state.join("frevo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn it_is_made_for_its_owner_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b/state");
+        assert!(StateDir::open(&path).unwrap().is_none());
+        let state = StateDir::create(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+        state.create_file("x").unwrap();
+        assert_eq!(std::fs::metadata(path.join("x")).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert!(state.create_file("x").is_err());
+    }
+
+    #[test]
+    fn one_that_others_may_write_to_is_refused() {
+        let path = tempfile::tempdir().unwrap();
+        for (mode, good) in [(0o700, true), (0o755, true), (0o770, false), (0o1777, false), (0o702, false)] {
+            std::fs::set_permissions(path.path(), PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(StateDir::open(path.path()).is_ok(), good, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn files_are_never_reached_through_links_and_lose_loose_permissions() {
+        let path = tempfile::tempdir().unwrap();
+        let state = StateDir::create(path.path()).unwrap();
+        std::fs::write(path.path().join("real"), "x").unwrap();
+        std::fs::set_permissions(path.path().join("real"), PermissionsExt::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink("real", path.path().join("link")).unwrap();
+        assert!(state.open_file("link").is_err());
+        assert!(state.open_file("missing").unwrap().is_none());
+        assert!(state.open_file("real").unwrap().is_some());
+        assert_eq!(std::fs::metadata(path.path().join("real")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn defaults_of_a_user() {
+        let check = |xdg: Option<&str>, home: Option<&str>, expected: Option<&str>| {
+            assert_eq!(of_user(xdg.map(PathBuf::from), home.map(PathBuf::from)), expected.map(PathBuf::from));
+        };
+        check(Some("/x"), Some("/home/u"), Some("/x/frevo"));
+        check(None, Some("/home/u"), Some("/home/u/.local/state/frevo"));
+        check(Some("relative"), Some("/home/u"), Some("/home/u/.local/state/frevo"));
+        check(Some(""), None, None);
+        check(None, Some(""), None);
+    }
+}

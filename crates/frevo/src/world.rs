@@ -1,0 +1,74 @@
+//! The real [`World`]: this machine's clocks, tokio's timer, and the random numbers of the cryptographic library.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use server::vfs::Time;
+use server::world::World;
+
+/// The world as it is.
+pub struct RealWorld {
+    started: Instant,
+}
+
+impl RealWorld {
+    /// A world whose [`World::uptime`] begins now.
+    pub fn new() -> Self {
+        RealWorld { started: Instant::now() }
+    }
+}
+
+impl Default for RealWorld {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl World for RealWorld {
+    fn now(&self) -> Time {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => Time { secs: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() },
+            // A clock before 1970 is a clock that was never set.
+            Err(_) => Time::default(),
+        }
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        // A server that went on with predictable challenges, keys or nonces would be worse than none.
+        aws_lc_rs::rand::fill(bytes)
+            .expect("the random generator seeds itself from the kernel at start and never fails");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_forward_and_random_bytes_differ() {
+        let world = RealWorld::new();
+        let (uptime, now) = (world.uptime(), world.now());
+        assert!(world.uptime() >= uptime);
+        assert!(now.secs > 1_600_000_000 && now.nanos < 1_000_000_000);
+        let (mut one, mut other) = ([0; 32], [0; 32]);
+        world.random(&mut one);
+        world.random(&mut other);
+        assert_ne!(one, other);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sleep_ends() {
+        let before = tokio::time::Instant::now();
+        RealWorld::new().sleep(Duration::from_secs(3)).await;
+        assert!(before.elapsed() >= Duration::from_secs(3));
+    }
+}
