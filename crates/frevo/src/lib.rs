@@ -5,7 +5,10 @@
 pub mod accounts;
 pub mod admin;
 pub mod limits;
+pub mod password;
 pub mod state_dir;
 pub mod status;
+pub mod table;
+pub mod user;
 pub mod when;
 pub mod world;

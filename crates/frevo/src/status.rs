@@ -5,8 +5,7 @@
 //! Exit status: 0 shown, 1 no server runs or it did not answer.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -400,36 +399,13 @@ fn read_write(access: u32) -> &'static str {
     }
 }
 
-/// One table: a title, heads as wide as their columns, a line, rows.
+/// A title where there is one, and the table below it; only the title where a titled table is empty.
 fn section(text: &mut String, title: Option<&str>, heads: &[&str], rows: &[Vec<String>]) {
-    if let Some(title) = title {
-        let none = if rows.is_empty() { " none" } else { "" };
-        writeln!(text, "{title}:{none}").expect("a string takes all text");
-        if rows.is_empty() {
-            return;
-        }
+    match title {
+        Some(title) if rows.is_empty() => text.push_str(&format!("{title}: none\n")),
+        Some(title) => text.push_str(&format!("{title}:\n{}\n", crate::table::table(heads, rows))),
+        None => text.push_str(&format!("{}\n", crate::table::table(heads, rows))),
     }
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([heads[column].len()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        writeln!(text, "{}", padded.join("  ").trim_end()).expect("a string takes all text");
-    };
-    line(&mut heads.iter().copied());
-    line(&mut std::iter::once("-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)).as_str()));
-    for row in &rows {
-        line(&mut row.iter().map(String::as_str));
-    }
-    text.push('\n');
-}
-
-/// `text` with its control characters visible: file names and machine names come from clients, and a terminal obeys
-/// some of those.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -51,9 +51,12 @@ impl Directory {
         Ok(Self::new(Store::open_patiently(state, PATIENCE)?, Users::of_host().context("this process's user")?))
     }
 
-    /// The accounts of `state` for one change; [`OpenError::Busy`] while a server has them.
-    pub fn of_command(state: &StateDir) -> Result<Self, OpenError> {
-        Ok(Self::new(Store::open(state)?, Users::of_host()?))
+    /// The accounts of `state` for one change; [`OpenError::Busy`] while a server has them. `None` where there is no
+    /// database, unless `create` asks for one.
+    pub fn of_command(state: &StateDir, create: bool) -> Result<Option<Self>, OpenError> {
+        let store = if create { Some(Store::open(state)?) } else { Store::open_existing(state)? };
+        let users = Users::of_host()?;
+        Ok(store.map(|store| Self::new(store, users)))
     }
 
     fn new(store: Store, users: Arc<Users>) -> Self {
@@ -134,7 +137,10 @@ impl Directory {
                 }
             }
             change.put(record);
-            Ok(UserReply::Done(None))
+            let note = |only: &Arc<User>| {
+                format!("not running as root: whoever logs on acts as this process's user, {}", only.name)
+            };
+            Ok(UserReply::Done(self.users.only().map(note)))
         })
     }
 

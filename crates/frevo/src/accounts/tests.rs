@@ -151,8 +151,11 @@ fn lists_come_in_pages() {
 fn a_command_finds_the_database_taken_while_a_server_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
+    assert!(Directory::of_command(&state, false).unwrap().is_none());
     let server = Directory::of_server(&state).unwrap();
-    assert!(matches!(Directory::of_command(&state), Err(OpenError::Busy)));
+    for create in [false, true] {
+        assert!(matches!(Directory::of_command(&state, create), Err(OpenError::Busy)));
+    }
     drop(server);
-    assert!(Directory::of_command(&state).is_ok());
+    assert!(Directory::of_command(&state, false).unwrap().is_some());
 }

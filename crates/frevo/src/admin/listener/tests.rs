@@ -90,7 +90,7 @@ fn a_change_works_at_once_in_the_running_server() {
             full_name: String::new(),
             uid: None,
         };
-        assert!(matches!(client.user(&add).unwrap(), UserReply::Done(None)));
+        assert!(matches!(client.user(&add).unwrap(), UserReply::Done(_)));
         assert!(fake.directory.record(&name).is_some());
         assert!(client.user(&add).unwrap_err().to_string().contains("exists already"));
         client.user(&UserRequest::Delete { name: name.clone() }).unwrap();

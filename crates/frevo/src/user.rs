@@ -1,0 +1,263 @@
+//! `frevo user`: the accounts that may log on.
+//!
+//! Where a server runs with the same state directory, the change goes through its control socket and works at once;
+//! else the database is opened here. Exit status: 0 done, 1 refused or partly refused (an import with bad lines), 2
+//! wrong usage.
+
+mod import;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use zeroize::Zeroizing;
+
+use crate::accounts::Directory;
+use crate::accounts::embedded::OpenError;
+use crate::accounts::record::{check_name, nt_hash};
+use crate::admin::Client;
+use crate::admin::message::{AccountView, UserReply, UserRequest};
+use crate::password;
+use crate::state_dir::{StateDir, locate};
+use crate::table::table;
+use crate::when;
+
+/// How long to wait while another process has the database and no server answers: a server that starts, another
+/// `frevo user`.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Manages the accounts that may log on
+#[derive(Args, Debug)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    command: UserCommand,
+    /// The state directory that holds the account database
+    #[arg(long, value_name = "DIR", global = true)]
+    state_dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+enum UserCommand {
+    /// Adds an account; its password is asked for
+    Add {
+        /// The name to log on with, which is also the UNIX user's
+        name: String,
+        /// Reads the password from the first line of standard input
+        #[arg(long)]
+        password_stdin: bool,
+        /// The owner's name in full
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        full_name: String,
+        /// The UNIX user that the account acts as, where it is not the one of its name
+        #[arg(long, value_name = "UID")]
+        uid: Option<u32>,
+    },
+    /// Sets a new password, which is asked for
+    Passwd {
+        /// The account
+        name: String,
+        /// Reads the password from the first line of standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Lists the accounts
+    List {
+        /// Prints JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuses logons of an account from now on
+    Disable {
+        /// The account
+        name: String,
+    },
+    /// Allows logons of an account again
+    Enable {
+        /// The account
+        name: String,
+    },
+    /// Removes an account
+    Delete {
+        /// The account
+        name: String,
+    },
+    /// Adds and updates accounts from Samba: a smbpasswd file, or what `pdbedit -L -w` prints
+    Import {
+        /// The file, or - for standard input
+        file: PathBuf,
+        /// Only says what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: UserArgs) -> Result<ExitCode> {
+    let path = locate(args.state_dir.as_deref())?;
+    match args.command {
+        UserCommand::Add { name, password_stdin, full_name, uid } => {
+            check_name(&name)?;
+            let password = new_password(&path, &name, password_stdin, false)?;
+            let nt_hash = Some(nt_hash(&password)?);
+            drop(password);
+            let done = format!("account {name} added");
+            change(&path, true, UserRequest::Add { name, nt_hash, full_name, uid }, &done)
+        }
+        UserCommand::Passwd { name, password_stdin } => {
+            let password = new_password(&path, &name, password_stdin, true)?;
+            let nt_hash = Some(nt_hash(&password)?);
+            drop(password);
+            let done = format!("password of {name} set");
+            change(&path, false, UserRequest::Passwd { name, nt_hash }, &done)
+        }
+        UserCommand::List { json } => list(&path, json),
+        UserCommand::Disable { name } => enable(&path, name, false),
+        UserCommand::Enable { name } => enable(&path, name, true),
+        UserCommand::Delete { name } => {
+            let done = format!("account {name} deleted");
+            change(&path, false, UserRequest::Delete { name }, &done)
+        }
+        UserCommand::Import { file, dry_run } => import::run(&path, &file, dry_run),
+    }
+}
+
+/// The new password of `name`. A person is not made to type it twice only to hear then that the name is wrong.
+fn new_password(path: &Path, name: &str, from_stdin: bool, exists: bool) -> Result<Zeroizing<String>> {
+    if from_stdin {
+        return password::read_line(std::io::stdin().lock());
+    }
+    let found = match Backend::open(path, false)? {
+        Some(mut backend) => backend.perform(UserRequest::Find { name: name.to_owned() })?,
+        None => UserReply::Found(None),
+    };
+    match found {
+        UserReply::Found(None) if exists => bail!("there is no account {name:?}"),
+        UserReply::Found(Some(_)) if !exists => {
+            bail!("account {name} exists already; `frevo user passwd` changes its password")
+        }
+        _ => password::ask(name),
+    }
+}
+
+fn enable(path: &Path, name: String, enabled: bool) -> Result<ExitCode> {
+    let done = format!("account {name} {}", if enabled { "enabled" } else { "disabled" });
+    change(path, false, UserRequest::Enable { name, enabled }, &done)
+}
+
+fn change(path: &Path, create: bool, request: UserRequest, done: &str) -> Result<ExitCode> {
+    let Some(mut backend) = Backend::open(path, create)? else {
+        bail!("there are no accounts in {}", path.display());
+    };
+    let UserReply::Done(note) = backend.perform(request)? else { bail!("the server's answer is of another kind") };
+    print(&format!("{done}\n"))?;
+    if let Some(note) = note {
+        eprintln!("note: {note}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(path: &Path, json: bool) -> Result<ExitCode> {
+    let mut accounts: Vec<AccountView> = Vec::new();
+    if let Some(mut backend) = Backend::open(path, false)? {
+        loop {
+            let after = accounts.last().map(|account| account.name.clone());
+            let UserReply::List(page) = backend.perform(UserRequest::List { after })? else {
+                bail!("the server's answer is of another kind");
+            };
+            if page.is_empty() {
+                break;
+            }
+            accounts.extend(page);
+        }
+    }
+    if json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
+    } else if accounts.is_empty() {
+        eprintln!("there are no accounts in {}", path.display());
+    } else {
+        let rows: Vec<Vec<String>> = accounts.iter().map(row).collect();
+        print(&table(&["Name", "State", "UNIX user", "Password set", "SID", "Full name"], &rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(account: &AccountView) -> Vec<String> {
+    let state = match account {
+        AccountView { disabled: true, .. } => "disabled",
+        AccountView { locked: true, .. } => "locked",
+        AccountView { has_password: false, .. } => "no password",
+        AccountView { problem: Some(_), .. } => "no UNIX user",
+        AccountView { must_change: true, .. } => "password expired",
+        _ => "ok",
+    };
+    let unix_user = match (&account.unix_user, account.uid) {
+        (Some(name), Some(uid)) => format!("{name} ({uid})"),
+        _ => account.problem.clone().unwrap_or_else(|| "-".into()),
+    };
+    vec![
+        account.name.clone(),
+        state.into(),
+        unix_user,
+        account.password_last_set.map_or_else(|| "-".into(), when::utc),
+        account.sid.clone(),
+        account.full_name.clone(),
+    ]
+}
+
+/// Prints to standard output; that nobody reads it any more is no failure.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        _ => Ok(()),
+    }
+}
+
+/// Who performs a request.
+enum Backend {
+    /// The server that has the database open.
+    Server(Client),
+    /// This process.
+    Own(Box<Directory>),
+}
+
+impl Backend {
+    /// Whoever has the accounts of the state directory `path`; `None` where there are none, unless `create` asks for a
+    /// database.
+    fn open(path: &Path, create: bool) -> Result<Option<Self>> {
+        let state = match create {
+            true => StateDir::create(path)?,
+            false => match StateDir::open(path)? {
+                Some(state) => state,
+                None => return Ok(None),
+            },
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(client) = Client::connect(&state)? {
+                return Ok(Some(Backend::Server(client)));
+            }
+            match Directory::of_command(&state, create) {
+                Ok(directory) => return Ok(directory.map(|directory| Backend::Own(Box::new(directory)))),
+                Err(OpenError::Failed(error)) => return Err(error),
+                Err(OpenError::Busy) if Instant::now() >= end => bail!(
+                    "another process has the account database in {} open and does not answer on its control socket",
+                    path.display()
+                ),
+                Err(OpenError::Busy) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn perform(&mut self, request: UserRequest) -> Result<UserReply> {
+        match self {
+            Backend::Server(client) => client.user(&request),
+            Backend::Own(directory) => directory.perform(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

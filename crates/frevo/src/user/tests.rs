@@ -1,0 +1,140 @@
+//! `frevo user` over real state directories, with and without a server.
+
+use std::sync::Arc;
+
+use clap::Parser;
+
+use super::*;
+use crate::admin::{Control, Listener};
+
+#[derive(Parser, Debug)]
+struct Cli {
+    #[command(flatten)]
+    user: UserArgs,
+}
+
+/// Runs the words of a command line in a state directory and answers whether its exit status was 0.
+fn user(path: &Path, words: &[&str]) -> Result<bool> {
+    let state = ["--state-dir", path.to_str().unwrap()];
+    let cli = Cli::try_parse_from(["user"].iter().chain(words).chain(&state))?;
+    // ExitCode has no comparison; its debug text is all it shows.
+    run(cli.user).map(|code| format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS))
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let Some(mut backend) = Backend::open(path, false).unwrap() else { return Vec::new() };
+    let UserReply::List(list) = backend.perform(UserRequest::List { after: None }).unwrap() else { panic!("no list") };
+    list.into_iter().map(|account| account.name).collect()
+}
+
+const SMBPASSWD: &str = "\
+ann:1:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:1D3EC02BF8AAF6D00F91C0A7F0F3C160:[U          ]:LCT-6B013C02:
+bob:2:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:0FA5C7BEC343B30A586205715761BC27:[DU         ]:LCT-6B013C02:
+";
+
+struct Fake(Directory);
+
+impl Control for Fake {
+    fn status(&self) -> server::status::Snapshot {
+        server::status::Snapshot::default()
+    }
+
+    fn user(&self, request: UserRequest) -> Result<UserReply> {
+        self.0.perform(request)
+    }
+
+    fn reload(&self) -> Result<String> {
+        bail!("not here")
+    }
+
+    fn stop(&self) {}
+}
+
+/// Import, list, disable, enable and delete, wherever the database is open.
+fn session(path: &Path) {
+    let file = path.join("smbpasswd");
+    std::fs::write(&file, SMBPASSWD).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(user(path, &["import", file, "--dry-run"]).unwrap());
+    assert!(names(path).is_empty());
+    assert!(user(path, &["import", file]).unwrap());
+    assert_eq!(names(path), ["ann", "bob"]);
+    std::fs::write(file, format!("{SMBPASSWD}bad line\n")).unwrap();
+    assert!(!user(path, &["import", file]).unwrap(), "a bad line must show in the exit status");
+    assert!(user(path, &["disable", "ANN"]).unwrap());
+    assert!(user(path, &["enable", "bob"]).unwrap());
+    assert!(user(path, &["list"]).unwrap() && user(path, &["list", "--json"]).unwrap());
+    let mut backend = Backend::open(path, false).unwrap().unwrap();
+    for (name, disabled) in [("ann", true), ("bob", false)] {
+        let UserReply::Found(Some(view)) = backend.perform(UserRequest::Find { name: name.into() }).unwrap() else {
+            panic!("{name} is gone");
+        };
+        assert_eq!(view.disabled, disabled, "{name}");
+    }
+    drop(backend);
+    assert!(user(path, &["delete", "ann"]).unwrap());
+    assert!(user(path, &["delete", "ann"]).unwrap_err().to_string().contains("no account"));
+    assert_eq!(names(path), ["bob"]);
+}
+
+#[test]
+fn without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    session(dir.path());
+}
+
+#[test]
+fn beside_a_running_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDir::create(dir.path()).unwrap());
+    let fake = Arc::new(Fake(Directory::of_server(&state).unwrap()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = tokio::spawn(Listener::bind(state).unwrap().serve(fake.clone()));
+        let path = dir.path().to_owned();
+        tokio::task::spawn_blocking(move || session(&path)).await.unwrap();
+        server.abort();
+    });
+    assert!(fake.0.record("bob").is_some_and(|bob| !bob.disabled));
+    assert!(fake.0.record("ann").is_none());
+}
+
+#[test]
+fn changes_of_many_at_once_all_arrive() {
+    let dir = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let path = dir.path();
+            scope.spawn(move || {
+                let file = path.join(format!("file{thread}"));
+                std::fs::write(&file, SMBPASSWD.replace("ann", &format!("ann{thread}"))).unwrap();
+                assert!(user(path, &["import", file.to_str().unwrap()]).unwrap());
+            });
+        }
+    });
+    assert_eq!(names(dir.path()), ["ann0", "ann1", "ann2", "ann3", "bob"]);
+}
+
+#[test]
+fn nothing_is_made_where_nothing_is_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    assert!(user(&missing, &["list"]).unwrap());
+    for words in [["disable", "ann"], ["delete", "ann"]] {
+        assert!(user(&missing, &words).unwrap_err().to_string().contains("no accounts"));
+    }
+    assert!(user(&missing, &["import", "/nonexistent/file"]).is_err());
+    assert!(!missing.exists());
+    assert!(user(dir.path(), &["list"]).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn usage() {
+    let dir = tempfile::tempdir().unwrap();
+    for words in [&["add"][..], &["add", "ann", "--password", "secret"], &["fly"], &["list", "x"], &["import"]] {
+        let error = user(dir.path(), words).unwrap_err();
+        assert_eq!(error.downcast::<clap::Error>().unwrap().exit_code(), 2, "{words:?}");
+    }
+    assert!(user(dir.path(), &["add", "a/b"]).unwrap_err().to_string().contains("cannot contain"));
+}
