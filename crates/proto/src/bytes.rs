@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
 
 /// Decodes UTF-16LE as the wire carries it; `None` when the byte count is odd. Lone surrogates survive as code units.
 pub fn utf16_units(bytes: &[u8]) -> Option<Vec<u16>> {
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return None;
     }
     Some(bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
