@@ -246,7 +246,7 @@ mod tests {
         for text in ["CON", "aux", "Lpt9", "clock$", "nul:s", r"com1\"] {
             refused(text, NameError::Device);
         }
-        assert_eq!(parse(&[b'a']), Err(NameError::Parameter));
+        assert_eq!(parse(b"a"), Err(NameError::Parameter));
         assert_eq!(parse_units(&[u16::from(b':'), u16::from(b'a'), 0xd800]), Err(NameError::Invalid));
     }
 
