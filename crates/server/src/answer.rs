@@ -41,3 +41,32 @@ impl<T> Future for Answer<T> {
         }
     }
 }
+
+/// Waits for `future` on this thread, for tests: polls it whenever it wakes the thread.
+///
+/// # Panics
+/// Where it is not ready after ten thousand polls, or is not woken for a minute: it never will be.
+#[cfg(any(test, feature = "contract"))]
+#[track_caller]
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    use std::time::Duration;
+
+    struct Thread(std::thread::Thread);
+
+    impl std::task::Wake for Thread {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    for _ in 0..10_000 {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        std::thread::park_timeout(Duration::from_secs(60));
+    }
+    panic!("the answer never becomes ready");
+}

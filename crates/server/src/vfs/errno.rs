@@ -10,6 +10,8 @@ impl Errno {
     pub const NOENT: Errno = Errno(2);
     pub const INTR: Errno = Errno(4);
     pub const IO: Errno = Errno(5);
+    pub const NXIO: Errno = Errno(6);
+    pub const TOOBIG: Errno = Errno(7);
     pub const BADF: Errno = Errno(9);
     pub const AGAIN: Errno = Errno(11);
     pub const NOMEM: Errno = Errno(12);
@@ -28,11 +30,14 @@ impl Errno {
     pub const NOSPC: Errno = Errno(28);
     pub const ROFS: Errno = Errno(30);
     pub const MLINK: Errno = Errno(31);
+    pub const RANGE: Errno = Errno(34);
     pub const NAMETOOLONG: Errno = Errno(36);
+    pub const NOSYS: Errno = Errno(38);
     pub const NOTEMPTY: Errno = Errno(39);
     pub const LOOP: Errno = Errno(40);
     pub const NODATA: Errno = Errno(61);
     pub const OVERFLOW: Errno = Errno(75);
+    pub const ILSEQ: Errno = Errno(84);
     pub const OPNOTSUPP: Errno = Errno(95);
     pub const STALE: Errno = Errno(116);
     pub const DQUOT: Errno = Errno(122);

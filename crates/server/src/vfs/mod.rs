@@ -5,7 +5,10 @@
 //! Errors are errno values; [`errno`] is the one place where they become NTSTATUS.
 //! Windows semantics (share modes, leases, dispositions) are decided above, in `files` and `command`.
 
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 mod errno;
+pub mod faulty;
 pub mod memory;
 mod path;
 

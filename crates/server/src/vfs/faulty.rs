@@ -1,0 +1,412 @@
+//! A file system that answers late and fails when told to: any [`Vfs`], seen through a [`Script`].
+//!
+//! Every call asks the script first. A call that the script makes fail is not carried out; one that it delays is
+//! carried out when the delay is over, on whatever the file system then is, and may be held once more before its answer
+//! is handed out.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::{
+    Access, Case, Create, DataRange, Entry, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath,
+    Result, SetMetadata, Space, Vfs,
+};
+use crate::answer::Answer;
+
+/// Which call is made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are those of the methods")]
+pub enum Operation {
+    Lookup,
+    Create,
+    Rename,
+    Link,
+    Unlink,
+    Space,
+    Metadata,
+    Open,
+    Permissions,
+    Read,
+    Write,
+    Flush,
+    SetSize,
+    Allocate,
+    Zero,
+    DataRanges,
+    SetMetadata,
+    List,
+    IsEmpty,
+    GetXattr,
+    SetXattr,
+    ListXattrs,
+}
+
+/// Something to wait for.
+pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What happens to one call.
+#[derive(Default)]
+pub struct Fault {
+    /// The call is carried out only after this.
+    pub before: Option<Wait>,
+    /// The answer is handed out only after this.
+    pub after: Option<Wait>,
+    /// The call fails so instead of being carried out.
+    pub error: Option<Errno>,
+}
+
+/// Decides what happens to each call.
+pub trait Script: Send + Sync {
+    /// What happens to the call `count` (from 0, over all operations).
+    fn decide(&self, operation: Operation, count: u64) -> Fault;
+}
+
+/// Ends at the `polls + 1`-st poll, waking its task each time.
+pub fn yields(polls: u32) -> Wait {
+    struct Yield(u32);
+
+    impl Future for Yield {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            if self.0 == 0 {
+                return Poll::Ready(());
+            }
+            self.0 -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+
+    Box::pin(Yield(polls))
+}
+
+/// A script by chance: the same seed decides the same for the same sequence of calls.
+#[derive(Clone, Debug)]
+pub struct Seeded {
+    /// Where chance begins.
+    pub seed: u64,
+    /// Of 1,000 calls, how many are delayed on either side.
+    pub delayed: u32,
+    /// The longest delay, in polls.
+    pub longest: u32,
+    /// Of 1,000 calls, how many fail.
+    pub failing: u32,
+    /// With what they fail; none fails where this is empty.
+    pub errors: Vec<Errno>,
+}
+
+impl Script for Seeded {
+    fn decide(&self, operation: Operation, count: u64) -> Fault {
+        // One independent stream of numbers for each call, so that no order of decisions matters (SplitMix64).
+        let mut state = self.seed ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (operation as u64) << 56;
+        let mut draw = |bound: u64| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ mixed >> 31) % bound.max(1)
+        };
+        let mut wait = || {
+            let delayed = draw(1_000) < u64::from(self.delayed);
+            let polls = draw(u64::from(self.longest)) as u32 + 1;
+            delayed.then(|| yields(polls))
+        };
+        let (before, after) = (wait(), wait());
+        let fails = draw(1_000) < u64::from(self.failing);
+        let which = draw(self.errors.len() as u64) as usize;
+        Fault { before, after, error: self.errors.get(which).copied().filter(|_| fails) }
+    }
+}
+
+/// Fails single calls: the one with each given count, with the given error. Delays nothing.
+#[derive(Clone, Debug, Default)]
+pub struct FailAt(pub Vec<(u64, Errno)>);
+
+impl Script for FailAt {
+    fn decide(&self, _operation: Operation, count: u64) -> Fault {
+        let error = self.0.iter().find(|(at, _)| *at == count).map(|(_, error)| *error);
+        Fault { error, ..Fault::default() }
+    }
+}
+
+/// A file system seen through a script.
+pub struct Faulty {
+    inner: Arc<dyn Vfs>,
+    control: Arc<Control>,
+}
+
+struct Control {
+    script: Arc<dyn Script>,
+    count: AtomicU64,
+}
+
+impl Faulty {
+    /// `inner`, seen through `script`.
+    pub fn new(inner: Arc<dyn Vfs>, script: Arc<dyn Script>) -> Self {
+        Faulty { inner, control: Arc::new(Control { script, count: AtomicU64::new(0) }) }
+    }
+
+    /// How many calls have been made.
+    pub fn calls(&self) -> u64 {
+        self.control.count.load(Ordering::Relaxed)
+    }
+}
+
+impl Control {
+    /// Makes a call as the script wants it: `call` is the real one, `failed` makes its answer from an error.
+    fn run<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        call: impl FnOnce() -> Answer<T> + Send + 'static,
+        failed: impl FnOnce(Errno) -> T,
+    ) -> Answer<T> {
+        let fault = self.script.decide(operation, self.count.fetch_add(1, Ordering::Relaxed));
+        let failure = fault.error.map(failed);
+        if fault.before.is_none() && fault.after.is_none() {
+            return failure.map_or_else(call, Answer::now);
+        }
+        let failure = failure.map(Answer::now);
+        Answer::later(async move {
+            if let Some(wait) = fault.before {
+                wait.await;
+            }
+            let value = match failure {
+                Some(failure) => failure.await,
+                None => call().await,
+            };
+            if let Some(wait) = fault.after {
+                wait.await;
+            }
+            value
+        })
+    }
+}
+
+/// Passes a call on to `$inner`, its borrowed arguments cloned.
+macro_rules! pass {
+    ($self:ident, $operation:ident, $method:ident($($owned:ident),*; $($copied:expr),*)) => {{
+        let inner = Arc::clone(&$self.inner);
+        $(let $owned = $owned.clone();)*
+        $self.control.run(Operation::$operation, move || inner.$method($(&$owned,)* $($copied),*), Err)
+    }};
+}
+
+impl Vfs for Faulty {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+        let found = pass!(self, Lookup, lookup(who, path; case, links));
+        let control = Arc::clone(&self.control);
+        map(found, move |found| {
+            Ok(match found? {
+                Lookup::Found { path, node, metadata } => {
+                    Lookup::Found { path, node: Arc::new(FaultyNode { inner: node, control }), metadata }
+                }
+                other => other,
+            })
+        })
+    }
+
+    fn create(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
+        let made = pass!(self, Create, create(who, path; what, mode, dos_attributes));
+        let control = Arc::clone(&self.control);
+        map(made, move |made| {
+            let (inner, metadata) = made?;
+            Ok((Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>, metadata))
+        })
+    }
+
+    fn rename(
+        &self,
+        who: &Arc<Identity>,
+        from: &RelPath,
+        id: FileId,
+        to: &RelPath,
+        replace: bool,
+    ) -> Answer<Result<()>> {
+        let inner = Arc::clone(&self.inner);
+        let (who, from, to) = (Arc::clone(who), from.clone(), to.clone());
+        self.control.run(Operation::Rename, move || inner.rename(&who, &from, id, &to, replace), Err)
+    }
+
+    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let Some(ours) = node.as_any().downcast_ref::<FaultyNode>() else { return Answer::now(Err(Errno::XDEV)) };
+        let (inner, node) = (Arc::clone(&self.inner), Arc::clone(&ours.inner));
+        let (who, to) = (Arc::clone(who), to.clone());
+        self.control.run(Operation::Link, move || inner.link(&who, &node, &to, replace), Err)
+    }
+
+    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
+        pass!(self, Unlink, unlink(who, path; id, kind))
+    }
+
+    fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
+        pass!(self, Space, space(who;))
+    }
+}
+
+/// Changes a value on its way, now or later.
+fn map<T: Send + 'static, U: Send + 'static>(
+    answer: Answer<T>,
+    change: impl FnOnce(T) -> U + Send + 'static,
+) -> Answer<U> {
+    match answer {
+        Answer::Now(Some(value)) => Answer::now(change(value)),
+        answer => Answer::later(async move { change(answer.await) }),
+    }
+}
+
+struct FaultyNode {
+    inner: Arc<dyn Node>,
+    control: Arc<Control>,
+}
+
+impl Node for FaultyNode {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn metadata(&self) -> Answer<Result<Metadata>> {
+        pass!(self, Metadata, metadata(;))
+    }
+
+    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        let opened = pass!(self, Open, open(who; access));
+        let control = Arc::clone(&self.control);
+        map(opened, move |opened| opened.map(|inner| Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>))
+    }
+
+    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
+        pass!(self, Permissions, permissions(who;))
+    }
+
+    fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+        let inner = Arc::clone(&self.inner);
+        let fault = self.control.run(Operation::Read, || Answer::now(Ok(())), Err);
+        match fault {
+            Answer::Now(Some(Ok(()))) => inner.read(offset, buffer, filled),
+            fault => Answer::later(async move {
+                match fault.await {
+                    Ok(()) => inner.read(offset, buffer, filled).await,
+                    Err(error) => (buffer, Err(error)),
+                }
+            }),
+        }
+    }
+
+    fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
+        pass!(self, Write, write(who; offset, data, through))
+    }
+
+    fn flush(&self) -> Answer<Result<()>> {
+        pass!(self, Flush, flush(;))
+    }
+
+    fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
+        pass!(self, SetSize, set_size(who; size))
+    }
+
+    fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
+        pass!(self, Allocate, allocate(who; size))
+    }
+
+    fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
+        pass!(self, Zero, zero(who; offset, length))
+    }
+
+    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
+        pass!(self, DataRanges, data_ranges(; offset, length))
+    }
+
+    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
+        pass!(self, SetMetadata, set_metadata(who; set))
+    }
+
+    fn list(
+        &self,
+        who: &Arc<Identity>,
+        cursor: u64,
+        count: usize,
+        with_metadata: bool,
+    ) -> Answer<Result<(Vec<Entry>, u64)>> {
+        pass!(self, List, list(who; cursor, count, with_metadata))
+    }
+
+    fn is_empty(&self) -> Answer<Result<bool>> {
+        pass!(self, IsEmpty, is_empty(;))
+    }
+
+    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+        let name = name.to_owned();
+        pass!(self, GetXattr, get_xattr(who, name;))
+    }
+
+    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
+        let name = name.to_owned();
+        pass!(self, SetXattr, set_xattr(who, name; value))
+    }
+
+    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
+        pass!(self, ListXattrs, list_xattrs(who;))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::block_on;
+    use crate::vfs::contract::{self, Fixture};
+    use crate::vfs::memory::tests::fixture;
+
+    fn faulty(script: impl Script + 'static) -> (Fixture, Arc<Faulty>) {
+        let fixture = fixture();
+        let vfs = Arc::new(Faulty::new(Arc::clone(&fixture.vfs), Arc::new(script)));
+        (Fixture { vfs: Arc::clone(&vfs) as Arc<dyn Vfs>, ..fixture }, vfs)
+    }
+
+    fn late(seed: u64) -> Seeded {
+        Seeded { seed, delayed: 500, longest: 5, failing: 0, errors: Vec::new() }
+    }
+
+    #[test]
+    fn late_answers_are_right_answers() {
+        contract::check(&|| faulty(late(7)).0);
+    }
+
+    #[test]
+    fn a_call_that_fails_is_not_carried_out() {
+        let (fixture, vfs) = faulty(FailAt(vec![(0, Errno::IO), (2, Errno::NOSPC)]));
+        let file = RelPath::root().join(b"file").unwrap();
+        let create = || block_on(vfs.create(&fixture.owner, &file, Create::Directory, 0o755, None));
+        assert_eq!(create().err(), Some(Errno::IO));
+        let (node, _) = create().unwrap();
+        assert_eq!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(vec![1]))), Err(Errno::NOSPC));
+        assert_eq!(block_on(node.get_xattr(&fixture.owner, "user.a")), Ok(None));
+        assert_eq!(vfs.calls(), 4);
+    }
+
+    #[test]
+    fn the_same_seed_decides_the_same() {
+        let errors = vec![Errno::IO, Errno::NOSPC];
+        let script = Seeded { seed: 3, delayed: 300, longest: 9, failing: 300, errors };
+        let all = |script: &Seeded| -> Vec<_> {
+            let decided = |count| script.decide(Operation::Write, count);
+            (0..200).map(decided).map(|fault| (fault.before.is_some(), fault.after.is_some(), fault.error)).collect()
+        };
+        assert_eq!(all(&script), all(&script.clone()));
+        assert_ne!(all(&script), all(&Seeded { seed: 4, ..script.clone() }));
+        let failed = all(&script).iter().filter(|(.., error)| error.is_some()).count();
+        assert!((30..90).contains(&failed), "{failed}");
+    }
+}

@@ -1,1 +1,0 @@
-//! A whole file system in memory.

@@ -1,0 +1,75 @@
+//! The entries of a directory: by name, by folded name, and in the order of their creation for listings.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::name::fold_key;
+
+/// The names of one directory.
+#[derive(Default)]
+pub(super) struct Directory {
+    names: BTreeMap<Arc<[u8]>, Slot>,
+    /// For look-ups without regard to case: the names of each key, in the order of their creation.
+    folded: BTreeMap<Vec<u8>, Vec<Arc<[u8]>>>,
+    /// By position, which grows with every entry made: what a listing has passed stays passed.
+    listed: BTreeMap<u64, Arc<[u8]>>,
+    last_position: u64,
+}
+
+struct Slot {
+    inode: u64,
+    position: u64,
+}
+
+impl Directory {
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The inode that `name` names exactly.
+    pub(super) fn get(&self, name: &[u8]) -> Option<u64> {
+        self.names.get(name).map(|slot| slot.inode)
+    }
+
+    /// The name on disk and the inode: the exact name first, then the oldest that differs in case only.
+    pub(super) fn find(&self, name: &[u8], insensitive: bool) -> Option<(&[u8], u64)> {
+        if let Some((name, slot)) = self.names.get_key_value(name) {
+            return Some((name, slot.inode));
+        }
+        if !insensitive {
+            return None;
+        }
+        let other = self.folded.get(&fold_key(name))?.first()?;
+        Some((other, self.get(other)?))
+    }
+
+    /// Adds a name that is not there yet.
+    pub(super) fn insert(&mut self, name: &[u8], inode: u64) {
+        let name: Arc<[u8]> = name.into();
+        self.last_position += 1;
+        let position = self.last_position;
+        self.folded.entry(fold_key(&name)).or_default().push(Arc::clone(&name));
+        self.listed.insert(position, Arc::clone(&name));
+        self.names.insert(name, Slot { inode, position });
+    }
+
+    /// Removes a name; answers what it named.
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<u64> {
+        let slot = self.names.remove(name)?;
+        self.listed.remove(&slot.position);
+        let key = fold_key(name);
+        if let Some(names) = self.folded.get_mut(&key) {
+            names.retain(|other| **other != *name);
+            if names.is_empty() {
+                self.folded.remove(&key);
+            }
+        }
+        Some(slot.inode)
+    }
+
+    /// The entries behind position `cursor`: position, name and inode.
+    pub(super) fn after(&self, cursor: u64) -> impl Iterator<Item = (u64, &Arc<[u8]>, u64)> {
+        let from = cursor.saturating_add(1);
+        self.listed.range(from..).filter_map(|(&position, name)| Some((position, name, self.get(name)?)))
+    }
+}

@@ -1,0 +1,289 @@
+//! An open file or directory. An inode lives while it has a name or a handle.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::inode::{Body, Inode};
+use super::pages::{Full, MAX_SIZE, Pages};
+use super::{Room, Shared};
+use crate::answer::Answer;
+use crate::vfs::{Access, DataRange, Entry, Errno, Identity, Kind, Metadata, Node, Result, SetMetadata};
+
+/// Bytes of an attribute's value, and of its name, as on Linux.
+const XATTR_VALUE: usize = 65_536;
+const XATTR_NAME: usize = 255;
+
+/// A handle.
+pub(super) struct Handle {
+    shared: Arc<Shared>,
+    number: u64,
+    access: Access,
+}
+
+impl Handle {
+    /// A handle that has been counted already in [`Inode::opens`].
+    pub(super) fn new(shared: Arc<Shared>, number: u64, access: Access) -> Self {
+        Handle { shared, number, access }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn belongs_to(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
+    }
+
+    /// Looks at the inode.
+    fn look<T>(&self, look: impl FnOnce(&Inode) -> Result<T>) -> Result<T> {
+        look(self.shared.state.lock().inode(self.number)?)
+    }
+
+    /// Looks at the content, which must be that of a file.
+    fn content<T>(&self, look: impl FnOnce(&Pages) -> T) -> Result<T> {
+        self.look(|inode| match &inode.body {
+            Body::File(content) => Ok(look(content)),
+            Body::Directory { .. } => Err(Errno::ISDIR),
+            _ => Err(Errno::INVAL),
+        })
+    }
+
+    /// Changes the content, for which the handle must be open for writing.
+    fn change(&self, change: impl FnOnce(&mut Pages, &mut Room) -> std::result::Result<(), Full>) -> Result<()> {
+        if !self.access.write {
+            return Err(Errno::BADF);
+        }
+        let now = self.shared.world.now();
+        let mut state = self.shared.state.lock();
+        let state = &mut *state;
+        let inode = state.inodes.get_mut(&self.number).ok_or(Errno::STALE)?;
+        let Body::File(content) = &mut inode.body else { return Err(Errno::INVAL) };
+        let done = change(content, &mut state.room);
+        inode.touch(now);
+        done.map_err(|Full| Errno::NOSPC)
+    }
+
+    fn open_again(&self, who: &Identity, access: Access) -> Result<Arc<dyn Node>> {
+        let mut state = self.shared.state.lock();
+        let inode = state.inode(self.number)?;
+        let wanted = u32::from(access.read) << 2 | u32::from(access.write) << 1;
+        match inode.body.kind() {
+            Kind::Directory if access.write => return Err(Errno::ISDIR),
+            Kind::Symlink => return Err(Errno::LOOP),
+            Kind::Special => return Err(Errno::NODEV),
+            _ if inode.permissions(who) & wanted != wanted => return Err(Errno::ACCES),
+            _ => {}
+        }
+        self.shared.handle(&mut state, self.number, access).map(|(node, _)| node)
+    }
+
+    fn entries(&self, who: &Identity, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {
+        let state = self.shared.state.lock();
+        let inode = state.inode(self.number)?;
+        let Body::Directory { entries, .. } = &inode.body else { return Err(Errno::NOTDIR) };
+        let permissions = inode.permissions(who);
+        if !self.access.read && permissions & 4 == 0 {
+            return Err(Errno::ACCES);
+        }
+        let shows_metadata = with_metadata && permissions & 1 != 0;
+        let mut position = cursor;
+        let mut listed = Vec::new();
+        for (at, name, number) in entries.after(cursor).take(count.max(1)) {
+            let metadata =
+                shows_metadata.then(|| state.inode(number).map(|inode| inode.metadata(self.shared.id(number))));
+            listed.push(Entry { name: Box::from(&**name), metadata: metadata.transpose()? });
+            position = at;
+        }
+        Ok((listed, position))
+    }
+
+    fn change_metadata(&self, who: &Identity, set: &SetMetadata) -> Result<()> {
+        let now = self.shared.world.now();
+        let mut state = self.shared.state.lock();
+        let inode = state.inode_mut(self.number)?;
+        let owner_only = set.accessed.is_some() || set.modified.is_some() || set.mode.is_some();
+        if owner_only && !inode.is_owner(who) {
+            return Err(Errno::PERM);
+        }
+        // These lie in an attribute, for which the right to write the file is enough.
+        if (set.created.is_some() || set.dos_attributes.is_some()) && inode.permissions(who) & 2 == 0 {
+            return Err(Errno::ACCES);
+        }
+        check_chown(inode, who, set)?;
+        if (set.uid.is_some() || set.gid.is_some()) && inode.body.kind() == Kind::File && who.uid != 0 {
+            inode.mode &= !0o6000;
+        }
+        inode.uid = set.uid.unwrap_or(inode.uid);
+        inode.gid = set.gid.unwrap_or(inode.gid);
+        inode.mode = set.mode.map_or(inode.mode, |mode| mode & 0o7777);
+        inode.accessed = set.accessed.unwrap_or(inode.accessed);
+        inode.modified = set.modified.unwrap_or(inode.modified);
+        inode.created = set.created.unwrap_or(inode.created);
+        inode.dos_attributes = set.dos_attributes.or(inode.dos_attributes);
+        if *set != SetMetadata::default() {
+            inode.changed = now;
+        }
+        Ok(())
+    }
+
+    fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>) -> Result<()> {
+        let now = self.shared.world.now();
+        let mut state = self.shared.state.lock();
+        let inode = state.inode_mut(self.number)?;
+        xattr_permitted(inode, who, name, 2)?;
+        match value {
+            Some(value) if value.len() > XATTR_VALUE => return Err(Errno::TOOBIG),
+            Some(value) => drop(inode.xattrs.insert(name.to_owned(), value)),
+            None => drop(inode.xattrs.remove(name).ok_or(Errno::NODATA)?),
+        }
+        inode.changed = now;
+        Ok(())
+    }
+}
+
+/// Who may give a file away: root, and the owner to a group of his.
+fn check_chown(inode: &Inode, who: &Identity, set: &SetMetadata) -> Result<()> {
+    let gives_away = set.uid.is_some_and(|uid| uid != inode.uid || !inode.is_owner(who));
+    let own_group = |gid: u32| gid == inode.gid || gid == who.gid || who.groups.contains(&gid);
+    let regroups = set.gid.is_some_and(|gid| !inode.is_owner(who) || !own_group(gid));
+    if who.uid != 0 && (gives_away || regroups) { Err(Errno::PERM) } else { Ok(()) }
+}
+
+/// Whether `who` may read (4) or write (2) the attribute `name`.
+fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32) -> Result<()> {
+    let (namespace, rest) = name.split_once('.').ok_or(Errno::OPNOTSUPP)?;
+    if rest.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    if name.len() > XATTR_NAME {
+        return Err(Errno::RANGE);
+    }
+    match namespace {
+        "user" if !matches!(inode.body.kind(), Kind::File | Kind::Directory) => Err(Errno::PERM),
+        "user" if inode.permissions(who) & wanted == 0 => Err(Errno::ACCES),
+        "security" if who.uid != 0 && wanted & 2 != 0 => Err(Errno::PERM),
+        "trusted" if who.uid != 0 => Err(if wanted & 2 != 0 { Errno::PERM } else { Errno::NODATA }),
+        "user" | "security" | "trusted" => Ok(()),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// The end of a range; `Errno::FBIG` where no file reaches that far.
+fn end_of(offset: u64, length: u64) -> Result<u64> {
+    offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        if let Ok(inode) = state.inode_mut(self.number) {
+            inode.opens -= 1;
+        }
+        state.forget(self.number);
+    }
+}
+
+impl Node for Handle {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn metadata(&self) -> Answer<Result<Metadata>> {
+        Answer::now(self.look(|inode| Ok(inode.metadata(self.shared.id(self.number)))))
+    }
+
+    fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        Answer::now(self.open_again(who, access))
+    }
+
+    fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
+        Answer::now(self.look(|inode| Ok(inode.permissions(who))))
+    }
+
+    fn read(&self, offset: u64, mut buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
+        let readable = if self.access.read { Ok(()) } else { Err(Errno::BADF) };
+        let space = buffer.get_mut(filled..).ok_or(Errno::INVAL);
+        let done = readable.and(space).and_then(|space| self.content(|content| content.read(offset, space)));
+        Answer::now((buffer, done))
+    }
+
+    fn write(&self, _who: &Arc<Identity>, offset: u64, data: Bytes, _through: bool) -> Answer<Result<()>> {
+        let done = end_of(offset, data.len() as u64).and_then(|_| match data.is_empty() {
+            true if self.access.write => Ok(()),
+            _ => self.change(|content, room| content.write(offset, &data, room)),
+        });
+        Answer::now(done)
+    }
+
+    fn flush(&self) -> Answer<Result<()>> {
+        Answer::now(Ok(()))
+    }
+
+    fn set_size(&self, _who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
+        let set = |content: &mut Pages, room: &mut Room| {
+            content.set_size(size, room);
+            Ok(())
+        };
+        Answer::now(end_of(0, size).and_then(|_| self.change(set)))
+    }
+
+    fn allocate(&self, _who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
+        Answer::now(end_of(0, size).and_then(|_| self.change(|content, room| content.reserve(size, room))))
+    }
+
+    fn zero(&self, _who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
+        let zero = |content: &mut Pages, room: &mut Room| {
+            content.zero(offset, length, room);
+            Ok(())
+        };
+        Answer::now(self.change(zero))
+    }
+
+    fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
+        Answer::now(self.content(|content| content.data_ranges(offset, length)))
+    }
+
+    fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
+        Answer::now(self.change_metadata(who, &set))
+    }
+
+    fn list(
+        &self,
+        who: &Arc<Identity>,
+        cursor: u64,
+        count: usize,
+        with_metadata: bool,
+    ) -> Answer<Result<(Vec<Entry>, u64)>> {
+        Answer::now(self.entries(who, cursor, count, with_metadata))
+    }
+
+    fn is_empty(&self) -> Answer<Result<bool>> {
+        Answer::now(self.look(|inode| match &inode.body {
+            Body::Directory { entries, .. } => Ok(entries.is_empty()),
+            _ => Err(Errno::NOTDIR),
+        }))
+    }
+
+    fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
+        Answer::now(self.look(|inode| {
+            match xattr_permitted(inode, who, name, 4) {
+                Err(Errno::NODATA) => return Ok(None),
+                permitted => permitted?,
+            }
+            Ok(inode.xattrs.get(name).cloned())
+        }))
+    }
+
+    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
+        Answer::now(self.store_xattr(who, name, value))
+    }
+
+    fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
+        Answer::now(self.look(|inode| {
+            let visible = |name: &&String| who.uid == 0 || !name.starts_with("trusted.");
+            Ok(inode.xattrs.keys().filter(visible).cloned().collect())
+        }))
+    }
+}

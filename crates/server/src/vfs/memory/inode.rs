@@ -1,0 +1,127 @@
+//! One file, directory or link: its content and what `stat` says of it.
+
+use std::collections::BTreeMap;
+
+use super::directory::Directory;
+use super::pages::{PAGE, Pages};
+use crate::vfs::{FileId, Identity, Kind, Metadata, Time};
+
+/// A file, directory or link.
+pub(super) struct Inode {
+    pub(super) body: Body,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) links: u32,
+    /// How many handles keep it alive.
+    pub(super) opens: u32,
+    pub(super) accessed: Time,
+    pub(super) modified: Time,
+    pub(super) changed: Time,
+    pub(super) created: Time,
+    pub(super) dos_attributes: Option<u32>,
+    pub(super) xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+/// What an inode holds.
+pub(super) enum Body {
+    File(Pages),
+    Directory {
+        entries: Directory,
+        /// The directory that holds this one.
+        parent: u64,
+    },
+    /// The target, as it was given.
+    Symlink(Box<[u8]>),
+    Special,
+}
+
+impl Body {
+    pub(super) fn file() -> Self {
+        Body::File(Pages::default())
+    }
+
+    pub(super) fn directory(parent: u64) -> Self {
+        Body::Directory { entries: Directory::default(), parent }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Body::File(_) => Kind::File,
+            Body::Directory { .. } => Kind::Directory,
+            Body::Symlink(_) => Kind::Symlink,
+            Body::Special => Kind::Special,
+        }
+    }
+}
+
+impl Inode {
+    /// An inode without a name.
+    pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32, now: Time) -> Self {
+        Inode {
+            body,
+            mode,
+            uid,
+            gid,
+            links: 0,
+            opens: 0,
+            accessed: now,
+            modified: now,
+            changed: now,
+            created: now,
+            dos_attributes: None,
+            xattrs: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that the content changed.
+    pub(super) fn touch(&mut self, now: Time) {
+        self.modified = now;
+        self.changed = now;
+    }
+
+    pub(super) fn metadata(&self, id: FileId) -> Metadata {
+        let (size, allocated) = match &self.body {
+            Body::File(content) => (content.size(), content.allocated() * PAGE),
+            Body::Symlink(target) => (target.len() as u64, 0),
+            Body::Directory { .. } | Body::Special => (0, 0),
+        };
+        Metadata {
+            id,
+            kind: self.body.kind(),
+            size,
+            allocated,
+            links: self.links,
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            accessed: self.accessed,
+            modified: self.modified,
+            changed: self.changed,
+            created: self.created,
+            dos_attributes: self.dos_attributes,
+        }
+    }
+
+    /// What `who` may do, as `rwx` bits. Root may all, but a file without any x bit cannot be executed.
+    pub(super) fn permissions(&self, who: &Identity) -> u32 {
+        if who.uid == 0 {
+            let runs = self.body.kind() == Kind::Directory || self.mode & 0o111 != 0;
+            return 6 | u32::from(runs);
+        }
+        let in_group = who.gid == self.gid || who.groups.contains(&self.gid);
+        let shift = if who.uid == self.uid {
+            6
+        } else if in_group {
+            3
+        } else {
+            0
+        };
+        self.mode >> shift & 7
+    }
+
+    /// Whether `who` may do what only the owner may.
+    pub(super) fn is_owner(&self, who: &Identity) -> bool {
+        who.uid == 0 || who.uid == self.uid
+    }
+}

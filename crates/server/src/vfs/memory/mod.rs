@@ -1,0 +1,431 @@
+//! A whole file system in memory: for tests, for the simulation and for shares that live in RAM.
+//!
+//! It keeps the rules of Linux that a client can see: permissions of owner, group and others, sticky directories, hard
+//! links, symbolic links beneath the root, files that live on unlinked while somebody has them open. Every answer is
+//! there at once. Left out on purpose: POSIX ACLs (`system.*` attributes are not supported), access times kept by
+//! reading, and anything outside the root, so a link that leads there is never followed, `wide links` or not.
+
+mod directory;
+mod handle;
+mod inode;
+mod pages;
+mod resolve;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::handle::Handle;
+use self::inode::{Body, Inode};
+use self::resolve::Place;
+use super::{
+    Access, Case, Create, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Space, Time,
+    Vfs,
+};
+use crate::answer::Answer;
+use crate::world::World;
+
+/// The number of the root directory.
+const ROOT: u64 = 1;
+
+/// What the file system may hold and how it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of content that all files may have together, counted in pages of 4 KiB; past it, `Errno::NOSPC`.
+    pub capacity: u64,
+    /// Files, directories and links that may exist, the root included; past it, `Errno::NOSPC`.
+    pub inodes: usize,
+    /// Permission bits of the root directory.
+    pub mode: u32,
+    /// Owner of the root directory.
+    pub uid: u32,
+    /// Group of the root directory.
+    pub gid: u32,
+    /// The device number of [`FileId`], which tells this file system from others.
+    pub device: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { capacity: 1 << 40, inodes: 1 << 24, mode: 0o755, uid: 0, gid: 0, device: 0x6d65_6d00 }
+    }
+}
+
+/// A file system in memory.
+pub struct Memory(Arc<Shared>);
+
+/// What the file system and all its handles share.
+struct Shared {
+    world: Arc<dyn World>,
+    options: Options,
+    state: Mutex<State>,
+}
+
+/// Everything that changes.
+struct State {
+    /// By number. Numbers are never given twice.
+    inodes: std::collections::HashMap<u64, Inode>,
+    /// The number of the next inode.
+    next: u64,
+    /// Room taken by content.
+    room: Room,
+}
+
+/// The room for content: pages that all files hold together, and how many they may hold.
+struct Room {
+    used: u64,
+    limit: u64,
+}
+
+impl Room {
+    /// Takes one page; `false` where none is left.
+    fn take(&mut self) -> bool {
+        let left = self.used < self.limit;
+        self.used += u64::from(left);
+        left
+    }
+}
+
+impl Memory {
+    /// An empty file system with the default [`Options`].
+    pub fn new(world: Arc<dyn World>) -> Self {
+        Memory::with_options(world, Options::default())
+    }
+
+    /// An empty file system.
+    pub fn with_options(world: Arc<dyn World>, options: Options) -> Self {
+        let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, world.now());
+        root.links = 2;
+        let room = Room { used: 0, limit: options.capacity / pages::PAGE };
+        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, room };
+        Memory(Arc::new(Shared { world, options, state: Mutex::new(state) }))
+    }
+
+    /// Makes `path` a symbolic link to `target`, as `ln -s` would; clients cannot.
+    pub fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<()> {
+        self.0.add(&mut self.0.state.lock(), who, path, Body::Symlink(target.into()), 0o777).map(|_| ())
+    }
+
+    /// Makes `path` a thing that is neither file, directory nor link: a socket, say.
+    pub fn special(&self, who: &Identity, path: &RelPath, mode: u32) -> Result<()> {
+        self.0.add(&mut self.0.state.lock(), who, path, Body::Special, mode).map(|_| ())
+    }
+
+    /// How many inodes exist, unlinked ones that are still open included.
+    pub fn inode_count(&self) -> usize {
+        self.0.state.lock().inodes.len()
+    }
+}
+
+impl Shared {
+    fn id(&self, inode: u64) -> FileId {
+        FileId { device: self.options.device, inode }
+    }
+
+    /// A handle to an inode, which keeps it alive.
+    fn handle(self: &Arc<Self>, state: &mut State, number: u64, access: Access) -> Result<(Arc<dyn Node>, Metadata)> {
+        let inode = state.inodes.get_mut(&number).ok_or(Errno::STALE)?;
+        inode.opens += 1;
+        let metadata = inode.metadata(self.id(number));
+        Ok((Arc::new(Handle::new(Arc::clone(self), number, access)), metadata))
+    }
+
+    /// Adds an inode under a name that must be free.
+    fn add(&self, state: &mut State, who: &Identity, path: &RelPath, body: Body, mode: u32) -> Result<u64> {
+        let now = self.world.now();
+        let place = state.place(who, path)?;
+        if state.directory(place.parent)?.get(place.name).is_some() {
+            return Err(Errno::EXIST);
+        }
+        state.may_change(who, place.parent)?;
+        if state.inodes.len() >= self.options.inodes {
+            return Err(Errno::NOSPC);
+        }
+        let number = state.next;
+        state.next += 1;
+        let parent = state.inode_mut(place.parent)?;
+        // A set-group-id directory hands its group on, and the bit to directories.
+        let inherits = parent.mode & 0o2000 != 0;
+        let gid = if inherits { parent.gid } else { who.gid };
+        let body = if let Body::Directory { .. } = body { Body::directory(place.parent) } else { body };
+        let kind = body.kind();
+        let mode = if inherits && kind == Kind::Directory { mode | 0o2000 } else { mode };
+        state.inodes.insert(number, Inode::new(body, mode & 0o7777, who.uid, gid, now));
+        state.attach(place.parent, place.name, number, now)?;
+        Ok(number)
+    }
+
+    fn find(self: &Arc<Self>, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Lookup> {
+        let mut state = self.state.lock();
+        match state.resolve(who, path, case, links)? {
+            resolve::Found::Inode { number, path } => {
+                let (node, metadata) = self.handle(&mut state, number, Access::default())?;
+                Ok(Lookup::Found { path, node, metadata })
+            }
+            resolve::Found::Missing { path } => Ok(Lookup::Missing { path }),
+            resolve::Found::NoParent => Ok(Lookup::NoParent),
+        }
+    }
+
+    fn make(
+        self: &Arc<Self>,
+        who: &Identity,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+    ) -> Result<(Arc<dyn Node>, Metadata)> {
+        let (body, access) = match what {
+            Create::File(access) => (Body::file(), access),
+            Create::Directory => (Body::directory(ROOT), Access { read: true, write: false }),
+        };
+        let mut state = self.state.lock();
+        let number = self.add(&mut state, who, path, body, mode)?;
+        state.inode_mut(number)?.dos_attributes = dos_attributes;
+        self.handle(&mut state, number, access)
+    }
+
+    fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {
+        let now = self.world.now();
+        let mut state = self.state.lock();
+        let source = state.place(who, from)?;
+        let number = state.names(who, &source, self.inode_of(id)?)?;
+        let target = state.place(who, to)?;
+        let in_the_way = state.directory(target.parent)?.get(target.name);
+        let moves_directory = state.inode(number)?.body.kind() == Kind::Directory;
+        if let Some(other) = in_the_way {
+            state.may_replace(other, moves_directory, replace)?;
+            if other == number {
+                return Ok(());
+            }
+        }
+        state.may_remove(who, source.parent, number)?;
+        state.may_change(who, target.parent)?;
+        if moves_directory {
+            if state.is_within(target.parent, number)? {
+                return Err(Errno::INVAL);
+            }
+            // Moving a directory rewrites its `..`.
+            if target.parent != source.parent && state.inode(number)?.permissions(who) & 2 == 0 {
+                return Err(Errno::ACCES);
+            }
+        }
+        if let Some(other) = in_the_way {
+            state.may_remove(who, target.parent, other)?;
+            state.detach(target.parent, target.name, now)?;
+        }
+        // Attached first, so that the count never falls to 0 in between.
+        state.attach(target.parent, target.name, number, now)?;
+        if moves_directory && let Body::Directory { parent, .. } = &mut state.inode_mut(number)?.body {
+            *parent = target.parent;
+        }
+        state.detach(source.parent, source.name, now)
+    }
+
+    fn add_link(&self, who: &Identity, number: u64, to: &RelPath, replace: bool) -> Result<()> {
+        let now = self.world.now();
+        let mut state = self.state.lock();
+        let target = state.place(who, to)?;
+        let inode = state.inode(number)?;
+        match inode.body.kind() {
+            Kind::Directory => return Err(Errno::PERM),
+            _ if inode.links == 0 => return Err(Errno::NOENT),
+            _ => {}
+        }
+        let in_the_way = state.directory(target.parent)?.get(target.name);
+        if let Some(other) = in_the_way {
+            state.may_replace(other, false, replace)?;
+            if other == number {
+                return Ok(());
+            }
+            state.may_remove(who, target.parent, other)?;
+        }
+        state.may_change(who, target.parent)?;
+        if in_the_way.is_some() {
+            state.detach(target.parent, target.name, now)?;
+        }
+        state.attach(target.parent, target.name, number, now)
+    }
+
+    fn remove_name(&self, who: &Identity, path: &RelPath, id: FileId, kind: Kind) -> Result<()> {
+        let now = self.world.now();
+        let mut state = self.state.lock();
+        let place = state.place(who, path)?;
+        let number = state.names(who, &place, self.inode_of(id)?)?;
+        state.may_remove(who, place.parent, number)?;
+        match (&state.inode(number)?.body, kind) {
+            (Body::Directory { .. }, kind) if kind != Kind::Directory => return Err(Errno::ISDIR),
+            (Body::Directory { entries, .. }, _) if !entries.is_empty() => return Err(Errno::NOTEMPTY),
+            (Body::File(_) | Body::Special, Kind::Directory) => return Err(Errno::NOTDIR),
+            _ => {}
+        }
+        state.detach(place.parent, place.name, now)
+    }
+
+    fn inode_of(&self, id: FileId) -> Result<u64> {
+        if id.device == self.options.device { Ok(id.inode) } else { Err(Errno::STALE) }
+    }
+}
+
+impl State {
+    fn inode(&self, number: u64) -> Result<&Inode> {
+        self.inodes.get(&number).ok_or(Errno::STALE)
+    }
+
+    fn inode_mut(&mut self, number: u64) -> Result<&mut Inode> {
+        self.inodes.get_mut(&number).ok_or(Errno::STALE)
+    }
+
+    fn directory(&self, number: u64) -> Result<&directory::Directory> {
+        match &self.inode(number)?.body {
+            Body::Directory { entries, .. } => Ok(entries),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// The inode that `place` names, which must be `expected` or a link that leads there.
+    fn names(&self, who: &Identity, place: &Place<'_>, expected: u64) -> Result<u64> {
+        let number = self.directory(place.parent)?.get(place.name).ok_or(Errno::NOENT)?;
+        let leads_there = || self.follow(who, place.parent, number) == Some(expected);
+        if number == expected || leads_there() { Ok(number) } else { Err(Errno::STALE) }
+    }
+
+    /// Whether names may be added to and removed from the directory.
+    fn may_change(&self, who: &Identity, directory: u64) -> Result<()> {
+        let directory = self.inode(directory)?;
+        // A directory that was removed takes no new names.
+        if directory.links == 0 {
+            return Err(Errno::NOENT);
+        }
+        if directory.permissions(who) & 3 == 3 { Ok(()) } else { Err(Errno::ACCES) }
+    }
+
+    /// Whether the name of `number` may be removed from the directory, the sticky bit considered.
+    fn may_remove(&self, who: &Identity, directory: u64, number: u64) -> Result<()> {
+        self.may_change(who, directory)?;
+        let (directory, inode) = (self.inode(directory)?, self.inode(number)?);
+        let sticky = directory.mode & 0o1000 != 0;
+        let owns = [0, inode.uid, directory.uid].contains(&who.uid);
+        if sticky && !owns { Err(Errno::PERM) } else { Ok(()) }
+    }
+
+    /// Whether what stands at the target of a rename or link may be replaced.
+    fn may_replace(&self, other: u64, by_directory: bool, replace: bool) -> Result<()> {
+        match (self.inode(other)?.body.kind(), by_directory) {
+            _ if !replace => Err(Errno::EXIST),
+            (Kind::Directory, true) => Err(Errno::EXIST),
+            (Kind::Directory, false) => Err(Errno::ISDIR),
+            (_, true) => Err(Errno::NOTDIR),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `directory` is `ancestor` or lies beneath it.
+    fn is_within(&self, directory: u64, ancestor: u64) -> Result<bool> {
+        let mut at = directory;
+        loop {
+            match &self.inode(at)?.body {
+                _ if at == ancestor => return Ok(true),
+                Body::Directory { parent, .. } if at != ROOT => at = *parent,
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// Adds a name, counting the links that it makes.
+    fn attach(&mut self, directory: u64, name: &[u8], number: u64, now: Time) -> Result<()> {
+        let inode = self.inode_mut(number)?;
+        let is_directory = inode.body.kind() == Kind::Directory;
+        // A directory is linked from its parent and from its own `.`; while it moves, it keeps the latter.
+        inode.links += if is_directory && inode.links == 0 { 2 } else { 1 };
+        inode.changed = now;
+        let parent = self.inode_mut(directory)?;
+        parent.links += u32::from(is_directory);
+        parent.touch(now);
+        if let Body::Directory { entries, .. } = &mut parent.body {
+            entries.insert(name, number);
+        }
+        Ok(())
+    }
+
+    /// Removes a name; the inode goes with its last link unless somebody has it open.
+    fn detach(&mut self, directory: u64, name: &[u8], now: Time) -> Result<()> {
+        let parent = self.inode_mut(directory)?;
+        let Body::Directory { entries, .. } = &mut parent.body else { return Err(Errno::NOTDIR) };
+        let number = entries.remove(name).ok_or(Errno::NOENT)?;
+        parent.touch(now);
+        let inode = self.inode_mut(number)?;
+        let is_directory = inode.body.kind() == Kind::Directory;
+        inode.links -= 1;
+        if is_directory && inode.links == 1 {
+            inode.links = 0;
+        }
+        inode.changed = now;
+        self.inode_mut(directory)?.links -= u32::from(is_directory);
+        self.forget(number);
+        Ok(())
+    }
+
+    /// Frees an inode that has neither names nor handles.
+    fn forget(&mut self, number: u64) {
+        let unused = self.inodes.get(&number).is_some_and(|inode| inode.links == 0 && inode.opens == 0);
+        if unused
+            && let Some(inode) = self.inodes.remove(&number)
+            && let Body::File(content) = inode.body
+        {
+            self.room.used -= content.allocated();
+        }
+    }
+}
+
+impl Vfs for Memory {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+        Answer::now(self.0.find(who, path, case, links))
+    }
+
+    fn create(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
+        Answer::now(self.0.make(who, path, what, mode, dos_attributes))
+    }
+
+    fn rename(
+        &self,
+        who: &Arc<Identity>,
+        from: &RelPath,
+        id: FileId,
+        to: &RelPath,
+        replace: bool,
+    ) -> Answer<Result<()>> {
+        Answer::now(self.0.move_name(who, from, id, to, replace))
+    }
+
+    fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
+        let ours = node.as_any().downcast_ref::<Handle>().filter(|handle| handle.belongs_to(&self.0));
+        Answer::now(ours.ok_or(Errno::XDEV).and_then(|handle| self.0.add_link(who, handle.number(), to, replace)))
+    }
+
+    fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
+        Answer::now(self.0.remove_name(who, path, id, kind))
+    }
+
+    fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
+        let state = self.0.state.lock();
+        let free = state.room.limit - state.room.used;
+        Answer::now(Ok(Space {
+            block_size: pages::PAGE as u32,
+            blocks: state.room.limit,
+            free,
+            available: free,
+            id: self.0.options.device,
+        }))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,112 @@
+//! From a path to an inode, beneath the root and nowhere else.
+
+use std::collections::VecDeque;
+
+use super::inode::Body;
+use super::{ROOT, State};
+use crate::vfs::{Case, Errno, Identity, Links, RelPath, Result};
+
+/// How many links one resolution follows, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// What a path named.
+pub(super) enum Found {
+    Inode { number: u64, path: RelPath },
+    Missing { path: RelPath },
+    NoParent,
+}
+
+/// A name in a directory, there or not.
+pub(super) struct Place<'a> {
+    pub(super) parent: u64,
+    pub(super) name: &'a [u8],
+}
+
+impl State {
+    /// Walks `path` for `who`. The path found keeps the names of links that were followed, not those of their targets.
+    pub(super) fn resolve(&self, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Found> {
+        let mut at = ROOT;
+        let mut found = RelPath::root();
+        let mut components = path.components().peekable();
+        while let Some(name) = components.next() {
+            let last = components.peek().is_none();
+            let Body::Directory { entries, .. } = &self.inode(at)?.body else { return Ok(Found::NoParent) };
+            if self.inode(at)?.permissions(who) & 1 == 0 {
+                return Err(Errno::ACCES);
+            }
+            let Some((on_disk, number)) = entries.find(name, case == Case::Insensitive) else {
+                let missing = found.join(name).filter(|_| last);
+                return Ok(missing.map_or(Found::NoParent, |path| Found::Missing { path }));
+            };
+            found = found.join(on_disk).ok_or(Errno::NOENT)?;
+            at = match (&self.inode(number)?.body, links.follow) {
+                (Body::Symlink(_), false) if !last => return Err(Errno::LOOP),
+                // Outside, dangling, circular or forbidden: all the same to who asks.
+                (Body::Symlink(_), true) => match self.follow(who, at, number) {
+                    Some(target) => target,
+                    None if last => number,
+                    None => return Err(Errno::LOOP),
+                },
+                _ => number,
+            };
+        }
+        Ok(Found::Inode { number: at, path: found })
+    }
+
+    /// The inode that `number`, a link or not, leads to, seen from `directory` that holds it; `None` where it leads
+    /// nowhere or out of the root.
+    pub(super) fn follow(&self, who: &Identity, directory: u64, mut number: u64) -> Option<u64> {
+        let mut at = directory;
+        let mut steps: VecDeque<&[u8]> = VecDeque::new();
+        let mut budget = MAX_LINKS;
+        loop {
+            match &self.inode(number).ok()?.body {
+                Body::Symlink(target) => {
+                    budget = budget.checked_sub(1)?;
+                    if target.first().is_none_or(|&byte| byte == b'/') {
+                        return None;
+                    }
+                    for part in target.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).rev() {
+                        steps.push_front(part);
+                    }
+                }
+                _ => at = number,
+            }
+            match steps.pop_front() {
+                Some(name) => number = self.step(who, at, name)?,
+                None => return Some(at),
+            }
+        }
+    }
+
+    /// One component of a link's target, seen from the directory `at`.
+    fn step(&self, who: &Identity, at: u64, name: &[u8]) -> Option<u64> {
+        let inode = self.inode(at).ok()?;
+        let Body::Directory { entries, parent } = &inode.body else { return None };
+        match name {
+            _ if inode.permissions(who) & 1 == 0 => None,
+            b"." => Some(at),
+            b".." if at == ROOT => None,
+            b".." => Some(*parent),
+            _ => entries.get(name),
+        }
+    }
+
+    /// The directory that holds the last component of `path`, names taken exactly and links on the way followed.
+    pub(super) fn place<'a>(&self, who: &Identity, path: &'a RelPath) -> Result<Place<'a>> {
+        // The root has no name that could be given or taken.
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
+        let links = Links { follow: true, wide: false };
+        match self.resolve(who, &parent, Case::Sensitive, links)? {
+            Found::Inode { number, .. } => {
+                let directory = self.inode(number)?;
+                let Body::Directory { .. } = directory.body else { return Err(Errno::NOTDIR) };
+                if directory.permissions(who) & 1 == 0 {
+                    return Err(Errno::ACCES);
+                }
+                Ok(Place { parent: number, name })
+            }
+            Found::Missing { .. } | Found::NoParent => Err(Errno::NOENT),
+        }
+    }
+}
