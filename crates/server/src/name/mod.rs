@@ -17,6 +17,7 @@ use std::fmt;
 
 pub use fold::{fold_key, fold_unit, fold_units, same};
 use proto::bytes::utf16_units;
+use proto::status::Status;
 pub use wire::{from_wire, to_wire};
 
 use crate::vfs::RelPath;
@@ -68,6 +69,24 @@ pub enum NameError {
     Parameter,
     /// STATUS_ACCESS_DENIED: the name of a device.
     Device,
+}
+
+impl NameError {
+    /// The status that a client is told.
+    pub fn status(self) -> Status {
+        match self {
+            NameError::Invalid => Status::OBJECT_NAME_INVALID,
+            NameError::Syntax => Status::OBJECT_PATH_SYNTAX_BAD,
+            NameError::Parameter => Status::INVALID_PARAMETER,
+            NameError::Device => Status::ACCESS_DENIED,
+        }
+    }
+}
+
+impl From<NameError> for Status {
+    fn from(error: NameError) -> Status {
+        error.status()
+    }
 }
 
 impl fmt::Display for NameError {

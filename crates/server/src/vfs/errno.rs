@@ -1,44 +1,132 @@
-//! errno: what Linux says went wrong.
+//! errno: what Linux says went wrong, and the one place where that becomes an NTSTATUS.
+//!
+//! The table gives what Windows clients act upon, which is what Samba gives, too. Where the status depends on what was
+//! asked (a missing directory on the way is STATUS_OBJECT_PATH_NOT_FOUND), the caller decides before it comes here.
+
+use std::fmt;
+
+use proto::status::Status;
 
 /// An errno value of Linux, e.g. 2 for ENOENT.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
-#[allow(missing_docs, reason = "the names are Linux's own")]
+/// Declares the constants and the table in one, so that none can be left out.
+macro_rules! errnos {
+    ($($name:ident = $number:literal => $status:ident,)*) => {
+        #[allow(missing_docs, reason = "the names are Linux's own")]
+        impl Errno {
+            $(pub const $name: Errno = Errno($number);)*
+        }
+
+        /// Number, name without its E, and status.
+        const TABLE: &[(i32, &str, Status)] = &[$(($number, stringify!($name), Status::$status),)*];
+    };
+}
+
+errnos! {
+    PERM = 1 => ACCESS_DENIED,
+    NOENT = 2 => OBJECT_NAME_NOT_FOUND,
+    INTR = 4 => RETRY,
+    IO = 5 => IO_DEVICE_ERROR,
+    NXIO = 6 => NO_SUCH_DEVICE,
+    // An extended attribute that is larger than the file system takes.
+    TOOBIG = 7 => EA_TOO_LARGE,
+    BADF = 9 => INVALID_HANDLE,
+    AGAIN = 11 => RETRY,
+    NOMEM = 12 => INSUFFICIENT_RESOURCES,
+    ACCES = 13 => ACCESS_DENIED,
+    BUSY = 16 => SHARING_VIOLATION,
+    EXIST = 17 => OBJECT_NAME_COLLISION,
+    XDEV = 18 => NOT_SAME_DEVICE,
+    NODEV = 19 => NO_SUCH_DEVICE,
+    NOTDIR = 20 => NOT_A_DIRECTORY,
+    ISDIR = 21 => FILE_IS_A_DIRECTORY,
+    INVAL = 22 => INVALID_PARAMETER,
+    NFILE = 23 => TOO_MANY_OPENED_FILES,
+    MFILE = 24 => TOO_MANY_OPENED_FILES,
+    TXTBSY = 26 => SHARING_VIOLATION,
+    // Beyond what the file system can hold in one file; clients expect no other status from a write.
+    FBIG = 27 => DISK_FULL,
+    NOSPC = 28 => DISK_FULL,
+    ROFS = 30 => MEDIA_WRITE_PROTECTED,
+    MLINK = 31 => TOO_MANY_LINKS,
+    // The name of an extended attribute, or a buffer of ours, does not fit.
+    RANGE = 34 => INVALID_PARAMETER,
+    NAMETOOLONG = 36 => OBJECT_NAME_INVALID,
+    NOSYS = 38 => NOT_SUPPORTED,
+    NOTEMPTY = 39 => DIRECTORY_NOT_EMPTY,
+    // Whatever the reason for not following a link: where it leads must not show.
+    LOOP = 40 => OBJECT_PATH_NOT_FOUND,
+    NODATA = 61 => NOT_FOUND,
+    OVERFLOW = 75 => FILE_TOO_LARGE,
+    ILSEQ = 84 => OBJECT_NAME_INVALID,
+    OPNOTSUPP = 95 => NOT_SUPPORTED,
+    // The name belongs to another file by now: the one that was meant is gone.
+    STALE = 116 => OBJECT_NAME_NOT_FOUND,
+    // Not QUOTA_EXCEEDED: programs know what a full disk is.
+    DQUOT = 122 => DISK_FULL,
+}
+
 impl Errno {
-    pub const PERM: Errno = Errno(1);
-    pub const NOENT: Errno = Errno(2);
-    pub const INTR: Errno = Errno(4);
-    pub const IO: Errno = Errno(5);
-    pub const NXIO: Errno = Errno(6);
-    pub const TOOBIG: Errno = Errno(7);
-    pub const BADF: Errno = Errno(9);
-    pub const AGAIN: Errno = Errno(11);
-    pub const NOMEM: Errno = Errno(12);
-    pub const ACCES: Errno = Errno(13);
-    pub const BUSY: Errno = Errno(16);
-    pub const EXIST: Errno = Errno(17);
-    pub const XDEV: Errno = Errno(18);
-    pub const NODEV: Errno = Errno(19);
-    pub const NOTDIR: Errno = Errno(20);
-    pub const ISDIR: Errno = Errno(21);
-    pub const INVAL: Errno = Errno(22);
-    pub const NFILE: Errno = Errno(23);
-    pub const MFILE: Errno = Errno(24);
-    pub const TXTBSY: Errno = Errno(26);
-    pub const FBIG: Errno = Errno(27);
-    pub const NOSPC: Errno = Errno(28);
-    pub const ROFS: Errno = Errno(30);
-    pub const MLINK: Errno = Errno(31);
-    pub const RANGE: Errno = Errno(34);
-    pub const NAMETOOLONG: Errno = Errno(36);
-    pub const NOSYS: Errno = Errno(38);
-    pub const NOTEMPTY: Errno = Errno(39);
-    pub const LOOP: Errno = Errno(40);
-    pub const NODATA: Errno = Errno(61);
-    pub const OVERFLOW: Errno = Errno(75);
-    pub const ILSEQ: Errno = Errno(84);
-    pub const OPNOTSUPP: Errno = Errno(95);
-    pub const STALE: Errno = Errno(116);
-    pub const DQUOT: Errno = Errno(122);
+    /// The status that a client is told; STATUS_UNSUCCESSFUL for a value that is not in the table.
+    pub fn status(self) -> Status {
+        self.row().map_or(Status::UNSUCCESSFUL, |(_, _, status)| *status)
+    }
+
+    fn row(self) -> Option<&'static (i32, &'static str, Status)> {
+        TABLE.iter().find(|(number, ..)| *number == self.0)
+    }
+}
+
+impl From<Errno> for Status {
+    fn from(errno: Errno) -> Status {
+        errno.status()
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row() {
+            Some((_, name, _)) => write!(f, "E{name}"),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Errno {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_errno_has_one_status() {
+        for (index, (number, name, status)) in TABLE.iter().enumerate() {
+            assert!(status.is_error(), "E{name} must be an error");
+            assert!(TABLE[index + 1..].iter().all(|(other, ..)| other > number), "E{name} is out of order");
+        }
+    }
+
+    #[test]
+    fn what_clients_act_upon() {
+        for (errno, status) in [
+            (Errno::NOENT, Status::OBJECT_NAME_NOT_FOUND),
+            (Errno::ACCES, Status::ACCESS_DENIED),
+            (Errno::EXIST, Status::OBJECT_NAME_COLLISION),
+            (Errno::NOTEMPTY, Status::DIRECTORY_NOT_EMPTY),
+            (Errno::DQUOT, Status::DISK_FULL),
+            (Errno::ROFS, Status::MEDIA_WRITE_PROTECTED),
+            (Errno(4242), Status::UNSUCCESSFUL),
+        ] {
+            assert_eq!(errno.status(), status, "{errno}");
+        }
+        assert_eq!(format!("{} {:?}", Errno::NAMETOOLONG, Errno(4242)), "ENAMETOOLONG errno 4242");
+    }
 }
