@@ -4,11 +4,14 @@
 
 pub mod accounts;
 pub mod admin;
+pub mod interfaces;
 pub mod limits;
+pub mod log;
 pub mod password;
 pub mod state_dir;
 pub mod status;
 pub mod table;
 pub mod user;
+pub mod welcome;
 pub mod when;
 pub mod world;

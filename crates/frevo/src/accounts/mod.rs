@@ -65,7 +65,12 @@ impl Directory {
 
     /// Whether there is no account at all.
     pub fn is_empty(&self) -> bool {
-        self.store.page(None, 1).is_empty()
+        self.first().is_none()
+    }
+
+    /// The first account in the order of the names.
+    pub fn first(&self) -> Option<Arc<Record>> {
+        self.store.page(None, 1).pop()
     }
 
     /// The UNIX users that accounts are.

@@ -1,0 +1,155 @@
+//! The network interfaces of this machine and their addresses, as getifaddrs(3) lists them.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// One address of one interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// The interface's name; several addresses of one interface are several entries.
+    pub name: String,
+    /// Its number, which tells apart equal link-local addresses.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// The length of its network prefix in bits.
+    pub prefix: u8,
+    /// Whether it reaches this machine only.
+    pub loopback: bool,
+    /// Whether it is up.
+    pub up: bool,
+}
+
+/// All IP addresses of all interfaces.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: getifaddrs stores a list at the pointer that it is given, and only where it answers 0.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    // SAFETY: each entry of the list is valid, and the last one's `ifa_next` is null, until the list is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the pointers come from getifaddrs: each is null or of an address of the size that its family has.
+        let (address, mask) = unsafe { (ip(entry.ifa_addr), ip(entry.ifa_netmask)) };
+        let Some(address) = address else { continue };
+        // SAFETY: `ifa_name` is a C string.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        // SAFETY: if_nametoindex reads a C string.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        let has = |flag: libc::c_int| entry.ifa_flags & flag.cast_unsigned() != 0;
+        found.push(Interface {
+            name: name.to_string_lossy().into_owned(),
+            index,
+            address,
+            prefix: mask.map_or(if address.is_ipv4() { 32 } else { 128 }, prefix),
+            loopback: has(libc::IFF_LOOPBACK),
+            up: has(libc::IFF_UP),
+        });
+    }
+    // SAFETY: the list is that of getifaddrs, freed once, and nothing of it is kept.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
+}
+
+/// The IP address in a socket address; `None` for null and for other families.
+///
+/// # Safety
+/// `address` is null or points to a socket address of the size that its family has.
+unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's promise; the family is in the part that all have in common.
+    match libc::c_int::from(unsafe { address.as_ref() }?.sa_family) {
+        libc::AF_INET => {
+            // SAFETY: of this family, so it is a sockaddr_in; it need not be aligned like one.
+            let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family, so it is a sockaddr_in6; it need not be aligned like one.
+            let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+fn prefix(mask: IpAddr) -> u8 {
+    let ones = match mask {
+        IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+        IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+    };
+    u8::try_from(ones).expect("an address has at most 128 bits")
+}
+
+/// The addresses at which others reach a server that listens on `bound`, IPv4 first: a wildcard stands for all
+/// addresses of interfaces that are up. Link-local ones are left out, for they need an interface's name on the
+/// client's side. Loopback is in only where nothing else is.
+pub fn reachable(bound: &[SocketAddr], interfaces: &[Interface]) -> Vec<IpAddr> {
+    let serves = |interface: &Interface| {
+        bound.iter().any(|bound| match bound.ip() {
+            IpAddr::V4(ip) => ip == interface.address || ip.is_unspecified() && interface.address.is_ipv4(),
+            // A socket on :: takes IPv4, too, unless it was told not to; then there is another one on 0.0.0.0.
+            IpAddr::V6(ip) => ip == interface.address || ip.is_unspecified(),
+        })
+    };
+    let link_local = |address: &IpAddr| match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    let mut served: Vec<&Interface> =
+        interfaces.iter().filter(|i| i.up && !link_local(&i.address) && serves(i)).collect();
+    if served.iter().any(|interface| !interface.loopback) {
+        served.retain(|interface| !interface.loopback);
+    }
+    let mut addresses: Vec<IpAddr> = served.into_iter().map(|interface| interface.address).collect();
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_loopback_interface() {
+        let all = interfaces().unwrap();
+        let loopback = all.iter().find(|i| i.address == IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        assert!(loopback.loopback && loopback.up && loopback.prefix == 8 && loopback.index > 0);
+    }
+
+    #[test]
+    fn what_others_can_reach() {
+        let interface = |address: &str, loopback, up| Interface {
+            name: "x".into(),
+            index: 1,
+            address: address.parse().unwrap(),
+            prefix: 24,
+            loopback,
+            up,
+        };
+        let all = [
+            interface("127.0.0.1", true, true),
+            interface("::1", true, true),
+            interface("2001:db8::5", false, true),
+            interface("fe80::1", false, true),
+            interface("192.0.2.5", false, true),
+            interface("198.51.100.5", false, false),
+        ];
+        let check = |bound: &[&str], expected: &[&str]| {
+            let bound: Vec<SocketAddr> = bound.iter().map(|address| address.parse().unwrap()).collect();
+            let found: Vec<String> = reachable(&bound, &all).iter().map(IpAddr::to_string).collect();
+            assert_eq!(found, expected, "{bound:?}");
+        };
+        check(&["0.0.0.0:445"], &["192.0.2.5"]);
+        check(&["[::]:445"], &["192.0.2.5", "2001:db8::5"]);
+        check(&["0.0.0.0:445", "[::]:445"], &["192.0.2.5", "2001:db8::5"]);
+        check(&["127.0.0.1:445"], &["127.0.0.1"]);
+        check(&["127.0.0.1:445", "192.0.2.5:445"], &["192.0.2.5"]);
+        check(&["[2001:db8::5]:445"], &["2001:db8::5"]);
+        check(&["203.0.113.1:445"], &[]);
+    }
+}

@@ -1,0 +1,138 @@
+//! The log: which events are written (`log level`), where to (`log file`, `max log size`, else standard error), and as
+//! lines of text or of JSON.
+//!
+//! An event that is off costs one load: levels are compared where the event is, before its fields are looked at. No
+//! secret is ever logged; what clients choose (names) cannot forge lines or move a terminal's cursor.
+
+mod level;
+mod writer;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tracing::Dispatch;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
+
+pub use level::LogLevel;
+use writer::{LogWriter, Shared};
+
+/// How lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What to log, and where to.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// `log level`.
+    pub level: LogLevel,
+    /// `log file`; standard error where there is none.
+    pub file: Option<PathBuf>,
+    /// `max log size` in bytes: a longer file becomes `FILE.old`. 0 is no limit.
+    pub max_size: u64,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+/// The running log.
+pub struct Log {
+    writer: Arc<LogWriter>,
+    level: reload::Handle<Targets, Registry>,
+}
+
+impl Log {
+    /// Starts the log of this process. Fails where the file cannot be opened, and where a log runs already.
+    pub fn start(options: &LogOptions) -> Result<Self> {
+        let (log, dispatch) = Self::build(options)?;
+        tracing::dispatcher::set_global_default(dispatch).context("starting the log")?;
+        Ok(log)
+    }
+
+    fn build(options: &LogOptions) -> Result<(Self, Dispatch)> {
+        let writer = Arc::new(match &options.file {
+            Some(path) => LogWriter::file(path, options.max_size)?,
+            None => LogWriter::standard_error(),
+        });
+        let (filter, level) = reload::Layer::new(options.level.targets());
+        let lines = tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(Shared(writer.clone()));
+        let registry = tracing_subscriber::registry().with(filter);
+        let dispatch = match options.format {
+            LogFormat::Json => Dispatch::new(registry.with(lines.json().flatten_event(true))),
+            // The journal of a service manager stamps each line itself.
+            LogFormat::Text if options.file.is_none() && in_journal() => {
+                Dispatch::new(registry.with(lines.without_time()))
+            }
+            LogFormat::Text => Dispatch::new(registry.with(lines)),
+        };
+        Ok((Log { writer, level }, dispatch))
+    }
+
+    /// Opens the log file anew, after somebody has moved it away (SIGHUP).
+    pub fn reopen(&self) -> Result<()> {
+        self.writer.reopen()
+    }
+
+    /// Logs by another level from now on.
+    pub fn set_level(&self, level: &LogLevel) -> Result<()> {
+        self.level.reload(level.targets()).context("changing the log level")
+    }
+}
+
+/// Whether standard error goes to the journal of systemd, which says so in the environment; a person's terminal
+/// inherits that variable from the desktop.
+fn in_journal() -> bool {
+    std::env::var_os("JOURNAL_STREAM").is_some() && !std::io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::dispatcher::with_default;
+    use tracing::{debug, info};
+
+    use super::*;
+
+    fn log(format: LogFormat, test: impl FnOnce(&Log)) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("log");
+        let options = LogOptions { level: LogLevel::default(), file: Some(file.clone()), max_size: 0, format };
+        let (log, dispatch) = Log::build(&options).unwrap();
+        with_default(&dispatch, || test(&log));
+        std::fs::read_to_string(file).unwrap()
+    }
+
+    #[test]
+    fn the_level_decides_and_can_change() {
+        let text = log(LogFormat::Text, |log| {
+            debug!("one");
+            info!(user = "ann\nforged", "two");
+            log.set_level(&LogLevel::parse("3").unwrap()).unwrap();
+            debug!("three");
+            log.set_level(&LogLevel::parse("0").unwrap()).unwrap();
+            info!("four");
+        });
+        assert!(!text.contains("one") && text.contains("two") && text.contains("three") && !text.contains("four"));
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let text = log(LogFormat::Json, |_| {
+            info!(user = "ann\n\u{1b}[2J", number = 7, "hello");
+            info!("again");
+        });
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!((&lines[0]["message"], &lines[0]["number"]), (&"hello".into(), &7.into()));
+        assert_eq!((&lines[0]["user"], &lines[0]["level"]), (&"ann\n\u{1b}[2J".into(), &"INFO".into()));
+    }
+}

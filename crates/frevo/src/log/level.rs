@@ -1,0 +1,110 @@
+//! `log level`: Samba's numbers 0 to 10, also by class (`1 auth:3`), and the words of most other programs.
+
+use anyhow::{Context, Result, bail};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+
+/// Samba's debug classes that have a counterpart here, and where their events come from.
+const CLASSES: &[(&str, &[&str])] = &[
+    ("auth", &["proto::auth", "server::command::session_setup", "frevo::accounts"]),
+    ("passdb", &["frevo::accounts"]),
+    ("vfs", &["localfs", "server::vfs"]),
+    ("locking", &["server::files"]),
+    ("smb2", &["server::conn", "server::dispatch", "server::command"]),
+    ("acls", &["server::security"]),
+    ("rpc_srv", &["server::pipe"]),
+];
+
+/// Which events are logged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogLevel {
+    /// Those of no class that is named.
+    all: LevelFilter,
+    /// Those of some parts of the program.
+    parts: Vec<(&'static str, LevelFilter)>,
+}
+
+impl LogLevel {
+    /// Reads a value of `log level`. A class that exists in Samba and not here changes nothing.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut level = LogLevel { all: LevelFilter::ERROR, parts: Vec::new() };
+        for word in text.split([' ', '\t', ',']).filter(|word| !word.is_empty()) {
+            // Samba's `class:level@file` sends a class to a file of its own; here there is one file.
+            let word = word.split('@').next().unwrap_or(word);
+            match word.split_once(':') {
+                None | Some(("all", _)) => level.all = one(word.strip_prefix("all:").unwrap_or(word))?,
+                Some((class, value)) => {
+                    let filter = one(value)?;
+                    let parts = CLASSES.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, parts)| parts);
+                    level.parts.extend(parts.iter().map(|part| (*part, filter)));
+                }
+            }
+        }
+        Ok(level)
+    }
+
+    pub(super) fn targets(&self) -> Targets {
+        Targets::new().with_default(self.all).with_targets(self.parts.iter().copied())
+    }
+}
+
+impl Default for LogLevel {
+    /// What happens, without how: `info`.
+    fn default() -> Self {
+        LogLevel { all: LevelFilter::INFO, parts: Vec::new() }
+    }
+}
+
+/// 0 errors; 1 warnings as well; 2 what happens; 3 to 5 how it comes about; from 6 on every step.
+fn one(text: &str) -> Result<LevelFilter> {
+    Ok(match text {
+        "error" => LevelFilter::ERROR,
+        "warn" | "warning" => LevelFilter::WARN,
+        "info" => LevelFilter::INFO,
+        "debug" => LevelFilter::DEBUG,
+        "trace" => LevelFilter::TRACE,
+        _ => match text.parse::<u32>().ok().with_context(|| refused(text))? {
+            0 => LevelFilter::ERROR,
+            1 => LevelFilter::WARN,
+            2 => LevelFilter::INFO,
+            3..=5 => LevelFilter::DEBUG,
+            6..=10 => LevelFilter::TRACE,
+            _ => bail!(refused(text)),
+        },
+    })
+}
+
+fn refused(text: &str) -> String {
+    format!("{text:?} is no log level: 0 to 10, or error, warn, info, debug, trace")
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn numbers_words_and_classes() {
+        let check = |text: &str, target: &str, on: Level, off: Option<Level>| {
+            let targets = LogLevel::parse(text).unwrap().targets();
+            assert!(targets.would_enable(target, &on), "{text}: {target} {on}");
+            assert!(off.is_none_or(|off| !targets.would_enable(target, &off)), "{text}: {target} {off:?}");
+        };
+        check("", "frevo", Level::ERROR, Some(Level::WARN));
+        check("0", "frevo", Level::ERROR, Some(Level::WARN));
+        check("1", "frevo", Level::WARN, Some(Level::INFO));
+        check("2", "frevo", Level::INFO, Some(Level::DEBUG));
+        check("3", "frevo", Level::DEBUG, Some(Level::TRACE));
+        check("5", "frevo", Level::DEBUG, Some(Level::TRACE));
+        check("10", "frevo", Level::TRACE, None);
+        check("debug", "frevo", Level::DEBUG, Some(Level::TRACE));
+        check("all:2", "frevo", Level::INFO, Some(Level::DEBUG));
+        check("1 auth:10, vfs:3@/var/log/vfs", "frevo::accounts::unix", Level::TRACE, None);
+        check("1 auth:10, vfs:3@/var/log/vfs", "localfs::dir", Level::DEBUG, Some(Level::TRACE));
+        check("1 auth:10, vfs:3@/var/log/vfs", "frevo", Level::WARN, Some(Level::INFO));
+        check("2 winbind:10", "frevo", Level::INFO, Some(Level::DEBUG));
+        for bad in ["11", "-1", "loud", "1 auth:loud", "auth:"] {
+            assert!(LogLevel::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
