@@ -7,4 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod dtyp;
+mod flags;
 pub mod status;

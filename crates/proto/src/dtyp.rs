@@ -1,0 +1,13 @@
+//! The data types that Windows protocols share ([MS-DTYP]): GUID, FILETIME, SID, access masks and security descriptors.
+//!
+//! Conditional expressions and claims inside callback ACEs ([MS-DTYP] 2.4.4.17, 2.4.10) stay raw bytes.
+
+pub mod access_mask;
+pub mod filetime;
+pub mod guid;
+pub mod sid;
+
+pub use access_mask::{AccessMask, GenericMapping};
+pub use filetime::FileTime;
+pub use guid::Guid;
+pub use sid::Sid;
