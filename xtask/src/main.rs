@@ -1,2 +1,70 @@
-//! x
-fn main() {}
+//! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`. This file is their table of contents.
+
+mod setup;
+mod torture;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use foreign::bed::{Target, interrupt};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands", max_term_width = 120)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the tests need (as root), or say what is missing
+    Setup {
+        /// Also what tests against Samba need
+        #[arg(long, default_value = "frevo")]
+        target: Target,
+    },
+    /// Samba's smbtorture against a server, compared with expected-failures/
+    #[command(after_help = torture::RESULTS)]
+    Torture(torture::Options),
+}
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn main() -> ExitCode {
+    interrupt::watch();
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if interrupt::interrupted() { 130 } else { 2 })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Setup { target } => {
+            setup(target);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Torture(options) => {
+            setup(options.target);
+            let (passed, failed) = torture::run(&options)?;
+            println!("{passed} passed, {failed} failed");
+            Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// Without what the tests need nothing else makes sense.
+fn setup(target: Target) {
+    if let Err(error) = setup::run(target) {
+        eprintln!("{error:#}");
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,104 @@
+//! The test bed: a directory, three people, free ports, and a server (Frevo or Samba) started on them.
+//!
+//! Everything lies in one temporary directory and listens on 127.0.0.1 only. The accounts of the machine are not touched:
+//! the server sees its people through files laid over `/etc` in a mount namespace of its own ([`people`]).
+//! What a bed starts it stops, by process id, also when a test fails or the run is interrupted ([`interrupt`]).
+
+pub mod interrupt;
+pub mod people;
+pub mod probe;
+mod server;
+mod template;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+pub use people::{ALICE, BOB, CAROL, People, Person};
+pub use server::{Health, Server};
+
+/// Which program serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `target/release/frevo` of this workspace, or what the environment variable `FREVO` names.
+    Frevo,
+    /// Debian's `smbd`.
+    Samba,
+}
+
+impl Target {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Frevo => "frevo",
+            Target::Samba => "samba",
+        }
+    }
+}
+
+impl std::str::FromStr for Target {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Target> {
+        match text {
+            "frevo" => Ok(Target::Frevo),
+            "samba" => Ok(Target::Samba),
+            other => anyhow::bail!("unknown target {other:?}: frevo or samba"),
+        }
+    }
+}
+
+/// A directory with people in it, on which servers are started. Removed with all it holds when dropped.
+pub struct Bed {
+    dir: tempfile::TempDir,
+    target: Target,
+    people: People,
+}
+
+impl Bed {
+    /// Makes the directory and the people. As root there are three of them; without root the server has one user.
+    pub fn make(target: Target) -> Result<Bed> {
+        let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let dir = tempfile::Builder::new()
+            .prefix("frevo-bed-")
+            .tempdir_in(&base)
+            .with_context(|| format!("cannot make a directory in {}", base.display()))?;
+        // People other than root walk through it.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        let people = People::make(dir.path())?;
+        Ok(Bed { dir, target, people })
+    }
+
+    /// The directory that holds everything of this bed.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Which program serves.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Who there is.
+    pub fn people(&self) -> &People {
+        &self.people
+    }
+
+    /// Makes a directory below the bed's that belongs to `owner`, with the given mode; an existing one is set right.
+    pub fn make_dir(&self, name: &str, owner: &Person, mode: u32) -> Result<PathBuf> {
+        let path = self.dir().join(name);
+        fs::create_dir_all(&path)?;
+        self.people.give(&path, owner)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        Ok(path)
+    }
+
+    /// Starts a server called `name` (its directory below the bed's) with the configuration made from `template`:
+    /// `@DIR@` stands for the bed's directory, `@TARGET@` for the lines that the target itself needs, and lines between
+    /// `#@samba` or `#@frevo` and `#@end` are for that target alone.
+    pub fn start(&self, name: &str, template: &str) -> Result<Server> {
+        Server::start(self, name, template)
+    }
+}

@@ -1,0 +1,160 @@
+//! The people of a test bed: alice and bob, who may log on, and carol, whose account is disabled.
+//!
+//! As root they are UNIX users that exist only for the programs started through [`People::enter`]: those run in a mount
+//! namespace where files of the bed lie over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without root everybody
+//! is the user who runs the tests, and what needs two users cannot run.
+
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io, ptr};
+
+use anyhow::{Context, Result};
+
+/// Somebody with an account on the server under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Person {
+    /// Account and UNIX name.
+    pub name: &'static str,
+    /// The password, as good as public.
+    pub password: &'static str,
+    /// UNIX user and group id: one that a machine hardly uses, and below 65,536, which is all that some containers map.
+    pub id: u32,
+}
+
+impl Person {
+    /// `name%password`, as Samba's programs take it after `-U`.
+    pub fn credentials(&self) -> String {
+        format!("{}%{}", self.name, self.password)
+    }
+}
+
+/// The user of most tests.
+pub const ALICE: Person = Person { name: "alice", password: "alicepw", id: 64_201 };
+/// The other user.
+pub const BOB: Person = Person { name: "bob", password: "bobpw", id: 64_202 };
+/// Her account is disabled.
+pub const CAROL: Person = Person { name: "carol", password: "carolpw", id: 64_203 };
+/// All of them.
+pub const EVERYBODY: [Person; 3] = [ALICE, BOB, CAROL];
+/// A group that alice and bob are in.
+pub const CREW: (&str, u32) = ("crew", 64_210);
+
+/// How the server comes to know the people.
+#[derive(Clone, Debug)]
+pub enum People {
+    /// As UNIX users of their own: pairs of a file of the bed and the file that it lies over.
+    Many(Vec<(PathBuf, &'static str)>),
+    /// Without root: all are the user who runs the tests.
+    Single,
+}
+
+impl People {
+    /// Writes the files that [`People::enter`] lays over those in `/etc`; without root there is nothing to write.
+    pub(super) fn make(bed: &Path) -> Result<People> {
+        // SAFETY: geteuid has no preconditions and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return Ok(People::Single);
+        }
+        let etc = bed.join("etc");
+        fs::create_dir(&etc)?;
+        let files = [("/etc/passwd", passwd()?), ("/etc/group", group()?), ("/etc/nsswitch.conf", nsswitch()?)];
+        let mut over = Vec::new();
+        for (place, text) in files {
+            let file = etc.join(place.trim_start_matches("/etc/"));
+            fs::write(&file, text)?;
+            over.push((file, place));
+        }
+        let people = People::Many(over);
+        let mut id = Command::new("id");
+        let out = people.enter(id.args(["-u", ALICE.name])).output().context("cannot make a mount namespace")?;
+        anyhow::ensure!(
+            out.stdout == format!("{}\n", ALICE.id).as_bytes(),
+            "{} is not seen in the mount namespace: {}",
+            ALICE.name,
+            String::from_utf8_lossy(&out.stderr)
+        );
+        Ok(people)
+    }
+
+    /// Whether the server has more than one user.
+    pub fn many(&self) -> bool {
+        matches!(self, People::Many(_))
+    }
+
+    /// Makes `command` run where the people exist.
+    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let People::Many(over) = self else { return command };
+        let text = |path: &[u8]| CString::new(path).expect("paths made by the bed hold no zero byte");
+        let pairs: Vec<(CString, CString)> =
+            over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
+        // SAFETY: between fork and exec the closure makes system calls only: nothing is allocated, no lock is taken.
+        unsafe { command.pre_exec(move || lay_over(&pairs)) }
+    }
+
+    /// Makes `command` run as `person` where the people exist; without root it changes nothing.
+    pub fn act_as<'a>(&self, command: &'a mut Command, person: &Person) -> &'a mut Command {
+        if self.many() {
+            command.uid(person.id).gid(person.id);
+        }
+        command
+    }
+
+    /// Gives a file or directory to `person`; without root it stays with the user who runs the tests.
+    pub fn give(&self, path: &Path, person: &Person) -> Result<()> {
+        if self.many() {
+            std::os::unix::fs::lchown(path, Some(person.id), Some(person.id))
+                .with_context(|| format!("cannot give {} to {}", path.display(), person.name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a mount namespace and binds the first path of each pair over the second in it.
+fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
+    let done = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: plain system calls; the strings end in a zero byte and outlive them.
+    unsafe {
+        done(libc::unshare(libc::CLONE_NEWNS))?;
+        done(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), libc::MS_REC | libc::MS_PRIVATE, ptr::null()))?;
+        for (file, place) in pairs {
+            done(libc::mount(file.as_ptr(), place.as_ptr(), ptr::null(), libc::MS_BIND, ptr::null()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The machine's file without lines that begin with one of `names`.
+fn without(file: &str, names: &[&str]) -> Result<String> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+    let ours = |line: &&str| line.split(':').next().is_some_and(|name| names.contains(&name));
+    Ok(text.lines().filter(|line| !ours(line)).flat_map(|line| [line, "\n"]).collect())
+}
+
+fn passwd() -> Result<String> {
+    let mut text = without("/etc/passwd", &EVERYBODY.map(|person| person.name))?;
+    for person in EVERYBODY {
+        let _ = writeln!(text, "{0}:x:{1}:{1}::/nonexistent:/usr/sbin/nologin", person.name, person.id);
+    }
+    Ok(text)
+}
+
+fn group() -> Result<String> {
+    let mut text = without("/etc/group", &[ALICE.name, BOB.name, CAROL.name, CREW.0])?;
+    for person in EVERYBODY {
+        let _ = writeln!(text, "{}:x:{}:", person.name, person.id);
+    }
+    let _ = writeln!(text, "{}:x:{}:{},{}", CREW.0, CREW.1, ALICE.name, BOB.name);
+    Ok(text)
+}
+
+/// The machine's own file, with people looked for in files only.
+fn nsswitch() -> Result<String> {
+    let text = fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
+    let people = |line: &&str| line.starts_with("passwd:") || line.starts_with("group:");
+    let rest = text.lines().filter(|line| !people(line));
+    Ok(["passwd: files", "group: files"].into_iter().chain(rest).flat_map(|line| [line, "\n"]).collect())
+}

@@ -1,0 +1,268 @@
+//! One running server: configuration, accounts, process, log, and its end.
+
+mod frevo;
+mod samba;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::probe::{self, Answer};
+use super::{Bed, People, Target, interrupt, template};
+
+/// How long a server may take until it answers, also on a busy machine.
+const START: Duration = Duration::from_secs(30);
+/// How long a clean stop may take before the process is killed.
+const STOP: Duration = Duration::from_secs(15);
+/// Environment variable that marks every process of a server, its helpers too.
+const MARK: &str = "FREVO_BED_SERVER";
+/// What a log line of a crash holds: a Rust panic, Samba's own word, a sanitizer.
+const ALARMS: [&str; 4] = ["panicked at", "INTERNAL ERROR:", "PANIC (pid", "ERROR: AddressSanitizer"];
+
+/// How a server is after a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It answers, and its log tells of no crash.
+    Well,
+    /// Its process has ended or nobody listens any more.
+    Gone,
+    /// It accepts connections and does not answer.
+    Hung,
+    /// It answers, and its log holds this line about a crash of a part of it.
+    Panicked(String),
+}
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    target: Target,
+    people: People,
+    dir: PathBuf,
+    conf: PathBuf,
+    port: u16,
+    child: Child,
+    read: HashMap<PathBuf, u64>,
+}
+
+impl Server {
+    pub(super) fn start(bed: &Bed, name: &str, template: &str) -> Result<Server> {
+        let dir = bed.dir().join(name);
+        fs::create_dir_all(dir.join("log"))?;
+        let port = free_port()?;
+        let own = match bed.target() {
+            Target::Samba => samba::globals(&dir, port),
+            Target::Frevo => frevo::globals(&dir, port),
+        };
+        let conf = dir.join("smb.conf");
+        fs::write(&conf, template::fill(template, bed.target(), &bed.dir().display().to_string(), &own))?;
+        match bed.target() {
+            Target::Samba => samba::add_accounts(bed.people(), &dir, &conf)?,
+            Target::Frevo => frevo::add_accounts(bed.people(), &conf)?,
+        }
+        let child = spawn(bed.target(), bed.people(), &dir, &conf)?;
+        let people = bed.people().clone();
+        let mut server = Server { target: bed.target(), people, dir, conf, port, child, read: HashMap::new() };
+        server.wait_until_it_answers()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        let end = Instant::now() + START;
+        loop {
+            interrupt::check()?;
+            if probe::ask(self.address(), Duration::from_secs(2)) == Answer::Replied {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended at once ({status}):\n{}", self.target.name(), self.log_tail());
+            }
+            if Instant::now() > end {
+                bail!("{} does not answer after {START:?}:\n{}", self.target.name(), self.log_tail());
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Every process of it: the one started, its children and helpers.
+    pub fn pids(&self) -> Vec<u32> {
+        marked(&self.dir)
+    }
+
+    /// Its configuration file.
+    pub fn conf(&self) -> &Path {
+        &self.conf
+    }
+
+    /// How it is. A panic is reported once, by the first call after it.
+    pub fn health(&mut self) -> Result<Health> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(Health::Gone);
+        }
+        match probe::wait(self.address(), Duration::from_secs(10)) {
+            Answer::Refused => return Ok(Health::Gone),
+            Answer::Silent => return Ok(Health::Hung),
+            Answer::Replied => {}
+        }
+        Ok(self.new_alarm()?.map_or(Health::Well, Health::Panicked))
+    }
+
+    /// Ends what is left of it and starts it again, same port, same state.
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill();
+        self.child = spawn(self.target, &self.people, &self.dir, &self.conf)?;
+        self.wait_until_it_answers()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        send(self.child.id(), signal);
+    }
+
+    /// Waits for its end, at most `patience`; `None` when it still runs.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() > end {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kill(&mut self) {
+        for pid in marked(&self.dir) {
+            send(pid, libc::SIGKILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn log_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.dir.join("log")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
+    }
+
+    /// The first line about a crash that was logged since the last call.
+    fn new_alarm(&mut self) -> Result<Option<String>> {
+        let mut alarm = None;
+        for path in self.log_files() {
+            let mut file = File::open(&path)?;
+            let read = self.read.entry(path).or_default();
+            file.seek(SeekFrom::Start(*read))?;
+            let mut bytes = Vec::new();
+            *read += u64::try_from(file.read_to_end(&mut bytes)?)?;
+            let text = String::from_utf8_lossy(&bytes);
+            let line = text.lines().find(|line| ALARMS.iter().any(|word| line.contains(word)));
+            alarm = alarm.or(line.map(|line| line.trim().to_owned()));
+        }
+        Ok(alarm)
+    }
+
+    /// The last lines of its logs.
+    pub fn log_tail(&self) -> String {
+        let mut out = String::new();
+        for path in self.log_files() {
+            let bytes = fs::read(&path).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let lines: Vec<&str> = text.lines().collect();
+            for line in &lines[lines.len().saturating_sub(15)..] {
+                out.push_str("  | ");
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.signal(libc::SIGTERM);
+        let _ = self.wait(STOP);
+        self.kill();
+    }
+}
+
+fn spawn(target: Target, people: &People, dir: &Path, conf: &Path) -> Result<Child> {
+    let mut command = match target {
+        Target::Samba => samba::command(conf),
+        Target::Frevo => frevo::command(dir, conf),
+    };
+    let log = File::options().create(true).append(true).open(dir.join("log/output"))?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.env(MARK, dir).process_group(0);
+    people.enter(&mut command);
+    // SAFETY: between fork and exec the closure makes one system call.
+    unsafe { command.pre_exec(end_with_parent) };
+    command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))
+}
+
+/// When whoever starts a server is killed, its destructors do not run: then the kernel tells the server to stop.
+fn end_with_parent() -> std::io::Result<()> {
+    // SAFETY: prctl with PR_SET_PDEATHSIG reads one integer.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// A port that nobody listens on at this moment.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn send(pid: u32, signal: libc::c_int) {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return };
+    // SAFETY: kill has no memory effects; the process is one that this bed started.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// The processes whose environment carries the mark of the server in `dir`.
+fn marked(dir: &Path) -> Vec<u32> {
+    let mark = format!("{MARK}={}", dir.display());
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+/// Runs a program to its end with `input` on its standard input; an error when it fails.
+fn run(command: &mut Command, input: &str) -> Result<()> {
+    let name = format!("{:?}", command.get_program());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
+    let out = child.wait_with_output()?;
+    let said = [out.stdout, out.stderr].concat();
+    anyhow::ensure!(out.status.success(), "{name} failed ({}): {}", out.status, String::from_utf8_lossy(&said));
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Frevo's release build as the server under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::bed::People;
+use crate::bed::people::{CAROL, EVERYBODY};
+
+/// The program: what `FREVO` names, else the release build of this workspace.
+pub(super) fn program() -> PathBuf {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/frevo");
+    std::env::var_os("FREVO").map_or_else(built, PathBuf::from)
+}
+
+/// Lines for `[global]`: port, loopback only, its own state.
+pub(super) fn globals(dir: &Path, port: u16) -> String {
+    let dir = dir.display();
+    format!(
+        "\tworkgroup = WORKGROUP
+\tsmb ports = {port}
+\tinterfaces = 127.0.0.1/8
+\tbind interfaces only = yes
+\tstate directory = {dir}/state
+\tlog level = 1
+"
+    )
+}
+
+pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
+    let user = |verb: &str, name: &str, options: &[&str], input: &str| {
+        let mut command = Command::new(program());
+        command.args(["user", verb, name]).args(options).arg("-c").arg(conf);
+        super::run(people.enter(&mut command), input)
+    };
+    for person in EVERYBODY {
+        user("add", person.name, &["--password-stdin"], &format!("{}\n", person.password))?;
+    }
+    user("disable", CAROL.name, &[], "")
+}
+
+pub(super) fn command(dir: &Path, conf: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.arg("serve").arg("-c").arg(conf).arg("--state-dir").arg(dir.join("state"));
+    command
+}

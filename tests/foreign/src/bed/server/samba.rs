@@ -1,0 +1,69 @@
+//! Debian's `smbd` as the server under test.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::bed::People;
+use crate::bed::people::{ALICE, CAROL, EVERYBODY};
+
+/// Lines for `[global]` that keep it off the machine's own Samba: directories, port, loopback only.
+pub(super) fn globals(dir: &Path, port: u16) -> String {
+    let dir = dir.display();
+    format!(
+        "\tnetbios name = BED
+\tworkgroup = WORKGROUP
+\tserver role = standalone server
+\tsmb ports = {port}
+\tinterfaces = 127.0.0.1/8
+\tbind interfaces only = yes
+\tdisable netbios = yes
+\tdns proxy = no
+\tpassdb backend = tdbsam
+\tserver min protocol = SMB2_02
+\tprivate dir = {dir}/private
+\tbinddns dir = {dir}/private
+\tlock directory = {dir}/lock
+\tstate directory = {dir}/state
+\tcache directory = {dir}/cache
+\tpid directory = {dir}/pid
+\tncalrpc dir = {dir}/ncalrpc
+\twinbindd socket directory = {dir}/wb
+\tusershare path = {dir}/usershare
+\tlog file = {dir}/log/log.%m
+\tlogging = file
+\tlog level = 1
+\tmax log size = 0
+\tload printers = no
+\tprinting = bsd
+\tprintcap name = /dev/null
+"
+    )
+}
+
+/// Makes the accounts. alice has the privileges of an administrator over files, as the torture tests expect.
+pub(super) fn add_accounts(people: &People, dir: &Path, conf: &Path) -> Result<()> {
+    anyhow::ensure!(people.many(), "smbd needs root");
+    for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
+        fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot make {name}"))?;
+    }
+    for person in EVERYBODY {
+        let mut command = Command::new("smbpasswd");
+        command.arg("-c").arg(conf).args(["-s", "-a", person.name]);
+        super::run(people.enter(&mut command), &format!("{0}\n{0}\n", person.password))?;
+    }
+    let mut disable = Command::new("smbpasswd");
+    super::run(people.enter(disable.arg("-c").arg(conf).args(["-d", CAROL.name])), "")?;
+    let mut grant = Command::new("net");
+    grant.arg("-s").arg(conf).args(["sam", "rights", "grant", ALICE.name]);
+    grant.args(["SeSecurityPrivilege", "SeTakeOwnershipPrivilege", "SeRestorePrivilege", "SeBackupPrivilege"]);
+    super::run(people.enter(&mut grant), "")
+}
+
+pub(super) fn command(conf: &Path) -> Command {
+    let mut command = Command::new("smbd");
+    command.args(["--foreground", "--no-process-group", "-s"]).arg(conf);
+    command
+}

@@ -1,0 +1,116 @@
+//! What one worker of the torture runner stands on: a bed of its own with the shares' directories, the server, and when a
+//! test asks for it the second server with mandatory signing.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use foreign::bed::{ALICE, Bed, Health, Server, Target};
+
+const TEMPLATE: &str = include_str!("../../torture/smb.conf");
+const CLIENT: &str = include_str!("../../torture/client.conf");
+/// What the second server has besides.
+const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
+/// Directories of shares.
+const FOLDERS: [&str; 13] = [
+    "share",
+    "ro",
+    "dosmode",
+    "nostreams",
+    "compound_find",
+    "fruit",
+    "async_dosmode",
+    "shadow",
+    "delete_readonly",
+    "acls_non_canonical",
+    "kernel",
+    "ea",
+    "dynamic",
+];
+/// The snapshot that the tests of previous versions look for, in the share's own folder of snapshots.
+const SNAPSHOT: &str = "data/shadow/.snapshots/@GMT-2015.10.31-19.40.30";
+
+pub(super) struct Ground {
+    // Declared before the bed: the servers end before their directory goes.
+    main: Server,
+    strict: Option<Server>,
+    bed: Bed,
+}
+
+impl Ground {
+    pub(super) fn lay(target: Target) -> Result<Ground> {
+        let bed = Bed::make(target)?;
+        for folder in FOLDERS {
+            bed.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
+        }
+        // Nobody but root may enter.
+        let noperm = bed.dir().join("data/noperm");
+        fs::create_dir(&noperm)?;
+        fs::set_permissions(&noperm, fs::Permissions::from_mode(if bed.people().many() { 0o700 } else { 0 }))?;
+        bed.make_dir(SNAPSHOT, &ALICE, 0o755)?;
+        for folder in ["private", "lock", "state", "cache", "pid", "ncalrpc"] {
+            fs::create_dir_all(bed.dir().join("client").join(folder))?;
+        }
+        fs::create_dir(bed.dir().join("work"))?;
+        fs::write(bed.dir().join("client.conf"), CLIENT.replace("@DIR@", &bed.dir().display().to_string()))?;
+        let main = bed.start("server", TEMPLATE)?;
+        Ok(Ground { main, strict: None, bed })
+    }
+
+    /// The directory that holds the directories of the shares.
+    pub(super) fn data(&self) -> PathBuf {
+        self.bed.dir().join("data")
+    }
+
+    /// smbtorture's configuration.
+    pub(super) fn client_conf(&self) -> PathBuf {
+        self.bed.dir().join("client.conf")
+    }
+
+    /// Where smbtorture may leave files.
+    pub(super) fn work(&self) -> PathBuf {
+        self.bed.dir().join("work")
+    }
+
+    /// The server that a test goes to.
+    pub(super) fn server(&mut self, strict: bool) -> Result<&mut Server> {
+        if !strict {
+            return Ok(&mut self.main);
+        }
+        if self.strict.is_none() {
+            self.strict = Some(self.bed.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
+        }
+        self.strict.as_mut().context("just started")
+    }
+
+    /// Empties the directory that most tests use and puts the snapshot's files back.
+    pub(super) fn clean(&self) -> Result<()> {
+        for entry in fs::read_dir(self.data().join("share"))? {
+            let entry = entry?;
+            // A server may still be removing a file of the last test.
+            let _ = match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path()),
+                false => fs::remove_file(entry.path()),
+            };
+        }
+        let file = self.bed.dir().join(SNAPSHOT).join("foo");
+        fs::write(&file, "snapshot")?;
+        self.bed.people().give(&file, &ALICE)
+    }
+
+    /// Whether there are two UNIX users.
+    pub(super) fn two_users(&self) -> bool {
+        self.bed.people().many()
+    }
+
+    /// How the server is after a test; one that is gone or hangs is started again.
+    pub(super) fn look_after(&mut self, strict: bool) -> Result<Health> {
+        let server = self.server(strict)?;
+        let health = server.health()?;
+        if matches!(health, Health::Gone | Health::Hung) {
+            server.restart().context("the server does not come back")?;
+        }
+        Ok(health)
+    }
+}

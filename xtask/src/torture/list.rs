@@ -1,0 +1,193 @@
+//! The files of the torture runner: lists of tests, the map to shares, the baseline, the expected failures.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Lines that are neither empty nor comments.
+fn lines(path: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(str::to_owned).collect())
+}
+
+/// A list of tests: a file, or the name of one in `xtask/torture`.
+pub(super) fn tests(name: &str) -> Result<(PathBuf, Vec<String>)> {
+    let named = crate::root().join("xtask/torture").join(name).with_extension("txt");
+    let path = if named.exists() { named } else { PathBuf::from(name) };
+    let tests = lines(&path)?;
+    Ok((path, tests))
+}
+
+/// How one test is run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The share that it connects to.
+    pub(super) share: String,
+    /// Whether it goes to the server with mandatory signing and no notification.
+    pub(super) strict: bool,
+    /// Whether it needs two UNIX users.
+    pub(super) users: bool,
+    /// Further arguments for smbtorture.
+    pub(super) arguments: Vec<String>,
+    /// Why it is never run.
+    pub(super) skip: Option<String>,
+}
+
+/// The map from tests to routes.
+pub(super) struct Map(Vec<(String, Route)>);
+
+impl Map {
+    pub(super) fn load(data: &Path) -> Result<Map> {
+        let path = crate::root().join("xtask/torture/map.txt");
+        let rules = lines(&path)?.iter().map(|line| rule(line, data)).collect::<Result<_>>()?;
+        Ok(Map(rules))
+    }
+
+    pub(super) fn route(&self, test: &str) -> Route {
+        let found = self.0.iter().find(|(pattern, _)| matches(pattern, test));
+        found.map_or_else(|| Route { share: "share".into(), ..Route::default() }, |(_, route)| route.clone())
+    }
+}
+
+fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let [pattern, share, rest] = columns[..] else { bail!("map.txt: not three columns: {line:?}") };
+    let mut route = Route::default();
+    if share == "SKIP" {
+        ensure!(!rest.is_empty(), "map.txt: no reason: {line:?}");
+        route.skip = Some(rest.to_owned());
+        return Ok((pattern.to_owned(), route));
+    }
+    let share = share.strip_prefix("users:").inspect(|_| route.users = true).unwrap_or(share);
+    let share = share.strip_suffix("@strict").inspect(|_| route.strict = true).unwrap_or(share);
+    route.share = share.to_owned();
+    let data = data.display().to_string();
+    route.arguments = rest.split_whitespace().map(|word| word.replace("@DATA@", &data)).collect();
+    Ok((pattern.to_owned(), route))
+}
+
+/// Whether a glob, in which `*` stands for any characters, matches the whole text.
+pub(super) fn matches(glob: &str, text: &str) -> bool {
+    let Some((head, tail)) = glob.split_once('*') else { return glob == text };
+    let Some(rest) = text.strip_prefix(head) else { return false };
+    (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(tail, &rest[at..]))
+}
+
+/// Test to result and seconds, as Samba scored.
+pub(super) fn baseline() -> Result<BTreeMap<String, (String, f64)>> {
+    let path = crate::root().join("xtask/torture/samba417-baseline.tsv");
+    let row = |line: &String| {
+        let mut columns = line.split('\t').map(str::to_owned);
+        let (name, result, seconds) = (columns.next()?, columns.next()?, columns.next()?.parse().ok()?);
+        Some((name, (result, seconds)))
+    };
+    lines(&path)?.iter().map(|line| row(line).with_context(|| format!("baseline: {line:?}"))).collect()
+}
+
+/// One expected failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Expected {
+    /// The file that lists it.
+    pub(super) file: PathBuf,
+    /// Why it fails.
+    pub(super) reason: String,
+}
+
+/// A reason that `--update` writes: the run goes on failing until somebody has found out.
+pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
+
+/// The folder of the expected failures.
+pub(super) fn expected_folder() -> PathBuf {
+    crate::root().join("expected-failures")
+}
+
+/// All expected failures; a test is in one file only.
+pub(super) fn expected() -> Result<BTreeMap<String, Expected>> {
+    let mut all: BTreeMap<String, Expected> = BTreeMap::new();
+    let folder = expected_folder();
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.sort();
+    for file in files {
+        for line in lines(&file)? {
+            let (name, reason) = line.split_once('\t').unwrap_or((&line, ""));
+            ensure!(!reason.trim().is_empty(), "{}: no reason after a tab: {line:?}", file.display());
+            let entry = Expected { file: file.clone(), reason: reason.to_owned() };
+            if let Some(first) = all.insert(name.to_owned(), entry) {
+                bail!("{name} stands in {} and again in {}", first.file.display(), file.display());
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Takes the tests in `gone` out of every file and adds `new` (test, reason) to the file of the list called `stem`.
+pub(super) fn update(stem: &str, gone: &[&str], new: &[(String, String)]) -> Result<()> {
+    let own = expected_folder().join(stem).with_extension("txt");
+    if !own.exists() {
+        fs::write(
+            &own,
+            format!("# Tests of xtask/torture/{stem}.txt that Frevo does not pass, each with its reason.\n"),
+        )?;
+    }
+    for entry in fs::read_dir(expected_folder())? {
+        let path = entry?.path();
+        let text = fs::read_to_string(&path)?;
+        let is_gone = |line: &str| line.split_once('\t').is_some_and(|(name, _)| gone.contains(&name));
+        let mut kept: Vec<String> = text.lines().filter(|line| !is_gone(line)).map(str::to_owned).collect();
+        if path == own {
+            kept.extend(new.iter().map(|(name, reason)| format!("{name}\t{reason}")));
+        }
+        fs::write(&path, kept.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (glob, text, expected) in [
+            ("smb2.lock", "smb2.lock", true),
+            ("smb2.lock", "smb2.lock.lock", false),
+            ("smb2.lock*", "smb2.lock.lock", true),
+            ("*.lock", "smb2.lock.lock", true),
+            ("*lock*", "smb2.lock.x", true),
+            ("*é", "é", true),
+            ("a*b*c", "a--b--c", true),
+            ("a*b*c", "a--c--b", false),
+        ] {
+            assert_eq!(matches(glob, text), expected, "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_project_is_well_formed() {
+        let all = tests("smb2").unwrap().1;
+        let baseline = baseline().unwrap();
+        assert_eq!(all.len(), 567);
+        assert!(all.iter().all(|test| baseline.contains_key(test)));
+        for entry in fs::read_dir(crate::root().join("xtask/torture")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "txt") && !path.ends_with("map.txt") {
+                for test in tests(path.to_str().unwrap()).unwrap().1 {
+                    assert!(all.contains(&test), "{}: no such test: {test}", path.display());
+                }
+            }
+        }
+        for test in expected().unwrap().keys() {
+            assert!(all.contains(test), "expected-failures: no such test: {test}");
+        }
+        let map = Map::load(Path::new("/data")).unwrap();
+        assert!(map.route("smb2.hold-oplock").skip.is_some());
+        let plain = map.route("smb2.create.open");
+        assert_eq!((plain.share.as_str(), plain.strict, plain.users), ("share", false, false));
+        assert!(map.route("smb2.session-require-signing.bug15397").strict);
+        assert!(map.route("smb2.session.reauth1").users);
+        let local = map.route("smb2.samba3misc.localposixlock1").arguments;
+        assert_eq!(local, ["--option=torture:localdir=/data/share"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! `cargo xtask torture`: Samba's own suite, smbtorture 4.17, test by test against a server.
+//!
+//! Each worker has a server and directories of its own, so a test that brings a server down spoils no other. Results are
+//! compared with `expected-failures/` (Frevo) or with `xtask/torture/samba417-baseline.tsv` (Samba).
+
+mod ground;
+mod list;
+mod report;
+mod run;
+mod subunit;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use foreign::bed::{Target, interrupt};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use ground::Ground;
+use run::Outcome;
+
+/// The words of a result.
+pub(crate) const RESULTS: &str = "\
+Results: success, failure, error and skip as smbtorture said; and the runner's own:
+  timeout       not done within the time limit, killed
+  crash         smbtorture itself died, or said no result
+  server-crash  the server's process ended, or nobody listens on its port any more
+  server-hang   the server accepts connections and answers no NEGOTIATE
+  server-panic  the server answers, and its log tells of a panic in a part of it
+  flaky         not the same result each time (--repeat)
+  notrun        left out by xtask/torture/map.txt, which says why
+  notrunnable   needs two UNIX users, and so root
+  unknown       smbtorture has no such test
+
+Exit status: 0 all as expected; 1 a test failed that is not in expected-failures/, or one passed that is there, or one
+could not run; 2 the run could not be done at all; 130 interrupted.";
+
+/// Tests that took Samba longer are left out of a quick run.
+const QUICK_SECONDS: f64 = 15.0;
+
+/// Options of the command.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which server: frevo (target/release/frevo) or samba (Debian's smbd)
+    #[arg(long, default_value = "frevo")]
+    pub(crate) target: Target,
+    /// A list in xtask/torture (core, smb2, ...) or a file with one test a line [default: core, with --filter smb2]
+    #[arg(long)]
+    pub(crate) tests: Option<String>,
+    /// Only tests that match the glob; may be given again
+    #[arg(long)]
+    pub(crate) filter: Vec<String>,
+    /// How many at a time, each with a server of its own
+    #[arg(long, default_value_t = 3)]
+    pub(crate) jobs: usize,
+    /// Where the table goes [default: target/torture/TARGET-LIST.tsv]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Seconds until a test is killed
+    #[arg(long, default_value_t = 180)]
+    pub(crate) timeout: u64,
+    /// Run each test so many times
+    #[arg(long, default_value_t = 1)]
+    pub(crate) repeat: usize,
+    /// Leave out tests that take long
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Bring expected-failures/ in line with this run; new lines fail until they say why
+    #[arg(long)]
+    pub(crate) update: bool,
+}
+
+/// Runs; how many passed, and how many outcomes were not as expected.
+pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+    let default = if options.filter.is_empty() { "core" } else { "smb2" };
+    let (path, mut tests) = list::tests(options.tests.as_deref().unwrap_or(default))?;
+    let stem = path.file_stem().context("the list has no name")?.to_string_lossy().into_owned();
+    let baseline = list::baseline()?;
+    let seconds = |test: &String| baseline.get(test).map_or(1.0, |(_, seconds)| *seconds);
+    tests.retain(|test| options.filter.is_empty() || options.filter.iter().any(|glob| list::matches(glob, test)));
+    tests.retain(|test| !options.quick || seconds(test) <= QUICK_SECONDS);
+    // The longest first, so that none of them is left for the end.
+    tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    let name = format!("{}-{stem}", options.target.name());
+    let folder = crate::root().join("target/torture");
+    let logs = folder.join(format!("{name}.logs"));
+    fs::create_dir_all(&logs)?;
+    let outcomes = run_all(options, &tests, &logs)?;
+    let report = report::Report::new(options.target, outcomes)?;
+    let out = options.out.clone().unwrap_or_else(|| folder.join(format!("{name}.tsv")));
+    report.write(&out)?;
+    print!("{}", report.text());
+    println!("table: {}  output of each test: {}", out.display(), logs.display());
+    if options.update && options.target == Target::Frevo {
+        report.update(&stem)?;
+    }
+    Ok(report.counts())
+}
+
+fn run_all(options: &Options, tests: &[String], logs: &Path) -> Result<Vec<Outcome>> {
+    let runs = tests.iter().flat_map(|test| std::iter::repeat_n(test.as_str(), options.repeat.max(1)));
+    let queue: Mutex<VecDeque<&str>> = Mutex::new(runs.collect());
+    let total = queue.lock().map_or(0, |queue| queue.len());
+    let bar = progress(total);
+    let worker = || work(options, &queue, logs, &bar);
+    let outcomes = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.jobs.clamp(1, total.max(1))).map(|_| scope.spawn(worker)).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.join().map_err(|_| anyhow::anyhow!("a worker of the runner panicked"))??);
+        }
+        anyhow::Ok(all)
+    });
+    bar.finish_and_clear();
+    Ok(merge(outcomes?))
+}
+
+/// Takes tests from the queue until none is left.
+fn work(options: &Options, queue: &Mutex<VecDeque<&str>>, logs: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
+    let stop_others = |error: anyhow::Error| {
+        queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        error
+    };
+    let mut ground = Ground::lay(options.target).map_err(stop_others)?;
+    let map = list::Map::load(&ground.data()).map_err(stop_others)?;
+    let mut outcomes = Vec::new();
+    loop {
+        let Some(test) = queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front() else { break };
+        interrupt::check().map_err(stop_others)?;
+        bar.set_message(test.to_owned());
+        let limit = Duration::from_secs(options.timeout);
+        let outcome = run::one(&mut ground, test, &map.route(test), limit, logs);
+        let outcome = outcome.with_context(|| format!("running {test}")).map_err(stop_others)?;
+        if !["success", "notrun"].contains(&outcome.result.as_str()) {
+            bar.suspend(|| println!("{:<52} {:<12} {:7.2} s", outcome.name, outcome.result, outcome.seconds));
+        }
+        bar.inc(1);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// Runs of the same test become one outcome.
+fn merge(outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    let mut by_name: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    for outcome in outcomes {
+        by_name.entry(outcome.name.clone()).or_default().push(outcome);
+    }
+    let one = |(name, runs): (String, Vec<Outcome>)| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for run in &runs {
+            *counts.entry(&run.result).or_default() += 1;
+        }
+        let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+        let worst = runs.iter().find(|run| run.result != "success").unwrap_or(&runs[0]);
+        match counts.len() {
+            1 => Outcome::new(&name, &worst.result, seconds, &worst.reason),
+            _ => Outcome::new(&name, "flaky", seconds, &format!("{counts:?} {}", worst.reason)),
+        }
+    };
+    by_name.into_iter().map(one).collect()
+}
+
+fn progress(total: usize) -> ProgressBar {
+    let bar = ProgressBar::new(u64::try_from(total).unwrap_or(u64::MAX));
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_differ_are_flaky() {
+        let outcome = |result: &str| Outcome::new("a", result, 1.0, "");
+        let merged = |results: &[&str]| merge(results.iter().map(|result| outcome(result)).collect())[0].result.clone();
+        assert_eq!(merged(&["success", "success"]), "success");
+        assert_eq!(merged(&["failure", "failure"]), "failure");
+        assert_eq!(merged(&["success", "failure"]), "flaky");
+    }
+}

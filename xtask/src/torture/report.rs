@@ -1,0 +1,186 @@
+//! From outcomes to a verdict: the table, what was not as expected, and the comparison with Samba.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use foreign::bed::Target;
+
+use super::list::{self, UNEXPLAINED};
+use super::run::Outcome;
+
+/// What an outcome is in the light of what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    ExpectedFailure,
+    Failed,
+    /// It passes and stands among the expected failures, or Samba differs from its baseline.
+    Surprise,
+    NotRun,
+    NotRunnable,
+}
+
+/// The outcomes of a run with what they are compared with.
+pub(super) struct Report {
+    target: Target,
+    outcomes: Vec<Outcome>,
+    baseline: BTreeMap<String, (String, f64)>,
+    expected: BTreeMap<String, list::Expected>,
+}
+
+impl Report {
+    pub(super) fn new(target: Target, mut outcomes: Vec<Outcome>) -> Result<Report> {
+        outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Report { target, outcomes, baseline: list::baseline()?, expected: list::expected()? })
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Verdict {
+        let success = outcome.result == "success";
+        match outcome.result.as_str() {
+            "notrun" => return Verdict::NotRun,
+            "notrunnable" => return Verdict::NotRunnable,
+            _ => {}
+        }
+        let fails = match self.target {
+            Target::Frevo => self.expected.contains_key(&outcome.name),
+            Target::Samba => {
+                let seen = self.baseline.get(&outcome.name).map(|(result, _)| result.as_str());
+                if seen.is_some_and(|seen| seen != outcome.result) {
+                    return Verdict::Surprise;
+                }
+                seen.is_some_and(|seen| seen != "success")
+            }
+        };
+        match (success, fails) {
+            (true, false) => Verdict::Passed,
+            (true, true) => Verdict::Surprise,
+            (false, true) => Verdict::ExpectedFailure,
+            (false, false) => Verdict::Failed,
+        }
+    }
+
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(move |outcome| self.verdict(outcome) == verdict)
+    }
+
+    /// Expected failures of these tests that nobody has explained yet.
+    fn unexplained(&self) -> impl Iterator<Item = &Outcome> {
+        let unexplained = |name: &str| self.expected.get(name).is_some_and(|e| e.reason.starts_with(UNEXPLAINED));
+        self.outcomes.iter().filter(move |outcome| self.target == Target::Frevo && unexplained(&outcome.name))
+    }
+
+    /// Tests that passed as expected, and outcomes that fail the run.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let failed = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].map(|v| self.with(v).count());
+        (self.with(Verdict::Passed).count(), failed.iter().sum::<usize>() + self.unexplained().count())
+    }
+
+    /// Writes test, result, seconds and reason, parted by tabs.
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        let mut text = String::new();
+        for o in &self.outcomes {
+            let _ = writeln!(text, "{}\t{}\t{:.2}\t{}", o.name, o.result, o.seconds, o.reason);
+        }
+        Ok(std::fs::write(path, text)?)
+    }
+
+    /// Brings the expected failures in line with this run; what is new stands there as unexplained.
+    pub(super) fn update(&self, stem: &str) -> Result<()> {
+        let gone: Vec<&str> = self.with(Verdict::Surprise).map(|outcome| outcome.name.as_str()).collect();
+        let new = |o: &Outcome| (o.name.clone(), format!("{UNEXPLAINED} {}: {}", o.result, o.reason));
+        list::update(stem, &gone, &self.with(Verdict::Failed).map(new).collect::<Vec<_>>())
+    }
+
+    /// The summary for a terminal.
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            *counts.entry(outcome.result.as_str()).or_default() += 1;
+        }
+        let counts: Vec<String> = counts.iter().map(|(result, n)| format!("{n} {result}")).collect();
+        let _ = writeln!(out, "{}: {} tests: {}", self.target.name(), self.outcomes.len(), counts.join(", "));
+        self.section(&mut out, "failed, and not in expected-failures/", self.with(Verdict::Failed));
+        let surprise = match self.target {
+            Target::Frevo => "passes: remove its line from expected-failures/",
+            Target::Samba => "not what xtask/torture/samba417-baseline.tsv says",
+        };
+        self.section(&mut out, surprise, self.with(Verdict::Surprise));
+        self.section(&mut out, "expected failure without an explanation", self.unexplained());
+        self.section(&mut out, "could not run", self.with(Verdict::NotRunnable));
+        if self.target == Target::Frevo {
+            self.against_samba(&mut out);
+        }
+        out
+    }
+
+    fn section<'a>(&self, out: &mut String, title: &str, outcomes: impl Iterator<Item = &'a Outcome>) {
+        let outcomes: Vec<&Outcome> = outcomes.collect();
+        if outcomes.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "\n{title} ({}):", outcomes.len());
+        for o in outcomes {
+            let samba = self.baseline.get(&o.name).map_or("-", |(result, _)| result);
+            let reason: String = o.reason.chars().take(160).collect();
+            let _ = writeln!(out, "  {:<52} {:<13} Samba: {samba:<9} {reason}", o.name, o.result);
+        }
+    }
+
+    fn against_samba(&self, out: &mut String) {
+        let samba_passes = |o: &&Outcome| self.baseline.get(&o.name).is_some_and(|(result, _)| result == "success");
+        let passes = |o: &&Outcome| o.result == "success";
+        let both = self.outcomes.iter().filter(|o| samba_passes(o) && passes(o)).count();
+        let ours: Vec<&Outcome> = self.outcomes.iter().filter(|o| !samba_passes(o) && passes(o)).collect();
+        let theirs: Vec<&Outcome> = self.outcomes.iter().filter(|o| samba_passes(o) && !passes(o)).collect();
+        let _ = writeln!(
+            out,
+            "\nagainst Samba 4.17: both pass {both}, only Samba {}, only this server {}",
+            theirs.len(),
+            ours.len()
+        );
+        for (mark, outcomes) in [("only Samba passes", theirs), ("only this server passes", ours)] {
+            for o in outcomes {
+                let reason = self.expected.get(&o.name).map_or("", |expected| expected.reason.as_str());
+                let _ = writeln!(out, "  {mark}: {:<50} {:<12} {reason}", o.name, o.result);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(target: Target, name: &str, result: &str, verdict: Verdict) {
+        let expected = [("listed", "a later issue"), ("open", "UNEXPLAINED failure: x")]
+            .map(|(name, reason)| (name.to_owned(), list::Expected { file: "f".into(), reason: reason.into() }));
+        let baseline = [("listed", "success"), ("plain", "success"), ("samba", "failure")]
+            .map(|(n, r)| (n.to_owned(), (r.to_owned(), 1.0)));
+        let outcomes = vec![Outcome::new(name, result, 1.0, "")];
+        let report = Report { target, outcomes, baseline: baseline.into(), expected: expected.into() };
+        assert_eq!(report.verdict(&report.outcomes[0]), verdict, "{name} {result}");
+    }
+
+    #[test]
+    fn frevo_is_held_to_the_list() {
+        check(Target::Frevo, "plain", "success", Verdict::Passed);
+        check(Target::Frevo, "plain", "skip", Verdict::Failed);
+        check(Target::Frevo, "samba", "failure", Verdict::Failed);
+        check(Target::Frevo, "listed", "server-crash", Verdict::ExpectedFailure);
+        check(Target::Frevo, "listed", "success", Verdict::Surprise);
+        check(Target::Frevo, "plain", "notrun", Verdict::NotRun);
+        check(Target::Frevo, "plain", "notrunnable", Verdict::NotRunnable);
+    }
+
+    #[test]
+    fn samba_is_held_to_its_baseline() {
+        check(Target::Samba, "plain", "success", Verdict::Passed);
+        check(Target::Samba, "plain", "failure", Verdict::Surprise);
+        check(Target::Samba, "samba", "failure", Verdict::ExpectedFailure);
+        check(Target::Samba, "samba", "success", Verdict::Surprise);
+    }
+}

@@ -1,0 +1,162 @@
+//! One test: smbtorture in a process of its own with a time limit, and a look at the server afterwards.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use foreign::bed::{ALICE, BOB, Health, interrupt};
+
+use super::ground::Ground;
+use super::list::Route;
+use super::subunit;
+
+/// What came of one test.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    /// smbtorture's word (`success`, `failure`, `error`, `skip`) or the runner's, see [`super::RESULTS`].
+    pub(super) result: String,
+    pub(super) seconds: f64,
+    pub(super) reason: String,
+}
+
+impl Outcome {
+    pub(super) fn new(name: &str, result: &str, seconds: f64, reason: &str) -> Outcome {
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        Outcome { name: name.to_owned(), result: result.to_owned(), seconds, reason }
+    }
+}
+
+/// Runs one test on `ground`; its output is kept in `logs`.
+pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duration, logs: &Path) -> Result<Outcome> {
+    if let Some(why) = &route.skip {
+        return Ok(Outcome::new(test, "notrun", 0.0, why));
+    }
+    if route.users && !ground.two_users() {
+        return Ok(Outcome::new(test, "notrunnable", 0.0, "needs two UNIX users: run it as root"));
+    }
+    ground.clean()?;
+    let port = ground.server(route.strict)?.port();
+    let mut command = smbtorture(ground, test, route, port);
+    let log = Log::open(logs, test, &command)?;
+    let start = Instant::now();
+    let status = wait(log.spawn(&mut command)?, limit)?;
+    let seconds = start.elapsed().as_secs_f64();
+    interrupt::check()?;
+    let text = log.finish(status, seconds)?;
+    let told = judge(test, &text, status, seconds, limit);
+    Ok(match ground.look_after(route.strict)? {
+        Health::Well => told,
+        Health::Gone => Outcome::new(test, "server-crash", seconds, &format!("{} {}", told.result, told.reason)),
+        Health::Hung => Outcome::new(test, "server-hang", seconds, &format!("{} {}", told.result, told.reason)),
+        Health::Panicked(line) => Outcome::new(test, "server-panic", seconds, &format!("{line}; {}", told.reason)),
+    })
+}
+
+fn smbtorture(ground: &Ground, test: &str, route: &Route, port: u16) -> Command {
+    let mut command = Command::new("smbtorture");
+    command.arg("-s").arg(ground.client_conf());
+    command.args(["-p", &port.to_string(), "--use-kerberos=off", "--fullname", "--format=subunit", "--seed=1"]);
+    command.arg("--basedir").arg(ground.work());
+    command.args(["-U", &ALICE.credentials(), "--option=torture:progress=no"]);
+    if ground.two_users() {
+        command.arg(format!("--option=torture:user2name={}", BOB.name));
+        command.arg(format!("--option=torture:user2password={}", BOB.password));
+    }
+    command.args(&route.arguments).arg(format!("//127.0.0.1/{}", route.share)).arg(test);
+    command.current_dir(ground.work()).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// The file that keeps what a test printed.
+struct Log {
+    path: PathBuf,
+    output: PathBuf,
+}
+
+impl Log {
+    fn open(folder: &Path, test: &str, command: &Command) -> Result<Log> {
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let path = folder.join(test.chars().map(safe).collect::<String>() + ".log");
+        fs::write(&path, format!("{command:?}\n"))?;
+        Ok(Log { output: path.with_extension("out"), path })
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        command.stdout(File::create(&self.output)?);
+        command.stderr(File::options().append(true).open(&self.path)?);
+        command.spawn().context("cannot start smbtorture")
+    }
+
+    /// Puts the standard output behind the rest and returns it.
+    fn finish(&self, status: Option<ExitStatus>, seconds: f64) -> Result<String> {
+        let text = String::from_utf8_lossy(&fs::read(&self.output)?).into_owned();
+        fs::remove_file(&self.output)?;
+        let ended = status.map_or("killed".to_owned(), |status| status.to_string());
+        writeln!(File::options().append(true).open(&self.path)?, "\n--- {ended}, {seconds:.2} s ---\n{text}")?;
+        Ok(text)
+    }
+}
+
+/// Waits for its end; after `limit`, or when the run is interrupted, ends its process group. `None`: it was killed.
+fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end && !interrupt::interrupted() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let group = -libc::pid_t::try_from(child.id())?;
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        // SAFETY: kill has no memory effects; the group is the one that was made for this child.
+        unsafe { libc::kill(group, signal) };
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    child.wait()?;
+    Ok(None)
+}
+
+/// From what smbtorture printed to an outcome.
+fn judge(test: &str, text: &str, status: Option<ExitStatus>, seconds: f64, limit: Duration) -> Outcome {
+    let (told, unfinished) = subunit::read(text);
+    if text.contains("Unknown torture operation") {
+        return Outcome::new(test, "unknown", seconds, "smbtorture has no such test");
+    }
+    let Some(status) = status else {
+        return Outcome::new(test, "timeout", seconds, &format!("killed after {} s", limit.as_secs()));
+    };
+    // A name that stands for several tests is as good as the worst of them.
+    let worst = told.iter().find(|told| told.result != "success").or(told.first());
+    match worst {
+        Some(told) if unfinished.is_none() => Outcome::new(test, &told.result, seconds, &told.reason),
+        _ => Outcome::new(test, "crash", seconds, &format!("smbtorture said no result ({status})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[track_caller]
+    fn check(text: &str, status: Option<i32>, expected: &str) {
+        let status = status.map(ExitStatus::from_raw);
+        assert_eq!(judge("a", text, status, 1.0, Duration::from_secs(5)).result, expected);
+    }
+
+    #[test]
+    fn outcomes() {
+        check("test: a\nsuccess: a\n", Some(0), "success");
+        check("test: a\nsuccess: a\ntest: b\nfailure: b [\nx\n]\n", Some(256), "failure");
+        check("test: a\n", None, "timeout");
+        check("test: a\n", Some(11), "crash");
+        check("test: a\nsuccess: a\ntest: b\n", Some(11), "crash");
+        check("", Some(0), "crash");
+        check("Unknown torture operation 'a'\n", Some(256), "unknown");
+    }
+}
