@@ -7,6 +7,10 @@
 
 pub mod accounts;
 pub mod answer;
+/// What all opens of one file share.
+pub mod files {
+    pub mod byte_lock;
+}
 pub mod name;
 pub mod policy;
 pub mod status;
