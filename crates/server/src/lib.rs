@@ -13,6 +13,10 @@ pub mod files {
 }
 pub mod name;
 pub mod policy;
+/// Who may do what with a file.
+pub mod security {
+    pub mod posix_acl;
+}
 pub mod status;
 pub mod vfs;
 pub mod world;

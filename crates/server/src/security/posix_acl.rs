@@ -1,0 +1,198 @@
+//! POSIX access control lists, as the kernel hands them over in the extended attributes `system.posix_acl_access` and
+//! `system.posix_acl_default`: a version, then entries of tag, permissions and id, little-endian.
+
+use proto::bytes::{Malformed, Reader, Result, Writer};
+
+/// The attribute that holds the list of a file.
+pub const ACCESS: &str = "system.posix_acl_access";
+
+/// The attribute that holds the list that new files in a directory get.
+pub const DEFAULT: &str = "system.posix_acl_default";
+
+/// The only version that exists.
+const VERSION: u32 = 2;
+
+/// What stands for the id where there is none.
+const NO_ID: u32 = u32::MAX;
+
+/// Whom an entry is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Tag {
+    /// The owner.
+    Owner,
+    /// A user by id.
+    User(u32),
+    /// The owning group.
+    OwningGroup,
+    /// A group by id.
+    Group(u32),
+    /// The most that named users and all groups can have.
+    Mask,
+    /// Everybody else.
+    Other,
+}
+
+/// One entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Whom it is for.
+    pub tag: Tag,
+    /// `rwx` bits.
+    pub permissions: u8,
+}
+
+/// A list, its entries in the order in which the kernel wants them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PosixAcl(Vec<Entry>);
+
+impl PosixAcl {
+    /// A list of `entries`, put in order. Where it names users or groups and has no mask, a mask is added that takes
+    /// nothing from anybody.
+    pub fn new(mut entries: Vec<Entry>) -> PosixAcl {
+        let is_named = |entry: &Entry| matches!(entry.tag, Tag::User(_) | Tag::Group(_));
+        let masked = entries.iter().any(|entry| entry.tag == Tag::Mask);
+        if entries.iter().any(is_named) && !masked {
+            let group_class = entries.iter().filter(|entry| is_named(entry) || entry.tag == Tag::OwningGroup);
+            let permissions = group_class.fold(0, |all, entry| all | entry.permissions);
+            entries.push(Entry { tag: Tag::Mask, permissions });
+        }
+        entries.sort_by_key(|entry| entry.tag);
+        PosixAcl(entries)
+    }
+
+    /// The list that says what permission bits say.
+    pub fn of_mode(mode: u32) -> PosixAcl {
+        let class = |tag, shift: u32| Entry { tag, permissions: (mode >> shift & 7) as u8 };
+        PosixAcl(vec![class(Tag::Owner, 6), class(Tag::OwningGroup, 3), class(Tag::Other, 0)])
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    /// Whether the list says no more than permission bits can.
+    pub fn is_minimal(&self) -> bool {
+        self.0.iter().all(|entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other))
+    }
+
+    /// The permissions of an entry, the mask applied.
+    pub fn effective(&self, entry: &Entry) -> u8 {
+        match entry.tag {
+            Tag::User(_) | Tag::OwningGroup | Tag::Group(_) => entry.permissions & self.get(Tag::Mask).unwrap_or(7),
+            Tag::Owner | Tag::Mask | Tag::Other => entry.permissions,
+        }
+    }
+
+    /// The permission bits that `stat` shows beside this list: its mask stands for the group.
+    pub fn mode(&self) -> u32 {
+        let class = |tag| u32::from(self.get(tag).unwrap_or(0));
+        let group = self.get(Tag::Mask).map_or_else(|| class(Tag::OwningGroup), u32::from);
+        class(Tag::Owner) << 6 | group << 3 | class(Tag::Other)
+    }
+
+    fn get(&self, tag: Tag) -> Option<u8> {
+        self.0.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
+    }
+
+    /// Reads the value of the attribute. An empty list is one that is not there: the kernel has none.
+    pub fn decode(value: &[u8]) -> Result<PosixAcl> {
+        let mut reader = Reader::new(value);
+        if reader.u32()? != VERSION {
+            return Err(Malformed::Structure);
+        }
+        let mut entries = Vec::new();
+        while reader.remaining() > 0 {
+            let (tag, permissions, id) = (reader.u16()?, reader.u16()?, reader.u32()?);
+            let tag = match tag {
+                0x01 => Tag::Owner,
+                0x02 => Tag::User(id),
+                0x04 => Tag::OwningGroup,
+                0x08 => Tag::Group(id),
+                0x10 => Tag::Mask,
+                0x20 => Tag::Other,
+                _ => return Err(Malformed::Value),
+            };
+            entries.push(Entry { tag, permissions: (permissions & 7) as u8 });
+        }
+        Ok(PosixAcl(entries))
+    }
+
+    /// The value of the attribute.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(4 + 8 * self.0.len());
+        let mut out = Writer::new(&mut value);
+        out.u32(VERSION);
+        for entry in &self.0 {
+            let (tag, id) = match entry.tag {
+                Tag::Owner => (0x01, NO_ID),
+                Tag::User(id) => (0x02, id),
+                Tag::OwningGroup => (0x04, NO_ID),
+                Tag::Group(id) => (0x08, id),
+                Tag::Mask => (0x10, NO_ID),
+                Tag::Other => (0x20, NO_ID),
+            };
+            out.u16(tag);
+            out.u16(entry.permissions.into());
+            out.u32(id);
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What Linux 6 stores for `setfacl -m u:65534:rw-,g:100:r-x,m::rw-` on a file of mode 0644.
+    const STORED: [u8; 52] = [
+        2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 6, 0, 254, 255, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255, 8, 0,
+        5, 0, 100, 0, 0, 0, 16, 0, 6, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255, 255, 255,
+    ];
+
+    #[test]
+    fn a_stored_list() {
+        let list = PosixAcl::decode(&STORED).unwrap();
+        let entry = |tag, permissions| Entry { tag, permissions };
+        let named = [
+            entry(Tag::Other, 4),
+            entry(Tag::Group(100), 5),
+            entry(Tag::User(65_534), 6),
+            entry(Tag::Owner, 6),
+            entry(Tag::Mask, 6),
+            entry(Tag::OwningGroup, 4),
+        ];
+        assert_eq!(list, PosixAcl::new(named.to_vec()));
+        assert_eq!((list.encode().as_slice(), list.mode(), list.is_minimal()), (&STORED[..], 0o664, false));
+        assert_eq!(list.effective(&entry(Tag::Group(100), 5)), 4);
+        assert_eq!(list.effective(&entry(Tag::Owner, 7)), 7);
+    }
+
+    #[test]
+    fn lists_without_a_mask_get_one() {
+        let entry = |tag, permissions| Entry { tag, permissions };
+        let list = PosixAcl::new(vec![entry(Tag::User(5), 1), entry(Tag::OwningGroup, 4), entry(Tag::Other, 2)]);
+        assert_eq!(list.mode(), 0o052);
+        assert_eq!(PosixAcl::of_mode(0o4751).mode(), 0o751);
+        assert!(PosixAcl::of_mode(0).is_minimal());
+    }
+
+    #[test]
+    fn broken_lists() {
+        assert_eq!(PosixAcl::decode(&[]), Err(Malformed::Truncated));
+        assert_eq!(PosixAcl::decode(&[1, 0, 0, 0]), Err(Malformed::Structure));
+        assert_eq!(PosixAcl::decode(&STORED[..51]), Err(Malformed::Truncated));
+        assert_eq!(PosixAcl::decode(&[2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]), Err(Malformed::Value));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(list) = PosixAcl::decode(&bytes) {
+                prop_assert_eq!(PosixAcl::decode(&list.encode()), Ok(list));
+            }
+        }
+    }
+}
