@@ -9,4 +9,8 @@
 pub mod bytes;
 pub mod dtyp;
 mod flags;
+pub mod frame;
+pub mod smb1;
+pub mod smb2;
 pub mod status;
+mod values;

@@ -1,0 +1,84 @@
+//! CHANGE_NOTIFY ([MS-SMB2] 2.2.35, 2.2.36). The changes are [MS-FSCC] 2.7.1's.
+
+use super::{FileId, body, output_buffer_responses};
+use crate::bytes::{Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// How deep to watch ([MS-SMB2] 2.2.35).
+    pub struct ChangeNotifyFlags(u16) {
+        /// The whole tree below the directory.
+        WATCH_TREE = 0x0001;
+    }
+
+    /// What to watch ([MS-SMB2] 2.2.35).
+    pub struct CompletionFilter(u32) {
+        /// Names of files.
+        FILE_NAME = 0x0000_0001;
+        /// Names of directories.
+        DIR_NAME = 0x0000_0002;
+        /// Attributes.
+        ATTRIBUTES = 0x0000_0004;
+        /// Sizes.
+        SIZE = 0x0000_0008;
+        /// Times of the last write.
+        LAST_WRITE = 0x0000_0010;
+        /// Times of the last access.
+        LAST_ACCESS = 0x0000_0020;
+        /// Times of creation.
+        CREATION = 0x0000_0040;
+        /// Extended attributes.
+        EA = 0x0000_0080;
+        /// Security descriptors.
+        SECURITY = 0x0000_0100;
+        /// Names of streams.
+        STREAM_NAME = 0x0000_0200;
+        /// Sizes of streams.
+        STREAM_SIZE = 0x0000_0400;
+        /// Data of streams.
+        STREAM_WRITE = 0x0000_0800;
+    }
+}
+
+/// Waits for changes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ChangeNotifyRequest {
+    /// How deep.
+    pub flags: ChangeNotifyFlags,
+    /// Most bytes of the response's buffer.
+    pub output_buffer_length: u32,
+    /// The directory.
+    pub file_id: FileId,
+    /// What to watch.
+    pub completion_filter: CompletionFilter,
+}
+
+impl ChangeNotifyRequest {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 32)?;
+        let request = ChangeNotifyRequest {
+            flags: ChangeNotifyFlags(reader.u16()?),
+            output_buffer_length: reader.u32()?,
+            file_id: FileId::decode(&mut reader)?,
+            completion_filter: CompletionFilter(reader.u32()?),
+        };
+        reader.skip(4)?;
+        Ok(request)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(32);
+        out.u16(self.flags.0);
+        out.u32(self.output_buffer_length);
+        self.file_id.encode(out);
+        out.u32(self.completion_filter.0);
+        out.u32(0);
+    }
+}
+
+output_buffer_responses! {
+    /// The changes; none when there were too many to tell.
+    ChangeNotifyResponse
+}

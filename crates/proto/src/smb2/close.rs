@@ -1,0 +1,94 @@
+//! CLOSE ([MS-SMB2] 2.2.15, 2.2.16).
+
+use super::{FileId, body};
+use crate::bytes::{Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// How to close ([MS-SMB2] 2.2.15), and what the response holds (2.2.16).
+    pub struct CloseFlags(u16) {
+        /// The attribute fields of the response are asked for, or valid.
+        POSTQUERY_ATTRIB = 0x0001;
+    }
+}
+
+/// Closes an open.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CloseRequest {
+    /// Whether the attributes are wanted.
+    pub flags: CloseFlags,
+    /// The open.
+    pub file_id: FileId,
+}
+
+impl CloseRequest {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 24)?;
+        let flags = CloseFlags(reader.u16()?);
+        reader.skip(4)?;
+        Ok(CloseRequest { flags, file_id: FileId::decode(&mut reader)? })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(24);
+        out.u16(self.flags.0);
+        out.zeros(4);
+        self.file_id.encode(out);
+    }
+}
+
+/// The open is closed. Times are FILETIMEs; all is zero unless the flag is set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CloseResponse {
+    /// Whether the fields below are valid.
+    pub flags: CloseFlags,
+    /// When the file was created.
+    pub creation_time: u64,
+    /// When it was last accessed.
+    pub last_access_time: u64,
+    /// When data was last written.
+    pub last_write_time: u64,
+    /// When it last changed in any way.
+    pub change_time: u64,
+    /// Bytes allocated.
+    pub allocation_size: u64,
+    /// Length in bytes.
+    pub end_of_file: u64,
+    /// Attributes, [MS-FSCC] 2.6.
+    pub file_attributes: u32,
+}
+
+impl CloseResponse {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 60)?;
+        let flags = CloseFlags(reader.u16()?);
+        reader.skip(4)?;
+        Ok(CloseResponse {
+            flags,
+            creation_time: reader.u64()?,
+            last_access_time: reader.u64()?,
+            last_write_time: reader.u64()?,
+            change_time: reader.u64()?,
+            allocation_size: reader.u64()?,
+            end_of_file: reader.u64()?,
+            file_attributes: reader.u32()?,
+        })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(60);
+        out.u16(self.flags.0);
+        out.zeros(4);
+        out.u64(self.creation_time);
+        out.u64(self.last_access_time);
+        out.u64(self.last_write_time);
+        out.u64(self.change_time);
+        out.u64(self.allocation_size);
+        out.u64(self.end_of_file);
+        out.u32(self.file_attributes);
+    }
+}

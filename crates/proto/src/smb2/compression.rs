@@ -1,0 +1,207 @@
+//! The headers before compressed messages ([MS-SMB2] 2.2.42); 3.1.1 only. The algorithms are not here.
+//!
+//! Both forms share 16 bytes: in the chained form the last 8 are the first payload's header, and the flag in them tells
+//! the forms apart.
+
+use super::negotiate_context::CompressionAlgorithm;
+use super::{size, u32_of};
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// Which form ([MS-SMB2] 2.2.42).
+    pub struct CompressionFlags(u16) {
+        /// Chained; set in the first payload of a chain.
+        CHAINED = 0x0001;
+    }
+}
+
+/// What a compressed message begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompressionTransform<'a> {
+    /// One compressed segment, behind a part that is not (2.2.42.1).
+    Unchained(UnchainedCompression<'a>),
+    /// Payloads, each with its own algorithm (2.2.42.2).
+    Chained(ChainedCompression<'a>),
+}
+
+/// SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED ([MS-SMB2] 2.2.42.1) and what follows it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct UnchainedCompression<'a> {
+    /// Bytes of the segment once it is decompressed.
+    pub original_compressed_segment_size: u32,
+    /// How it is compressed.
+    pub compression_algorithm: CompressionAlgorithm,
+    /// What comes before the segment as it is; `Offset` bytes.
+    pub uncompressed: &'a [u8],
+    /// The segment.
+    pub compressed: &'a [u8],
+}
+
+/// SMB2_COMPRESSION_TRANSFORM_HEADER_CHAINED ([MS-SMB2] 2.2.42.2) and what follows it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ChainedCompression<'a> {
+    /// Bytes of the whole message once it is decompressed.
+    pub original_compressed_segment_size: u32,
+    /// The payloads: [`ChainedCompression::payloads`].
+    pub chain: &'a [u8],
+}
+
+impl<'a> CompressionTransform<'a> {
+    /// Bytes before the data in the unchained form.
+    pub const SIZE: usize = 16;
+    /// What the header begins with.
+    pub const PROTOCOL_ID: [u8; 4] = [0xfc, b'S', b'M', b'B'];
+
+    /// Reads `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(message);
+        if reader.array()? != Self::PROTOCOL_ID {
+            return Err(Malformed::Structure);
+        }
+        let original_compressed_segment_size = reader.u32()?;
+        let chain = reader.clone().rest();
+        let compression_algorithm = CompressionAlgorithm(reader.u16()?);
+        match CompressionFlags(reader.u16()?) {
+            CompressionFlags::CHAINED => {
+                Ok(Self::Chained(ChainedCompression { original_compressed_segment_size, chain }))
+            }
+            CompressionFlags::NONE => {
+                let offset = size(reader.u32()?);
+                Ok(Self::Unchained(UnchainedCompression {
+                    original_compressed_segment_size,
+                    compression_algorithm,
+                    uncompressed: reader.take(offset)?,
+                    compressed: reader.rest(),
+                }))
+            }
+            _ => Err(Malformed::Value),
+        }
+    }
+
+    /// Writes the message.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.bytes(&Self::PROTOCOL_ID);
+        match self {
+            Self::Unchained(unchained) => {
+                out.u32(unchained.original_compressed_segment_size);
+                out.u16(unchained.compression_algorithm.0);
+                out.u16(CompressionFlags::NONE.0);
+                out.u32(u32_of(unchained.uncompressed.len()));
+                out.bytes(unchained.uncompressed);
+                out.bytes(unchained.compressed);
+            }
+            Self::Chained(chained) => {
+                out.u32(chained.original_compressed_segment_size);
+                out.bytes(chained.chain);
+            }
+        }
+    }
+}
+
+impl<'a> ChainedCompression<'a> {
+    /// The payloads, in order; ends after the first that does not decode.
+    pub fn payloads(&self) -> Payloads<'a> {
+        Payloads { reader: Reader::new(self.chain), first: true }
+    }
+}
+
+/// One payload (SMB2_COMPRESSION_CHAINED_PAYLOAD_HEADER, [MS-SMB2] 2.2.42.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CompressionPayload<'a> {
+    /// How it is compressed.
+    pub compression_algorithm: CompressionAlgorithm,
+    /// Bytes once it is decompressed; stands only before what LZNT1, LZ77, LZ77+Huffman and LZ4 made.
+    pub original_payload_size: Option<u32>,
+    /// The compressed data.
+    pub payload: &'a [u8],
+}
+
+/// Walks the payloads of a chain.
+#[derive(Clone, Debug)]
+pub struct Payloads<'a> {
+    reader: Reader<'a>,
+    first: bool,
+}
+
+impl<'a> Payloads<'a> {
+    fn payload(&mut self) -> Result<CompressionPayload<'a>> {
+        let compression_algorithm = CompressionAlgorithm(self.reader.u16()?);
+        let expected = if self.first { CompressionFlags::CHAINED } else { CompressionFlags::NONE };
+        if CompressionFlags(self.reader.u16()?) != expected {
+            return Err(Malformed::Value);
+        }
+        self.first = false;
+        let length = size(self.reader.u32()?);
+        let mut payload = Reader::new(self.reader.take(length)?);
+        let original_payload_size = if has_original_size(compression_algorithm) { Some(payload.u32()?) } else { None };
+        Ok(CompressionPayload { compression_algorithm, original_payload_size, payload: payload.rest() })
+    }
+}
+
+impl<'a> Iterator for Payloads<'a> {
+    type Item = Result<CompressionPayload<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.remaining() == 0 {
+            return None;
+        }
+        let payload = self.payload();
+        if payload.is_err() {
+            self.reader.rest();
+        }
+        Some(payload)
+    }
+}
+
+impl CompressionPayload<'_> {
+    /// Writes the payload with its header; `first` says whether it begins the chain.
+    pub fn encode(&self, first: bool, out: &mut Writer<'_>) {
+        let original_payload_size =
+            self.original_payload_size.filter(|_| has_original_size(self.compression_algorithm));
+        out.u16(self.compression_algorithm.0);
+        out.u16(if first { CompressionFlags::CHAINED.0 } else { CompressionFlags::NONE.0 });
+        out.u32(u32_of(self.payload.len() + if original_payload_size.is_some() { 4 } else { 0 }));
+        if let Some(original_payload_size) = original_payload_size {
+            out.u32(original_payload_size);
+        }
+        out.bytes(self.payload);
+    }
+}
+
+/// Whether payloads of this algorithm have `OriginalPayloadSize` (2.2.42.2.1).
+fn has_original_size(algorithm: CompressionAlgorithm) -> bool {
+    matches!(
+        algorithm,
+        CompressionAlgorithm::LZNT1
+            | CompressionAlgorithm::LZ77
+            | CompressionAlgorithm::LZ77_HUFFMAN
+            | CompressionAlgorithm::LZ4
+    )
+}
+
+/// What a Pattern_V1 payload holds (SMB2_COMPRESSION_PATTERN_PAYLOAD_V1, [MS-SMB2] 2.2.42.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PatternPayload {
+    /// The byte.
+    pub pattern: u8,
+    /// How often.
+    pub repetitions: u32,
+}
+
+impl PatternPayload {
+    /// Reads a payload.
+    pub fn decode(payload: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        let pattern = reader.u8()?;
+        reader.skip(3)?;
+        Ok(PatternPayload { pattern, repetitions: reader.u32()? })
+    }
+
+    /// Writes a payload.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u8(self.pattern);
+        out.zeros(3);
+        out.u32(self.repetitions);
+    }
+}

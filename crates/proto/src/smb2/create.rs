@@ -1,0 +1,282 @@
+//! CREATE ([MS-SMB2] 2.2.13, 2.2.14). What the create contexts hold is in [`super::create_context`].
+
+use super::create_context::CreateContext;
+use super::header::Header;
+use super::{FileId, body, field, u16_of, u32_of};
+use crate::bytes::{Malformed, Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+
+pub use super::{LeaseState, OplockLevel};
+
+values! {
+    /// How far the server may act as the user ([MS-SMB2] 2.2.13).
+    pub struct ImpersonationLevel(u32) {
+        /// Not at all.
+        ANONYMOUS = 0;
+        /// To learn who it is.
+        IDENTIFICATION = 1;
+        /// On this machine.
+        IMPERSONATION = 2;
+        /// On other machines too.
+        DELEGATE = 3;
+    }
+
+    /// What to do when the file is there, and when it is not ([MS-SMB2] 2.2.13).
+    pub struct CreateDisposition(u32) {
+        /// Replace it; create it.
+        SUPERSEDE = 0;
+        /// Open it; fail.
+        OPEN = 1;
+        /// Fail; create it.
+        CREATE = 2;
+        /// Open it; create it.
+        OPEN_IF = 3;
+        /// Overwrite it; fail.
+        OVERWRITE = 4;
+        /// Overwrite it; create it.
+        OVERWRITE_IF = 5;
+    }
+
+    /// What was done ([MS-SMB2] 2.2.14).
+    pub struct CreateAction(u32) {
+        /// The file was replaced.
+        SUPERSEDED = 0;
+        /// It was opened.
+        OPENED = 1;
+        /// It was created.
+        CREATED = 2;
+        /// It was overwritten.
+        OVERWRITTEN = 3;
+    }
+}
+
+flags! {
+    /// What other opens may do meanwhile ([MS-SMB2] 2.2.13).
+    pub struct ShareAccess(u32) {
+        /// Read.
+        READ = 1;
+        /// Write.
+        WRITE = 2;
+        /// Delete and rename.
+        DELETE = 4;
+    }
+
+    /// How to open ([MS-SMB2] 2.2.13).
+    pub struct CreateOptions(u32) {
+        /// It must be a directory.
+        DIRECTORY_FILE = 0x0000_0001;
+        /// Writes go to the disk before they are answered.
+        WRITE_THROUGH = 0x0000_0002;
+        /// Access will be sequential.
+        SEQUENTIAL_ONLY = 0x0000_0004;
+        /// No caching on the server.
+        NO_INTERMEDIATE_BUFFERING = 0x0000_0008;
+        /// To be ignored.
+        SYNCHRONOUS_IO_ALERT = 0x0000_0010;
+        /// To be ignored.
+        SYNCHRONOUS_IO_NONALERT = 0x0000_0020;
+        /// It must not be a directory.
+        NON_DIRECTORY_FILE = 0x0000_0040;
+        /// To be ignored.
+        COMPLETE_IF_OPLOCKED = 0x0000_0100;
+        /// The client does not know extended attributes.
+        NO_EA_KNOWLEDGE = 0x0000_0200;
+        /// To be ignored.
+        OPEN_REMOTE_INSTANCE = 0x0000_0400;
+        /// Access will be random.
+        RANDOM_ACCESS = 0x0000_0800;
+        /// Delete it with the last close.
+        DELETE_ON_CLOSE = 0x0000_1000;
+        /// The name is a file id; to be refused.
+        OPEN_BY_FILE_ID = 0x0000_2000;
+        /// For backup or restore.
+        OPEN_FOR_BACKUP_INTENT = 0x0000_4000;
+        /// Not to be compressed.
+        NO_COMPRESSION = 0x0000_8000;
+        /// To be ignored.
+        OPEN_REQUIRING_OPLOCK = 0x0001_0000;
+        /// To be ignored.
+        DISALLOW_EXCLUSIVE = 0x0002_0000;
+        /// To be refused.
+        RESERVE_OPFILTER = 0x0010_0000;
+        /// A reparse point itself, not what it stands for.
+        OPEN_REPARSE_POINT = 0x0020_0000;
+        /// Not to be fetched from slow storage.
+        OPEN_NO_RECALL = 0x0040_0000;
+        /// To be ignored.
+        OPEN_FOR_FREE_SPACE_QUERY = 0x0080_0000;
+    }
+
+    /// What a CREATE response says of the file ([MS-SMB2] 2.2.14); 3.x only.
+    pub struct CreateResponseFlags(u8) {
+        /// The last part of the path is a reparse point.
+        REPARSEPOINT = 0x01;
+    }
+}
+
+/// Opens or creates.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CreateRequest<'a> {
+    /// The oplock wanted.
+    pub requested_oplock_level: OplockLevel,
+    /// How far the server may act as the user.
+    pub impersonation_level: ImpersonationLevel,
+    /// The access wanted, an access mask (2.2.13.1).
+    pub desired_access: u32,
+    /// Attributes of a new file, [MS-FSCC] 2.6.
+    pub file_attributes: u32,
+    /// What others may do meanwhile.
+    pub share_access: ShareAccess,
+    /// What to do when the file is there, and when it is not.
+    pub create_disposition: CreateDisposition,
+    /// How to open.
+    pub create_options: CreateOptions,
+    /// The path, UTF-16LE; empty for the root of the share.
+    pub name: &'a [u8],
+    /// The create contexts, in the client's order.
+    pub create_contexts: Vec<CreateContext<'a>>,
+}
+
+impl<'a> CreateRequest<'a> {
+    const SIZE: usize = 56;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        // Deviates from [MS-SMB2] 3.3.5.9: a request that opens the root and has not even the one byte of Buffer is taken.
+        let mut reader = body(message, 57)?;
+        reader.skip(1)?;
+        let requested_oplock_level = OplockLevel(reader.u8()?);
+        let impersonation_level = ImpersonationLevel(reader.u32()?);
+        reader.skip(16)?;
+        let mut request = CreateRequest {
+            requested_oplock_level,
+            impersonation_level,
+            desired_access: reader.u32()?,
+            file_attributes: reader.u32()?,
+            share_access: ShareAccess(reader.u32()?),
+            create_disposition: CreateDisposition(reader.u32()?),
+            create_options: CreateOptions(reader.u32()?),
+            ..CreateRequest::default()
+        };
+        let (name_offset, name_length) = (reader.u16()?, reader.u16()?);
+        if name_length % 2 != 0 {
+            return Err(Malformed::Value);
+        }
+        request.name = field(message, name_offset, name_length, Self::SIZE)?;
+        let (contexts_offset, contexts_length) = (reader.u32()?, reader.u32()?);
+        let contexts = field(message, contexts_offset, contexts_length, Self::SIZE)?;
+        request.create_contexts = CreateContext::decode_list(contexts)?;
+        Ok(request)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(57);
+        out.u8(0);
+        out.u8(self.requested_oplock_level.0);
+        out.u32(self.impersonation_level.0);
+        out.zeros(16);
+        out.u32(self.desired_access);
+        out.u32(self.file_attributes);
+        out.u32(self.share_access.0);
+        out.u32(self.create_disposition.0);
+        out.u32(self.create_options.0);
+        out.u16(u16_of(Header::SIZE + Self::SIZE));
+        out.u16(u16_of(self.name.len()));
+        out.zeros(8);
+        out.bytes(self.name);
+        if !self.create_contexts.is_empty() {
+            encode_contexts(&self.create_contexts, out, Header::SIZE + 48);
+        } else if self.name.is_empty() {
+            out.u8(0);
+        }
+    }
+}
+
+/// Writes the contexts at the next multiple of 8, and where and how long they are to `position`.
+fn encode_contexts(contexts: &[CreateContext<'_>], out: &mut Writer<'_>, position: usize) {
+    out.pad_to(8);
+    let offset = out.position();
+    CreateContext::encode_list(contexts, out);
+    out.patch_u32(position, u32_of(offset));
+    out.patch_u32(position + 4, u32_of(out.position() - offset));
+}
+
+/// It is open. Times are FILETIMEs.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CreateResponse<'a> {
+    /// The oplock granted.
+    pub oplock_level: OplockLevel,
+    /// What the file is.
+    pub flags: CreateResponseFlags,
+    /// What was done.
+    pub create_action: CreateAction,
+    /// When the file was created.
+    pub creation_time: u64,
+    /// When it was last accessed.
+    pub last_access_time: u64,
+    /// When data was last written.
+    pub last_write_time: u64,
+    /// When it last changed in any way.
+    pub change_time: u64,
+    /// Bytes allocated.
+    pub allocation_size: u64,
+    /// Length in bytes.
+    pub end_of_file: u64,
+    /// Attributes, [MS-FSCC] 2.6.
+    pub file_attributes: u32,
+    /// The open.
+    pub file_id: FileId,
+    /// The contexts that answer those of the request.
+    pub create_contexts: Vec<CreateContext<'a>>,
+}
+
+impl<'a> CreateResponse<'a> {
+    const SIZE: usize = 88;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 89)?;
+        let mut response = CreateResponse {
+            oplock_level: OplockLevel(reader.u8()?),
+            flags: CreateResponseFlags(reader.u8()?),
+            create_action: CreateAction(reader.u32()?),
+            creation_time: reader.u64()?,
+            last_access_time: reader.u64()?,
+            last_write_time: reader.u64()?,
+            change_time: reader.u64()?,
+            allocation_size: reader.u64()?,
+            end_of_file: reader.u64()?,
+            file_attributes: reader.u32()?,
+            ..CreateResponse::default()
+        };
+        reader.skip(4)?;
+        response.file_id = FileId::decode(&mut reader)?;
+        let (contexts_offset, contexts_length) = (reader.u32()?, reader.u32()?);
+        let contexts = field(message, contexts_offset, contexts_length, Self::SIZE)?;
+        response.create_contexts = CreateContext::decode_list(contexts)?;
+        Ok(response)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(89);
+        out.u8(self.oplock_level.0);
+        out.u8(self.flags.0);
+        out.u32(self.create_action.0);
+        out.u64(self.creation_time);
+        out.u64(self.last_access_time);
+        out.u64(self.last_write_time);
+        out.u64(self.change_time);
+        out.u64(self.allocation_size);
+        out.u64(self.end_of_file);
+        out.u32(self.file_attributes);
+        out.u32(0);
+        self.file_id.encode(out);
+        out.zeros(8);
+        if !self.create_contexts.is_empty() {
+            encode_contexts(&self.create_contexts, out, Header::SIZE + 80);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Every decoder of this module behind one signature, by name: for fuzz targets and for the test that no bytes make any of
+//! them panic.
+
+use super::compression::{CompressionTransform, PatternPayload};
+use super::create_context as context;
+use super::error::{ErrorResponse, ShareRedirectError, SymbolicLinkError};
+use super::header::Header;
+use super::oplock_break::{OplockBreakAcknowledgment, OplockBreakNotification};
+use super::transform::TransformHeader;
+use super::{cancel, change_notify, close, create, echo, flush, ioctl, lock, logoff, negotiate, notification};
+use super::{query_directory, query_info, read, session_setup, set_info, tree_connect, tree_disconnect, write};
+
+/// A name, and whether bytes of which nothing is known decode under it.
+pub type Decoder = (&'static str, fn(&[u8]) -> bool);
+
+/// One line for each type.
+macro_rules! decoders {
+    ($($path:path),* $(,)?) => {
+        &[$((stringify!($path), |bytes| <$path>::decode(bytes).is_ok())),*]
+    };
+}
+
+/// Decoders of whole messages: they begin with an SMB2 header (of which the body decoders read nothing) or a transform's.
+pub const MESSAGES: &[Decoder] = decoders![
+    Header,
+    TransformHeader,
+    negotiate::NegotiateRequest,
+    negotiate::NegotiateResponse,
+    session_setup::SessionSetupRequest,
+    session_setup::SessionSetupResponse,
+    logoff::LogoffRequest,
+    logoff::LogoffResponse,
+    tree_connect::TreeConnectRequest,
+    tree_connect::TreeConnectResponse,
+    tree_disconnect::TreeDisconnectRequest,
+    tree_disconnect::TreeDisconnectResponse,
+    create::CreateRequest,
+    create::CreateResponse,
+    close::CloseRequest,
+    close::CloseResponse,
+    flush::FlushRequest,
+    flush::FlushResponse,
+    read::ReadRequest,
+    read::ReadResponse,
+    write::WriteRequest,
+    write::WriteResponse,
+    OplockBreakNotification,
+    OplockBreakAcknowledgment,
+    lock::LockRequest,
+    lock::LockResponse,
+    echo::EchoRequest,
+    echo::EchoResponse,
+    cancel::CancelRequest,
+    ioctl::IoctlRequest,
+    ioctl::IoctlResponse,
+    query_directory::QueryDirectoryRequest,
+    query_directory::QueryDirectoryResponse,
+    change_notify::ChangeNotifyRequest,
+    change_notify::ChangeNotifyResponse,
+    query_info::QueryInfoRequest,
+    query_info::QueryInfoResponse,
+    set_info::SetInfoRequest,
+    set_info::SetInfoResponse,
+    notification::ServerToClientNotification,
+];
+
+/// Decoders of what stands inside messages.
+pub const PARTS: &[Decoder] = decoders![
+    negotiate::PreauthIntegrityCapabilities,
+    negotiate::EncryptionCapabilities,
+    negotiate::CompressionCapabilities,
+    negotiate::Netname,
+    negotiate::TransportCapabilities,
+    negotiate::RdmaTransformCapabilities,
+    negotiate::SigningCapabilities,
+    context::Lease,
+    context::DurableHandleRequest,
+    context::DurableHandleResponse,
+    context::DurableHandleReconnect,
+    context::DurableHandleRequestV2,
+    context::DurableHandleResponseV2,
+    context::DurableHandleReconnectV2,
+    context::AllocationSize,
+    context::QueryMaximalAccessRequest,
+    context::QueryMaximalAccessResponse,
+    context::TimewarpToken,
+    context::QueryOnDiskIdResponse,
+    context::AppInstanceId,
+    context::AppInstanceVersion,
+    SymbolicLinkError,
+    ShareRedirectError,
+    query_info::QueryQuotaInfo,
+    ioctl::CopyChunkCopy,
+    ioctl::CopyChunkResponse,
+    ioctl::RequestResumeKeyResponse,
+    ioctl::ValidateNegotiateInfoRequest,
+    ioctl::ValidateNegotiateInfoResponse,
+    ioctl::NetworkResiliencyRequest,
+    ioctl::SnapshotArray,
+    PatternPayload,
+];
+
+/// Decoders that go on where one call ends: lists and chains.
+pub const LISTS: &[Decoder] = &[
+    ("CreateContext::decode_list", |bytes| context::CreateContext::decode_list(bytes).is_ok()),
+    ("NetworkInterfaceInfo::decode_list", |bytes| ioctl::NetworkInterfaceInfo::decode_list(bytes).is_ok()),
+    ("ErrorResponse::contexts", |bytes| ErrorResponse::decode(bytes).and_then(|error| error.contexts()).is_ok()),
+    ("error contexts", |bytes| ErrorResponse { error_context_count: u8::MAX, error_data: bytes }.contexts().is_ok()),
+    ("CompressionTransform", |bytes| match CompressionTransform::decode(bytes) {
+        Ok(CompressionTransform::Chained(chained)) => chained.payloads().all(|payload| payload.is_ok()),
+        Ok(CompressionTransform::Unchained(_)) => true,
+        Err(_) => false,
+    }),
+];

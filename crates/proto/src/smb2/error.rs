@@ -1,0 +1,234 @@
+//! The ERROR response ([MS-SMB2] 2.2.2): what stands behind the header when a request failed.
+
+use super::header::Header;
+use super::{body, size, u16_of, u32_of};
+use crate::bytes::{self, Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+values! {
+    /// What an error context holds ([MS-SMB2] 2.2.2.1).
+    pub struct ErrorId(u32) {
+        /// What the status says.
+        DEFAULT = 0x0000_0000;
+        /// Where the share has gone.
+        SHARE_REDIRECT = 0x7264_5253;
+    }
+}
+
+flags! {
+    /// What a symbolic link points to ([MS-SMB2] 2.2.2.2.1).
+    pub struct SymlinkFlags(u32) {
+        /// A path relative to the directory of the link.
+        RELATIVE = 0x0000_0001;
+    }
+}
+
+/// A request failed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ErrorResponse<'a> {
+    /// How many contexts `error_data` is made of; 0 below 3.1.1.
+    pub error_context_count: u8,
+    /// What the status says, alone or in contexts.
+    pub error_data: &'a [u8],
+}
+
+impl<'a> ErrorResponse<'a> {
+    const SIZE: usize = 8;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 9)?;
+        let error_context_count = reader.u8()?;
+        reader.skip(1)?;
+        let byte_count = reader.u32()?;
+        let offset = Header::SIZE + Self::SIZE;
+        Ok(ErrorResponse { error_context_count, error_data: bytes::field(message, offset, size(byte_count), offset)? })
+    }
+
+    /// Writes the body behind the header. A body without data has one byte nevertheless, as `StructureSize` says.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(9);
+        out.u8(self.error_context_count);
+        out.u8(0);
+        out.u32(u32_of(self.error_data.len()));
+        out.bytes(if self.error_data.is_empty() { &[0] } else { self.error_data });
+    }
+
+    /// The contexts that `error_data` is made of; none below 3.1.1.
+    pub fn contexts(&self) -> Result<Vec<ErrorContext<'a>>> {
+        let mut reader = Reader::new(self.error_data);
+        let mut contexts = Vec::new();
+        for _ in 0..self.error_context_count {
+            reader.skip(reader.position().next_multiple_of(8) - reader.position())?;
+            let error_data_length = size(reader.u32()?);
+            let error_id = ErrorId(reader.u32()?);
+            contexts.push(ErrorContext { error_id, error_context_data: reader.take(error_data_length)? });
+        }
+        Ok(contexts)
+    }
+}
+
+/// One error context ([MS-SMB2] 2.2.2.1); 3.1.1 only.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ErrorContext<'a> {
+    /// What the data is.
+    pub error_id: ErrorId,
+    /// The data.
+    pub error_context_data: &'a [u8],
+}
+
+impl ErrorContext<'_> {
+    /// The `error_data` that these contexts make up.
+    pub fn encode_list(contexts: &[Self]) -> Vec<u8> {
+        let mut data = Vec::new();
+        let mut out = Writer::new(&mut data);
+        for context in contexts {
+            out.pad_to(8);
+            out.u32(u32_of(context.error_context_data.len()));
+            out.u32(context.error_id.0);
+            out.bytes(context.error_context_data);
+        }
+        data
+    }
+}
+
+/// Data of STATUS_STOPPED_ON_SYMLINK ([MS-SMB2] 2.2.2.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SymbolicLinkError<'a> {
+    /// Bytes of the request's path that come behind the link.
+    pub unparsed_path_length: u16,
+    /// Absolute or relative.
+    pub flags: SymlinkFlags,
+    /// Where the link points to, UTF-16LE.
+    pub substitute_name: &'a [u8],
+    /// The same for people, UTF-16LE.
+    pub print_name: &'a [u8],
+}
+
+impl<'a> SymbolicLinkError<'a> {
+    const SYMLINK_ERROR_TAG: u32 = 0x4c4d_5953;
+    const IO_REPARSE_TAG_SYMLINK: u32 = 0xa000_000c;
+    /// The fields from `SubstituteNameOffset` to `Flags`.
+    const REPARSE_SIZE: usize = 12;
+
+    /// Reads the data. Only the two names are looked for in `PathBuffer`; `SymLinkLength` and `ReparseDataLength` say
+    /// again how long it is.
+    pub fn decode(data: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        reader.skip(4)?;
+        if reader.u32()? != Self::SYMLINK_ERROR_TAG || reader.u32()? != Self::IO_REPARSE_TAG_SYMLINK {
+            return Err(Malformed::Structure);
+        }
+        reader.skip(2)?;
+        let unparsed_path_length = reader.u16()?;
+        let (substitute_offset, substitute_length) = (reader.u16()?, reader.u16()?);
+        let (print_offset, print_length) = (reader.u16()?, reader.u16()?);
+        let flags = SymlinkFlags(reader.u32()?);
+        let path_buffer = reader.rest();
+        Ok(SymbolicLinkError {
+            unparsed_path_length,
+            flags,
+            substitute_name: bytes::field(path_buffer, substitute_offset.into(), substitute_length.into(), 0)?,
+            print_name: bytes::field(path_buffer, print_offset.into(), print_length.into(), 0)?,
+        })
+    }
+
+    /// The data.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut data = Vec::new();
+        let mut out = Writer::new(&mut data);
+        out.u32(0);
+        out.u32(Self::SYMLINK_ERROR_TAG);
+        out.u32(Self::IO_REPARSE_TAG_SYMLINK);
+        out.u16(u16_of(Self::REPARSE_SIZE + self.substitute_name.len() + self.print_name.len()));
+        out.u16(self.unparsed_path_length);
+        out.u16(0);
+        out.u16(u16_of(self.substitute_name.len()));
+        out.u16(u16_of(self.substitute_name.len()));
+        out.u16(u16_of(self.print_name.len()));
+        out.u32(self.flags.0);
+        out.bytes(self.substitute_name);
+        out.bytes(self.print_name);
+        out.patch_u32(0, u32_of(out.position() - 4));
+        data
+    }
+}
+
+/// Data of STATUS_BAD_NETWORK_NAME in a context of [`ErrorId::SHARE_REDIRECT`] ([MS-SMB2] 2.2.2.2.2).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ShareRedirectError<'a> {
+    /// Where the share is now.
+    pub ip_addr_move_list: Vec<IpAddr>,
+    /// The share's name, UTF-16LE.
+    pub resource_name: &'a [u8],
+}
+
+impl<'a> ShareRedirectError<'a> {
+    const SHARE_MOVE_NOTIFICATION: u32 = 3;
+    const SIZE: usize = 24;
+    const MOVE_DST_IPADDR_SIZE: usize = 24;
+    const MOVE_DST_IPADDR_V4: u32 = 1;
+    const MOVE_DST_IPADDR_V6: u32 = 2;
+
+    /// Reads the data.
+    pub fn decode(data: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        if reader.u32()? != 48 || reader.u32()? != Self::SHARE_MOVE_NOTIFICATION {
+            return Err(Malformed::Structure);
+        }
+        let (name_offset, name_length) = (size(reader.u32()?), size(reader.u32()?));
+        reader.skip(2)?;
+        if reader.u16()? != 0 {
+            return Err(Malformed::Value);
+        }
+        let count = size(reader.u32()?);
+        let list = reader.take(count.checked_mul(Self::MOVE_DST_IPADDR_SIZE).ok_or(Malformed::Truncated)?)?;
+        let resource_name = bytes::field(data, name_offset, name_length, Self::SIZE + list.len())?;
+        let mut reader = Reader::new(list);
+        let ip_addr_move_list = (0..count).map(|_| Self::address(&mut reader)).collect::<Result<_>>()?;
+        Ok(ShareRedirectError { ip_addr_move_list, resource_name })
+    }
+
+    fn address(reader: &mut Reader<'_>) -> Result<IpAddr> {
+        let kind = reader.u32()?;
+        reader.skip(4)?;
+        let address: [u8; 16] = reader.array()?;
+        match kind {
+            Self::MOVE_DST_IPADDR_V4 => Ok(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
+            Self::MOVE_DST_IPADDR_V6 => Ok(Ipv6Addr::from(address).into()),
+            _ => Err(Malformed::Value),
+        }
+    }
+
+    /// The data.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut data = Vec::new();
+        let mut out = Writer::new(&mut data);
+        let list_size = self.ip_addr_move_list.len() * Self::MOVE_DST_IPADDR_SIZE;
+        out.u32(48);
+        out.u32(Self::SHARE_MOVE_NOTIFICATION);
+        out.u32(u32_of(Self::SIZE + list_size));
+        out.u32(u32_of(self.resource_name.len()));
+        out.u32(0);
+        out.u32(u32_of(self.ip_addr_move_list.len()));
+        for address in &self.ip_addr_move_list {
+            match address {
+                IpAddr::V4(address) => {
+                    out.u32(Self::MOVE_DST_IPADDR_V4);
+                    out.u32(0);
+                    out.bytes(&address.octets());
+                    out.zeros(12);
+                }
+                IpAddr::V6(address) => {
+                    out.u32(Self::MOVE_DST_IPADDR_V6);
+                    out.u32(0);
+                    out.bytes(&address.octets());
+                }
+            }
+        }
+        out.bytes(self.resource_name);
+        data
+    }
+}

@@ -1,0 +1,241 @@
+//! The header that every SMB2 message begins with ([MS-SMB2] 2.2.1).
+//!
+//! Its two forms differ in eight bytes: an ASYNC header has an `AsyncId` where a SYNC one has a reserved field and a
+//! `TreeId`. [`Header::id`] holds these bytes; the flag says what they are.
+
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use crate::status::Status;
+use crate::values::values;
+use std::ops::Range;
+
+values! {
+    /// What a message asks for or answers ([MS-SMB2] 2.2.1).
+    pub struct Command(u16) {
+        /// Agree on a dialect.
+        NEGOTIATE = 0x0000;
+        /// Authenticate.
+        SESSION_SETUP = 0x0001;
+        /// End a session.
+        LOGOFF = 0x0002;
+        /// Connect to a share.
+        TREE_CONNECT = 0x0003;
+        /// Leave a share.
+        TREE_DISCONNECT = 0x0004;
+        /// Open or create a file, directory or pipe.
+        CREATE = 0x0005;
+        /// Close an open.
+        CLOSE = 0x0006;
+        /// Write out what is cached.
+        FLUSH = 0x0007;
+        /// Read data.
+        READ = 0x0008;
+        /// Write data.
+        WRITE = 0x0009;
+        /// Lock and unlock byte ranges.
+        LOCK = 0x000a;
+        /// Control codes.
+        IOCTL = 0x000b;
+        /// Give up a request.
+        CANCEL = 0x000c;
+        /// See whether the server answers.
+        ECHO = 0x000d;
+        /// List a directory.
+        QUERY_DIRECTORY = 0x000e;
+        /// Wait for changes below a directory.
+        CHANGE_NOTIFY = 0x000f;
+        /// Ask for information.
+        QUERY_INFO = 0x0010;
+        /// Change information.
+        SET_INFO = 0x0011;
+        /// An oplock or lease is broken, or the break acknowledged.
+        OPLOCK_BREAK = 0x0012;
+        /// The server tells the client something; there is no answer.
+        SERVER_TO_CLIENT_NOTIFICATION = 0x0013;
+    }
+}
+
+flags! {
+    /// How a message is to be processed ([MS-SMB2] 2.2.1).
+    pub struct Flags(u32) {
+        /// A response.
+        SERVER_TO_REDIR = 0x0000_0001;
+        /// The header has an `AsyncId`.
+        ASYNC_COMMAND = 0x0000_0002;
+        /// Related to the message before it in the chain.
+        RELATED_OPERATIONS = 0x0000_0004;
+        /// Carries a signature.
+        SIGNED = 0x0000_0008;
+        /// The three bits of the I/O priority; 3.1.1 only.
+        PRIORITY_MASK = 0x0000_0070;
+        /// A DFS path.
+        DFS_OPERATIONS = 0x1000_0000;
+        /// Sent a second time; 3.x only.
+        REPLAY_OPERATION = 0x2000_0000;
+    }
+}
+
+impl Flags {
+    /// The I/O priority, 0 to 7 (3.1.1 only).
+    pub const fn priority(self) -> u32 {
+        (self.0 & Flags::PRIORITY_MASK.0) >> 4
+    }
+}
+
+/// The 64 bytes before every body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// How many credits the request costs; not used by 2.0.2.
+    pub credit_charge: u16,
+    /// The outcome, in a response. In a 3.x request the low 16 bits are the [`Header::channel_sequence`].
+    pub status: Status,
+    /// What the body is.
+    pub command: Command,
+    /// Credits asked for (request) or granted (response).
+    pub credits: u16,
+    /// How to process it.
+    pub flags: Flags,
+    /// Bytes from this header to the next one of the chain; 0 in the last.
+    pub next_command: u32,
+    /// Pairs requests with responses.
+    pub message_id: u64,
+    /// `AsyncId`, or a reserved field (low half) and the `TreeId` (high half).
+    pub id: u64,
+    /// The session; 0 before there is one.
+    pub session_id: u64,
+    /// The signature, zeros when there is none.
+    pub signature: [u8; 16],
+}
+
+impl Header {
+    /// How long a header is.
+    pub const SIZE: usize = 64;
+    /// What a header begins with.
+    pub const PROTOCOL_ID: [u8; 4] = [0xfe, b'S', b'M', b'B'];
+    /// Where `Status` is.
+    pub const STATUS_POSITION: usize = 8;
+    /// Where `CreditRequest/CreditResponse` is.
+    pub const CREDITS_POSITION: usize = 14;
+    /// Where `Flags` is.
+    pub const FLAGS_POSITION: usize = 16;
+    /// Where `NextCommand` is.
+    pub const NEXT_COMMAND_POSITION: usize = 20;
+    /// Where the signature is.
+    pub const SIGNATURE_RANGE: Range<usize> = 48..64;
+    /// The `MessageId` of what the server sends unasked (3.3.4.6, 3.3.4.7).
+    pub const UNSOLICITED: u64 = u64::MAX;
+
+    /// A request of `command`; everything else is 0.
+    pub fn request(command: Command, message_id: u64) -> Header {
+        Header {
+            credit_charge: 0,
+            status: Status(0),
+            command,
+            credits: 0,
+            flags: Flags::NONE,
+            next_command: 0,
+            message_id,
+            id: 0,
+            session_id: 0,
+            signature: [0; 16],
+        }
+    }
+
+    /// The header of a response to this request: same command, message, session, tree and charge. Credits, chaining and
+    /// signature are left to the sender.
+    pub fn response(&self, status: Status) -> Header {
+        Header {
+            status,
+            credits: 0,
+            flags: Flags::SERVER_TO_REDIR | (self.flags & Flags::RELATED_OPERATIONS),
+            next_command: 0,
+            signature: [0; 16],
+            ..*self
+        }
+    }
+
+    /// Reads the header at the front of `message`.
+    pub fn decode(message: &[u8]) -> Result<Header> {
+        let mut reader = Reader::new(message);
+        if reader.array()? != Self::PROTOCOL_ID {
+            return Err(Malformed::Structure);
+        }
+        reader.structure_size(64)?;
+        Ok(Header {
+            credit_charge: reader.u16()?,
+            status: Status(reader.u32()?),
+            command: Command(reader.u16()?),
+            credits: reader.u16()?,
+            flags: Flags(reader.u32()?),
+            next_command: reader.u32()?,
+            message_id: reader.u64()?,
+            id: reader.u64()?,
+            session_id: reader.u64()?,
+            signature: reader.array()?,
+        })
+    }
+
+    /// Writes the 64 bytes.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.bytes(&Self::PROTOCOL_ID);
+        out.u16(64);
+        out.u16(self.credit_charge);
+        out.u32(self.status.0);
+        out.u16(self.command.0);
+        out.u16(self.credits);
+        out.u32(self.flags.0);
+        out.u32(self.next_command);
+        out.u64(self.message_id);
+        out.u64(self.id);
+        out.u64(self.session_id);
+        out.bytes(&self.signature);
+    }
+
+    /// Whether the header is of the ASYNC form.
+    pub fn is_async(&self) -> bool {
+        self.flags.contains(Flags::ASYNC_COMMAND)
+    }
+
+    /// Whether the message is a response.
+    pub fn is_response(&self) -> bool {
+        self.flags.contains(Flags::SERVER_TO_REDIR)
+    }
+
+    /// The `TreeId`; `None` in an ASYNC header.
+    pub fn tree_id(&self) -> Option<u32> {
+        (!self.is_async()).then_some((self.id >> 32) as u32)
+    }
+
+    /// The `AsyncId`; `None` in a SYNC header.
+    pub fn async_id(&self) -> Option<u64> {
+        self.is_async().then_some(self.id)
+    }
+
+    /// Makes the header SYNC with this `TreeId`.
+    #[must_use]
+    pub fn with_tree_id(mut self, tree_id: u32) -> Header {
+        self.flags = self.flags.without(Flags::ASYNC_COMMAND);
+        self.id = u64::from(tree_id) << 32;
+        self
+    }
+
+    /// Makes the header ASYNC with this `AsyncId`.
+    #[must_use]
+    pub fn with_async_id(mut self, async_id: u64) -> Header {
+        self.flags |= Flags::ASYNC_COMMAND;
+        self.id = async_id;
+        self
+    }
+
+    /// The `ChannelSequence` of a 3.x request.
+    pub fn channel_sequence(&self) -> u16 {
+        self.status.0 as u16
+    }
+
+    /// Sets the `ChannelSequence` of a 3.x request.
+    #[must_use]
+    pub fn with_channel_sequence(mut self, channel_sequence: u16) -> Header {
+        self.status = Status(u32::from(channel_sequence));
+        self
+    }
+}

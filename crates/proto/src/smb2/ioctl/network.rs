@@ -1,0 +1,201 @@
+//! What concerns the connection: NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, NETWORK_RESILIENCY_REQUEST
+//! ([MS-SMB2] 2.2.32.5, 2.2.31.4, 2.2.32.6, 2.2.31.3).
+
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use crate::smb2::negotiate::{Capabilities, Dialect, SecurityMode, dialects};
+use crate::smb2::{size, u16_of, u32_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+flags! {
+    /// What an interface can do ([MS-SMB2] 2.2.32.5).
+    pub struct InterfaceCapability(u32) {
+        /// Spread its load over processors.
+        RSS_CAPABLE = 0x0000_0001;
+        /// RDMA.
+        RDMA_CAPABLE = 0x0000_0002;
+    }
+}
+
+/// One address of one interface (NETWORK_INTERFACE_INFO, [MS-SMB2] 2.2.32.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NetworkInterfaceInfo {
+    /// Which interface.
+    pub if_index: u32,
+    /// What it can do.
+    pub capability: InterfaceCapability,
+    /// Bits per second.
+    pub link_speed: u64,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl NetworkInterfaceInfo {
+    const SIZE: usize = 152;
+    const INTER_NETWORK: u16 = 0x0002;
+    const INTER_NETWORK_V6: u16 = 0x0017;
+
+    /// Reads the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO. Addresses of other families are passed over.
+    pub fn decode_list(mut output: &[u8]) -> Result<Vec<Self>> {
+        let mut list = Vec::new();
+        while !output.is_empty() {
+            let next = size(Reader::new(output).u32()?);
+            list.extend(Self::decode(output)?);
+            if next == 0 {
+                break;
+            }
+            if next < Self::SIZE {
+                return Err(Malformed::Offset);
+            }
+            output = output.get(next..).ok_or(Malformed::Offset)?;
+        }
+        Ok(list)
+    }
+
+    fn decode(output: &[u8]) -> Result<Option<Self>> {
+        let mut reader = Reader::new(output);
+        reader.skip(4)?;
+        let (if_index, capability) = (reader.u32()?, InterfaceCapability(reader.u32()?));
+        reader.skip(4)?;
+        let link_speed = reader.u64()?;
+        let mut storage = Reader::new(reader.take(128)?);
+        let address = match storage.u16()? {
+            Self::INTER_NETWORK => {
+                storage.skip(2)?;
+                IpAddr::from(storage.array::<4>()?)
+            }
+            Self::INTER_NETWORK_V6 => {
+                storage.skip(6)?;
+                IpAddr::from(storage.array::<16>()?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NetworkInterfaceInfo { if_index, capability, link_speed, address }))
+    }
+
+    /// Writes the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO.
+    pub fn encode_list(list: &[Self], out: &mut Writer<'_>) {
+        for (index, info) in list.iter().enumerate() {
+            out.u32(if index + 1 < list.len() { u32_of(Self::SIZE) } else { 0 });
+            out.u32(info.if_index);
+            out.u32(info.capability.0);
+            out.u32(0);
+            out.u64(info.link_speed);
+            match info.address {
+                IpAddr::V4(address) => Self::encode_v4(address, out),
+                IpAddr::V6(address) => Self::encode_v6(address, out),
+            }
+        }
+    }
+
+    /// SOCKADDR_IN: family, port, address, then zeros up to 128 bytes (2.2.32.5.1.1).
+    fn encode_v4(address: Ipv4Addr, out: &mut Writer<'_>) {
+        out.u16(Self::INTER_NETWORK);
+        out.u16(0);
+        out.bytes(&address.octets());
+        out.zeros(120);
+    }
+
+    /// SOCKADDR_IN6: family, port, flow, address, scope, then zeros up to 128 bytes (2.2.32.5.1.2).
+    fn encode_v6(address: Ipv6Addr, out: &mut Writer<'_>) {
+        out.u16(Self::INTER_NETWORK_V6);
+        out.u16(0);
+        out.u32(0);
+        out.bytes(&address.octets());
+        out.zeros(104);
+    }
+}
+
+/// What the client said in NEGOTIATE (VALIDATE_NEGOTIATE_INFO request, [MS-SMB2] 2.2.31.4).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ValidateNegotiateInfoRequest {
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Which client it is.
+    pub guid: [u8; 16],
+    /// Whether it signs.
+    pub security_mode: SecurityMode,
+    /// The dialects it offered.
+    pub dialects: Vec<Dialect>,
+}
+
+impl ValidateNegotiateInfoRequest {
+    /// Reads the input.
+    pub fn decode(input: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(input);
+        let (capabilities, guid) = (Capabilities(reader.u32()?), reader.array()?);
+        let security_mode = SecurityMode(reader.u16()?);
+        let dialect_count = usize::from(reader.u16()?);
+        let dialects = dialects(reader.take(dialect_count * 2)?);
+        Ok(ValidateNegotiateInfoRequest { capabilities, guid, security_mode, dialects })
+    }
+
+    /// Writes the input.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u32(self.capabilities.0);
+        out.bytes(&self.guid);
+        out.u16(self.security_mode.0);
+        out.u16(u16_of(self.dialects.len()));
+        self.dialects.iter().for_each(|dialect| out.u16(dialect.0));
+    }
+}
+
+/// What the server said in NEGOTIATE (VALIDATE_NEGOTIATE_INFO response, [MS-SMB2] 2.2.32.6).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ValidateNegotiateInfoResponse {
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Which server it is.
+    pub guid: [u8; 16],
+    /// Whether it signs.
+    pub security_mode: SecurityMode,
+    /// The dialect it chose.
+    pub dialect: Dialect,
+}
+
+impl ValidateNegotiateInfoResponse {
+    /// How long the output is.
+    pub const SIZE: usize = 24;
+
+    /// Reads the output.
+    pub fn decode(output: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(output);
+        Ok(ValidateNegotiateInfoResponse {
+            capabilities: Capabilities(reader.u32()?),
+            guid: reader.array()?,
+            security_mode: SecurityMode(reader.u16()?),
+            dialect: Dialect(reader.u16()?),
+        })
+    }
+
+    /// Writes the output.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u32(self.capabilities.0);
+        out.bytes(&self.guid);
+        out.u16(self.security_mode.0);
+        out.u16(self.dialect.0);
+    }
+}
+
+/// NETWORK_RESILIENCY_REQUEST ([MS-SMB2] 2.2.31.3): the input of FSCTL_LMR_REQUEST_RESILIENCY.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NetworkResiliencyRequest {
+    /// Milliseconds that the open should survive a disconnect.
+    pub timeout: u32,
+}
+
+impl NetworkResiliencyRequest {
+    /// Reads the input.
+    pub fn decode(input: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(input);
+        let timeout = reader.u32()?;
+        reader.skip(4)?;
+        Ok(NetworkResiliencyRequest { timeout })
+    }
+
+    /// Writes the input.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u32(self.timeout);
+        out.u32(0);
+    }
+}

@@ -1,0 +1,96 @@
+//! LOCK ([MS-SMB2] 2.2.26, 2.2.27).
+
+use super::{FileId, body, empty_bodies, u16_of};
+use crate::bytes::{Reader, Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// What to do with a range ([MS-SMB2] 2.2.26.1).
+    pub struct LockFlags(u32) {
+        /// Lock it, shared.
+        SHARED_LOCK = 0x0000_0001;
+        /// Lock it for this open alone.
+        EXCLUSIVE_LOCK = 0x0000_0002;
+        /// Unlock it.
+        UNLOCK = 0x0000_0004;
+        /// Do not wait.
+        FAIL_IMMEDIATELY = 0x0000_0010;
+    }
+}
+
+/// One range (SMB2_LOCK_ELEMENT, 2.2.26.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LockElement {
+    /// Its first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+    /// What to do with it.
+    pub flags: LockFlags,
+}
+
+impl LockElement {
+    const SIZE: usize = 24;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let element = LockElement { offset: reader.u64()?, length: reader.u64()?, flags: LockFlags(reader.u32()?) };
+        reader.skip(4)?;
+        Ok(element)
+    }
+
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.u64(self.offset);
+        out.u64(self.length);
+        out.u32(self.flags.0);
+        out.u32(0);
+    }
+}
+
+/// Locks or unlocks ranges. `LockCount` may be 0 here: the server refuses it (3.3.5.14).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LockRequest {
+    /// Number (low 4 bits) and index (the rest) of the lock sequence; to be ignored by 2.0.2.
+    pub lock_sequence: u32,
+    /// The open.
+    pub file_id: FileId,
+    /// The ranges.
+    pub locks: Vec<LockElement>,
+}
+
+impl LockRequest {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 48)?;
+        let lock_count = usize::from(reader.u16()?);
+        let lock_sequence = reader.u32()?;
+        let file_id = FileId::decode(&mut reader)?;
+        // A count that cannot fit is refused before anything is allocated for it.
+        let mut elements = Reader::new(reader.take(lock_count * LockElement::SIZE)?);
+        let locks = (0..lock_count).map(|_| LockElement::decode(&mut elements)).collect::<Result<_>>()?;
+        Ok(LockRequest { lock_sequence, file_id, locks })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(48);
+        out.u16(u16_of(self.locks.len()));
+        out.u32(self.lock_sequence);
+        self.file_id.encode(out);
+        self.locks.iter().for_each(|element| element.encode(out));
+    }
+
+    /// `LockSequenceNumber`.
+    pub fn lock_sequence_number(&self) -> u8 {
+        (self.lock_sequence & 0xf) as u8
+    }
+
+    /// `LockSequenceIndex`, 1 to 64; 0 when there is none.
+    pub fn lock_sequence_index(&self) -> u32 {
+        self.lock_sequence >> 4
+    }
+}
+
+empty_bodies! {
+    /// It was done.
+    LockResponse
+}

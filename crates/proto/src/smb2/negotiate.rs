@@ -1,0 +1,199 @@
+//! NEGOTIATE ([MS-SMB2] 2.2.3, 2.2.4). What the contexts of 3.1.1 hold is in [`super::negotiate_context`].
+
+use super::header::Header;
+pub use super::negotiate_context::*;
+use super::{body, field, size, u16_of, u32_of};
+use crate::bytes::{Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+
+values! {
+    /// A dialect of the protocol ([MS-SMB2] 2.2.3, 2.2.4).
+    pub struct Dialect(u16) {
+        /// SMB 2.0.2.
+        SMB_2_0_2 = 0x0202;
+        /// SMB 2.1.
+        SMB_2_1 = 0x0210;
+        /// SMB 3.0.
+        SMB_3_0 = 0x0300;
+        /// SMB 3.0.2.
+        SMB_3_0_2 = 0x0302;
+        /// SMB 3.1.1.
+        SMB_3_1_1 = 0x0311;
+        /// "2.1 or later": the answer to an SMB1 negotiate with "SMB 2.???".
+        WILDCARD = 0x02ff;
+    }
+}
+
+flags! {
+    /// Whether a side signs ([MS-SMB2] 2.2.3). One byte in SESSION_SETUP.
+    pub struct SecurityMode(u16) {
+        /// It can.
+        SIGNING_ENABLED = 0x0001;
+        /// It must.
+        SIGNING_REQUIRED = 0x0002;
+    }
+
+    /// What a side can do ([MS-SMB2] 2.2.3, 2.2.4).
+    pub struct Capabilities(u32) {
+        /// Distributed file system.
+        DFS = 0x0000_0001;
+        /// Leases.
+        LEASING = 0x0000_0002;
+        /// Requests that cost several credits.
+        LARGE_MTU = 0x0000_0004;
+        /// Several connections for one session.
+        MULTI_CHANNEL = 0x0000_0008;
+        /// Persistent handles.
+        PERSISTENT_HANDLES = 0x0000_0010;
+        /// Leases on directories.
+        DIRECTORY_LEASING = 0x0000_0020;
+        /// AES-128-CCM; 3.0 and 3.0.2.
+        ENCRYPTION = 0x0000_0040;
+        /// Notifications from server to client; 3.1.1.
+        NOTIFICATIONS = 0x0000_0080;
+    }
+}
+
+/// What the client can speak. `DialectCount` may be 0 here: the server refuses it (3.3.5.4).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NegotiateRequest<'a> {
+    /// Whether the client signs.
+    pub security_mode: SecurityMode,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Which client it is.
+    pub client_guid: [u8; 16],
+    /// The dialects, in the client's order.
+    pub dialects: Vec<Dialect>,
+    /// The contexts, in the client's order; read and written only when [`Dialect::SMB_3_1_1`] is among the dialects.
+    pub negotiate_context_list: Vec<NegotiateContext<'a>>,
+}
+
+impl<'a> NegotiateRequest<'a> {
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 36)?;
+        let dialect_count = usize::from(reader.u16()?);
+        let security_mode = SecurityMode(reader.u16()?);
+        reader.skip(2)?;
+        let capabilities = Capabilities(reader.u32()?);
+        let client_guid = reader.array()?;
+        let (context_offset, context_count) = (reader.u32()?, reader.u16()?);
+        reader.skip(2)?;
+        let dialects: Vec<Dialect> = dialects(reader.take(dialect_count * 2)?);
+        let negotiate_context_list = if dialects.contains(&Dialect::SMB_3_1_1) {
+            NegotiateContext::decode_list(message, size(context_offset), context_count, reader.position())?
+        } else {
+            Vec::new()
+        };
+        Ok(NegotiateRequest { security_mode, capabilities, client_guid, dialects, negotiate_context_list })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(36);
+        out.u16(u16_of(self.dialects.len()));
+        out.u16(self.security_mode.0);
+        out.u16(0);
+        out.u32(self.capabilities.0);
+        out.bytes(&self.client_guid);
+        out.zeros(8);
+        for dialect in &self.dialects {
+            out.u16(dialect.0);
+        }
+        if self.dialects.contains(&Dialect::SMB_3_1_1) {
+            let offset = NegotiateContext::encode_list(&self.negotiate_context_list, out);
+            out.patch_u32(Header::SIZE + 28, u32_of(offset));
+            out.patch_u16(Header::SIZE + 32, u16_of(self.negotiate_context_list.len()));
+        }
+    }
+}
+
+/// A list of dialect numbers; an odd byte at its end is dropped.
+pub(super) fn dialects(bytes: &[u8]) -> Vec<Dialect> {
+    bytes.chunks_exact(2).map(|pair| Dialect(u16::from_le_bytes([pair[0], pair[1]]))).collect()
+}
+
+/// What the server chose.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NegotiateResponse<'a> {
+    /// Whether the server signs.
+    pub security_mode: SecurityMode,
+    /// The dialect.
+    pub dialect_revision: Dialect,
+    /// Which server it is.
+    pub server_guid: [u8; 16],
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Most bytes of QUERY_INFO, QUERY_DIRECTORY, SET_INFO and CHANGE_NOTIFY buffers.
+    pub max_transact_size: u32,
+    /// Most bytes of a READ.
+    pub max_read_size: u32,
+    /// Most bytes of a WRITE.
+    pub max_write_size: u32,
+    /// The server's clock, a FILETIME.
+    pub system_time: u64,
+    /// When the server was started, a FILETIME.
+    pub server_start_time: u64,
+    /// The server's first token.
+    pub buffer: &'a [u8],
+    /// The contexts; read and written only with [`Dialect::SMB_3_1_1`].
+    pub negotiate_context_list: Vec<NegotiateContext<'a>>,
+}
+
+impl<'a> NegotiateResponse<'a> {
+    const SIZE: usize = 64;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 65)?;
+        let security_mode = SecurityMode(reader.u16()?);
+        let dialect_revision = Dialect(reader.u16()?);
+        let context_count = reader.u16()?;
+        let mut response = NegotiateResponse {
+            security_mode,
+            dialect_revision,
+            server_guid: reader.array()?,
+            capabilities: Capabilities(reader.u32()?),
+            max_transact_size: reader.u32()?,
+            max_read_size: reader.u32()?,
+            max_write_size: reader.u32()?,
+            system_time: reader.u64()?,
+            server_start_time: reader.u64()?,
+            ..NegotiateResponse::default()
+        };
+        let (offset, length) = (reader.u16()?, reader.u16()?);
+        let context_offset = size(reader.u32()?);
+        response.buffer = field(message, offset, length, Self::SIZE)?;
+        if dialect_revision == Dialect::SMB_3_1_1 {
+            response.negotiate_context_list =
+                NegotiateContext::decode_list(message, context_offset, context_count, Header::SIZE + Self::SIZE)?;
+        }
+        Ok(response)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(65);
+        out.u16(self.security_mode.0);
+        out.u16(self.dialect_revision.0);
+        out.u16(0);
+        out.bytes(&self.server_guid);
+        out.u32(self.capabilities.0);
+        out.u32(self.max_transact_size);
+        out.u32(self.max_read_size);
+        out.u32(self.max_write_size);
+        out.u64(self.system_time);
+        out.u64(self.server_start_time);
+        out.u16(u16_of(Header::SIZE + Self::SIZE));
+        out.u16(u16_of(self.buffer.len()));
+        out.u32(0);
+        out.bytes(self.buffer);
+        if self.dialect_revision == Dialect::SMB_3_1_1 {
+            let offset = NegotiateContext::encode_list(&self.negotiate_context_list, out);
+            out.patch_u16(Header::SIZE + 6, u16_of(self.negotiate_context_list.len()));
+            out.patch_u32(Header::SIZE + 60, u32_of(offset));
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The contexts of a 3.1.1 NEGOTIATE ([MS-SMB2] 2.2.3.1, 2.2.4.1): a list of typed data, and what the known types hold.
+//!
+//! Lists inside a context are taken as they are; that some must not be empty, or must have one element in a response,
+//! is for the server and the client to check (3.3.5.4, 3.2.5.2).
+
+use super::u16_of;
+use crate::bytes::{self, Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+use std::borrow::Cow;
+
+values! {
+    /// What a negotiate context is about ([MS-SMB2] 2.2.3.1).
+    pub struct NegotiateContextType(u16) {
+        /// Hash functions of the preauthentication integrity.
+        PREAUTH_INTEGRITY_CAPABILITIES = 0x0001;
+        /// Ciphers.
+        ENCRYPTION_CAPABILITIES = 0x0002;
+        /// Compression algorithms.
+        COMPRESSION_CAPABILITIES = 0x0003;
+        /// The server's name as the client knows it.
+        NETNAME_NEGOTIATE_CONTEXT_ID = 0x0005;
+        /// Security of the transport.
+        TRANSPORT_CAPABILITIES = 0x0006;
+        /// RDMA transforms.
+        RDMA_TRANSFORM_CAPABILITIES = 0x0007;
+        /// Signing algorithms.
+        SIGNING_CAPABILITIES = 0x0008;
+        /// To be ignored. Linux asks for its POSIX extensions under this number.
+        CONTEXTTYPE_RESERVED = 0x0100;
+    }
+
+    /// A hash function ([MS-SMB2] 2.2.3.1.1).
+    pub struct HashAlgorithm(u16) {
+        /// SHA-512.
+        SHA_512 = 0x0001;
+    }
+
+    /// A cipher ([MS-SMB2] 2.2.3.1.2).
+    pub struct CipherId(u16) {
+        /// AES-128-CCM.
+        AES_128_CCM = 0x0001;
+        /// AES-128-GCM.
+        AES_128_GCM = 0x0002;
+        /// AES-256-CCM.
+        AES_256_CCM = 0x0003;
+        /// AES-256-GCM.
+        AES_256_GCM = 0x0004;
+    }
+
+    /// A compression algorithm ([MS-SMB2] 2.2.3.1.3).
+    pub struct CompressionAlgorithm(u16) {
+        /// None.
+        NONE = 0x0000;
+        /// LZNT1.
+        LZNT1 = 0x0001;
+        /// LZ77.
+        LZ77 = 0x0002;
+        /// LZ77 with Huffman coding.
+        LZ77_HUFFMAN = 0x0003;
+        /// One byte, repeated.
+        PATTERN_V1 = 0x0004;
+        /// LZ4.
+        LZ4 = 0x0005;
+    }
+
+    /// A transform of data that goes over RDMA ([MS-SMB2] 2.2.3.1.6).
+    pub struct RdmaTransformId(u16) {
+        /// None.
+        NONE = 0x0000;
+        /// Encryption.
+        ENCRYPTION = 0x0001;
+        /// Signing.
+        SIGNING = 0x0002;
+    }
+
+    /// A signing algorithm ([MS-SMB2] 2.2.3.1.7).
+    pub struct SigningAlgorithm(u16) {
+        /// HMAC-SHA256.
+        HMAC_SHA256 = 0x0000;
+        /// AES-CMAC.
+        AES_CMAC = 0x0001;
+        /// AES-GMAC.
+        AES_GMAC = 0x0002;
+    }
+}
+
+flags! {
+    /// How messages may be compressed ([MS-SMB2] 2.2.3.1.3).
+    pub struct CompressionCapabilitiesFlags(u32) {
+        /// In chained payloads.
+        CHAINED = 0x0000_0001;
+    }
+
+    /// What the transport does ([MS-SMB2] 2.2.3.1.5).
+    pub struct TransportCapabilitiesFlags(u32) {
+        /// Its own security may stand in for SMB2 encryption.
+        ACCEPT_TRANSPORT_LEVEL_SECURITY = 0x0000_0001;
+    }
+}
+
+/// One context, whatever its type.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NegotiateContext<'a> {
+    /// What `data` is.
+    pub context_type: NegotiateContextType,
+    /// What one of the structures below decodes.
+    pub data: Cow<'a, [u8]>,
+}
+
+impl<'a> NegotiateContext<'a> {
+    const SIZE: usize = 8;
+
+    /// Reads `count` contexts at `offset` of `message`, which must lie at or behind `fixed`. Each begins at a multiple
+    /// of 8; the last may lack its padding.
+    pub(super) fn decode_list(message: &'a [u8], offset: usize, count: u16, fixed: usize) -> Result<Vec<Self>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let length = message.len().checked_sub(offset).ok_or(Malformed::Offset)?;
+        // A count that cannot fit is refused before anything is allocated for it.
+        if length < usize::from(count) * Self::SIZE {
+            return Err(Malformed::Truncated);
+        }
+        let mut reader = Reader::new(bytes::field(message, offset, length, fixed)?);
+        let mut contexts = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            let padding = reader.position().next_multiple_of(8) - reader.position();
+            reader.skip(padding)?;
+            let context_type = NegotiateContextType(reader.u16()?);
+            let data_length = usize::from(reader.u16()?);
+            reader.skip(4)?;
+            contexts.push(NegotiateContext { context_type, data: reader.take(data_length)?.into() });
+        }
+        Ok(contexts)
+    }
+
+    /// Writes the contexts at the next multiple of 8 and answers where that is; 0 when there are none.
+    pub(super) fn encode_list(contexts: &[Self], out: &mut Writer<'_>) -> usize {
+        if contexts.is_empty() {
+            return 0;
+        }
+        out.pad_to(8);
+        let offset = out.position();
+        for context in contexts {
+            out.pad_to(8);
+            out.u16(context.context_type.0);
+            out.u16(u16_of(context.data.len()));
+            out.u32(0);
+            out.bytes(&context.data);
+        }
+        offset
+    }
+}
+
+/// Composes a context from what `fill` writes.
+fn context(context_type: NegotiateContextType, fill: impl FnOnce(&mut Writer<'_>)) -> NegotiateContext<'static> {
+    let mut data = Vec::new();
+    fill(&mut Writer::new(&mut data));
+    NegotiateContext { context_type, data: data.into() }
+}
+
+/// Reads `count` 16-bit identifiers.
+fn identifiers<T>(reader: &mut Reader<'_>, count: u16, of: impl Fn(u16) -> T) -> Result<Vec<T>> {
+    let bytes = reader.take(usize::from(count) * 2)?;
+    Ok(bytes.chunks_exact(2).map(|pair| of(u16::from_le_bytes([pair[0], pair[1]]))).collect())
+}
+
+/// SMB2_PREAUTH_INTEGRITY_CAPABILITIES ([MS-SMB2] 2.2.3.1.1).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PreauthIntegrityCapabilities<'a> {
+    /// The hash functions.
+    pub hash_algorithms: Vec<HashAlgorithm>,
+    /// Makes the hash differ from connection to connection.
+    pub salt: Cow<'a, [u8]>,
+}
+
+impl<'a> PreauthIntegrityCapabilities<'a> {
+    /// Reads the data of a context.
+    pub fn decode(data: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        let (count, salt_length) = (reader.u16()?, reader.u16()?);
+        let hash_algorithms = identifiers(&mut reader, count, HashAlgorithm)?;
+        Ok(PreauthIntegrityCapabilities { hash_algorithms, salt: reader.take(salt_length.into())?.into() })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::PREAUTH_INTEGRITY_CAPABILITIES, |out| {
+            out.u16(u16_of(self.hash_algorithms.len()));
+            out.u16(u16_of(self.salt.len()));
+            self.hash_algorithms.iter().for_each(|algorithm| out.u16(algorithm.0));
+            out.bytes(&self.salt);
+        })
+    }
+}
+
+/// SMB2_ENCRYPTION_CAPABILITIES ([MS-SMB2] 2.2.3.1.2).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct EncryptionCapabilities {
+    /// The ciphers, best first.
+    pub ciphers: Vec<CipherId>,
+}
+
+impl EncryptionCapabilities {
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        let count = reader.u16()?;
+        Ok(EncryptionCapabilities { ciphers: identifiers(&mut reader, count, CipherId)? })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::ENCRYPTION_CAPABILITIES, |out| {
+            out.u16(u16_of(self.ciphers.len()));
+            self.ciphers.iter().for_each(|cipher| out.u16(cipher.0));
+        })
+    }
+}
+
+/// SMB2_COMPRESSION_CAPABILITIES ([MS-SMB2] 2.2.3.1.3).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CompressionCapabilities {
+    /// Chained or not.
+    pub flags: CompressionCapabilitiesFlags,
+    /// The algorithms, best first.
+    pub compression_algorithms: Vec<CompressionAlgorithm>,
+}
+
+impl CompressionCapabilities {
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        let count = reader.u16()?;
+        reader.skip(2)?;
+        let flags = CompressionCapabilitiesFlags(reader.u32()?);
+        let compression_algorithms = identifiers(&mut reader, count, CompressionAlgorithm)?;
+        Ok(CompressionCapabilities { flags, compression_algorithms })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::COMPRESSION_CAPABILITIES, |out| {
+            out.u16(u16_of(self.compression_algorithms.len()));
+            out.u16(0);
+            out.u32(self.flags.0);
+            self.compression_algorithms.iter().for_each(|algorithm| out.u16(algorithm.0));
+        })
+    }
+}
+
+/// SMB2_NETNAME_NEGOTIATE_CONTEXT_ID ([MS-SMB2] 2.2.3.1.4).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Netname<'a> {
+    /// The server's name, UTF-16LE.
+    pub net_name: Cow<'a, [u8]>,
+}
+
+impl<'a> Netname<'a> {
+    /// Reads the data of a context.
+    pub fn decode(data: &'a [u8]) -> Result<Self> {
+        if data.len().is_multiple_of(2) { Ok(Netname { net_name: data.into() }) } else { Err(Malformed::Value) }
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::NETNAME_NEGOTIATE_CONTEXT_ID, |out| out.bytes(&self.net_name))
+    }
+}
+
+/// SMB2_TRANSPORT_CAPABILITIES ([MS-SMB2] 2.2.3.1.5).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TransportCapabilities {
+    /// What the transport does.
+    pub flags: TransportCapabilitiesFlags,
+}
+
+impl TransportCapabilities {
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        Ok(TransportCapabilities { flags: TransportCapabilitiesFlags(Reader::new(data).u32()?) })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::TRANSPORT_CAPABILITIES, |out| out.u32(self.flags.0))
+    }
+}
+
+/// SMB2_RDMA_TRANSFORM_CAPABILITIES ([MS-SMB2] 2.2.3.1.6).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RdmaTransformCapabilities {
+    /// The transforms.
+    pub rdma_transform_ids: Vec<RdmaTransformId>,
+}
+
+impl RdmaTransformCapabilities {
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        let count = reader.u16()?;
+        reader.skip(6)?;
+        Ok(RdmaTransformCapabilities { rdma_transform_ids: identifiers(&mut reader, count, RdmaTransformId)? })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::RDMA_TRANSFORM_CAPABILITIES, |out| {
+            out.u16(u16_of(self.rdma_transform_ids.len()));
+            out.zeros(6);
+            self.rdma_transform_ids.iter().for_each(|id| out.u16(id.0));
+        })
+    }
+}
+
+/// SMB2_SIGNING_CAPABILITIES ([MS-SMB2] 2.2.3.1.7).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct SigningCapabilities {
+    /// The algorithms, best first.
+    pub signing_algorithms: Vec<SigningAlgorithm>,
+}
+
+impl SigningCapabilities {
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(data);
+        let count = reader.u16()?;
+        Ok(SigningCapabilities { signing_algorithms: identifiers(&mut reader, count, SigningAlgorithm)? })
+    }
+
+    /// The context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::SIGNING_CAPABILITIES, |out| {
+            out.u16(u16_of(self.signing_algorithms.len()));
+            self.signing_algorithms.iter().for_each(|algorithm| out.u16(algorithm.0));
+        })
+    }
+}

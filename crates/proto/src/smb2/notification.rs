@@ -1,0 +1,47 @@
+//! SERVER_TO_CLIENT_NOTIFICATION ([MS-SMB2] 2.2.44): the server tells something and waits for nothing. 3.1.1 only, and
+//! only to a client with [`super::negotiate::Capabilities::NOTIFICATIONS`].
+
+use super::body;
+use crate::bytes::{Result, Writer};
+use crate::values::values;
+
+values! {
+    /// What is told ([MS-SMB2] 2.2.44.1).
+    pub struct NotificationType(u32) {
+        /// The session was closed.
+        SESSION_CLOSED = 0;
+    }
+}
+
+/// A notification.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ServerToClientNotification<'a> {
+    /// What it is.
+    pub notification_type: NotificationType,
+    /// What goes with it: four reserved bytes for a closed session (2.2.44.2).
+    pub notification: &'a [u8],
+}
+
+impl<'a> ServerToClientNotification<'a> {
+    /// A closed session.
+    pub const SESSION_CLOSED: ServerToClientNotification<'static> =
+        ServerToClientNotification { notification_type: NotificationType::SESSION_CLOSED, notification: &[0; 4] };
+    /// Eight fixed bytes and the four of the one type there is; the specification gives no number.
+    const STRUCTURE_SIZE: u16 = 12;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, Self::STRUCTURE_SIZE)?;
+        reader.skip(2)?;
+        let notification_type = NotificationType(reader.u32()?);
+        Ok(ServerToClientNotification { notification_type, notification: reader.rest() })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(Self::STRUCTURE_SIZE);
+        out.u16(0);
+        out.u32(self.notification_type.0);
+        out.bytes(self.notification);
+    }
+}

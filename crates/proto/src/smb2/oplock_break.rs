@@ -1,0 +1,179 @@
+//! OPLOCK_BREAK ([MS-SMB2] 2.2.23 to 2.2.25): the server's notification, the client's acknowledgment, the server's
+//! response; each for an oplock and for a lease, told apart by `StructureSize`. A client tells a notification from a
+//! response by its `MessageId`, [`super::header::Header::UNSOLICITED`].
+
+use super::header::Header;
+use super::{FileId, LeaseState, OplockLevel};
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// How to react ([MS-SMB2] 2.2.23.2).
+    pub struct LeaseBreakFlags(u32) {
+        /// With an acknowledgment.
+        ACK_REQUIRED = 0x01;
+    }
+}
+
+/// The oplock form of all three (2.2.23.1, 2.2.24.1, 2.2.25.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OplockBreak {
+    /// The level that is left.
+    pub oplock_level: OplockLevel,
+    /// The open.
+    pub file_id: FileId,
+}
+
+impl OplockBreak {
+    const STRUCTURE_SIZE: u16 = 24;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let oplock_level = OplockLevel(reader.u8()?);
+        reader.skip(5)?;
+        Ok(OplockBreak { oplock_level, file_id: FileId::decode(reader)? })
+    }
+
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(Self::STRUCTURE_SIZE);
+        out.u8(self.oplock_level.0);
+        out.zeros(5);
+        self.file_id.encode(out);
+    }
+}
+
+/// The lease form of the acknowledgment and the response (2.2.24.2, 2.2.25.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LeaseBreak {
+    /// Whose lease it is.
+    pub lease_key: [u8; 16],
+    /// The state that is left.
+    pub lease_state: LeaseState,
+}
+
+impl LeaseBreak {
+    const STRUCTURE_SIZE: u16 = 36;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        reader.skip(6)?;
+        let lease_break = LeaseBreak { lease_key: reader.array()?, lease_state: LeaseState(reader.u32()?) };
+        reader.skip(8)?;
+        Ok(lease_break)
+    }
+
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(Self::STRUCTURE_SIZE);
+        out.zeros(6);
+        out.bytes(&self.lease_key);
+        out.u32(self.lease_state.0);
+        out.zeros(8);
+    }
+}
+
+/// The lease form of the notification (2.2.23.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LeaseBreakNotification {
+    /// Counts the changes of state; 3.x only.
+    pub new_epoch: u16,
+    /// Whether to acknowledge.
+    pub flags: LeaseBreakFlags,
+    /// Whose lease it is.
+    pub lease_key: [u8; 16],
+    /// What it is now.
+    pub current_lease_state: LeaseState,
+    /// What it becomes.
+    pub new_lease_state: LeaseState,
+}
+
+impl LeaseBreakNotification {
+    const STRUCTURE_SIZE: u16 = 44;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let notification = LeaseBreakNotification {
+            new_epoch: reader.u16()?,
+            flags: LeaseBreakFlags(reader.u32()?),
+            lease_key: reader.array()?,
+            current_lease_state: LeaseState(reader.u32()?),
+            new_lease_state: LeaseState(reader.u32()?),
+        };
+        reader.skip(12)?;
+        Ok(notification)
+    }
+
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(Self::STRUCTURE_SIZE);
+        out.u16(self.new_epoch);
+        out.u32(self.flags.0);
+        out.bytes(&self.lease_key);
+        out.u32(self.current_lease_state.0);
+        out.u32(self.new_lease_state.0);
+        out.zeros(12);
+    }
+}
+
+/// The server breaks an oplock or lease (2.2.23).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OplockBreakNotification {
+    /// An oplock.
+    Oplock(OplockBreak),
+    /// A lease.
+    Lease(LeaseBreakNotification),
+}
+
+impl OplockBreakNotification {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let (structure_size, mut reader) = start(message)?;
+        match structure_size {
+            OplockBreak::STRUCTURE_SIZE => OplockBreak::decode(&mut reader).map(Self::Oplock),
+            LeaseBreakNotification::STRUCTURE_SIZE => LeaseBreakNotification::decode(&mut reader).map(Self::Lease),
+            _ => Err(Malformed::Structure),
+        }
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Self::Oplock(oplock) => oplock.encode(out),
+            Self::Lease(lease) => lease.encode(out),
+        }
+    }
+}
+
+/// The client gives way (2.2.24).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OplockBreakAcknowledgment {
+    /// An oplock.
+    Oplock(OplockBreak),
+    /// A lease.
+    Lease(LeaseBreak),
+}
+
+/// The server takes note (2.2.25); it is laid out as the acknowledgment.
+pub type OplockBreakResponse = OplockBreakAcknowledgment;
+
+impl OplockBreakAcknowledgment {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let (structure_size, mut reader) = start(message)?;
+        match structure_size {
+            OplockBreak::STRUCTURE_SIZE => OplockBreak::decode(&mut reader).map(Self::Oplock),
+            LeaseBreak::STRUCTURE_SIZE => LeaseBreak::decode(&mut reader).map(Self::Lease),
+            _ => Err(Malformed::Structure),
+        }
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Self::Oplock(oplock) => oplock.encode(out),
+            Self::Lease(lease) => lease.encode(out),
+        }
+    }
+}
+
+/// The `StructureSize` of a body, and a reader behind it.
+fn start(message: &[u8]) -> Result<(u16, Reader<'_>)> {
+    let mut reader = Reader::new(message);
+    reader.skip(Header::SIZE)?;
+    Ok((reader.u16()?, reader))
+}

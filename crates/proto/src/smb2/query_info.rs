@@ -1,0 +1,138 @@
+//! QUERY_INFO ([MS-SMB2] 2.2.37, 2.2.38). The information itself is [MS-FSCC]'s and [MS-DTYP]'s.
+
+use super::header::Header;
+use super::{FileId, body, field, output_buffer_responses, size, u16_of, u32_of};
+use crate::bytes::{self, Reader, Result, Writer};
+use crate::flags::flags;
+
+pub use super::{InfoType, SecurityInformation};
+
+flags! {
+    /// Which extended attributes ([MS-SMB2] 2.2.37).
+    pub struct QueryInfoFlags(u32) {
+        /// From the first one.
+        RESTART_SCAN = 0x0000_0001;
+        /// One only.
+        RETURN_SINGLE_ENTRY = 0x0000_0002;
+        /// From the one whose index stands in `additional_information`.
+        INDEX_SPECIFIED = 0x0000_0004;
+    }
+}
+
+/// Asks for information.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QueryInfoRequest<'a> {
+    /// About what.
+    pub info_type: InfoType,
+    /// Which structure, [MS-FSCC] 2.4 and 2.5.
+    pub file_info_class: u8,
+    /// Most bytes of the response's buffer.
+    pub output_buffer_length: u32,
+    /// Parts of a security descriptor ([`SecurityInformation`]), or the index of an extended attribute.
+    pub additional_information: u32,
+    /// Which extended attributes.
+    pub flags: QueryInfoFlags,
+    /// The open.
+    pub file_id: FileId,
+    /// A list of extended attributes, or a [`QueryQuotaInfo`].
+    pub buffer: &'a [u8],
+}
+
+impl<'a> QueryInfoRequest<'a> {
+    const SIZE: usize = 40;
+    /// FileFullEaInformation, the one class of files whose query has an input buffer.
+    const FILE_FULL_EA_INFORMATION: u8 = 15;
+
+    /// Reads the body of `message`. The buffer of a query that has no use for one is not looked at: its fields must be
+    /// ignored.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 41)?;
+        let (info_type, file_info_class) = (InfoType(reader.u8()?), reader.u8()?);
+        let output_buffer_length = reader.u32()?;
+        let buffer_offset = reader.u16()?;
+        reader.skip(2)?;
+        let buffer_length = reader.u32()?;
+        let buffer = match (info_type, file_info_class) {
+            (InfoType::QUOTA, _) | (InfoType::FILE, Self::FILE_FULL_EA_INFORMATION) => {
+                field(message, buffer_offset, buffer_length, Self::SIZE)?
+            }
+            _ => field(message, buffer_offset, buffer_length, Self::SIZE).unwrap_or(&[]),
+        };
+        Ok(QueryInfoRequest {
+            info_type,
+            file_info_class,
+            output_buffer_length,
+            additional_information: reader.u32()?,
+            flags: QueryInfoFlags(reader.u32()?),
+            file_id: FileId::decode(&mut reader)?,
+            buffer,
+        })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(41);
+        out.u8(self.info_type.0);
+        out.u8(self.file_info_class);
+        out.u32(self.output_buffer_length);
+        out.u16(if self.buffer.is_empty() { 0 } else { u16_of(Header::SIZE + Self::SIZE) });
+        out.u16(0);
+        out.u32(u32_of(self.buffer.len()));
+        out.u32(self.additional_information);
+        out.u32(self.flags.0);
+        self.file_id.encode(out);
+        out.bytes(if self.buffer.is_empty() { &[0] } else { self.buffer });
+    }
+}
+
+output_buffer_responses! {
+    /// The information.
+    QueryInfoResponse
+}
+
+/// Which quotas are asked for (SMB2_QUERY_QUOTA_INFO, 2.2.37.1). `SidListLength` decides between the two formats.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QueryQuotaInfo<'a> {
+    /// One entry only.
+    pub return_single: bool,
+    /// From the first one.
+    pub restart_scan: bool,
+    /// FILE_GET_QUOTA_INFORMATION structures ([MS-FSCC] 2.4.41.1) of the users wanted; format 1.
+    pub sid_list: &'a [u8],
+    /// The user to begin with; format 2.
+    pub start_sid: &'a [u8],
+}
+
+impl<'a> QueryQuotaInfo<'a> {
+    const SIZE: usize = 16;
+
+    /// Reads the input buffer of a quota query.
+    pub fn decode(buffer: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(buffer);
+        let (return_single, restart_scan) = (reader.u8()? != 0, reader.u8()? != 0);
+        reader.skip(2)?;
+        let sid_list_length = size(reader.u32()?);
+        let (start_sid_length, start_sid_offset) = (size(reader.u32()?), size(reader.u32()?));
+        let sid_buffer = reader.rest();
+        let mut info = QueryQuotaInfo { return_single, restart_scan, ..QueryQuotaInfo::default() };
+        if sid_list_length != 0 {
+            info.sid_list = bytes::field(sid_buffer, 0, sid_list_length, 0)?;
+        } else {
+            info.start_sid = bytes::field(sid_buffer, start_sid_offset, start_sid_length, 0)?;
+        }
+        Ok(info)
+    }
+
+    /// Writes the input buffer of a quota query.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u8(self.return_single.into());
+        out.u8(self.restart_scan.into());
+        out.u16(0);
+        out.u32(u32_of(self.sid_list.len()));
+        out.u32(if self.sid_list.is_empty() { u32_of(self.start_sid.len()) } else { 0 });
+        out.u32(0);
+        out.bytes(if self.sid_list.is_empty() { self.start_sid } else { self.sid_list });
+        debug_assert!(self.sid_list.is_empty() || self.start_sid.is_empty(), "one of the two formats");
+        debug_assert!(out.position() >= Self::SIZE);
+    }
+}

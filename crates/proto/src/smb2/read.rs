@@ -1,0 +1,145 @@
+//! READ ([MS-SMB2] 2.2.19, 2.2.20).
+
+use super::header::Header;
+use super::{Channel, FileId, body, field, u16_of, u32_of};
+use crate::bytes::{Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// How to read ([MS-SMB2] 2.2.19); 3.0.2 and later.
+    pub struct ReadFlags(u8) {
+        /// Past the server's caches.
+        READ_UNBUFFERED = 0x01;
+        /// Compress the response; 3.1.1 only.
+        REQUEST_COMPRESSED = 0x02;
+    }
+
+    /// What the response holds ([MS-SMB2] 2.2.20); 3.1.1 only.
+    pub struct ReadResponseFlags(u32) {
+        /// An RDMA transform instead of data.
+        RDMA_TRANSFORM = 0x0000_0001;
+    }
+}
+
+/// Reads from a file or pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReadRequest<'a> {
+    /// Where in the response the client would like the data to begin; not binding.
+    pub padding: u8,
+    /// How to read.
+    pub flags: ReadFlags,
+    /// Bytes wanted.
+    pub length: u32,
+    /// Where in the file to begin.
+    pub offset: u64,
+    /// The open.
+    pub file_id: FileId,
+    /// Fewer bytes than this are a failure.
+    pub minimum_count: u32,
+    /// Where the data goes.
+    pub channel: Channel,
+    /// Bytes to be read through the channel.
+    pub remaining_bytes: u32,
+    /// The channel's descriptors.
+    pub read_channel_info: &'a [u8],
+}
+
+impl<'a> ReadRequest<'a> {
+    const SIZE: usize = 48;
+
+    /// Reads the body of `message`. Channel information that is not inside the message reads as empty: without a
+    /// channel, and before 3.0, its fields must be ignored, and a channel needs at least one descriptor.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 49)?;
+        let mut request = ReadRequest {
+            padding: reader.u8()?,
+            flags: ReadFlags(reader.u8()?),
+            length: reader.u32()?,
+            offset: reader.u64()?,
+            file_id: FileId::decode(&mut reader)?,
+            minimum_count: reader.u32()?,
+            channel: Channel(reader.u32()?),
+            remaining_bytes: reader.u32()?,
+            read_channel_info: &[],
+        };
+        let (info_offset, info_length) = (reader.u16()?, reader.u16()?);
+        if request.channel != Channel::NONE {
+            request.read_channel_info = field(message, info_offset, info_length, Self::SIZE).unwrap_or(&[]);
+        }
+        Ok(request)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(49);
+        out.u8(self.padding);
+        out.u8(self.flags.0);
+        out.u32(self.length);
+        out.u64(self.offset);
+        self.file_id.encode(out);
+        out.u32(self.minimum_count);
+        out.u32(self.channel.0);
+        out.u32(self.remaining_bytes);
+        let info_offset = if self.read_channel_info.is_empty() { 0 } else { Header::SIZE + Self::SIZE };
+        out.u16(u16_of(info_offset));
+        out.u16(u16_of(self.read_channel_info.len()));
+        out.bytes(if self.read_channel_info.is_empty() { &[0] } else { self.read_channel_info });
+    }
+}
+
+/// What was read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReadResponse<'a> {
+    /// Bytes sent through the channel.
+    pub data_remaining: u32,
+    /// What `buffer` is.
+    pub flags: ReadResponseFlags,
+    /// The data.
+    pub buffer: &'a [u8],
+}
+
+impl<'a> ReadResponse<'a> {
+    /// How many bytes stand before the data, without the header.
+    pub const SIZE: usize = 16;
+    /// Where in the message the data begins, as this encoder places it.
+    pub const DATA_OFFSET: usize = Header::SIZE + Self::SIZE;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 17)?;
+        let data_offset = reader.u8()?;
+        reader.skip(1)?;
+        let data_length = reader.u32()?;
+        Ok(ReadResponse {
+            data_remaining: reader.u32()?,
+            flags: ReadResponseFlags(reader.u32()?),
+            buffer: field(message, data_offset, data_length, Self::SIZE)?,
+        })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        self.encode_fixed(out, u32_of(self.buffer.len()));
+        out.bytes(self.buffer);
+    }
+
+    /// Writes the fixed part alone, for `data_length` bytes that are placed behind it in the same buffer.
+    pub fn encode_header(out: &mut Writer<'_>, data_length: u32) {
+        ReadResponse::default().encode_fixed(out, data_length);
+    }
+
+    /// Corrects the length that [`ReadResponse::encode_header`] wrote, when fewer bytes were read than there was room
+    /// for.
+    pub fn set_data_length(out: &mut Writer<'_>, data_length: u32) {
+        out.patch_u32(Header::SIZE + 4, data_length);
+    }
+
+    fn encode_fixed(&self, out: &mut Writer<'_>, data_length: u32) {
+        out.u16(17);
+        out.u8(Self::DATA_OFFSET as u8);
+        out.u8(0);
+        out.u32(data_length);
+        out.u32(self.data_remaining);
+        out.u32(self.flags.0);
+    }
+}

@@ -1,0 +1,70 @@
+//! SET_INFO ([MS-SMB2] 2.2.39, 2.2.40). The information itself is [MS-FSCC]'s and [MS-DTYP]'s.
+
+use super::header::Header;
+use super::{FileId, body, field, u16_of, u32_of};
+use crate::bytes::{Result, Writer};
+
+pub use super::{InfoType, SecurityInformation};
+
+/// Changes information.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SetInfoRequest<'a> {
+    /// About what.
+    pub info_type: InfoType,
+    /// Which structure, [MS-FSCC] 2.4 and 2.5.
+    pub file_info_class: u8,
+    /// Parts of a security descriptor: [`SecurityInformation`].
+    pub additional_information: u32,
+    /// The open.
+    pub file_id: FileId,
+    /// The information.
+    pub buffer: &'a [u8],
+}
+
+impl<'a> SetInfoRequest<'a> {
+    const SIZE: usize = 32;
+
+    /// Reads the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 33)?;
+        let (info_type, file_info_class) = (InfoType(reader.u8()?), reader.u8()?);
+        let (buffer_length, buffer_offset) = (reader.u32()?, reader.u16()?);
+        reader.skip(2)?;
+        Ok(SetInfoRequest {
+            info_type,
+            file_info_class,
+            additional_information: reader.u32()?,
+            file_id: FileId::decode(&mut reader)?,
+            buffer: field(message, buffer_offset, buffer_length, Self::SIZE)?,
+        })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(33);
+        out.u8(self.info_type.0);
+        out.u8(self.file_info_class);
+        out.u32(u32_of(self.buffer.len()));
+        out.u16(u16_of(Header::SIZE + Self::SIZE));
+        out.u16(0);
+        out.u32(self.additional_information);
+        self.file_id.encode(out);
+        out.bytes(self.buffer);
+    }
+}
+
+/// It was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SetInfoResponse;
+
+impl SetInfoResponse {
+    /// Checks the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        body(message, 2).map(|_| SetInfoResponse)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(2);
+    }
+}

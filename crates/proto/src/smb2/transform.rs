@@ -1,0 +1,68 @@
+//! The header before a sealed message ([MS-SMB2] 2.2.41). Sealing itself is elsewhere.
+
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use std::ops::Range;
+
+flags! {
+    /// How the message was transformed ([MS-SMB2] 2.2.41). In 3.0 and 3.0.2 it is the cipher, and the one value there
+    /// is, AES-128-CCM, is the same number.
+    pub struct TransformFlags(u16) {
+        /// Sealed.
+        ENCRYPTED = 0x0001;
+    }
+}
+
+/// The 52 bytes before a sealed message.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TransformHeader {
+    /// The authentication tag.
+    pub signature: [u8; 16],
+    /// 11 (CCM) or 12 (GCM) bytes of nonce, then zeros.
+    pub nonce: [u8; 16],
+    /// Length of the message in bytes, sealed or not.
+    pub original_message_size: u32,
+    /// How it was transformed.
+    pub flags: TransformFlags,
+    /// Whose key sealed it.
+    pub session_id: u64,
+}
+
+impl TransformHeader {
+    /// How long the header is.
+    pub const SIZE: usize = 52;
+    /// What the header begins with.
+    pub const PROTOCOL_ID: [u8; 4] = [0xfd, b'S', b'M', b'B'];
+    /// Where the authentication tag is.
+    pub const SIGNATURE_RANGE: Range<usize> = 4..20;
+    /// The part of the header that is authenticated with the message (3.1.4.3).
+    pub const AUTHENTICATED_RANGE: Range<usize> = 20..52;
+
+    /// Reads the header at the front of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(message);
+        if reader.array()? != Self::PROTOCOL_ID {
+            return Err(Malformed::Structure);
+        }
+        let (signature, nonce, original_message_size) = (reader.array()?, reader.array()?, reader.u32()?);
+        reader.skip(2)?;
+        Ok(TransformHeader {
+            signature,
+            nonce,
+            original_message_size,
+            flags: TransformFlags(reader.u16()?),
+            session_id: reader.u64()?,
+        })
+    }
+
+    /// Writes the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.bytes(&Self::PROTOCOL_ID);
+        out.bytes(&self.signature);
+        out.bytes(&self.nonce);
+        out.u32(self.original_message_size);
+        out.u16(0);
+        out.u16(self.flags.0);
+        out.u64(self.session_id);
+    }
+}

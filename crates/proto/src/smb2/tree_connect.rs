@@ -1,0 +1,233 @@
+//! TREE_CONNECT ([MS-SMB2] 2.2.9, 2.2.10), with the extension of 3.1.1. What a remoted identity context (2.2.9.2.1)
+//! holds is left as bytes.
+
+use super::header::Header;
+use super::{body, field, size, u16_of, u32_of};
+use crate::bytes::{self, Malformed, Reader, Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+
+flags! {
+    /// How to connect ([MS-SMB2] 2.2.9); 3.1.1 only.
+    pub struct TreeConnectFlags(u16) {
+        /// The client was connected to this cluster share before.
+        CLUSTER_RECONNECT = 0x0001;
+        /// The client understands a share redirect error.
+        REDIRECT_TO_OWNER = 0x0002;
+        /// The request has the extension.
+        EXTENSION_PRESENT = 0x0004;
+    }
+
+    /// Properties of a share ([MS-SMB2] 2.2.10). The two bits of offline caching are one value: [`ShareFlags::caching`].
+    pub struct ShareFlags(u32) {
+        /// Part of a DFS tree.
+        DFS = 0x0000_0001;
+        /// The root of a DFS tree.
+        DFS_ROOT = 0x0000_0002;
+        /// Offline caching: automatic.
+        AUTO_CACHING = 0x0000_0010;
+        /// Offline caching: automatic, and used while the share can be reached.
+        VDO_CACHING = 0x0000_0020;
+        /// Offline caching: none.
+        NO_CACHING = 0x0000_0030;
+        /// Opens cannot deny reads to others.
+        RESTRICT_EXCLUSIVE_OPENS = 0x0000_0100;
+        /// Opens cannot deny deletion to others.
+        FORCE_SHARED_DELETE = 0x0000_0200;
+        /// To be ignored.
+        ALLOW_NAMESPACE_CACHING = 0x0000_0400;
+        /// Listings show what the client may see.
+        ACCESS_BASED_DIRECTORY_ENUM = 0x0000_0800;
+        /// Nothing better than a level II oplock.
+        FORCE_LEVELII_OPLOCK = 0x0000_1000;
+        /// Branch cache hashes, version 1.
+        ENABLE_HASH_V1 = 0x0000_2000;
+        /// Branch cache hashes, version 2.
+        ENABLE_HASH_V2 = 0x0000_4000;
+        /// Messages must be sealed.
+        ENCRYPT_DATA = 0x0000_8000;
+        /// Remoted identities are understood.
+        IDENTITY_REMOTING = 0x0004_0000;
+        /// READ and WRITE may be compressed.
+        COMPRESS_DATA = 0x0010_0000;
+        /// Best used over connections of its own.
+        ISOLATED_TRANSPORT = 0x0020_0000;
+    }
+
+    /// Capabilities of a share ([MS-SMB2] 2.2.10).
+    pub struct ShareCapabilities(u32) {
+        /// Part of a DFS tree.
+        DFS = 0x0000_0008;
+        /// Continuously available.
+        CONTINUOUS_AVAILABILITY = 0x0000_0010;
+        /// Durable handles recover fast.
+        SCALEOUT = 0x0000_0020;
+        /// Watched by the witness service.
+        CLUSTER = 0x0000_0040;
+        /// Its owner may change.
+        ASYMMETRIC = 0x0000_0080;
+        /// Redirects by an error context.
+        REDIRECT_TO_OWNER = 0x0000_0100;
+    }
+}
+
+impl ShareFlags {
+    /// Offline caching: what the user picks.
+    pub const MANUAL_CACHING: ShareFlags = ShareFlags(0);
+
+    /// The offline caching alone.
+    pub const fn caching(self) -> ShareFlags {
+        ShareFlags(self.0 & ShareFlags::NO_CACHING.0)
+    }
+}
+
+values! {
+    /// What a share is ([MS-SMB2] 2.2.10).
+    pub struct ShareType(u8) {
+        /// Files.
+        DISK = 0x01;
+        /// Named pipes.
+        PIPE = 0x02;
+        /// A printer.
+        PRINT = 0x03;
+    }
+
+    /// What a tree connect context is ([MS-SMB2] 2.2.9.2).
+    pub struct TreeConnectContextType(u16) {
+        /// Nothing.
+        RESERVED = 0x0000;
+        /// On whose behalf the client connects.
+        REMOTED_IDENTITY = 0x0001;
+    }
+}
+
+/// SMB2_TREE_CONNECT_CONTEXT ([MS-SMB2] 2.2.9.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TreeConnectContext<'a> {
+    /// What `data` is.
+    pub context_type: TreeConnectContextType,
+    /// The context's data.
+    pub data: &'a [u8],
+}
+
+/// Connects to a share.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TreeConnectRequest<'a> {
+    /// How; to be ignored below 3.1.1.
+    pub flags: TreeConnectFlags,
+    /// `\\server\share`, UTF-16LE.
+    pub path: &'a [u8],
+    /// The contexts, which need [`TreeConnectFlags::EXTENSION_PRESENT`].
+    pub tree_connect_contexts: Vec<TreeConnectContext<'a>>,
+}
+
+impl<'a> TreeConnectRequest<'a> {
+    const SIZE: usize = 8;
+    const EXTENSION_SIZE: usize = 16;
+
+    /// Reads the body of `message`. `extension` says whether the connection's dialect, 3.1.1, gives the flag its
+    /// meaning; [`TreeConnectRequest::decode`] takes it as given.
+    pub fn decode_as(message: &'a [u8], extension: bool) -> Result<Self> {
+        let mut reader = body(message, 9)?;
+        let flags = TreeConnectFlags(reader.u16()?);
+        let (path_offset, path_length) = (reader.u16()?, reader.u16()?);
+        let mut request = TreeConnectRequest { flags, ..TreeConnectRequest::default() };
+        let mut fixed = Self::SIZE;
+        if extension && flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
+            fixed += Self::EXTENSION_SIZE;
+            let (context_offset, context_count) = (reader.u32()?, reader.u16()?);
+            reader.skip(10)?;
+            request.tree_connect_contexts = Self::contexts(message, context_offset, context_count, fixed)?;
+        }
+        request.path = field(message, path_offset, path_length, fixed)?;
+        Ok(request)
+    }
+
+    /// Reads the body of `message` as 3.1.1 has it.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        Self::decode_as(message, true)
+    }
+
+    /// `context_offset` counts from the start of the body.
+    fn contexts(message: &'a [u8], offset: u32, count: u16, fixed: usize) -> Result<Vec<TreeConnectContext<'a>>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let body = message.get(Header::SIZE..).ok_or(Malformed::Truncated)?;
+        let length = body.len().checked_sub(size(offset)).ok_or(Malformed::Offset)?;
+        let mut reader = Reader::new(bytes::field(body, size(offset), length, fixed)?);
+        let mut contexts = Vec::new();
+        for _ in 0..count {
+            reader.skip(reader.position().next_multiple_of(8) - reader.position())?;
+            let context_type = TreeConnectContextType(reader.u16()?);
+            let data_length = usize::from(reader.u16()?);
+            reader.skip(4)?;
+            contexts.push(TreeConnectContext { context_type, data: reader.take(data_length)? });
+        }
+        Ok(contexts)
+    }
+
+    /// Writes the body behind the header, with the extension if its flag is set.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        let extension = self.flags.contains(TreeConnectFlags::EXTENSION_PRESENT);
+        let fixed = Self::SIZE + if extension { Self::EXTENSION_SIZE } else { 0 };
+        out.u16(9);
+        out.u16(self.flags.0);
+        out.u16(u16_of(Header::SIZE + fixed));
+        out.u16(u16_of(self.path.len()));
+        if !extension {
+            out.bytes(self.path);
+            return;
+        }
+        out.zeros(Self::EXTENSION_SIZE);
+        out.bytes(self.path);
+        out.pad_to(8);
+        out.patch_u32(Header::SIZE + Self::SIZE, u32_of(out.position() - Header::SIZE));
+        out.patch_u16(Header::SIZE + Self::SIZE + 4, u16_of(self.tree_connect_contexts.len()));
+        for context in &self.tree_connect_contexts {
+            out.pad_to(8);
+            out.u16(context.context_type.0);
+            out.u16(u16_of(context.data.len()));
+            out.u32(0);
+            out.bytes(context.data);
+        }
+    }
+}
+
+/// The client is connected.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TreeConnectResponse {
+    /// What the share is.
+    pub share_type: ShareType,
+    /// Its properties.
+    pub share_flags: ShareFlags,
+    /// Its capabilities.
+    pub capabilities: ShareCapabilities,
+    /// The most that the user may do here, an access mask (2.2.13.1).
+    pub maximal_access: u32,
+}
+
+impl TreeConnectResponse {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 16)?;
+        let share_type = ShareType(reader.u8()?);
+        reader.skip(1)?;
+        Ok(TreeConnectResponse {
+            share_type,
+            share_flags: ShareFlags(reader.u32()?),
+            capabilities: ShareCapabilities(reader.u32()?),
+            maximal_access: reader.u32()?,
+        })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(16);
+        out.u8(self.share_type.0);
+        out.u8(0);
+        out.u32(self.share_flags.0);
+        out.u32(self.capabilities.0);
+        out.u32(self.maximal_access);
+    }
+}

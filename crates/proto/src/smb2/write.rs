@@ -1,0 +1,121 @@
+//! WRITE ([MS-SMB2] 2.2.21, 2.2.22).
+
+use super::header::Header;
+use super::{Channel, FileId, body, field, u16_of, u32_of};
+use crate::bytes::{Malformed, Result, Writer};
+use crate::flags::flags;
+
+flags! {
+    /// How to write ([MS-SMB2] 2.2.21).
+    pub struct WriteFlags(u32) {
+        /// To the disk before the response; 2.1 and later.
+        WRITE_THROUGH = 0x0000_0001;
+        /// Past the server's caches; 3.0.2 and later.
+        WRITE_UNBUFFERED = 0x0000_0002;
+    }
+}
+
+/// Writes to a file or pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WriteRequest<'a> {
+    /// Bytes to write: of `buffer`, unless a channel carries them.
+    pub length: u32,
+    /// Where in the file to begin.
+    pub offset: u64,
+    /// The open.
+    pub file_id: FileId,
+    /// Where the data is.
+    pub channel: Channel,
+    /// Bytes to be written from the channel.
+    pub remaining_bytes: u32,
+    /// How to write.
+    pub flags: WriteFlags,
+    /// The data; empty with a channel.
+    pub buffer: &'a [u8],
+    /// The channel's descriptors.
+    pub write_channel_info: &'a [u8],
+}
+
+impl<'a> WriteRequest<'a> {
+    const SIZE: usize = 48;
+    /// The furthest that data may begin (3.3.5.13).
+    const MAXIMUM_DATA_OFFSET: u16 = 0x100;
+
+    /// Reads the body of `message`. With a channel, data and channel information that are not inside the message read as
+    /// empty: before 3.0 the channel must be ignored, so only the server can tell which of the two counts.
+    pub fn decode(message: &'a [u8]) -> Result<Self> {
+        let mut reader = body(message, 49)?;
+        let data_offset = reader.u16()?;
+        let mut request = WriteRequest {
+            length: reader.u32()?,
+            offset: reader.u64()?,
+            file_id: FileId::decode(&mut reader)?,
+            channel: Channel(reader.u32()?),
+            remaining_bytes: reader.u32()?,
+            ..WriteRequest::default()
+        };
+        let (info_offset, info_length) = (reader.u16()?, reader.u16()?);
+        request.flags = WriteFlags(reader.u32()?);
+        let buffer = if data_offset > Self::MAXIMUM_DATA_OFFSET {
+            Err(Malformed::Offset)
+        } else {
+            field(message, data_offset, request.length, Self::SIZE)
+        };
+        if request.channel == Channel::NONE {
+            request.buffer = buffer?;
+        } else {
+            request.buffer = buffer.unwrap_or(&[]);
+            request.write_channel_info = field(message, info_offset, info_length, Self::SIZE).unwrap_or(&[]);
+        }
+        Ok(request)
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        let start = Header::SIZE + Self::SIZE;
+        out.u16(49);
+        out.u16(u16_of(start));
+        out.u32(self.length);
+        out.u64(self.offset);
+        self.file_id.encode(out);
+        out.u32(self.channel.0);
+        out.u32(self.remaining_bytes);
+        let info_offset = if self.write_channel_info.is_empty() { 0 } else { start + self.buffer.len() };
+        out.u16(u16_of(info_offset));
+        out.u16(u16_of(self.write_channel_info.len()));
+        out.u32(self.flags.0);
+        out.bytes(self.buffer);
+        out.bytes(self.write_channel_info);
+    }
+
+    /// A request to write `buffer` at `offset`.
+    pub fn new(file_id: FileId, offset: u64, buffer: &'a [u8]) -> Self {
+        WriteRequest { length: u32_of(buffer.len()), offset, file_id, buffer, ..WriteRequest::default() }
+    }
+}
+
+/// How much was written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WriteResponse {
+    /// Bytes written.
+    pub count: u32,
+}
+
+impl WriteResponse {
+    /// Reads the body of `message`.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut reader = body(message, 17)?;
+        reader.skip(2)?;
+        let count = reader.u32()?;
+        reader.skip(8)?;
+        Ok(WriteResponse { count })
+    }
+
+    /// Writes the body behind the header.
+    pub fn encode(&self, out: &mut Writer<'_>) {
+        out.u16(17);
+        out.zeros(2);
+        out.u32(self.count);
+        out.zeros(8);
+    }
+}
