@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod crypto;
 pub mod dtyp;
 mod flags;
 pub mod frame;

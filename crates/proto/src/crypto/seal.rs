@@ -1,0 +1,201 @@
+//! Sealed messages: the SMB2 TRANSFORM_HEADER and what it encrypts ([MS-SMB2] 2.2.41, 3.1.4.3, 3.3.5.2.1.1), in place.
+//!
+//! Only what the ciphers need of the header is read and written here; the session that a frame names, and whether it
+//! may be encrypted at all, is the connection's to look up first.
+
+use std::fmt;
+
+use aes::{Aes128, Aes256};
+use aws_lc_rs::aead;
+use ccm::aead::{AeadInPlace, KeyInit, generic_array::GenericArray};
+use ccm::consts::{U11, U16};
+
+use super::KeyRefused;
+
+/// Size of the SMB2 TRANSFORM_HEADER in bytes.
+pub const TRANSFORM_HEADER: usize = 52;
+/// `ProtocolId` of the SMB2 TRANSFORM_HEADER.
+const PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
+/// The only value of `Flags/EncryptionAlgorithm`.
+const ENCRYPTED: u16 = 0x0001;
+
+/// `Ciphers` of the SMB2_ENCRYPTION_CAPABILITIES context ([MS-SMB2] 2.2.3.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cipher(pub u16);
+
+impl Cipher {
+    /// AES-128-CCM: dialects 3.0 and 3.0.2, and 3.1.1 when negotiated.
+    pub const AES_128_CCM: Cipher = Cipher(1);
+    /// AES-128-GCM.
+    pub const AES_128_GCM: Cipher = Cipher(2);
+    /// AES-256-CCM.
+    pub const AES_256_CCM: Cipher = Cipher(3);
+    /// AES-256-GCM.
+    pub const AES_256_GCM: Cipher = Cipher(4);
+
+    /// How long a key of this cipher is; `None` for a cipher that is not known.
+    pub fn key_length(self) -> Option<super::kdf::KeyLength> {
+        match self {
+            Cipher::AES_128_CCM | Cipher::AES_128_GCM => Some(super::kdf::KeyLength::Bits128),
+            Cipher::AES_256_CCM | Cipher::AES_256_GCM => Some(super::kdf::KeyLength::Bits256),
+            _ => None,
+        }
+    }
+}
+
+/// Why a sealed frame was not opened. Each of them ends the connection ([MS-SMB2] 3.3.5.2.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotOpened {
+    /// The frame is not longer than a TRANSFORM_HEADER, or does not begin with one.
+    Structure,
+    /// `Flags/EncryptionAlgorithm` is not 0x0001.
+    Flags,
+    /// `OriginalMessageSize` is not the size of what follows the header.
+    Size,
+    /// The tag is wrong: another key, or bytes that were changed.
+    Signature,
+}
+
+impl fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotOpened::Structure => "not a sealed message",
+            NotOpened::Flags => "sealed message with unknown flags",
+            NotOpened::Size => "sealed message of another size than it says",
+            NotOpened::Signature => "sealed message does not authenticate",
+        })
+    }
+}
+
+impl std::error::Error for NotOpened {}
+
+/// A key that seals the messages of one direction, or opens them; its schedule is computed once.
+///
+/// Session keys differ by direction, so an object is used either for sealing or for opening.
+pub struct SealingKey(Schedule);
+
+enum Schedule {
+    Gcm(Box<aead::LessSafeKey>),
+    Ccm128(Box<ccm::Ccm<Aes128, U16, U11>>),
+    Ccm256(Box<ccm::Ccm<Aes256, U16, U11>>),
+}
+
+impl SealingKey {
+    /// Prepares `key`, of 16 or 32 bytes as the cipher asks.
+    pub fn new(cipher: Cipher, key: &[u8]) -> Result<Self, KeyRefused> {
+        let gcm = |algorithm| {
+            let key = aead::UnboundKey::new(algorithm, key).map_err(|_| KeyRefused::Length)?;
+            Ok(Schedule::Gcm(Box::new(aead::LessSafeKey::new(key))))
+        };
+        Ok(SealingKey(match cipher {
+            Cipher::AES_128_GCM => gcm(&aead::AES_128_GCM)?,
+            Cipher::AES_256_GCM => gcm(&aead::AES_256_GCM)?,
+            Cipher::AES_128_CCM => {
+                Schedule::Ccm128(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
+            }
+            Cipher::AES_256_CCM => {
+                Schedule::Ccm256(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
+            }
+            _ => return Err(KeyRefused::Algorithm),
+        }))
+    }
+
+    /// Seals `frame`: [`TRANSFORM_HEADER`] bytes of room, which are overwritten, and the plaintext message behind them.
+    ///
+    /// `nonce_counter` must be another one for each frame that is sealed with a key of the same bytes: a nonce that is
+    /// used twice gives both plaintexts away and lets anybody forge. It becomes the first 8 bytes of the nonce, the
+    /// others are zero.
+    ///
+    /// # Panics
+    /// When `frame` has no room for the header, or holds 4 GiB or more: the caller composed it.
+    pub fn seal(&self, session_id: u64, nonce_counter: u64, frame: &mut [u8]) {
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&nonce_counter.to_le_bytes());
+        self.seal_with(session_id, nonce, frame);
+    }
+
+    /// As [`SealingKey::seal`], with all 16 bytes of the header's nonce field given.
+    fn seal_with(&self, session_id: u64, nonce: [u8; 16], frame: &mut [u8]) {
+        let (header, message) =
+            frame.split_first_chunk_mut::<TRANSFORM_HEADER>().expect("a frame begins with room for its header");
+        let size = u32::try_from(message.len()).expect("a frame is shorter than 4 GiB");
+        header[0..4].copy_from_slice(&PROTOCOL_ID);
+        header[20..36].copy_from_slice(&nonce);
+        header[36..40].copy_from_slice(&size.to_le_bytes());
+        header[40..42].fill(0);
+        header[42..44].copy_from_slice(&ENCRYPTED.to_le_bytes());
+        header[44..52].copy_from_slice(&session_id.to_le_bytes());
+        let aad = &header[20..52];
+        let signature: [u8; 16] = match &self.0 {
+            Schedule::Gcm(key) => {
+                let tag = key.seal_in_place_separate_tag(gcm_nonce(nonce), aead::Aad::from(aad), message);
+                let mut signature = [0; 16];
+                signature.copy_from_slice(tag.expect("AES-GCM takes 2^36 bytes").as_ref());
+                signature
+            }
+            Schedule::Ccm128(key) => {
+                key.encrypt_in_place_detached(&ccm_nonce(nonce), aad, message).expect("AES-CCM takes 2^32 bytes").into()
+            }
+            Schedule::Ccm256(key) => {
+                key.encrypt_in_place_detached(&ccm_nonce(nonce), aad, message).expect("AES-CCM takes 2^32 bytes").into()
+            }
+        };
+        header[4..20].copy_from_slice(&signature);
+    }
+
+    /// Opens `frame`, which begins with its TRANSFORM_HEADER, and gives the plaintext, a part of `frame`. When it is
+    /// refused, the bytes behind the header may have been overwritten and mean nothing.
+    pub fn open<'a>(&self, frame: &'a mut [u8]) -> Result<&'a mut [u8], NotOpened> {
+        let (header, message) = frame.split_first_chunk_mut::<TRANSFORM_HEADER>().ok_or(NotOpened::Structure)?;
+        if header[0..4] != PROTOCOL_ID || message.is_empty() {
+            return Err(NotOpened::Structure);
+        }
+        if header[42..44] != ENCRYPTED.to_le_bytes() {
+            return Err(NotOpened::Flags);
+        }
+        let size = u32::from_le_bytes([header[36], header[37], header[38], header[39]]);
+        if u32::try_from(message.len()) != Ok(size) {
+            return Err(NotOpened::Size);
+        }
+        let mut nonce = [0; 16];
+        nonce.copy_from_slice(&header[20..36]);
+        let (aad, tag) = (&header[20..52], &header[4..20]);
+        let opened = match &self.0 {
+            Schedule::Gcm(key) => {
+                key.open_in_place_separate_tag(gcm_nonce(nonce), aead::Aad::from(aad), tag, message).is_ok()
+            }
+            Schedule::Ccm128(key) => {
+                key.decrypt_in_place_detached(&ccm_nonce(nonce), aad, message, GenericArray::from_slice(tag)).is_ok()
+            }
+            Schedule::Ccm256(key) => {
+                key.decrypt_in_place_detached(&ccm_nonce(nonce), aad, message, GenericArray::from_slice(tag)).is_ok()
+            }
+        };
+        if opened { Ok(message) } else { Err(NotOpened::Signature) }
+    }
+}
+
+/// `AES_GCM_Nonce`: the first 12 bytes of the field.
+fn gcm_nonce(field: [u8; 16]) -> aead::Nonce {
+    let mut nonce = [0; 12];
+    nonce.copy_from_slice(&field[..12]);
+    aead::Nonce::assume_unique_for_key(nonce)
+}
+
+/// `AES_CCM_Nonce`: the first 11 bytes of the field.
+fn ccm_nonce(field: [u8; 16]) -> ccm::Nonce<U11> {
+    *GenericArray::from_slice(&field[..11])
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Schedule::Gcm(_) => "SealingKey(AES-GCM)",
+            Schedule::Ccm128(_) => "SealingKey(AES-128-CCM)",
+            Schedule::Ccm256(_) => "SealingKey(AES-256-CCM)",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
