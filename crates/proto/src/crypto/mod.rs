@@ -36,6 +36,6 @@ impl std::error::Error for KeyRefused {}
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).expect("a hex digit") as u8).collect();
-    assert!(digits.len() % 2 == 0, "an odd number of digits");
+    assert!(digits.len().is_multiple_of(2), "an odd number of digits");
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }

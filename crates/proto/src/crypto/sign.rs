@@ -36,7 +36,7 @@ impl SigningAlgorithm {
 pub struct SigningKey(Schedule);
 
 enum Schedule {
-    HmacSha256(hmac::Key),
+    HmacSha256(Box<hmac::Key>),
     AesCmac(cmac::Key),
     AesGmac(Box<aead::LessSafeKey>),
 }
@@ -48,7 +48,7 @@ impl SigningKey {
             return Err(KeyRefused::Length);
         }
         Ok(SigningKey(match algorithm {
-            SigningAlgorithm::HMAC_SHA256 => Schedule::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
+            SigningAlgorithm::HMAC_SHA256 => Schedule::HmacSha256(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))),
             SigningAlgorithm::AES_CMAC => {
                 Schedule::AesCmac(cmac::Key::new(cmac::AES_128, key).map_err(|_| KeyRefused::Length)?)
             }
