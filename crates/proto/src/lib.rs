@@ -11,6 +11,7 @@ pub mod crypto;
 pub mod dtyp;
 mod flags;
 pub mod frame;
+pub mod fscc;
 pub mod smb1;
 pub mod smb2;
 pub mod status;

@@ -1,0 +1,20 @@
+//! The structures of [MS-FSCC] that SMB 2 carries: information about files, directory entries and file systems, and the
+//! buffers of file system controls. Numbers of FSCTLs stand with the IOCTL request.
+//!
+//! Names are UTF-16LE bytes as they stand on the wire: what they mean is decided elsewhere. Left out are classes that
+//! are never seen on the wire of SMB 2 (mailslots, SFIO, tracking).
+
+mod attributes;
+mod chain;
+mod class;
+mod directory;
+mod field;
+mod file;
+mod name;
+
+pub use attributes::{FileAttributes, ReparseTag};
+pub use chain::{Entries, EntryChain};
+pub use class::{FileInformationClass, FsInformationClass};
+pub use directory::{DirectoryClass, DirectoryEntry, ShortName};
+pub use file::*;
+pub use name::*;

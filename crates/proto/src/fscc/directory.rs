@@ -1,0 +1,390 @@
+//! Directory entries, one structure for all information classes of QUERY_DIRECTORY ([MS-FSCC] 2.4.8, 2.4.10, 2.4.15,
+//! 2.4.18 to 2.4.24, 2.4.33; [MS-SMB2] 2.2.33). FileIdGlobalTxDirectoryInformation is local and left out.
+
+use super::{Entries, EntryChain, FileAttributes, FileInformationClass, ReparseTag};
+use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::dtyp::FileTime;
+
+/// What stands between FileNameLength and FileName of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Part {
+    /// EaSize, or the reparse tag where the file has one.
+    EaSizeOrTag,
+    EaSize,
+    ReparsePointTag,
+    FileId,
+    FileId128,
+    /// ShortNameLength, a reserved byte and ShortName.
+    ShortName,
+    /// Reserved bytes.
+    Reserved(usize),
+}
+
+/// An information class that QUERY_DIRECTORY may ask for, with its layout.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DirectoryClass {
+    class: FileInformationClass,
+    name_offset: usize,
+    parts: &'static [Part],
+}
+
+impl DirectoryClass {
+    /// What the offsets of the entries of a listing must be a multiple of.
+    pub const ALIGNMENT: usize = 8;
+
+    /// `class`, if it is one of a directory listing.
+    pub fn new(class: FileInformationClass) -> Option<Self> {
+        use Part::{EaSize, EaSizeOrTag, FileId, FileId128, ReparsePointTag, Reserved, ShortName};
+        let (name_offset, parts): (usize, &'static [Part]) = match class {
+            FileInformationClass::NAMES => (12, &[]),
+            FileInformationClass::DIRECTORY => (64, &[]),
+            FileInformationClass::FULL_DIRECTORY => (68, &[EaSizeOrTag]),
+            FileInformationClass::BOTH_DIRECTORY => (94, &[EaSizeOrTag, ShortName]),
+            FileInformationClass::ID_FULL_DIRECTORY => (80, &[EaSizeOrTag, Reserved(4), FileId]),
+            FileInformationClass::ID_BOTH_DIRECTORY => (104, &[EaSizeOrTag, ShortName, Reserved(2), FileId]),
+            FileInformationClass::ID_EXTD_DIRECTORY => (88, &[EaSize, ReparsePointTag, FileId128]),
+            FileInformationClass::ID_64_EXTD_DIRECTORY => (80, &[EaSize, ReparsePointTag, FileId]),
+            FileInformationClass::ID_64_EXTD_BOTH_DIRECTORY => (106, &[EaSize, ReparsePointTag, FileId, ShortName]),
+            FileInformationClass::ID_ALL_EXTD_DIRECTORY => (96, &[EaSize, ReparsePointTag, FileId, FileId128]),
+            FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY => {
+                (122, &[EaSize, ReparsePointTag, FileId, FileId128, ShortName])
+            }
+            _ => return None,
+        };
+        Some(DirectoryClass { class, name_offset, parts })
+    }
+
+    /// The class.
+    pub fn class(self) -> FileInformationClass {
+        self.class
+    }
+
+    /// Where the name stands in an entry: the size of its fixed part.
+    pub fn name_offset(self) -> usize {
+        self.name_offset
+    }
+
+    /// Whether entries carry more than the name, so that metadata must be asked for.
+    pub fn has_metadata(self) -> bool {
+        self.class != FileInformationClass::NAMES
+    }
+}
+
+/// An 8.3 name of up to twelve UTF-16 code units, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ShortName {
+    length: u8,
+    bytes: [u8; 24],
+}
+
+impl ShortName {
+    /// No short name.
+    pub const NONE: ShortName = ShortName { length: 0, bytes: [0; 24] };
+
+    /// From UTF-16LE bytes; `None` if there are more than 24 or an odd number of them.
+    pub fn new(name: &[u8]) -> Option<Self> {
+        let mut short = ShortName { length: u8::try_from(name.len()).ok()?, bytes: [0; 24] };
+        short.bytes.get_mut(..name.len())?.copy_from_slice(name);
+        name.len().is_multiple_of(2).then_some(short)
+    }
+
+    /// The UTF-16LE bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let length = usize::from(reader.u8()?);
+        reader.skip(1)?;
+        let bytes: [u8; 24] = reader.array()?;
+        bytes.get(..length).and_then(ShortName::new).ok_or(Malformed::Value)
+    }
+
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.u8(self.length);
+        out.u8(0);
+        out.bytes(&self.bytes);
+    }
+}
+
+/// All that an entry of any class can say of a file. Each class carries a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DirectoryEntry<'a> {
+    /// Where the entry stands in its directory; 0 where that is not fixed.
+    pub file_index: u32,
+    /// When the file was created.
+    pub creation_time: FileTime,
+    /// When it was last read.
+    pub last_access_time: FileTime,
+    /// When data was last written.
+    pub last_write_time: FileTime,
+    /// When anything of it last changed.
+    pub change_time: FileTime,
+    /// Size in bytes.
+    pub end_of_file: u64,
+    /// Bytes allocated.
+    pub allocation_size: u64,
+    /// Attributes.
+    pub file_attributes: FileAttributes,
+    /// The size of all extended attributes. Where a class has one field for this and the tag, that of a file with
+    /// [`FileAttributes::REPARSE_POINT`] holds the tag.
+    pub ea_size: u32,
+    /// The tag of the reparse point, if the file has one.
+    pub reparse_tag: ReparseTag,
+    /// The 8.3 name.
+    pub short_name: ShortName,
+    /// The 64-bit file id; 0 for none ([MS-FSCC] 2.1.9).
+    pub file_id: u64,
+    /// The 128-bit file id; zeros for none ([MS-FSCC] 2.1.10).
+    pub file_id_128: [u8; 16],
+    /// The name in UTF-16LE.
+    pub file_name: &'a [u8],
+}
+
+impl<'a> DirectoryEntry<'a> {
+    /// How many bytes the entry has in this class.
+    pub fn size(&self, class: DirectoryClass) -> usize {
+        class.name_offset() + self.file_name.len()
+    }
+
+    /// Appends the entry to a listing. Answers whether it fitted; if not, nothing is written.
+    pub fn push(&self, class: DirectoryClass, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
+        chain.push(out, self.size(class), |out| self.encode(class, out))
+    }
+
+    /// Appends one entry with a `NextEntryOffset` of 0.
+    pub fn encode(&self, class: DirectoryClass, out: &mut Writer<'_>) {
+        out.u32(0);
+        out.u32(self.file_index);
+        if class.has_metadata() {
+            for time in [self.creation_time, self.last_access_time, self.last_write_time, self.change_time] {
+                time.encode(out);
+            }
+            out.u64(self.end_of_file);
+            out.u64(self.allocation_size);
+            out.u32(self.file_attributes.0);
+        }
+        out.u32(u32::try_from(self.file_name.len()).expect("a name is far shorter than 4 GiB"));
+        for part in class.parts {
+            self.encode_part(*part, out);
+        }
+        out.bytes(self.file_name);
+    }
+
+    fn encode_part(&self, part: Part, out: &mut Writer<'_>) {
+        let is_reparse_point = self.file_attributes.contains(FileAttributes::REPARSE_POINT);
+        match part {
+            Part::EaSizeOrTag if is_reparse_point => out.u32(self.reparse_tag.0),
+            Part::EaSizeOrTag | Part::EaSize => out.u32(self.ea_size),
+            Part::ReparsePointTag => out.u32(if is_reparse_point { self.reparse_tag.0 } else { 0 }),
+            Part::FileId => out.u64(self.file_id),
+            Part::FileId128 => out.bytes(&self.file_id_128),
+            Part::ShortName => self.short_name.encode(out),
+            Part::Reserved(count) => out.zeros(count),
+        }
+    }
+
+    /// Reads one entry; what the class does not carry stays at its default.
+    pub fn decode(class: DirectoryClass, bytes: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let mut entry = DirectoryEntry::default();
+        reader.skip(4)?;
+        entry.file_index = reader.u32()?;
+        if class.has_metadata() {
+            entry.creation_time = FileTime::decode(&mut reader)?;
+            entry.last_access_time = FileTime::decode(&mut reader)?;
+            entry.last_write_time = FileTime::decode(&mut reader)?;
+            entry.change_time = FileTime::decode(&mut reader)?;
+            entry.end_of_file = reader.u64()?;
+            entry.allocation_size = reader.u64()?;
+            entry.file_attributes = FileAttributes(reader.u32()?);
+        }
+        let name_length = usize::try_from(reader.u32()?).map_err(|_| Malformed::Truncated)?;
+        for part in class.parts {
+            entry.decode_part(*part, &mut reader)?;
+        }
+        entry.file_name = reader.take(name_length)?;
+        Ok(entry)
+    }
+
+    fn decode_part(&mut self, part: Part, reader: &mut Reader<'_>) -> Result<()> {
+        let is_reparse_point = self.file_attributes.contains(FileAttributes::REPARSE_POINT);
+        match part {
+            Part::EaSizeOrTag if is_reparse_point => self.reparse_tag = ReparseTag(reader.u32()?),
+            Part::EaSizeOrTag | Part::EaSize => self.ea_size = reader.u32()?,
+            Part::ReparsePointTag => self.reparse_tag = ReparseTag(reader.u32()?),
+            Part::FileId => self.file_id = reader.u64()?,
+            Part::FileId128 => self.file_id_128 = reader.array()?,
+            Part::ShortName => self.short_name = ShortName::decode(reader)?,
+            Part::Reserved(count) => reader.skip(count)?,
+        }
+        Ok(())
+    }
+
+    /// The entries of a whole listing.
+    pub fn list(class: DirectoryClass, bytes: &'a [u8]) -> impl Iterator<Item = Result<DirectoryEntry<'a>>> {
+        Entries::new(bytes).map(move |entry| DirectoryEntry::decode(class, entry?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::utf16_bytes;
+    use proptest::prelude::*;
+
+    // Every class with the offset of FileName that the table of its section adds up to.
+    const CLASSES: [(FileInformationClass, usize); 11] = [
+        (FileInformationClass::NAMES, 12),
+        (FileInformationClass::DIRECTORY, 64),
+        (FileInformationClass::FULL_DIRECTORY, 68),
+        (FileInformationClass::BOTH_DIRECTORY, 94),
+        (FileInformationClass::ID_FULL_DIRECTORY, 80),
+        (FileInformationClass::ID_BOTH_DIRECTORY, 104),
+        (FileInformationClass::ID_EXTD_DIRECTORY, 88),
+        (FileInformationClass::ID_64_EXTD_DIRECTORY, 80),
+        (FileInformationClass::ID_64_EXTD_BOTH_DIRECTORY, 106),
+        (FileInformationClass::ID_ALL_EXTD_DIRECTORY, 96),
+        (FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY, 122),
+    ];
+
+    fn class(class: FileInformationClass) -> DirectoryClass {
+        DirectoryClass::new(class).expect("a directory class")
+    }
+
+    // Each field has its own byte, so that a field in the wrong place shows.
+    fn sample(name: &[u8]) -> DirectoryEntry<'_> {
+        DirectoryEntry {
+            file_index: 0x01010101,
+            creation_time: FileTime(0x0202020202020202),
+            last_access_time: FileTime(0x0303030303030303),
+            last_write_time: FileTime(0x0404040404040404),
+            change_time: FileTime(0x0505050505050505),
+            end_of_file: 0x0606060606060606,
+            allocation_size: 0x0707070707070707,
+            file_attributes: FileAttributes(0x08080808),
+            ea_size: 0x09090909,
+            reparse_tag: ReparseTag(0x0a0a0a0a),
+            short_name: ShortName::new(&[0x0b; 4]).expect("two units"),
+            file_id: 0x0c0c0c0c0c0c0c0c,
+            file_id_128: [0x0d; 16],
+            file_name: name,
+        }
+    }
+
+    // `runs` are counts and the byte repeated.
+    fn check(information_class: FileInformationClass, entry: &DirectoryEntry<'_>, runs: &[(usize, u8)]) {
+        let mut out = Vec::new();
+        entry.encode(class(information_class), &mut Writer::new(&mut out));
+        let expected: Vec<u8> = runs.iter().flat_map(|(count, byte)| std::iter::repeat_n(*byte, *count)).collect();
+        assert_eq!(out, expected, "{information_class:?}");
+    }
+
+    #[test]
+    fn fields_stand_where_the_specification_has_them() {
+        use FileInformationClass as Class;
+        let name = [0xee; 6];
+        let entry = sample(&name);
+        let length = [(1, 6), (3, 0)];
+        let common = [(4, 0), (4, 1), (8, 2), (8, 3), (8, 4), (8, 5), (8, 6), (8, 7), (4, 8), (1, 6), (3, 0)];
+        let short = [(1, 4), (1, 0), (4, 0x0b), (20, 0)];
+        let (ea, no_tag, id, id_128, end) = ([(4, 9)], [(4, 0)], [(8, 0x0c)], [(16, 0x0d)], [(6, 0xee)]);
+        check(Class::NAMES, &entry, &[&[(4, 0), (4, 1)][..], &length, &end].concat());
+        check(Class::DIRECTORY, &entry, &[&common[..], &end].concat());
+        check(Class::FULL_DIRECTORY, &entry, &[&common[..], &ea, &end].concat());
+        check(Class::BOTH_DIRECTORY, &entry, &[&common[..], &ea, &short, &end].concat());
+        check(Class::ID_FULL_DIRECTORY, &entry, &[&common[..], &ea, &[(4, 0)], &id, &end].concat());
+        check(Class::ID_BOTH_DIRECTORY, &entry, &[&common[..], &ea, &short, &[(2, 0)], &id, &end].concat());
+        check(Class::ID_EXTD_DIRECTORY, &entry, &[&common[..], &ea, &no_tag, &id_128, &end].concat());
+        check(Class::ID_64_EXTD_DIRECTORY, &entry, &[&common[..], &ea, &no_tag, &id, &end].concat());
+        check(Class::ID_64_EXTD_BOTH_DIRECTORY, &entry, &[&common[..], &ea, &no_tag, &id, &short, &end].concat());
+        check(Class::ID_ALL_EXTD_DIRECTORY, &entry, &[&common[..], &ea, &no_tag, &id, &id_128, &end].concat());
+        check(
+            Class::ID_ALL_EXTD_BOTH_DIRECTORY,
+            &entry,
+            &[&common[..], &ea, &no_tag, &id, &id_128, &short, &end].concat(),
+        );
+    }
+
+    #[test]
+    fn a_reparse_point_shows_its_tag() {
+        let mut entry = sample(&[]);
+        entry.file_attributes = FileAttributes::REPARSE_POINT;
+        for (information_class, ea_size) in [
+            (FileInformationClass::ID_BOTH_DIRECTORY, 0),
+            (FileInformationClass::FULL_DIRECTORY, 0),
+            (FileInformationClass::ID_EXTD_DIRECTORY, entry.ea_size),
+        ] {
+            let mut out = Vec::new();
+            entry.encode(class(information_class), &mut Writer::new(&mut out));
+            let decoded = DirectoryEntry::decode(class(information_class), &out).expect("own encoding");
+            assert_eq!((decoded.reparse_tag, decoded.ea_size), (entry.reparse_tag, ea_size));
+        }
+    }
+
+    #[test]
+    fn fixed_sizes() {
+        for (information_class, name_offset) in CLASSES {
+            assert_eq!(class(information_class).name_offset(), name_offset);
+            let mut out = Vec::new();
+            sample(&[]).encode(class(information_class), &mut Writer::new(&mut out));
+            assert_eq!(out.len(), name_offset, "{information_class:?}");
+        }
+        let known = (0..=u8::MAX).filter(|number| DirectoryClass::new(FileInformationClass(*number)).is_some());
+        assert_eq!(known.count(), CLASSES.len());
+    }
+
+    #[test]
+    fn a_listing_stops_at_its_limit() {
+        let names: Vec<Vec<u8>> = ["a", "beta", "gamma"].map(utf16_bytes).to_vec();
+        let class = class(FileInformationClass::NAMES);
+        // 14 -> 16, 20 -> 24, 22: 62 bytes hold all three.
+        for (limit, fitting, length) in [(13, 0, 0), (14, 1, 14), (35, 1, 14), (36, 2, 36), (61, 2, 36), (62, 3, 62)] {
+            let mut buffer = Vec::new();
+            let mut out = Writer::new(&mut buffer);
+            let mut chain = EntryChain::new(&out, DirectoryClass::ALIGNMENT, limit);
+            let fitted = names
+                .iter()
+                .take_while(|name| {
+                    DirectoryEntry { file_name: name, ..Default::default() }.push(class, &mut chain, &mut out)
+                })
+                .count();
+            assert_eq!((fitted, buffer.len()), (fitting, length), "limit {limit}");
+            let listed: Result<Vec<_>> = DirectoryEntry::list(class, &buffer).collect();
+            let listed: Vec<&[u8]> = listed.expect("own encoding").iter().map(|entry| entry.file_name).collect();
+            assert_eq!(listed, names[..fitting]);
+        }
+    }
+
+    #[test]
+    fn short_names() {
+        assert_eq!(ShortName::new(&[7; 24]).map(|name| name.as_bytes().len()), Some(24));
+        assert_eq!(ShortName::new(&[]), Some(ShortName::NONE));
+        assert_eq!(ShortName::new(&[7; 26]), None);
+        assert_eq!(ShortName::new(&[7; 3]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, number: u8) {
+            if let Some(class) = DirectoryClass::new(FileInformationClass(number % 82)) {
+                let _ = DirectoryEntry::list(class, &bytes).count();
+            }
+        }
+
+        #[test]
+        fn what_decodes_encodes_the_same(mut bytes in proptest::collection::vec(any::<u8>(), 122..160), index in 0..11usize) {
+            let class = class(CLASSES[index].0);
+            bytes[..4].fill(0);
+            let length = bytes.len() - class.name_offset();
+            let at = if class.has_metadata() { 60 } else { 8 };
+            bytes[at..at + 4].copy_from_slice(&(length as u32).to_le_bytes());
+            if let Ok(entry) = DirectoryEntry::decode(class, &bytes) {
+                let mut out = Vec::new();
+                entry.encode(class, &mut Writer::new(&mut out));
+                prop_assert_eq!(DirectoryEntry::decode(class, &out).map(|again| again.file_name), Ok(entry.file_name));
+                prop_assert_eq!(out.len(), bytes.len());
+            }
+        }
+    }
+}
