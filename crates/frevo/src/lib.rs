@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod admin;
+pub mod config;
 pub mod interfaces;
 pub mod limits;
 pub mod log;

@@ -116,6 +116,8 @@ pub struct Share {
     pub force_user: Option<Arc<Identity>>,
     /// `force group`, resolved to its gid.
     pub force_group: Option<u32>,
+    /// `force group = +group`: only for users who are in that group.
+    pub force_group_members_only: bool,
     /// `create mask`.
     pub create_mask: u32,
     /// `force create mode`.
@@ -224,6 +226,7 @@ impl Share {
             admin_users: Vec::new(),
             force_user: None,
             force_group: None,
+            force_group_members_only: false,
             create_mask: 0o744,
             force_create_mode: 0,
             directory_mask: 0o755,

@@ -1,0 +1,203 @@
+//! Stage two, the process's part: what only the daemon needs to know.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::lists::{self, InterfacePattern, LogLevel, SocketOption};
+use super::problem::{Code, error, note};
+use super::reader::Reader;
+
+/// The settings of the process. Fields carry the names of the smb.conf parameters that they come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Daemon {
+    /// `smb ports`. 139 is the NetBIOS session service, any other direct TCP.
+    pub smb_ports: Vec<u16>,
+    /// `interfaces`; empty means all.
+    pub interfaces: Vec<InterfacePattern>,
+    /// `bind interfaces only`: listen on the addresses of `interfaces` and no others.
+    pub bind_interfaces_only: bool,
+    /// `state directory`; `None` where the configuration names none.
+    pub state_directory: Option<PathBuf>,
+    /// `private dir`; `None` means the state directory.
+    pub private_dir: Option<PathBuf>,
+    /// `pid directory`; `None` where the configuration names none.
+    pub pid_directory: Option<PathBuf>,
+    /// Where the log goes.
+    pub log: LogTarget,
+    /// `log level`.
+    pub log_level: LogLevel,
+    /// `max log size`, bytes; 0 is no limit.
+    pub max_log_size: u64,
+    /// `passdb backend`.
+    pub passdb_backend: PassdbBackend,
+    /// `deadtime`: a connection without open files is closed after so long; `None` is never.
+    pub dead_time: Option<Duration>,
+    /// `keepalive`: after so much silence TCP asks whether the client is still there; `None` is never.
+    pub keepalive: Option<Duration>,
+    /// `socket options`.
+    pub socket_options: Vec<SocketOption>,
+    /// `max smbd processes`: clients at a time; 0 is the built-in limit. Also in the policy's limits.
+    pub max_smbd_processes: usize,
+    /// `max open files`: of one session. Also in the policy's limits.
+    pub max_open_files: usize,
+}
+
+/// Where the log goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogTarget {
+    /// The standard error output, which systemd keeps in its journal.
+    StandardError,
+    /// `log file`.
+    File(PathBuf),
+}
+
+/// Where accounts lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PassdbBackend {
+    /// In the embedded database in the state directory.
+    Embedded,
+}
+
+/// Reads them.
+pub(super) fn build(global: &Reader<'_>) -> Daemon {
+    let minutes = |minutes: u64| Duration::from_secs(minutes.saturating_mul(60));
+    let positive = |name| global.number::<u64>(name).filter(|number| *number > 0);
+    Daemon {
+        smb_ports: ports(global),
+        interfaces: interfaces(global),
+        bind_interfaces_only: global.boolean("bind interfaces only"),
+        state_directory: directory(global, "state directory"),
+        private_dir: directory(global, "private dir"),
+        pid_directory: directory(global, "pid directory"),
+        log: log(global),
+        log_level: lists::log_level(&global.list("log level")).unwrap_or_else(|wrong| {
+            global.bad_value("log level", &wrong, "a number from 0 to 10, and class:number for single classes");
+            LogLevel { level: 1, classes: Vec::new() }
+        }),
+        max_log_size: global.bytes("max log size").saturating_mul(1024),
+        passdb_backend: passdb_backend(global),
+        dead_time: positive("deadtime").map(minutes),
+        keepalive: positive("keepalive").map(Duration::from_secs),
+        socket_options: socket_options(global),
+        max_smbd_processes: global.number("max smbd processes").unwrap_or(0),
+        max_open_files: global.number("max open files").unwrap_or(0),
+    }
+}
+
+fn ports(global: &Reader<'_>) -> Vec<u16> {
+    let mut ports = Vec::new();
+    for element in global.list("smb ports") {
+        match element.parse::<u16>() {
+            Ok(port) if port > 0 => {
+                if !ports.contains(&port) {
+                    ports.push(port);
+                }
+            }
+            _ => global.bad_value("smb ports", &element, "port numbers from 1 to 65535, such as 445 139"),
+        }
+    }
+    if ports.is_empty() {
+        let problem = error(Code::BadValue, "`smb ports` has no port: nobody could connect");
+        global.report("smb ports", problem.remedy("allowed: port numbers from 1 to 65535, such as 445 139"));
+    }
+    ports
+}
+
+fn interfaces(global: &Reader<'_>) -> Vec<InterfacePattern> {
+    let mut interfaces = Vec::new();
+    for element in global.list("interfaces") {
+        match lists::interface(&element) {
+            Some(interface) => interfaces.push(interface),
+            None => {
+                let allowed = "names (eth0, eth*), addresses and networks (192.168.2.10/24)";
+                global.bad_value("interfaces", &element, allowed);
+            }
+        }
+    }
+    if interfaces.is_empty() && global.boolean("bind interfaces only") {
+        let problem = error(Code::Contradiction, "`bind interfaces only` without `interfaces`");
+        global.report("bind interfaces only", problem.remedy("list the interfaces in `interfaces`, or write no here"));
+    }
+    interfaces
+}
+
+/// A directory that the configuration names.
+pub(super) fn directory(global: &Reader<'_>, name: &str) -> Option<PathBuf> {
+    if !global.is_set(name) {
+        // Read all the same, so that the table's default is the one that the manual shows.
+        return None;
+    }
+    let path = PathBuf::from(global.text(name));
+    if path.as_os_str().is_empty() {
+        return None;
+    }
+    if !path.is_absolute() {
+        global.bad_value(name, &path.display().to_string(), "an absolute path");
+    }
+    Some(path)
+}
+
+fn log(global: &Reader<'_>) -> LogTarget {
+    let targets = global.list("logging");
+    let mut to_file = targets.is_empty();
+    for target in &targets {
+        match target.split('@').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "file" => to_file = true,
+            "syslog" | "systemd" => {}
+            _ => global.bad_value("logging", target, "file, syslog, systemd"),
+        }
+    }
+    // `%m` gives each client a log of its own in Samba. One process writes one log.
+    let template = global.template("log file");
+    let mut replaced = false;
+    let path = template.expand(|_| {
+        replaced = true;
+        Some("frevo".to_owned())
+    });
+    let path = PathBuf::from(path.unwrap_or_default());
+    if path.as_os_str().is_empty() || !to_file {
+        return LogTarget::StandardError;
+    }
+    if !path.is_absolute() {
+        global.bad_value("log file", &path.display().to_string(), "an absolute path");
+    }
+    if replaced {
+        let problem = note(Code::Variable, format!("all clients share one log: {}", path.display()));
+        global.report("log file", problem.remedy("each line of the log names its client"));
+    }
+    LogTarget::File(path)
+}
+
+fn passdb_backend(global: &Reader<'_>) -> PassdbBackend {
+    let text = global.text("passdb backend");
+    let backend = text.split([':', ' ']).next().unwrap_or_default().to_ascii_lowercase();
+    match backend.as_str() {
+        "tdbsam" => {
+            if global.is_set("passdb backend") {
+                let problem = note(Code::Accepted, "`passdb backend` = tdbsam is the embedded database here");
+                let remedy = "take accounts over with `pdbedit -L -w | frevo user import -`";
+                global.report("passdb backend", problem.remedy(remedy));
+            }
+        }
+        other => {
+            let allowed = "tdbsam, the embedded database; `frevo user import` takes accounts over from smbpasswd files";
+            global.bad_value("passdb backend", other, allowed);
+        }
+    }
+    PassdbBackend::Embedded
+}
+
+fn socket_options(global: &Reader<'_>) -> Vec<SocketOption> {
+    let mut options = Vec::new();
+    for element in global.list("socket options") {
+        match lists::socket_option(&element) {
+            Some(option) => options.push(option),
+            None => {
+                let allowed =
+                    "TCP_NODELAY, SO_KEEPALIVE, SO_RCVBUF=65536 and the like, as socket(7) and tcp(7) have them";
+                global.bad_value("socket options", &element, allowed);
+            }
+        }
+    }
+    options
+}

@@ -1,0 +1,292 @@
+//! The lists that have a grammar of their own: hosts, users, interfaces, log levels, socket options.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use server::policy::UserPattern;
+use server::policy::hosts::{HostList, HostRule};
+
+/// Reads `hosts allow` or `hosts deny`. The error is the element that is none.
+pub(super) fn hosts(elements: &[String]) -> Result<HostList, String> {
+    let mut list = HostList::default();
+    for (at, element) in elements.iter().enumerate() {
+        if element.eq_ignore_ascii_case("except") {
+            list.except = Some(Box::new(hosts(&elements[at + 1..])?));
+            break;
+        }
+        host_rules(element, &mut list.any).ok_or_else(|| element.clone())?;
+    }
+    Ok(list)
+}
+
+fn host_rules(element: &str, rules: &mut Vec<HostRule>) -> Option<()> {
+    if element.eq_ignore_ascii_case("all") {
+        rules.push(HostRule::All);
+    } else if element.eq_ignore_ascii_case("localhost") {
+        rules.push(HostRule::Network { network: Ipv4Addr::LOCALHOST.into(), prefix: 8 });
+        rules.push(HostRule::Network { network: Ipv6Addr::LOCALHOST.into(), prefix: 128 });
+    } else if let Some(front) = element.strip_suffix('.') {
+        // `192.168.` is everything that begins so.
+        let parts: Vec<u8> = front.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        let mut octets = [0; 4];
+        octets.get_mut(..parts.len())?.copy_from_slice(&parts);
+        let prefix = u8::try_from(parts.len() * 8).ok()?;
+        rules.push(HostRule::Network { network: Ipv4Addr::from(octets).into(), prefix });
+    } else {
+        let (network, prefix) = network(element)?;
+        rules.push(HostRule::Network { network, prefix });
+    }
+    Some(())
+}
+
+/// Reads `address`, `address/bits` or `address/mask`.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, mask) = match text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match mask {
+        None => longest,
+        Some(mask) => match mask.parse::<IpAddr>() {
+            Ok(IpAddr::V4(mask)) if address.is_ipv4() => contiguous(u32::from(mask).into(), 32)?,
+            Ok(IpAddr::V6(mask)) if address.is_ipv6() => contiguous(mask.into(), 128)?,
+            Ok(_) => return None,
+            Err(_) => mask.parse().ok()?,
+        },
+    };
+    (prefix <= longest).then_some((address, prefix))
+}
+
+/// The number of leading ones of a mask of `width` bits that has no others.
+fn contiguous(mask: u128, width: u32) -> Option<u8> {
+    let shifted = mask << (128 - width);
+    let ones = shifted.leading_ones();
+    (shifted.count_ones() == ones).then(|| u8::try_from(ones).ok())?
+}
+
+/// Reads one name of a list of users. `domains` are the names of this server, which may stand in front.
+pub(super) fn user(element: &str, domains: &[&str]) -> UserPattern {
+    let name = element.trim_start_matches(['@', '+', '&']);
+    let own = match name.split_once('\\') {
+        Some((front, behind)) => {
+            let own = domains.iter().chain(&["Unix Group", "Unix User"]).any(|own| own.eq_ignore_ascii_case(front));
+            if own { behind } else { name }
+        }
+        None => name,
+    };
+    match name.len() == element.len() {
+        true => UserPattern::User(own.to_owned()),
+        false => UserPattern::Group(own.to_owned()),
+    }
+}
+
+/// One element of `interfaces`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InterfacePattern {
+    /// An interface's name; `*` and `?` stand for any letters and any one.
+    Name(String),
+    /// Every address in a network; a single address has all its bits.
+    Network {
+        /// The network's address, or the address itself.
+        network: IpAddr,
+        /// How many bits count.
+        prefix: u8,
+    },
+}
+
+impl InterfacePattern {
+    /// Whether the interface `name` with `address` is meant. With `address/bits` Samba means the interface in that
+    /// network, whatever address it has there.
+    pub fn matches(&self, name: &str, address: IpAddr) -> bool {
+        match self {
+            InterfacePattern::Name(pattern) => matches(pattern.as_bytes(), name.as_bytes()),
+            InterfacePattern::Network { network, prefix } => {
+                let rule = HostRule::Network { network: *network, prefix: *prefix };
+                HostList { any: vec![rule], except: None }.matches(address)
+            }
+        }
+    }
+}
+
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
+        (Some((b'?', rest)), Some((_, behind))) => matches(rest, behind),
+        (Some((letter, rest)), Some((first, behind))) => letter == first && matches(rest, behind),
+        _ => false,
+    }
+}
+
+/// Reads one element of `interfaces`; what stands behind a semicolon (speed, capability) is for multichannel.
+pub(super) fn interface(element: &str) -> Option<InterfacePattern> {
+    let element = element.split(';').next()?.trim();
+    if let Some((network, prefix)) = network(element) {
+        return Some(InterfacePattern::Network { network, prefix });
+    }
+    // The kernel's names have at most 15 bytes (IFNAMSIZ), no slash and no colon.
+    let is_name = !element.is_empty()
+        && element.len() <= 15
+        && element.bytes().all(|byte| byte.is_ascii_graphic() && !b"/:".contains(&byte))
+        && !element.starts_with(|character: char| character.is_ascii_digit() && element.contains('.'))
+        && element.matches('*').count() <= 3;
+    is_name.then(|| InterfacePattern::Name(element.to_owned()))
+}
+
+/// `log level`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogLevel {
+    /// The level of everything that no class says otherwise of: 0 errors, 1 warnings and notices, 3 requests, 10 all.
+    pub level: u8,
+    /// The levels of single classes, by Samba's names (`auth`, `smb2`, `vfs`...).
+    pub classes: Vec<(String, u8)>,
+}
+
+/// Reads `log level`; the error is the element that is none.
+pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
+    let mut log = LogLevel { level: 1, classes: Vec::new() };
+    for element in elements {
+        // `auth:5@/var/log/auth` has a file of its own in Samba; here the class's lines go where all go.
+        let plain = element.split('@').next().unwrap_or(element);
+        let (class, level) = plain.split_once(':').unwrap_or(("all", plain));
+        let level = level.parse::<u8>().ok().filter(|level| *level <= 100).ok_or_else(|| element.clone())?;
+        match class {
+            "" => return Err(element.clone()),
+            "all" => log.level = level,
+            class => log.classes.push((class.to_ascii_lowercase(), level)),
+        }
+    }
+    Ok(log)
+}
+
+/// One element of `socket options`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketOption {
+    /// The option, by its C name.
+    pub name: &'static str,
+    /// Its value; 1 turns a switch on.
+    pub value: i32,
+}
+
+/// The options that Samba knows.
+const SOCKET_OPTIONS: &[&str] = &[
+    "SO_KEEPALIVE",
+    "SO_REUSEADDR",
+    "SO_REUSEPORT",
+    "SO_BROADCAST",
+    "TCP_NODELAY",
+    "TCP_KEEPCNT",
+    "TCP_KEEPIDLE",
+    "TCP_KEEPINTVL",
+    "TCP_DEFER_ACCEPT",
+    "TCP_FASTACK",
+    "TCP_QUICKACK",
+    "TCP_NODELAYACK",
+    "TCP_KEEPALIVE_THRESHOLD",
+    "TCP_KEEPALIVE_ABORT_THRESHOLD",
+    "TCP_USER_TIMEOUT",
+    "IPTOS_LOWDELAY",
+    "IPTOS_THROUGHPUT",
+    "SO_SNDBUF",
+    "SO_RCVBUF",
+    "SO_SNDLOWAT",
+    "SO_RCVLOWAT",
+    "SO_SNDTIMEO",
+    "SO_RCVTIMEO",
+];
+
+/// Reads one element of `socket options`.
+pub(super) fn socket_option(element: &str) -> Option<SocketOption> {
+    let (name, value) = match element.split_once('=') {
+        Some((name, value)) => (name.trim(), value.trim().parse().ok()?),
+        None => (element, 1),
+    };
+    let name = SOCKET_OPTIONS.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+    Some(SocketOption { name, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::list;
+    use super::*;
+
+    #[test]
+    fn host_lists_are_read() {
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("192.168.", &["192.168.3.4"], &["192.169.0.1", "fe80::1"]),
+            ("10.0.0.0/8 EXCEPT 10.0.0.5", &["10.0.0.4"], &["10.0.0.5", "11.0.0.1"]),
+            ("150.203.0.0/255.255.0.0", &["150.203.9.9"], &["150.204.0.1"]),
+            ("localhost", &["127.0.0.1", "::1"], &["10.0.0.1"]),
+            ("fd00::/8, 10.1.1.1", &["fd12::1", "10.1.1.1"], &["10.1.1.2"]),
+            ("ALL EXCEPT 10. EXCEPT 10.1.", &["11.0.0.1", "10.1.0.1"], &["10.2.0.1"]),
+        ];
+        for (text, inside, outside) in cases {
+            let hosts = hosts(&list(text)).expect("a list");
+            for (address, expected) in
+                inside.iter().map(|address| (address, true)).chain(outside.iter().map(|address| (address, false)))
+            {
+                assert_eq!(hosts.matches(address.parse().expect("an address")), expected, "{address} in {text}");
+            }
+        }
+        for wrong in ["host.example.org", "10.0.0.0/33", "10.0.0.0/255.0.255.0", "1.2.3.4.5.", "@netgroup", "300.", "."]
+        {
+            assert_eq!(hosts(&list(wrong)), Err(wrong.to_owned()));
+        }
+    }
+
+    #[test]
+    fn users_groups_and_own_domains_are_told_apart() {
+        let cases = [
+            ("ann", UserPattern::User("ann".into())),
+            ("@staff", UserPattern::Group("staff".into())),
+            ("+&staff", UserPattern::Group("staff".into())),
+            ("SRV\\ann", UserPattern::User("ann".into())),
+            ("@group\\staff", UserPattern::Group("staff".into())),
+            ("+\"x", UserPattern::Group("\"x".into())),
+            ("OTHER\\ann", UserPattern::User("OTHER\\ann".into())),
+            ("Unix User\\ann", UserPattern::User("ann".into())),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(user(text, &["SRV", "GROUP"]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn interfaces_are_names_addresses_or_networks() {
+        let cases = [
+            ("eth0", "eth0", "10.0.0.1", true),
+            ("eth*", "eth12", "10.0.0.1", true),
+            ("eth?", "eth12", "10.0.0.1", false),
+            ("lo", "eth0", "127.0.0.1", false),
+            ("127.0.0.1/8", "lo", "127.0.0.1", true),
+            ("192.168.2.10/24", "eth0", "192.168.2.77", true),
+            ("192.168.2.10/255.255.255.0", "eth0", "192.168.3.1", false),
+            ("192.168.2.10", "eth0", "192.168.2.77", false),
+            ("fe80::1/64", "eth0", "fe80::2", true),
+            ("192.168.2.10/24;speed=1000000000,capability=RSS", "eth0", "192.168.2.1", true),
+        ];
+        for (text, name, address, expected) in cases {
+            let pattern = interface(text).expect("an interface");
+            assert_eq!(pattern.matches(name, address.parse().expect("an address")), expected, "{text}");
+        }
+        for wrong in ["", "1.2.3", "10.0.0.0/99", "a/b", "a-name-far-too-long"] {
+            assert_eq!(interface(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn levels_and_options_are_read() {
+        let read = |text: &str| log_level(&list(text)).map(|log| (log.level, log.classes.len()));
+        assert_eq!(read("3"), Ok((3, 0)));
+        assert_eq!(read("1 auth:5 smb2:10@/tmp/x all:2"), Ok((2, 2)));
+        assert_eq!(read(""), Ok((1, 0)));
+        for wrong in ["x", "-1", "auth:", ":5", "auth:x", "101"] {
+            assert_eq!(read(wrong), Err(wrong.to_owned()));
+        }
+        assert_eq!(socket_option("tcp_nodelay"), Some(SocketOption { name: "TCP_NODELAY", value: 1 }));
+        assert_eq!(socket_option("SO_RCVBUF=65536"), Some(SocketOption { name: "SO_RCVBUF", value: 65536 }));
+        assert_eq!(socket_option("SO_RCVBUF=x"), None);
+        assert_eq!(socket_option("SO_MAGIC"), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! smb.conf: text -> [`server::policy::Policy`] and [`Daemon`], in two stages.
+//!
+//! Stage one (`lines`, `raw`) knows the shape of the file: sections, continued lines, includes; everything keeps its
+//! file and line. Between the stages (`resolve`) names get their meaning from the one [`table`]. Stage two (`policy`,
+//! `share`, `daemon`) builds values that the server can use without looking back. All problems are collected, none is
+//! fatal to finding the next.
+//!
+//! [`load`] looks at files and at nothing else of the world but what [`Names`] tells it, and changes nothing: a reload
+//! is a second call.
+
+mod daemon;
+mod lines;
+mod lists;
+mod policy;
+mod problem;
+mod raw;
+mod reader;
+mod resolve;
+mod share;
+pub mod table;
+mod value;
+mod variables;
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use server::policy::Policy;
+use server::vfs::Identity;
+
+pub use daemon::{Daemon, LogTarget, PassdbBackend};
+pub use lists::{InterfacePattern, LogLevel, SocketOption};
+pub use problem::{Code, Place, Problem, Problems, Severity};
+
+use problem::error;
+use raw::{Raw, Section, Setting};
+use reader::Reader;
+use resolve::Resolved;
+use variables::ServerVariables;
+
+/// The longest configuration file, bytes.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// What the loader asks of the host.
+pub trait Names {
+    /// The UNIX user `name`; `None` where there is none, an error where the host could not be asked.
+    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String>;
+    /// The gid of the UNIX group `name`.
+    fn group(&self, name: &str) -> Result<Option<u32>, String>;
+    /// The host's name, for `%h` and as the default of `netbios name`.
+    fn host(&self) -> String;
+    /// A variable of the server's environment, for `%$(NAME)`.
+    fn environment(&self, variable: &str) -> Option<String>;
+}
+
+/// A configuration that the server can run with.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// For the protocol.
+    pub policy: Policy,
+    /// For the process.
+    pub daemon: Daemon,
+    /// Warnings and notes.
+    pub warnings: Problems,
+    /// What differs from the defaults, for `frevo check`.
+    pub effective: Effective,
+}
+
+/// The parameters that are served and not as they are by default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Effective {
+    /// `[global]` first, then the shares in their order, each with its names and values.
+    pub sections: Vec<(String, Vec<(&'static str, String)>)>,
+}
+
+/// The file that is read where none is named: Frevo's own, else Samba's; `None` where there is neither.
+pub fn default_path() -> Option<PathBuf> {
+    ["/etc/frevo/smb.conf", "/etc/samba/smb.conf"].map(PathBuf::from).into_iter().find(|path| path.exists())
+}
+
+/// Reads the configuration in `path`. The error has all problems, warnings among them, and at least one error.
+pub fn load(path: &Path, names: &dyn Names) -> Result<Loaded, Problems> {
+    load_with(Some(path), &[], names)
+}
+
+/// Reads the configuration in `path`, if any, and adds writable shares that the command line names.
+pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn Names) -> Result<Loaded, Problems> {
+    let mut problems = Problems::default();
+    let mut raw = match path {
+        Some(path) => read(path, &read_file, names, &mut problems),
+        None => Raw::default(),
+    };
+    add_shares(&mut raw, shares, &mut problems);
+    finish(&raw, problems, names)
+}
+
+/// The `state directory` of the configuration in `path`, whatever else is wrong with it; `None` where it names none.
+pub fn state_directory(path: &Path, names: &dyn Names) -> Result<Option<PathBuf>, Problems> {
+    let mut problems = Problems::default();
+    let raw = read(path, &read_file, names, &mut problems);
+    if problems.any_error() {
+        return Err(problems);
+    }
+    let mut ignored = Problems::default();
+    let resolved = resolve::resolve(&Raw { global: raw.global, shares: Vec::new() }, &mut ignored);
+    let variables = server_variables(&resolved, names, &mut ignored);
+    let problems = RefCell::new(problems);
+    let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
+    let directory = daemon::directory(&reader, "state directory");
+    let problems = problems.into_inner();
+    if problems.any_error() { Err(problems) } else { Ok(directory) }
+}
+
+fn read(path: &Path, read_file: raw::ReadFile<'_>, names: &dyn Names, problems: &mut Problems) -> Raw {
+    let mut variables = ServerVariables {
+        names,
+        netbios_name: default_netbios_name(names),
+        workgroup: "WORKGROUP".into(),
+        share: None,
+    };
+    raw::read(path, read_file, &mut variables, problems)
+}
+
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    // O_NONBLOCK keeps a FIFO that somebody put there from hanging the start; it changes nothing for files.
+    let mut options = std::fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.read(true).open(path)?;
+    if !file.metadata()?.is_file() && path != Path::new("/dev/null") {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    match u64::try_from(bytes.len()) {
+        Ok(length) if length <= LARGEST_FILE => Ok(bytes),
+        _ => Err(std::io::Error::other("it is larger than 16 MiB")),
+    }
+}
+
+/// Adds the shares of the command line, as sections that the file could have had.
+fn add_shares(raw: &mut Raw, shares: &[(String, PathBuf)], problems: &mut Problems) {
+    for (name, path) in shares {
+        let folded = server::policy::fold(name);
+        if let Err(why) = raw::check_share_name(name) {
+            let problem = error(Code::BadSection, format!("`{name}` cannot be a share: {why}"));
+            problems.add(problem.of(name, "").remedy("choose another name in --share NAME=PATH"));
+        } else if folded == "global" || raw.shares.iter().any(|share| server::policy::fold(&share.name) == folded) {
+            let problem = error(Code::DuplicateShare, format!("the share `{name}` is there already"));
+            problems.add(problem.of(name, "").remedy("choose another name in --share NAME=PATH"));
+        } else if let Some(path) = path.to_str() {
+            let setting = |name: &str, value: String| Setting { name: name.into(), value, place: None };
+            let settings = vec![setting("path", path.replace('%', "%%")), setting("read only", "no".into())];
+            raw.shares.push(Section { name: name.clone(), place: None, settings });
+        } else {
+            let problem = error(Code::NotText, format!("the path {} is not UTF-8", path.display()));
+            problems.add(problem.of(name, "").remedy("rename the directory, or share one above it"));
+        }
+    }
+}
+
+/// Stage two.
+fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded, Problems> {
+    let resolved = resolve::resolve(raw, &mut problems);
+    let variables = server_variables(&resolved, names, &mut problems);
+    let problems = RefCell::new(problems);
+    let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
+    let daemon = daemon::build(&reader);
+    let policy = policy::build(&reader, &resolved);
+    let mut warnings = problems.into_inner();
+    warnings.0.sort_by(|a, b| order(a).cmp(&order(b)));
+    match warnings.any_error() {
+        true => Err(warnings),
+        false => Ok(Loaded { policy, daemon, warnings, effective: effective(&resolved) }),
+    }
+}
+
+/// The order in which problems are told: as the lines stand, what has no line last.
+fn order(problem: &Problem) -> (bool, Option<&Place>, Severity) {
+    (problem.place.is_none(), problem.place.as_ref(), problem.severity)
+}
+
+/// The names of the server itself, which other texts refer to.
+fn server_variables<'a>(resolved: &Resolved, names: &'a dyn Names, problems: &mut Problems) -> ServerVariables<'a> {
+    let mut variables = ServerVariables {
+        names,
+        netbios_name: default_netbios_name(names),
+        workgroup: "WORKGROUP".into(),
+        share: None,
+    };
+    let collected = RefCell::new(std::mem::take(problems));
+    let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &collected };
+    let name = |parameter: &str, default: &str| {
+        if !reader.is_set(parameter) {
+            return default.to_owned();
+        }
+        let text = reader.text(parameter).to_uppercase();
+        // [MS-NBTE] 2.2.1: a NetBIOS name has 15 characters and a suffix.
+        let bad = |character: char| character.is_control() || "\\/:*?\"<>|, ".contains(character);
+        if text.is_empty() || text.len() > 15 || text.contains(bad) {
+            reader.bad_value(parameter, &text, "1 to 15 letters, digits and hyphens");
+        }
+        text
+    };
+    let netbios_name = name("netbios name", &variables.netbios_name);
+    let workgroup = name("workgroup", &variables.workgroup);
+    *problems = collected.into_inner();
+    (variables.netbios_name, variables.workgroup) = (netbios_name, workgroup);
+    variables
+}
+
+/// The first part of the host's name, as a NetBIOS name.
+fn default_netbios_name(names: &dyn Names) -> String {
+    let host = names.host();
+    let first = host.split('.').next().unwrap_or_default();
+    let name: String =
+        first.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').take(15).collect();
+    if name.is_empty() { "FREVO".into() } else { name.to_uppercase() }
+}
+
+/// What is served and not as it would be by itself.
+fn effective(resolved: &Resolved) -> Effective {
+    let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
+    for share in &resolved.shares {
+        sections.push((share.name.clone(), differing(&share.settings, Some(&resolved.global))));
+    }
+    Effective { sections }
+}
+
+fn differing(settings: &resolve::Settings, inherited: Option<&resolve::Settings>) -> Vec<(&'static str, String)> {
+    let mut differing = Vec::new();
+    for (name, value) in &settings.0 {
+        let Some((parameter, _)) = table::find(name) else { continue };
+        let default = value::normalize(parameter.kind, parameter.default).unwrap_or_default();
+        let before = inherited.and_then(|global| global.0.get(name)).map_or(&default, |value| &value.text);
+        if parameter.status == table::Status::Served && value.text != *before && *name != "copy" {
+            differing.push((*name, value.text.clone()));
+        }
+    }
+    differing
+}
+
+#[cfg(test)]
+mod tests;

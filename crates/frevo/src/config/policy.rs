@@ -1,0 +1,246 @@
+//! Stage two, the protocol's part: an understood configuration -> [`server::policy::Policy`].
+
+use std::sync::Arc;
+
+use server::policy::hosts::HostList;
+use server::policy::{
+    Encryption, EncryptionAlgorithm, Guest, HostAccess, Limits, MapToGuest, Policy, Protocol, Signing,
+    SigningAlgorithm, fold,
+};
+
+use super::lists;
+use super::problem::{Code, Problem, error, warning};
+use super::reader::Reader;
+use super::resolve::Resolved;
+use super::share;
+use super::variables::ServerVariables;
+
+/// Builds the policy. What is wrong goes to the reader's problems; with an error among them the result is not used.
+pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
+    let variables = global.variables;
+    check_role(global);
+    let (server_min_protocol, server_max_protocol) = protocols(global);
+    let mut policy = Policy {
+        netbios_name: variables.netbios_name.clone(),
+        workgroup: variables.workgroup.clone(),
+        server_string: global.text("server string"),
+        server_min_protocol,
+        server_max_protocol,
+        server_signing: signing(global),
+        server_smb_encrypt: encryption(global),
+        smb2_max_read: transfer(global, "smb2 max read"),
+        smb2_max_write: transfer(global, "smb2 max write"),
+        smb2_max_trans: transfer(global, "smb2 max trans"),
+        smb2_max_credits: global.number("smb2 max credits").unwrap_or(8192),
+        server_smb3_encryption_algorithms: encryption_algorithms(global),
+        server_smb3_signing_algorithms: signing_algorithms(global),
+        hosts: hosts(global),
+        map_to_guest: map_to_guest(global),
+        guest: None,
+        restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),
+        shares: Default::default(),
+        limits: limits(global),
+    };
+    for section in &resolved.shares {
+        let name = section.name.clone();
+        let variables = ServerVariables {
+            names: variables.names,
+            netbios_name: variables.netbios_name.clone(),
+            workgroup: variables.workgroup.clone(),
+            share: Some(name.clone()),
+        };
+        let reader = Reader {
+            global: global.global,
+            share: Some(&section.settings),
+            variables: &variables,
+            problems: global.problems,
+        };
+        if let Some(share) = share::build(&reader, section, &policy) {
+            policy.shares.insert(fold(&name), Arc::new(share));
+        }
+    }
+    policy.guest = guest(global, &policy);
+    policy
+}
+
+fn check_role(global: &Reader<'_>) {
+    let allowed_role = "auto or standalone server; Frevo has its own accounts (frevo user) and joins no domain yet";
+    match global.choice("server role").as_str() {
+        "auto" | "standalone server" => {}
+        other => global.bad_value("server role", other, allowed_role),
+    }
+    match global.choice("security").as_str() {
+        "auto" | "user" => {}
+        other => global.bad_value("security", other, "auto or user; accounts come from frevo user, not from a domain"),
+    }
+}
+
+fn protocols(global: &Reader<'_>) -> (Protocol, Protocol) {
+    let least = match global.choice("server min protocol").as_str() {
+        "NT1" => {
+            let problem = warning(Code::NotServed, "SMB 1 and older are not served: the oldest dialect is SMB2_02");
+            global.report("server min protocol", problem.remedy("write SMB2_02"));
+            Protocol::Smb2_02
+        }
+        other => dialect(other).unwrap_or(Protocol::Smb2_02),
+    };
+    let most = match global.choice("server max protocol").as_str() {
+        "NT1" => {
+            global.bad_value("server max protocol", "NT1", "SMB2_02, SMB2_10, SMB3_00, SMB3_02, SMB3_11");
+            Protocol::Smb3_11
+        }
+        other => dialect(other).unwrap_or(Protocol::Smb3_11),
+    };
+    if least > most {
+        let problem = error(Code::Contradiction, "`server min protocol` is newer than `server max protocol`");
+        let name = if global.is_set("server min protocol") { "server min protocol" } else { "server max protocol" };
+        global.report(name, problem.remedy("nobody could connect: lower the one or raise the other"));
+    }
+    (least, most)
+}
+
+fn dialect(name: &str) -> Option<Protocol> {
+    match name {
+        "SMB2_02" => Some(Protocol::Smb2_02),
+        "SMB2_10" => Some(Protocol::Smb2_10),
+        "SMB3_00" => Some(Protocol::Smb3_00),
+        "SMB3_02" => Some(Protocol::Smb3_02),
+        "SMB3_11" => Some(Protocol::Smb3_11),
+        _ => None,
+    }
+}
+
+fn signing(global: &Reader<'_>) -> Signing {
+    match global.choice("server signing").as_str() {
+        "required" => Signing::Required,
+        // [MS-SMB2] 3.3.5.5 leaves a server no way to refuse to sign.
+        _ => Signing::Enabled,
+    }
+}
+
+/// `server smb encrypt` of the section.
+pub(super) fn encryption(reader: &Reader<'_>) -> Encryption {
+    match reader.choice("server smb encrypt").as_str() {
+        "off" => Encryption::Off,
+        "desired" => Encryption::Desired,
+        "required" => Encryption::Required,
+        _ => Encryption::Enabled,
+    }
+}
+
+fn transfer(global: &Reader<'_>, name: &str) -> u32 {
+    u32::try_from(global.bytes(name)).unwrap_or(8_388_608)
+}
+
+fn encryption_algorithms(global: &Reader<'_>) -> Vec<EncryptionAlgorithm> {
+    let known = [
+        ("AES-128-GCM", EncryptionAlgorithm::Aes128Gcm),
+        ("AES-128-CCM", EncryptionAlgorithm::Aes128Ccm),
+        ("AES-256-GCM", EncryptionAlgorithm::Aes256Gcm),
+        ("AES-256-CCM", EncryptionAlgorithm::Aes256Ccm),
+    ];
+    algorithms(global, "server smb3 encryption algorithms", &known)
+}
+
+fn signing_algorithms(global: &Reader<'_>) -> Vec<SigningAlgorithm> {
+    let known = [
+        ("AES-128-GMAC", SigningAlgorithm::Aes128Gmac),
+        ("AES-128-CMAC", SigningAlgorithm::Aes128Cmac),
+        ("HMAC-SHA256", SigningAlgorithm::HmacSha256),
+    ];
+    algorithms(global, "server smb3 signing algorithms", &known)
+}
+
+/// The chosen ones in their order; `-NAME` takes one out of all, `+NAME` puts one behind all, as Samba reads it.
+fn algorithms<T: Copy + PartialEq>(global: &Reader<'_>, name: &str, known: &[(&str, T)]) -> Vec<T> {
+    let elements = global.list(name);
+    let changes = elements.first().is_some_and(|first| first.starts_with(['+', '-']));
+    let mut chosen: Vec<T> = if changes { known.iter().map(|(_, algorithm)| *algorithm).collect() } else { Vec::new() };
+    for element in &elements {
+        let plain = if changes { element.trim_start_matches(['+', '-']) } else { element };
+        match known.iter().find(|(known, _)| known.eq_ignore_ascii_case(plain)) {
+            Some((_, algorithm)) => {
+                chosen.retain(|other| other != algorithm);
+                if !element.starts_with('-') {
+                    chosen.push(*algorithm);
+                }
+            }
+            None => {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                global.bad_value(name, element, &names.join(", "));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        let problem = error(Code::BadValue, format!("`{name}` leaves no algorithm"));
+        global.report(name, problem.remedy("name at least one, or remove the line"));
+    }
+    chosen
+}
+
+/// `hosts allow` and `hosts deny` of the section.
+pub(super) fn hosts(reader: &Reader<'_>) -> HostAccess {
+    HostAccess { allow: host_list(reader, "hosts allow"), deny: host_list(reader, "hosts deny") }
+}
+
+fn host_list(reader: &Reader<'_>, name: &str) -> HostList {
+    lists::hosts(&reader.list(name)).unwrap_or_else(|wrong| {
+        let allowed = "addresses (10.0.0.5), networks (10.0.0.0/8, 10.0.0.0/255.0.0.0, 10., fd00::/8), localhost, ALL, \
+                       and EXCEPT before exceptions; host names are not looked up";
+        reader.bad_value(name, &wrong, allowed);
+        HostList::default()
+    })
+}
+
+fn map_to_guest(global: &Reader<'_>) -> MapToGuest {
+    match global.choice("map to guest").as_str() {
+        "Bad User" => MapToGuest::BadUser,
+        "Bad Password" => MapToGuest::BadPassword,
+        "Bad Uid" => {
+            global.bad_value(
+                "map to guest",
+                "Bad Uid",
+                "Never, Bad User, Bad Password; Bad Uid is for members of a domain",
+            );
+            MapToGuest::Never
+        }
+        _ => MapToGuest::Never,
+    }
+}
+
+fn limits(global: &Reader<'_>) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(connections) = global.number("max smbd processes").filter(|number: &usize| *number > 0) {
+        limits.connections = connections;
+    }
+    if let Some(opens) = global.number("max open files").filter(|number: &usize| *number > 0) {
+        limits.opens_per_session = opens;
+    }
+    limits
+}
+
+/// The guest, where the configuration lets one in.
+fn guest(global: &Reader<'_>, policy: &Policy) -> Option<Guest> {
+    let name = global.text("guest account");
+    if policy.map_to_guest == MapToGuest::Never && !policy.shares.values().any(|share| share.guest_ok) {
+        return None;
+    }
+    match global.variables.names.user(&name) {
+        Ok(Some(identity)) => Some(Guest { name, identity }),
+        Ok(None) => {
+            let problem = warning(Code::UnknownName, format!("there is no UNIX user `{name}`: nobody can be a guest"));
+            global.report("guest account", problem.remedy("set `guest account` to a user of this host"));
+            None
+        }
+        Err(why) => {
+            global.report("guest account", unanswered(&name, &why));
+            None
+        }
+    }
+}
+
+/// The problem where the host's user database did not answer.
+pub(super) fn unanswered(name: &str, why: &str) -> Problem {
+    error(Code::UnknownName, format!("`{name}` could not be looked up: {why}"))
+        .remedy("see that the name service of this host (nsswitch.conf) works")
+}

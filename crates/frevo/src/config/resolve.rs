@@ -1,0 +1,261 @@
+//! Between the stages: what each name means. Synonyms become their parameter, `copy` is carried out, values are checked
+//! against the table, and everything that is unknown, misplaced or not served is reported.
+
+use std::collections::BTreeMap;
+
+use super::problem::{Code, Place, Problem, Problems, error, note, warning};
+use super::raw::{Raw, Section, Setting};
+use super::table::{self, Kind, Parameter, Scope, Status};
+use super::value;
+
+/// The parameters of one section that are set and understood, by their name in the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings(pub(super) BTreeMap<&'static str, Value>);
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    /// The value, in the one spelling that [`value::normalize`] gives it.
+    pub(super) text: String,
+    /// Where it was set.
+    pub(super) place: Option<Place>,
+}
+
+/// A share that is understood.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) name: String,
+    pub(super) place: Option<Place>,
+    pub(super) settings: Settings,
+}
+
+/// A configuration that is understood.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) global: Settings,
+    pub(super) shares: Vec<Share>,
+}
+
+/// Understands `raw`.
+pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
+    let mut resolved = Resolved::default();
+    for setting in &raw.global {
+        enter(&mut resolved.global, None, setting, problems);
+    }
+    for section in &raw.shares {
+        let mut settings = Settings::default();
+        for setting in &section.settings {
+            enter(&mut settings, Some(section), setting, problems);
+        }
+        copy(&mut settings, section, &resolved.shares, problems);
+        resolved.shares.push(Share { name: section.name.clone(), place: section.place.clone(), settings });
+    }
+    resolved
+}
+
+/// Carries `copy` out: what the other share has and this one does not.
+fn copy(settings: &mut Settings, section: &Section, earlier: &[Share], problems: &mut Problems) {
+    let Some(from) = settings.0.get("copy").cloned() else { return };
+    let folded = server::policy::fold(&from.text);
+    match earlier.iter().find(|share| server::policy::fold(&share.name) == folded) {
+        Some(share) => {
+            for (name, value) in &share.settings.0 {
+                settings.0.entry(name).or_insert_with(|| value.clone());
+            }
+        }
+        None => {
+            let message = format!("copy = {}: no share of this name stands above [{}]", from.text, section.name);
+            let remedy = "name a share that stands earlier in the file";
+            add(problems, error(Code::CopyMissing, message).remedy(remedy), "copy", &from.text, &from.place);
+        }
+    }
+}
+
+fn add(problems: &mut Problems, problem: Problem, subject: &str, value: &str, place: &Option<Place>) {
+    let problem = problem.of(subject, value);
+    problems.add(match place {
+        Some(place) => problem.at(place),
+        None => problem,
+    });
+}
+
+/// Enters one line into the section that it belongs to.
+fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, problems: &mut Problems) {
+    let Setting { name, value, place } = setting;
+    let report = |problems: &mut Problems, problem| add(problems, problem, name, value, place);
+    if name.contains(':') {
+        return report(problems, parametric(name));
+    }
+    let Some((parameter, inverted)) = table::find(name) else {
+        return report(problems, unknown(name));
+    };
+    if let (Scope::Global, Some(section)) = (parameter.scope, section) {
+        let opened = section.place.as_ref().map(|place| format!(" (it begins at {place})")).unwrap_or_default();
+        let message = format!("`{name}` is for [global] and changes nothing in the share [{}]{opened}", section.name);
+        return report(problems, warning(Code::WrongSection, message).remedy("move the line to [global]"));
+    }
+    let text = match value::normalize(parameter.kind, value) {
+        Ok(text) if inverted => if text == "yes" { "no" } else { "yes" }.to_owned(),
+        Ok(text) => text,
+        Err(allowed) => return report(problems, bad_value(name, value, &allowed)),
+    };
+    if parameter.name != "include" {
+        let entered = Value { text: text.clone(), place: place.clone() };
+        if let Some(before) = settings.0.insert(parameter.name, entered).filter(|before| before.text != text) {
+            let first = before.place.map(|place| format!(" at {place}")).unwrap_or_default();
+            let message = format!("`{name}` is set twice in this section: this value counts, not the one{first}");
+            report(problems, warning(Code::SetTwice, message).remedy("remove one of the two lines"));
+        }
+    }
+    match parameter.status {
+        Status::Served => {}
+        Status::Accepted(reason) => report(
+            problems,
+            note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed"),
+        ),
+        Status::NotServed(feature) => report(problems, not_served(parameter, name, &text, feature)),
+    }
+}
+
+fn unknown(name: &str) -> Problem {
+    let remedy = match table::nearest(name) {
+        Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all"),
+        None => "correct the name or remove the line; `frevo check --parameters` lists all".to_owned(),
+    };
+    warning(Code::UnknownParameter, format!("unknown parameter `{name}`: it changes nothing")).remedy(remedy)
+}
+
+fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
+    let message = match value.is_empty() {
+        true => format!("`{name}` has no value"),
+        false => format!("`{value}` is no value for `{name}`"),
+    };
+    // Samba has no comments behind a value, and who comes from elsewhere writes them.
+    let comment = match value.contains(" #") || value.contains(" ;") || value.starts_with(['#', ';']) {
+        true => "; a comment must stand on a line of its own",
+        false => "",
+    };
+    error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
+}
+
+fn parametric(name: &str) -> Problem {
+    match table::find_prefix(name).map(|prefix| prefix.status) {
+        Some(Status::Accepted(reason)) => {
+            note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed")
+        }
+        Some(Status::NotServed(feature)) => {
+            warning(Code::NotServed, format!("`{name}` is not served: {feature}")).remedy(WITHOUT)
+        }
+        Some(Status::Served) | None => {
+            let front = name.split(':').next().unwrap_or_default().trim();
+            let nearest = table::PREFIXES.iter().map(|prefix| prefix.name).find(|known| {
+                known.len() == front.len() && known.bytes().zip(front.bytes()).filter(|(a, b)| a != b).count() <= 2
+            });
+            let remedy = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}:`?"),
+                None => "correct the part before the colon or remove the line".to_owned(),
+            };
+            let message = format!("unknown parameter `{name}`: nothing called `{front}` takes parameters");
+            warning(Code::UnknownParameter, message).remedy(remedy)
+        }
+    }
+}
+
+/// The remedy where something is missing that the administrator cannot add.
+pub(super) const WITHOUT: &str = "if the share can do without it, remove the line; else keep it with Samba for now";
+
+fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> Problem {
+    match asks_for_nothing(parameter, text) {
+        true => note(Code::NotServed, format!("`{name}` asks for nothing that is there: {feature}"))
+            .remedy("the line may be removed"),
+        false => warning(Code::NotServed, format!("`{name}` is not served: {feature}")).remedy(WITHOUT),
+    }
+}
+
+/// Parameters of the kind that is on as long as nobody turns it off: turning them off is what is not served.
+const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes", "blocking locks", "locking"];
+
+/// Values that turn off what is not there anyway.
+const OFF: &[(&str, &str)] = &[("disable spoolss", "yes"), ("printcap name", "/dev/null"), ("printing", "bsd")];
+
+/// Whether the value turns off what is not served, so that nothing is missed.
+fn asks_for_nothing(parameter: &Parameter, text: &str) -> bool {
+    if OFF.contains(&(parameter.name, text)) {
+        return true;
+    }
+    if ALWAYS_ON.contains(&parameter.name) {
+        return text == "yes";
+    }
+    let off = text.is_empty() || matches!(text.to_ascii_lowercase().as_str(), "no" | "false" | "off" | "0" | "never");
+    off || (parameter.kind == Kind::Octal && text == "0000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::problem::Severity;
+
+    fn setting(name: &str, value: &str) -> Setting {
+        Setting { name: name.into(), value: value.into(), place: None }
+    }
+
+    fn check(name: &str, value: &str, expected: Option<(Severity, Code)>) {
+        let mut problems = Problems::default();
+        let raw = Raw { global: vec![setting(name, value)], shares: Vec::new() };
+        resolve(&raw, &mut problems);
+        let found = problems.0.first().map(|problem| (problem.severity, problem.code));
+        assert_eq!(found, expected, "{name} = {value}: {problems}");
+        assert!(problems.0.len() <= 1, "{problems}");
+    }
+
+    #[test]
+    fn every_line_is_judged() {
+        check("read only", "no", None);
+        check("WRITEABLE", "yes", None);
+        check("read only", "maybe", Some((Severity::Error, Code::BadValue)));
+        check("read only", "no # really", Some((Severity::Error, Code::BadValue)));
+        check("raed only", "no", Some((Severity::Warning, Code::UnknownParameter)));
+        check("preserve case", "no", Some((Severity::Warning, Code::NotServed)));
+        check("preserve case", "yes", Some((Severity::Note, Code::NotServed)));
+        check("load printers", "no", Some((Severity::Note, Code::NotServed)));
+        check("oplocks", "yes", Some((Severity::Warning, Code::NotServed)));
+        check("read raw", "yes", Some((Severity::Note, Code::Accepted)));
+        check("read raw", "perhaps", Some((Severity::Error, Code::BadValue)));
+        check("fruit:metadata", "stream", Some((Severity::Warning, Code::NotServed)));
+        check("friut:metadata", "stream", Some((Severity::Warning, Code::UnknownParameter)));
+        check("idmap config * : range", "1000-2000", Some((Severity::Warning, Code::NotServed)));
+        check("idmap config EXAMPLE:backend", "rid", Some((Severity::Warning, Code::NotServed)));
+        check("smbd:suicide mode", "yes", Some((Severity::Note, Code::Accepted)));
+        check("root preexec", "mkdir /tmp/x", Some((Severity::Warning, Code::NotServed)));
+    }
+
+    #[test]
+    fn inverted_synonyms_are_turned_round() {
+        for (name, text, expected) in [("writable", "yes", "no"), ("write ok", "0", "yes"), ("read only", "1", "yes")] {
+            let raw = Raw { global: vec![setting(name, text)], shares: Vec::new() };
+            let resolved = resolve(&raw, &mut Problems::default());
+            assert_eq!(resolved.global.0["read only"].text, expected, "{name} = {text}");
+        }
+    }
+
+    #[test]
+    fn copies_give_way_to_what_is_written() {
+        let section = |name: &str, settings: &[(&str, &str)]| Section {
+            name: name.into(),
+            place: None,
+            settings: settings.iter().map(|(name, value)| setting(name, value)).collect(),
+        };
+        let shares = vec![
+            section("a", &[("path", "/a"), ("comment", "one"), ("guest ok", "yes")]),
+            section("b", &[("path", "/b"), ("copy", "A"), ("public", "no")]),
+            section("c", &[("copy", "d")]),
+            section("d", &[("path", "/d")]),
+        ];
+        let mut problems = Problems::default();
+        let resolved = resolve(&Raw { global: Vec::new(), shares }, &mut problems);
+        let b = &resolved.shares[1].settings.0;
+        assert_eq!((&*b["path"].text, &*b["comment"].text, &*b["guest ok"].text), ("/b", "one", "no"));
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        assert_eq!(problems.0[0].code, Code::CopyMissing);
+    }
+}

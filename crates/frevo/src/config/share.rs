@@ -1,0 +1,206 @@
+//! Stage two, one share: its section -> [`server::policy::Share`].
+
+use std::path::Path;
+
+use server::policy::{CscPolicy, Policy, Share, UserPattern};
+
+use super::problem::{Code, Problem, error, note, warning};
+use super::reader::Reader;
+use super::resolve::{self, WITHOUT};
+use super::table::{MODULES, Status, fold_name};
+use super::{lists, policy};
+
+/// Builds the share; `None` where the section is none that is served.
+pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Share> {
+    if let Some(feature) = special(reader, section) {
+        let message = format!("the section [{}] is not served: {feature}", section.name);
+        report(reader, section, warning(Code::NotServed, message).remedy("the other shares are served without it"));
+        return None;
+    }
+    modules(reader);
+    let mut share = Share::new(&section.name, "");
+    access(reader, policy, &mut share);
+    identity(reader, &mut share);
+    files(reader, &mut share);
+    path(reader, section, &mut share);
+    Some(share)
+}
+
+fn report(reader: &Reader<'_>, section: &resolve::Share, problem: Problem) {
+    let problem = problem.of(&section.name, "");
+    reader.problems.borrow_mut().add(match &section.place {
+        Some(place) => problem.at(place),
+        None => problem,
+    });
+}
+
+/// The feature that a section of a special kind belongs to.
+fn special(reader: &Reader<'_>, section: &resolve::Share) -> Option<&'static str> {
+    match section.name.to_lowercase().as_str() {
+        "homes" => Some("home directories"),
+        "printers" => Some("printing"),
+        "ipc$" => Some("IPC$ is always there and takes no parameters"),
+        _ if reader.boolean("printable") => Some("printing"),
+        _ => None,
+    }
+}
+
+/// Says of each module of `vfs objects` what becomes of it.
+fn modules(reader: &Reader<'_>) {
+    for name in reader.list("vfs objects") {
+        // `module:instance` is the same module a second time.
+        let plain = fold_name(name.split(':').next().unwrap_or_default());
+        let problem = match MODULES.iter().find(|module| module.name == plain).map(|module| module.status) {
+            Some(Status::Served) => continue,
+            Some(Status::Accepted(reason)) => {
+                note(Code::Accepted, format!("the module `{name}` changes nothing: {reason}"))
+                    .remedy("it may be removed")
+            }
+            Some(Status::NotServed(feature)) => {
+                warning(Code::NotServed, format!("the module `{name}` is not served: {feature}")).remedy(WITHOUT)
+            }
+            None => warning(Code::UnknownParameter, format!("unknown module `{name}` in `vfs objects`"))
+                .remedy("correct or remove it; Frevo loads no modules and serves what Samba's own ones do"),
+        };
+        reader.report("vfs objects", problem);
+    }
+}
+
+fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
+    let domains = [policy.netbios_name.as_str(), policy.workgroup.as_str()];
+    let users =
+        |name| -> Vec<UserPattern> { reader.list(name).iter().map(|element| lists::user(element, &domains)).collect() };
+    share.comment = reader.text("comment");
+    share.browseable = reader.boolean("browseable");
+    share.available = reader.boolean("available");
+    share.read_only = reader.boolean("read only");
+    share.guest_ok = reader.boolean("guest ok");
+    share.guest_only = reader.boolean("guest only") && share.guest_ok;
+    share.hosts = policy::hosts(reader);
+    share.valid_users = users("valid users");
+    share.invalid_users = users("invalid users");
+    share.read_list = users("read list");
+    share.write_list = users("write list");
+    share.admin_users = users("admin users");
+    share.server_smb_encrypt = policy::encryption(reader);
+    share.max_connections = reader.number("max connections").unwrap_or(u32::MAX);
+    share.csc_policy = match reader.choice("csc policy").as_str() {
+        "documents" => CscPolicy::Documents,
+        "programs" => CscPolicy::Programs,
+        "disable" => CscPolicy::Disable,
+        _ => CscPolicy::Manual,
+    };
+}
+
+fn identity(reader: &Reader<'_>, share: &mut Share) {
+    let names = reader.variables.names;
+    let user = reader.text("force user");
+    if !user.is_empty() {
+        match names.user(&user) {
+            Ok(Some(identity)) => share.force_user = Some(identity),
+            Ok(None) => reader.report("force user", no_such("user", &user)),
+            Err(why) => reader.report("force user", policy::unanswered(&user, &why)),
+        }
+    }
+    let group = reader.text("force group");
+    let plain = group.trim_start_matches(['@', '+', '&']);
+    if !plain.is_empty() {
+        share.force_group_members_only = group.starts_with('+');
+        match names.group(plain) {
+            Ok(Some(gid)) => share.force_group = Some(gid),
+            Ok(None) => reader.report("force group", no_such("group", plain)),
+            Err(why) => reader.report("force group", policy::unanswered(plain, &why)),
+        }
+    }
+}
+
+fn no_such(kind: &str, name: &str) -> Problem {
+    error(Code::UnknownName, format!("there is no UNIX {kind} `{name}`"))
+        .remedy(format!("add the {kind} to this host, or name one that it has"))
+}
+
+fn files(reader: &Reader<'_>, share: &mut Share) {
+    share.create_mask = reader.octal("create mask");
+    share.force_create_mode = reader.octal("force create mode");
+    share.directory_mask = reader.octal("directory mask");
+    share.force_directory_mode = reader.octal("force directory mode");
+    share.case_sensitive = reader.choice("case sensitive") == "yes";
+    share.follow_symlinks = reader.boolean("follow symlinks");
+    share.wide_links = wide_links(reader);
+    share.hide_dot_files = reader.boolean("hide dot files");
+    share.hide_files = reader.patterns("hide files");
+    share.veto_files = reader.patterns("veto files");
+    share.delete_veto_files = reader.boolean("delete veto files");
+    share.hide_unreadable = reader.boolean("hide unreadable");
+    share.hide_special_files = reader.boolean("hide special files");
+    share.store_dos_attributes = reader.boolean("store dos attributes");
+    share.map_archive = reader.boolean("map archive");
+    share.map_system = reader.boolean("map system");
+    share.map_hidden = reader.boolean("map hidden");
+    share.map_read_only = match reader.choice("map readonly").as_str() {
+        "permissions" => {
+            let problem =
+                warning(Code::NotServed, "`map readonly` = permissions is served as yes: by the owner's w bit");
+            reader.report("map readonly", problem.remedy("write yes or no"));
+            true
+        }
+        other => other == "yes",
+    };
+    share.delete_readonly = reader.boolean("delete readonly");
+    share.dos_filemode = reader.boolean("dos filemode");
+    share.ea_support = reader.boolean("ea support");
+    share.strict_sync = reader.boolean("strict sync");
+    share.sync_always = reader.boolean("sync always");
+    share.strict_allocate = reader.boolean("strict allocate");
+    share.volume = reader.text("volume");
+    share.fstype = reader.text("fstype");
+}
+
+/// As in Samba, wide links stay off as long as `unix extensions` are on, unless it is said twice.
+fn wide_links(reader: &Reader<'_>) -> bool {
+    let (wanted, insecure) = (reader.boolean("wide links"), reader.boolean("allow insecure wide links"));
+    let allowed = !reader.boolean("smb1 unix extensions") || insecure;
+    if wanted && !allowed {
+        let message = "`wide links` stay off: `unix extensions` are on, and clients could make links out of the share";
+        let remedy = "write `allow insecure wide links = yes` (or `unix extensions = no`) in [global] to have them";
+        reader.report("wide links", warning(Code::Contradiction, message).remedy(remedy));
+    }
+    wanted && allowed
+}
+
+fn path(reader: &Reader<'_>, section: &resolve::Share, share: &mut Share) {
+    let template = reader.template("path");
+    match template.constant() {
+        Some(path) if path.is_empty() => {
+            let problem = error(Code::NoPath, format!("the share [{}] has no `path`", section.name));
+            report(reader, section, problem.remedy("add `path = /directory/to/share`"));
+        }
+        Some(path) if !Path::new(&path).is_absolute() => reader.bad_value("path", &path, "an absolute path"),
+        Some(path) => {
+            if let Err(why) = directory(Path::new(&path)) {
+                let problem = warning(Code::MissingPath, format!("the directory of [{}] {why}: {path}", section.name));
+                let remedy = "make the directory, mount what belongs there, or correct `path`; \
+                              until then clients cannot connect to the share";
+                reader.report("path", problem.remedy(remedy));
+            }
+            share.path = path.into();
+        }
+        None => {
+            // The first expansion that a session makes must be a path, whatever the session's values are.
+            if template.expand_path(|_| Some("x".into())).or(template.expand_path(|_| Some("/x".into()))).is_none() {
+                reader.bad_value("path", &reader.choice("path"), "an absolute path; variables stand for parts of it");
+            }
+            share.path = reader.choice("path").into();
+            share.path_template = Some(template);
+        }
+    }
+}
+
+fn directory(path: &Path) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err("is no directory".into()),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Err("does not exist".into()),
+        Err(why) => Err(format!("cannot be looked at ({why})")),
+    }
+}

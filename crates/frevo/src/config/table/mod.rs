@@ -1,0 +1,249 @@
+//! The one table of smb.conf parameters: what each is called, what it may be, and what becomes of it here.
+//!
+//! The loader, `frevo check` and the manual page all read it. Names, synonyms, defaults and value spellings are those
+//! of Samba 4.17; where a default differs, the entry's help says so.
+
+mod access;
+mod browsing;
+mod client;
+mod controller;
+mod daemon;
+mod domain;
+mod files;
+mod modules;
+mod people;
+mod printing;
+mod protocol;
+mod removed;
+mod share;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+pub use modules::{MODULES, Module, PREFIXES, Prefix};
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name, as Samba's manual has it.
+    pub name: &'static str,
+    /// Other names for it; one with a leading `!` means the opposite truth value.
+    pub synonyms: &'static [&'static str],
+    /// What a value looks like.
+    pub kind: Kind,
+    /// The value where the configuration says nothing.
+    pub default: &'static str,
+    /// Where it may stand.
+    pub scope: Scope,
+    /// What becomes of it.
+    pub status: Status,
+    /// One line on what it does.
+    pub help: &'static str,
+}
+
+/// What a value looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `yes`, `no` and their spellings.
+    Bool,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// A number of bytes in this range, with an optional k, m, g, t or p.
+    Bytes(u64, u64),
+    /// Permission bits in octal.
+    Octal,
+    /// One of these values; the first spelling of each is the one that is printed.
+    Choice(&'static [&'static [&'static str]]),
+    /// Names or numbers separated by white space, commas or semicolons.
+    List,
+    /// File name patterns separated by slashes.
+    Patterns,
+    /// Any text.
+    Text,
+    /// A path.
+    Path,
+}
+
+/// Where a parameter may stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// In `[global]` only.
+    Global,
+    /// In a share; in `[global]` it is the default of all shares.
+    Share,
+}
+
+/// What becomes of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// It does what it says.
+    Served,
+    /// It is read and changes nothing, for this reason.
+    Accepted(&'static str),
+    /// It asks for something that is not there; the feature that it belongs to.
+    NotServed(&'static str),
+}
+
+impl Scope {
+    /// The letter of Samba's manual.
+    pub fn letter(self) -> char {
+        match self {
+            Scope::Global => 'G',
+            Scope::Share => 'S',
+        }
+    }
+}
+
+impl Status {
+    /// The word for it in lists and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Served => "served",
+            Status::Accepted(_) => "accepted",
+            Status::NotServed(_) => "not served",
+        }
+    }
+
+    /// The reason or the feature; empty for what is served.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Status::Served => "",
+            Status::Accepted(reason) | Status::NotServed(reason) => reason,
+        }
+    }
+}
+
+const fn global(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Parameter {
+    Parameter { name, synonyms: &[], kind, default, scope: Scope::Global, status: Status::Served, help }
+}
+
+const fn share(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Parameter {
+    Parameter { name, synonyms: &[], kind, default, scope: Scope::Share, status: Status::Served, help }
+}
+
+impl Parameter {
+    const fn also(self, synonyms: &'static [&'static str]) -> Parameter {
+        Parameter { synonyms, ..self }
+    }
+
+    const fn accepted(self, reason: &'static str) -> Parameter {
+        Parameter { status: Status::Accepted(reason), ..self }
+    }
+
+    const fn unserved(self, feature: &'static str) -> Parameter {
+        Parameter { status: Status::NotServed(feature), ..self }
+    }
+
+    /// Whether the value is free text that may be empty, where the table's empty default means "nothing set".
+    pub fn may_be_empty(&self) -> bool {
+        matches!(self.kind, Kind::List | Kind::Patterns | Kind::Text | Kind::Path)
+    }
+}
+
+const BOOL: Kind = Kind::Bool;
+const NUMBER: Kind = Kind::Integer(i64::MIN, i64::MAX);
+const COUNT: Kind = Kind::Integer(0, i64::MAX);
+const BYTES: Kind = Kind::Bytes(0, u64::MAX);
+const OCTAL: Kind = Kind::Octal;
+const LIST: Kind = Kind::List;
+const PATTERNS: Kind = Kind::Patterns;
+const TEXT: Kind = Kind::Text;
+const PATH: Kind = Kind::Path;
+
+/// `yes`, `no` and a third answer.
+const BOOL_OR_AUTO: Kind = Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"], &["no", "false", "off", "0"]]);
+
+/// The feature of parameters whose value would be run as a command.
+const COMMANDS: &str = "running commands: no text of the configuration ever reaches a shell";
+
+/// All parameters, in groups.
+static GROUPS: &[&[Parameter]] = &[
+    share::TABLE,
+    access::TABLE,
+    files::TABLE,
+    protocol::TABLE,
+    daemon::TABLE,
+    people::TABLE,
+    domain::TABLE,
+    browsing::TABLE,
+    printing::TABLE,
+    client::TABLE,
+    controller::TABLE,
+    removed::TABLE,
+];
+
+/// All parameters.
+pub fn all() -> impl Iterator<Item = &'static Parameter> {
+    GROUPS.iter().copied().flatten()
+}
+
+/// Folded name -> parameter, and whether the name is an inverted synonym.
+static INDEX: LazyLock<HashMap<String, (&'static Parameter, bool)>> = LazyLock::new(|| {
+    let mut index = HashMap::new();
+    for parameter in all() {
+        index.insert(fold_name(parameter.name), (parameter, false));
+        for synonym in parameter.synonyms {
+            let inverted = synonym.starts_with('!');
+            index.insert(fold_name(synonym.trim_start_matches('!')), (parameter, inverted));
+        }
+    }
+    index
+});
+
+/// A name without case and white space: `Read Only`, `readonly` and `read only` are one parameter.
+pub fn fold_name(name: &str) -> String {
+    name.chars().filter(|character| !character.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+/// The parameter called `name`, and whether the name is an inverted synonym of it.
+pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
+    INDEX.get(&fold_name(name)).copied()
+}
+
+/// The prefix of a parametric name such as `fruit:metadata`, where it is a known one.
+pub fn find_prefix(name: &str) -> Option<&'static Prefix> {
+    let folded = fold_name(name);
+    let front = folded.split(':').next()?;
+    PREFIXES.iter().find(|prefix| {
+        let known = fold_name(prefix.name);
+        front == known || (prefix.name == "idmap config" && front.starts_with(&known))
+    })
+}
+
+/// The known name that `name` is most likely a slip of.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let folded = fold_name(name);
+    let names = all().flat_map(|parameter| std::iter::once(&parameter.name).chain(parameter.synonyms));
+    let (distance, nearest) = names
+        .map(|known| known.trim_start_matches('!'))
+        .map(|known| (distance(&folded, &fold_name(known)), known))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance <= 1 + folded.len() / 6).then_some(nearest)
+}
+
+/// The number of letters to insert, delete, replace or swap with their neighbour between two words.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
+    let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
+    for (at, row) in rows.iter_mut().enumerate() {
+        row[0] = at;
+    }
+    for column in 0..=to.len() {
+        rows[0][column] = column;
+    }
+    for row in 1..=from.len() {
+        for column in 1..=to.len() {
+            let same = usize::from(from[row - 1] != to[column - 1]);
+            let mut best =
+                (rows[row - 1][column] + 1).min(rows[row][column - 1] + 1).min(rows[row - 1][column - 1] + same);
+            if row > 1 && column > 1 && from[row - 1] == to[column - 2] && from[row - 2] == to[column - 1] {
+                best = best.min(rows[row - 2][column - 2] + 1);
+            }
+            rows[row][column] = best;
+        }
+    }
+    rows[from.len()][to.len()]
+}
+
+#[cfg(test)]
+mod tests;

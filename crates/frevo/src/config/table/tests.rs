@@ -1,0 +1,84 @@
+//! The table agrees with itself, and with the list of Samba 4.17's parameters.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// Every parameter of Samba 4.17.12 with its default, as its own test program prints them.
+const SAMBA: &str = include_str!("../../../tests/data/samba-4.17-defaults.txt");
+
+#[test]
+fn no_name_is_taken_twice() {
+    let mut seen = HashMap::new();
+    for parameter in all() {
+        for name in std::iter::once(&parameter.name).chain(parameter.synonyms) {
+            let folded = fold_name(name.trim_start_matches('!'));
+            // `dead time` folds to the name itself: it is listed because people look for it in the manual.
+            if let Some(other) = seen.insert(folded, parameter.name) {
+                assert_eq!(other, parameter.name, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_entry_is_complete() {
+    for parameter in all() {
+        let Parameter { name, help, default, .. } = parameter;
+        assert!(help.ends_with('.') && help.len() > 3, "{name}: help {help:?}");
+        assert!(parameter.status == Status::Served || !parameter.status.reason().is_empty(), "{name}: no reason");
+        let value = crate::config::value::normalize(parameter.kind, default);
+        assert!(value.is_ok() || (default.is_empty() && parameter.may_be_empty()), "{name}: default {default:?}");
+    }
+}
+
+#[test]
+fn every_parameter_of_samba_is_known() {
+    for line in SAMBA.lines() {
+        let name = line.split('=').next().expect("a name").trim();
+        assert!(find(name).is_some() || find_prefix(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn defaults_are_sambas_unless_the_help_says_so() {
+    let own = [
+        "netbios name",
+        "server string",
+        "state directory",
+        "private dir",
+        "pid directory",
+        "log file",
+        "max open files",
+        "mangled names",
+        "server services",
+        "dcerpc endpoint servers",
+    ];
+    for line in SAMBA.lines() {
+        let (name, default) = line.split_once('=').expect("name = value");
+        let Some((parameter, false)) = find(name.trim()) else { continue };
+        if own.contains(&parameter.name) {
+            continue;
+        }
+        let normalize = |text: &str| {
+            crate::config::value::normalize(parameter.kind, text).unwrap_or(text.to_owned()).to_lowercase()
+        };
+        assert_eq!(normalize(parameter.default), normalize(default.trim()), "{name}");
+    }
+}
+
+#[test]
+fn slips_are_recognised() {
+    let cases = [
+        ("read onyl", Some("read only")),
+        ("browsable", Some("browsable")),
+        ("vaild users", Some("valid users")),
+        ("guestok", Some("guest ok")),
+        ("create maks", Some("create mask")),
+        ("quantum entanglement", None),
+        ("x", None),
+    ];
+    for (written, expected) in cases {
+        assert_eq!(nearest(written), expected, "{written}");
+    }
+}

@@ -1,0 +1,366 @@
+//! Whole configurations: golden diagnostics, real ones, and arbitrary ones.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use super::*;
+
+thread_local! {
+    /// The parameters that stage two has read on this thread.
+    pub(super) static READ: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A host with two users and two groups.
+#[derive(Default)]
+pub(super) struct TestNames;
+
+impl Names for TestNames {
+    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
+        let uid = match name {
+            "nobody" => 65534,
+            "ann" => 1000,
+            "hang" => return Err("no answer".into()),
+            _ => return Ok(None),
+        };
+        Ok(Some(Arc::new(Identity { uid, gid: uid, groups: [].into() })))
+    }
+
+    fn group(&self, name: &str) -> Result<Option<u32>, String> {
+        Ok(match name {
+            "staff" => Some(50),
+            "users" => Some(100),
+            _ => None,
+        })
+    }
+
+    fn host(&self) -> String {
+        "box.example.org".into()
+    }
+
+    fn environment(&self, variable: &str) -> Option<String> {
+        (variable == "HERE").then(|| "/here".into())
+    }
+}
+
+/// Writes `files` into a new directory, with the directory's own path in place of `@DIR@`.
+fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("UTF-8");
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text.replace("@DIR@", path)).expect("a file");
+    }
+    directory
+}
+
+fn load_files(files: &[(&str, &str)]) -> (Result<Loaded, Problems>, tempfile::TempDir) {
+    let directory = directory(files);
+    std::fs::create_dir(directory.path().join("x")).expect("a directory");
+    (load(&directory.path().join("smb.conf"), &TestNames), directory)
+}
+
+/// What is said of a configuration, notes left out, with `@DIR@` for its directory.
+fn said(files: &[(&str, &str)]) -> String {
+    let (loaded, directory) = load_files(files);
+    let mut problems = match loaded {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    };
+    problems.0.retain(|problem| problem.severity != Severity::Note);
+    problems.to_string().replace(directory.path().to_str().expect("UTF-8"), "@DIR@")
+}
+
+fn check(text: &str, expected: &str) {
+    assert_eq!(said(&[("smb.conf", text)]), expected.trim_end(), "{text}");
+}
+
+#[test]
+fn a_plain_configuration_has_nothing_to_say() {
+    check("[global]\n\tworkgroup = GROUP\n[x]\n\tpath = @DIR@/x\n\tread only = no\n", "");
+}
+
+#[test]
+fn unknown_parameters_are_warnings_with_a_guess() {
+    check(
+        "[global]\nworkgruop = A\n[x]\npath = @DIR@/x\nzzz = 1\n",
+        "@DIR@/smb.conf:2: warning: unknown parameter `workgruop`: it changes nothing\n  \
+         remedy: did you mean `workgroup`? `frevo check --parameters` lists all\n\
+         @DIR@/smb.conf:5: warning: unknown parameter `zzz`: it changes nothing\n  \
+         remedy: correct the name or remove the line; `frevo check --parameters` lists all",
+    );
+}
+
+#[test]
+fn bad_values_are_errors_that_say_what_is_allowed() {
+    check(
+        "[x]\npath = @DIR@/x\nread only = maybe\ncreate mask = 999\ncsc policy = x\nmax connections = -1\nguest ok =\n",
+        "@DIR@/smb.conf:3: error: `maybe` is no value for `read only`\n  \
+         remedy: allowed: yes or no (also true, false, on, off, 1, 0)\n\
+         @DIR@/smb.conf:4: error: `999` is no value for `create mask`\n  \
+         remedy: allowed: permission bits in octal, 0000 to 7777\n\
+         @DIR@/smb.conf:5: error: `x` is no value for `csc policy`\n  \
+         remedy: allowed: manual, documents, programs, disable\n\
+         @DIR@/smb.conf:6: error: `-1` is no value for `max connections`\n  \
+         remedy: allowed: a whole number, 0 or more\n\
+         @DIR@/smb.conf:7: error: `guest ok` has no value\n  \
+         remedy: allowed: yes or no (also true, false, on, off, 1, 0)",
+    );
+}
+
+#[test]
+fn values_with_a_grammar_of_their_own_are_checked() {
+    let cases = [
+        ("smb ports = 445 70000", "`70000` is no value for `smb ports`"),
+        ("smb ports =", "`smb ports` has no port: nobody could connect"),
+        ("interfaces = 10.0.0.0/99", "`10.0.0.0/99` is no value for `interfaces`"),
+        ("bind interfaces only = yes", "`bind interfaces only` without `interfaces`"),
+        ("hosts allow = files.example.org", "`files.example.org` is no value for `hosts allow`"),
+        ("log level = loud", "`loud` is no value for `log level`"),
+        ("socket options = TCP_MAGIC", "`TCP_MAGIC` is no value for `socket options`"),
+        ("passdb backend = ldapsam:ldap://x", "`ldapsam` is no value for `passdb backend`"),
+        (
+            "server role = active directory domain controller",
+            "`active directory domain controller` is no value for `server role`",
+        ),
+        ("security = ads", "`ads` is no value for `security`"),
+        ("map to guest = bad uid", "`Bad Uid` is no value for `map to guest`"),
+        ("server max protocol = NT1", "`NT1` is no value for `server max protocol`"),
+        (
+            "server min protocol = SMB3\nserver max protocol = SMB2",
+            "`server min protocol` is newer than `server max protocol`",
+        ),
+        ("server smb3 signing algorithms = MD5", "`MD5` is no value for `server smb3 signing algorithms`"),
+        ("netbios name = a_name_that_is_too_long", "`A_NAME_THAT_IS_TOO_LONG` is no value for `netbios name`"),
+        ("workgroup = %U", "`workgroup` cannot have %U, which each session has for itself"),
+        ("state directory = here", "`here` is no value for `state directory`"),
+        ("force user = joe\n[x]\npath = @DIR@/x", "there is no UNIX user `joe`"),
+        ("force user = hang\n[x]\npath = @DIR@/x", "`hang` could not be looked up: no answer"),
+        ("force group = joes\n[x]\npath = @DIR@/x", "there is no UNIX group `joes`"),
+        ("[x]\npath = here", "`here` is no value for `path`"),
+        ("[x]\npath = %U/here", "`%U/here` is no value for `path`"),
+        ("[x]\npath = /here/../%U", "`/here/../%U` is no value for `path`"),
+        ("[x]\nread only = no", "the share [x] has no `path`"),
+    ];
+    for (lines, message) in cases {
+        let said = said(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
+        assert!(said.contains(&format!(": error: {message}\n  remedy: ")), "{lines}: {said}");
+    }
+}
+
+#[test]
+fn a_missing_directory_is_said_but_the_server_starts() {
+    let text = "[x]\npath = @DIR@/gone\n[f]\npath = @DIR@/smb.conf\n";
+    let remedy = "  remedy: make the directory, mount what belongs there, or correct `path`; until then clients cannot \
+                  connect to the share";
+    check(
+        text,
+        &format!(
+            "@DIR@/smb.conf:2: warning: the directory of [x] does not exist: @DIR@/gone\n{remedy}\n\
+             @DIR@/smb.conf:4: warning: the directory of [f] is no directory: @DIR@/smb.conf\n{remedy}"
+        ),
+    );
+    let (loaded, _directory) = load_files(&[("smb.conf", text)]);
+    assert!(loaded.expect("it starts").warnings.0.iter().all(Problem::fails_check));
+}
+
+#[test]
+fn a_share_is_there_once() {
+    check(
+        "[x]\npath = @DIR@/x\n[global]\n[X]\npath = /\nnonsense = 1\n",
+        "@DIR@/smb.conf:4: error: the share [X] is there twice, first at @DIR@/smb.conf:1\n  \
+         remedy: remove or rename one of the two; names are compared without regard to case",
+    );
+}
+
+#[test]
+fn include_loops_and_missing_files_are_errors() {
+    let files = [("smb.conf", "[global]\ninclude = a.conf\n"), ("a.conf", "\ninclude = @DIR@/smb.conf\n")];
+    assert_eq!(
+        said(&files),
+        "@DIR@/a.conf:2: error: include = @DIR@/smb.conf: the file includes itself \
+         (@DIR@/smb.conf -> @DIR@/a.conf -> @DIR@/smb.conf)\n  remedy: remove this include, or the one that leads here"
+    );
+    check(
+        "[global]\ninclude = gone.conf\n",
+        "@DIR@/smb.conf:2: error: include = gone.conf: @DIR@/gone.conf cannot be read: No such file or directory \
+         (os error 2)\n  remedy: correct the path (a relative one starts at the folder of this file) or remove the line",
+    );
+    let twice =
+        said(&[("smb.conf", "[global]\ninclude = a.conf\ninclude = a.conf\n"), ("a.conf", "time server = yes\n")]);
+    assert_eq!(twice, "", "a file may be read twice, as long as it is not within itself");
+}
+
+#[test]
+fn includes_by_client_are_not_read() {
+    check(
+        "[global]\ninclude = %m.conf\ninclude = %L.conf\nnetbios name = ab\ninclude = registry\n",
+        "@DIR@/smb.conf:2: warning: include = %m.conf: a file for each client or user is not served, so it is not \
+         read\n  remedy: use %h, %L, %D or %$(VARIABLE), which are the same for the whole server\n\
+         @DIR@/smb.conf:3: error: include = %L.conf: @DIR@/BOX.conf cannot be read: No such file or directory \
+         (os error 2)\n  remedy: correct the path (a relative one starts at the folder of this file) or remove the line\n\
+         @DIR@/smb.conf:5: warning: include = registry: there is no registry here\n  \
+         remedy: write what `net conf list` prints into a file, and include that",
+    );
+}
+
+#[test]
+fn lines_that_are_nothing_are_errors() {
+    check(
+        "early = 1\n[global]\nnothing\n= 5\n[y\n[z] path = /\n[]\n[a/b]\nignored = 1\n",
+        "@DIR@/smb.conf:1: error: `early` stands before the first section\n  remedy: put a line [global] above it\n\
+         @DIR@/smb.conf:3: error: `nothing` is neither a [section] nor `name = value`\n  \
+         remedy: write `name = value`; a comment begins with # or ; at the start of its line, and a line is continued \
+         by a backslash at its end\n\
+         @DIR@/smb.conf:4: error: `= 5` has no name in front of its =\n  remedy: write `name = value`\n\
+         @DIR@/smb.conf:5: error: `[y` has no closing bracket\n  remedy: write `[name]`\n\
+         @DIR@/smb.conf:6: error: `path = /` stands behind the section [z]\n  remedy: put it on a line of its own\n\
+         @DIR@/smb.conf:7: error: [] cannot be a share: the name is empty\n  remedy: choose another name\n\
+         @DIR@/smb.conf:8: error: [a/b] cannot be a share: clients cannot send the character '/' in a name\n  \
+         remedy: choose another name",
+    );
+}
+
+#[test]
+fn misplaced_and_doubled_lines_are_warnings() {
+    check(
+        "[x]\npath = @DIR@/x\nworkgroup = A\nguest ok = no\npublic = yes\n",
+        "@DIR@/smb.conf:3: warning: `workgroup` is for [global] and changes nothing in the share [x] (it begins at \
+         @DIR@/smb.conf:1)\n  remedy: move the line to [global]\n\
+         @DIR@/smb.conf:5: warning: `public` is set twice in this section: this value counts, not the one at \
+         @DIR@/smb.conf:4\n  remedy: remove one of the two lines",
+    );
+}
+
+#[test]
+fn an_unreadable_file_is_one_error() {
+    let missing = load(Path::new("/nonexistent/smb.conf"), &TestNames).expect_err("there is none");
+    assert_eq!(
+        missing.to_string(),
+        "/nonexistent/smb.conf: error: the configuration file cannot be read: No such file or directory (os error 2)\n  \
+         remedy: name another file with -c, or make this one readable"
+    );
+    assert!(load(Path::new("/"), &TestNames).is_err());
+}
+
+#[test]
+fn an_office_is_served_with_warnings_only() {
+    let files = [
+        ("smb.conf", include_str!("../../tests/data/office.conf")),
+        ("extra.conf", include_str!("../../tests/data/extra.conf")),
+    ];
+    let (loaded, directory) = load_files(&files);
+    let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
+    let (policy, daemon) = (&loaded.policy, &loaded.daemon);
+    assert_eq!((&*policy.netbios_name, &*policy.workgroup), ("FILES", "OFFICE"));
+    assert!(policy.server_string.starts_with("box.example.org file server (Frevo "));
+    assert_eq!(policy.server_signing, server::policy::Signing::Required);
+    assert_eq!((policy.smb2_max_credits, policy.smb2_max_read), (4096, 4 << 20));
+    assert_eq!(policy.limits.connections, 500);
+    assert!(policy.hosts.permits("192.168.2.9".parse().unwrap()));
+    assert!(!policy.hosts.permits("10.0.0.66".parse().unwrap()));
+    assert_eq!(policy.guest.as_ref().map(|guest| guest.identity.uid), Some(65534));
+    assert_eq!(policy.shares.keys().collect::<Vec<_>>(), ["personal", "projects", "public"]);
+    assert_eq!(daemon.log, LogTarget::File(directory.path().join("log.frevo")));
+    assert_eq!(daemon.dead_time, Some(std::time::Duration::from_secs(900)));
+    assert_eq!(daemon.interfaces.len(), 3);
+    assert_eq!(daemon.socket_options.len(), 4);
+    assert_eq!(daemon.max_log_size, 1_024_000);
+    let projects = policy.share("PROJECTS").expect("a share");
+    assert!(!projects.read_only && projects.wide_links && projects.force_group_members_only);
+    assert_eq!((projects.create_mask, projects.directory_mask, projects.force_group), (0o660, 0o2775, Some(50)));
+    let names: Vec<_> = projects.valid_users.iter().map(|user| format!("{user:?}")).collect();
+    assert_eq!(names, [r#"Group("staff")"#, r#"User("ann")"#, r#"User("joe")"#, r#"Group("domain users")"#]);
+    let public = policy.share("public").expect("a share");
+    assert!(public.guest_only && public.valid_users.is_empty() && public.browseable);
+    assert_eq!(public.create_mask, 0o660, "copied");
+    assert_eq!(public.veto_files, [".DS_Store", "Thumbs.db", "._*"]);
+    let personal = policy.share("personal").expect("a share");
+    assert_eq!(personal.comment, "100% yours");
+    let home = personal.path_template.as_ref().and_then(|path| path.expand_path(|_| Some("joe".into())));
+    assert_eq!(home, Some(directory.path().join("homes/joe")));
+}
+
+#[test]
+fn a_test_suites_configuration_is_served_with_warnings_only() {
+    let (loaded, _directory) = load_files(&[("smb.conf", include_str!("../../tests/data/suite.conf"))]);
+    let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(loaded.policy.shares.len(), 24);
+    assert!(!loaded.warnings.0.iter().any(|problem| problem.code == Code::UnknownParameter), "{}", loaded.warnings);
+    assert_eq!(loaded.daemon.smb_ports, [4450]);
+}
+
+#[test]
+fn without_a_file_the_command_lines_shares_are_served() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let share = ("data".to_owned(), directory.path().to_owned());
+    let loaded = load_with(None, &[share], &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
+    let expected = Policy { netbios_name: "BOX".into(), ..Policy::default() };
+    let mut policy = loaded.policy;
+    let data = policy.shares.remove("data").expect("the share");
+    assert_eq!(format!("{policy:?}"), format!("{expected:?}"), "an empty file means what no file means");
+    let expected = server::policy::Share { read_only: false, ..server::policy::Share::new("data", directory.path()) };
+    assert_eq!(format!("{data:?}"), format!("{expected:?}"));
+    assert_eq!(loaded.daemon.smb_ports, [445, 139]);
+    assert_eq!(loaded.daemon.log, LogTarget::StandardError);
+    for (name, path) in [("global", "/"), ("a/b", "/"), ("", "/")] {
+        assert!(load_with(None, &[(name.into(), path.into())], &TestNames).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn every_served_parameter_is_read_and_no_other() {
+    READ.take();
+    let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\n";
+    let (loaded, _directory) = load_files(&[("smb.conf", text)]);
+    loaded.unwrap_or_else(|problems| panic!("{problems}"));
+    // These two are carried out before there is anything to read.
+    let read: BTreeSet<_> = READ.take().into_iter().chain(["copy", "include"]).collect();
+    let served: BTreeSet<_> =
+        table::all().filter(|entry| entry.status == table::Status::Served).map(|entry| entry.name).collect();
+    let unread: Vec<_> = served.difference(&read).collect();
+    assert!(unread.is_empty(), "called served, but never read: {unread:?}");
+    // `printable` is read to leave printers out.
+    let unsaid: Vec<_> = read.difference(&served).filter(|name| **name != "printable").collect();
+    assert!(unsaid.is_empty(), "read, but not called served: {unsaid:?}");
+}
+
+#[test]
+fn the_state_directory_is_found_although_a_share_is_wrong() {
+    let directory = directory(&[("smb.conf", "[global]\nstate directory = /here\n[x]\nread only = maybe\n")]);
+    let found = state_directory(&directory.path().join("smb.conf"), &TestNames);
+    assert_eq!(found, Ok(Some("/here".into())));
+}
+
+/// Reads `text` as the file `/f`, which can include itself and `/g`.
+fn read_text(text: &[u8]) -> Result<Loaded, Problems> {
+    let read_file = |path: &Path| match path.to_str() {
+        Some("/f") => Ok(text.to_vec()),
+        Some("/g") => Ok(b"[g]\npath=/\ninclude=/f\n".to_vec()),
+        _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+    };
+    let mut problems = Problems::default();
+    let raw = read(Path::new("/f"), &read_file, &TestNames, &mut problems);
+    finish(&raw, problems, &TestNames)
+}
+
+proptest::proptest! {
+    #[test]
+    fn arbitrary_bytes_do_no_harm(text: Vec<u8>) {
+        let _ = read_text(&text);
+    }
+
+    #[test]
+    fn arbitrary_values_of_real_parameters_do_no_harm(
+        lines in proptest::collection::vec((0..table::all().count(), "[ -~\u{e9}]{0,12}", proptest::bool::ANY), 0..40),
+    ) {
+        let mut text = String::from("[global]\n");
+        for (index, value, section) in lines {
+            let name = table::all().nth(index).map_or("", |entry| entry.name);
+            text += &format!("{name} = {value}\n{}", if section { format!("[{value}]\n") } else { String::new() });
+        }
+        let (Ok(Loaded { warnings: problems, .. }) | Err(problems)) = read_text(text.as_bytes());
+        for problem in &problems.0 {
+            proptest::prop_assert!(!problem.message.is_empty() && !problem.remedy.is_empty());
+            proptest::prop_assert!(problem.place.is_some());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One value of each kind: what is allowed, and what it comes to.
+
+use super::table::Kind;
+
+/// Reads a truth value.
+pub(crate) fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" | "true" | "on" | "1" => Some(true),
+        "no" | "false" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads a number of bytes: `65536`, `64k`, `8M`.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        _ => return None,
+    };
+    plain_number(digits)?.checked_mul(1 << shift)
+}
+
+fn plain_number(digits: &str) -> Option<u64> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Reads permission bits.
+pub(crate) fn octal(text: &str) -> Option<u32> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777)
+}
+
+/// Finds the printed spelling of a value; case and blanks do not count.
+pub(crate) fn choice(values: &[&'static [&'static str]], text: &str) -> Option<&'static str> {
+    let folded = super::table::fold_name(text);
+    values
+        .iter()
+        .find(|spellings| spellings.iter().any(|spelling| super::table::fold_name(spelling) == folded))
+        .and_then(|spellings| spellings.first().copied())
+}
+
+/// Splits a list at white space, commas and semicolons; quotation marks keep what is between them together.
+pub(crate) fn list(text: &str) -> Vec<String> {
+    let mut quoted = false;
+    let separates = |character: char| {
+        quoted ^= character == '"';
+        !quoted && (character.is_whitespace() || matches!(character, ',' | ';'))
+    };
+    text.split(separates).map(|element| element.replace('"', "")).filter(|element| !element.is_empty()).collect()
+}
+
+/// Splits patterns at slashes: `/*.tmp/lost+found/`.
+pub(crate) fn patterns(text: &str) -> Vec<String> {
+    text.split('/').filter(|pattern| !pattern.trim().is_empty()).map(str::to_owned).collect()
+}
+
+/// The one way to write the value that `text` is, or what would be allowed.
+pub(crate) fn normalize(kind: Kind, text: &str) -> Result<String, String> {
+    let value = match kind {
+        Kind::Bool => boolean(text).map(|truth| if truth { "yes" } else { "no" }.to_owned()),
+        Kind::Integer(least, most) => {
+            text.parse::<i64>().ok().filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
+        }
+        Kind::Bytes(least, most) => {
+            bytes(text).filter(|number| (least..=most).contains(number)).map(|number| number.to_string())
+        }
+        Kind::Octal => octal(text).map(|bits| format!("{bits:04o}")),
+        Kind::Choice(values) => choice(values, text).map(str::to_owned),
+        Kind::List => Some(list(text).iter().map(|element| quote(element)).collect::<Vec<_>>().join(", ")),
+        Kind::Patterns if text.is_empty() => Some(String::new()),
+        Kind::Patterns => Some(format!("/{}/", patterns(text).join("/"))),
+        Kind::Text | Kind::Path => Some(super::raw::unquote(text).to_owned()),
+    };
+    value.ok_or_else(|| allowed(kind))
+}
+
+fn quote(element: &str) -> String {
+    match element.contains([' ', ',', ';']) {
+        true => format!("\"{element}\""),
+        false => element.to_owned(),
+    }
+}
+
+/// What values a kind has, in words.
+pub(crate) fn allowed(kind: Kind) -> String {
+    match kind {
+        Kind::Bool => "yes or no (also true, false, on, off, 1, 0)".into(),
+        Kind::Integer(i64::MIN, i64::MAX) => "a whole number".into(),
+        Kind::Integer(least, i64::MAX) => format!("a whole number, {least} or more"),
+        Kind::Integer(least, most) => format!("a whole number from {least} to {most}"),
+        Kind::Bytes(0, u64::MAX) => "a number of bytes, or one with k, m, g, t or p behind it".into(),
+        Kind::Bytes(least, most) => format!("{least} to {most} bytes; 64k, 8m and the like may be written"),
+        Kind::Octal => "permission bits in octal, 0000 to 7777".into(),
+        Kind::Choice(values) => {
+            let names: Vec<_> = values.iter().filter_map(|spellings| spellings.first().copied()).collect();
+            names.join(", ")
+        }
+        Kind::List => "a list, separated by blanks or commas".into(),
+        Kind::Patterns => "patterns between slashes, such as /*.tmp/lost+found/".into(),
+        Kind::Text => "any text".into(),
+        Kind::Path => "a path".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: Kind, cases: &[(&str, Option<&str>)]) {
+        for (text, expected) in cases {
+            assert_eq!(normalize(kind, text).ok().as_deref(), *expected, "{kind:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_has_its_values() {
+        check(Kind::Bool, &[("YES", Some("yes")), ("0", Some("no")), ("Off", Some("no")), ("y", None), ("", None)]);
+        check(Kind::Integer(0, 10), &[("7", Some("7")), ("-1", None), ("11", None), ("7x", None), ("", None)]);
+        check(Kind::Integer(-5, 10), &[("-5", Some("-5")), ("99999999999999999999", None)]);
+        check(
+            Kind::Bytes(0, u64::MAX),
+            &[
+                ("5000", Some("5000")),
+                ("5k", Some("5120")),
+                ("8M", Some("8388608")),
+                ("1p", Some("1125899906842624")),
+                ("8MB", None),
+                ("0x10", None),
+                ("-1", None),
+                ("k", None),
+                ("+1", None),
+                ("99999999999p", None),
+            ],
+        );
+        check(Kind::Octal, &[("755", Some("0755")), ("0o755", None), ("999", None), ("10000", None), ("", None)]);
+        check(
+            Kind::Choice(&[&["Bad User"], &["Never", "no"]]),
+            &[("baduser", Some("Bad User")), ("NO", Some("Never")), ("x", None)],
+        );
+        check(Kind::Patterns, &[("*.tmp/a b/", Some("/*.tmp/a b/")), ("", Some(""))]);
+        check(Kind::Text, &[("\"a b\"", Some("a b")), ("\"a\" \"b\"", Some("\"a\" \"b\""))]);
+    }
+
+    #[test]
+    fn lists_keep_quoted_blanks() {
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            ("a b,c;d", &["a", "b", "c", "d"]),
+            ("@\"Domain Users\", \"joe x\"", &["@Domain Users", "joe x"]),
+            ("\"open, b", &["open, b"]),
+            ("a,,b", &["a", "b"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(list(text), *expected, "{text}");
+        }
+    }
+}

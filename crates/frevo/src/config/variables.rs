@@ -1,0 +1,125 @@
+//! The `%` variables that are the same for the whole server, filled in while the configuration is read.
+//!
+//! What differs from session to session stays in the text for [`server::policy::Template`].
+
+use server::policy::template::Variable;
+
+use super::Names;
+
+/// What fills the variables.
+pub(super) struct ServerVariables<'a> {
+    /// `%h` and the environment.
+    pub(super) names: &'a dyn Names,
+    /// `%L` and `%N`.
+    pub(super) netbios_name: String,
+    /// `%D`.
+    pub(super) workgroup: String,
+    /// `%S`, where the text belongs to a share.
+    pub(super) share: Option<String>,
+}
+
+/// A text with what could be filled filled in.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Expanded {
+    /// The text in [`server::policy::Template`]'s form: session variables are still there, any other percent sign is
+    /// doubled.
+    pub(super) text: String,
+    /// Variables that there are none of; they stay as they stand, as in Samba.
+    pub(super) unknown: Vec<String>,
+}
+
+impl ServerVariables<'_> {
+    /// Fills `text`.
+    pub(super) fn expand(&self, text: &str) -> Expanded {
+        let mut expanded = Expanded { text: String::new(), unknown: Vec::new() };
+        let mut rest = text;
+        while let Some((plain, behind)) = rest.split_once('%') {
+            expanded.text.push_str(plain);
+            rest = self.one(behind, &mut expanded);
+        }
+        expanded.text.push_str(rest);
+        expanded
+    }
+
+    /// Fills the one variable that `behind` begins with and returns what follows it.
+    fn one<'t>(&self, behind: &'t str, expanded: &mut Expanded) -> &'t str {
+        let mut characters = behind.chars();
+        let Some(letter) = characters.next() else {
+            expanded.text.push_str("%%");
+            return behind;
+        };
+        let after = characters.as_str();
+        if letter == '$' {
+            if let Some((name, after)) = after.strip_prefix('(').and_then(|name| name.split_once(')')) {
+                match self.names.environment(name) {
+                    Some(value) => expanded.text.push_str(&value.replace('%', "%%")),
+                    None => {
+                        expanded.unknown.push(format!("%$({name})"));
+                        expanded.text.push_str(&format!("%%$({name})").replace("%%%%", "%%"));
+                    }
+                }
+                return after;
+            }
+        }
+        let value = match letter {
+            'h' => self.names.host(),
+            'L' | 'N' => self.netbios_name.clone(),
+            'D' => self.workgroup.clone(),
+            'v' => env!("CARGO_PKG_VERSION").to_owned(),
+            'w' => "\\".to_owned(),
+            '%' => "%".to_owned(),
+            'S' if self.share.is_some() => self.share.clone().unwrap_or_default(),
+            _ if Variable::ALL.contains(&Variable(letter)) => {
+                expanded.text.push('%');
+                expanded.text.push(letter);
+                return after;
+            }
+            _ => {
+                // "100% ours" is a sentence, "%z" a slip.
+                if letter.is_ascii_alphabetic() {
+                    expanded.unknown.push(format!("%{letter}"));
+                }
+                expanded.text.push_str("%%");
+                return behind;
+            }
+        };
+        expanded.text.push_str(&value.replace('%', "%%"));
+        after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::TestNames;
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_the_server_is_filled_in() {
+        let names = TestNames::default();
+        let variables = ServerVariables {
+            names: &names,
+            netbios_name: "SRV".into(),
+            workgroup: "GROUP".into(),
+            share: Some("100%".into()),
+        };
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("", "", &[]),
+            ("%L on %h in %D", "SRV on box.example.org in GROUP", &[]),
+            ("/home/%U/%m", "/home/%U/%m", &[]),
+            ("%S", "100%%", &[]),
+            ("100% ours, 50%", "100%% ours, 50%%", &[]),
+            ("%%U", "%%U", &[]),
+            ("%z%é", "%%z%%é", &["%z"]),
+            ("%$(HERE)/x", "/here/x", &[]),
+            ("%$(GONE)/x", "%%$(GONE)/x", &["%$(GONE)"]),
+            ("%$(open", "%%$(open", &[]),
+            ("%", "%%", &[]),
+        ];
+        for (text, expected, unknown) in cases {
+            let expanded = variables.expand(text);
+            assert_eq!(expanded.text, *expected, "{text}");
+            assert_eq!(expanded.unknown, *unknown, "{text}");
+            server::policy::Template::parse(&expanded.text).expect("only session variables are left");
+        }
+    }
+}
