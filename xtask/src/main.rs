@@ -25,9 +25,26 @@ enum Command {
         #[arg(long, default_value = "frevo")]
         target: Target,
     },
+    /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, strace) against a server
+    Foreign(Foreign),
     /// Samba's smbtorture against a server, compared with expected-failures/
     #[command(after_help = torture::RESULTS)]
     Torture(torture::Options),
+}
+
+#[derive(clap::Args)]
+struct Foreign {
+    /// Only cases whose name contains this
+    filter: Option<String>,
+    /// Which server: frevo (target/release/frevo) or samba (Debian's smbd)
+    #[arg(long, default_value = "frevo")]
+    target: Target,
+    /// Leave out cases that take minutes
+    #[arg(long)]
+    quick: bool,
+    /// Only print the names of the cases
+    #[arg(long)]
+    list: bool,
 }
 
 /// The workspace's folder.
@@ -52,13 +69,26 @@ fn run(command: Command) -> Result<ExitCode> {
             setup(target);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Foreign(options) if options.list => {
+            foreign::suite::names().for_each(|name| println!("{name}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Foreign(Foreign { filter, target, quick, .. }) => {
+            setup(target);
+            let options = foreign::suite::Options { target, filter, quick, python: setup::python() };
+            Ok(end(foreign::suite::run(&options)?))
+        }
         Command::Torture(options) => {
             setup(options.target);
-            let (passed, failed) = torture::run(&options)?;
-            println!("{passed} passed, {failed} failed");
-            Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(end(torture::run(&options)?))
         }
     }
+}
+
+/// The last line of a run, and its exit status.
+fn end((passed, failed): (usize, usize)) -> ExitCode {
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Without what the tests need nothing else makes sense.

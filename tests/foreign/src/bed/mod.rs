@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 pub use people::{ALICE, BOB, CAROL, People, Person};
-pub use server::{Health, Server};
+pub use server::{Health, Server, frevo};
 
 /// Which program serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

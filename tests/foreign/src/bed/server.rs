@@ -255,6 +255,11 @@ fn marked(dir: &Path) -> Vec<u32> {
     pids
 }
 
+/// The Frevo under test: what the environment variable `FREVO` names, else the release build of this workspace.
+pub fn frevo() -> PathBuf {
+    frevo::program()
+}
+
 /// Runs a program to its end with `input` on its standard input; an error when it fails.
 fn run(command: &mut Command, input: &str) -> Result<()> {
     let name = format!("{:?}", command.get_program());

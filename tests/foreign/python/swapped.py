@@ -1,0 +1,21 @@
+"""Opens a path again and again while a local process swaps one of its parts. Arguments: path, opens, secret word."""
+
+import sys
+
+from bed import connect, create, disconnect
+from smbprotocol.exceptions import SMBException
+
+path, opens, secret = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
+tree = connect()
+inside = refused = 0
+for _ in range(opens):
+    try:
+        handle = create(tree, path)
+        if secret in handle.read(0, 4096):
+            sys.exit(f"{path!r} led out of the share")
+        handle.close()
+        inside += 1
+    except SMBException:
+        refused += 1
+print(inside, refused)
+disconnect(tree)

@@ -1,0 +1,123 @@
+//! No name leads out of a share: not `..`, an absolute path, a symbolic link, one swapped in during opens, a stream's
+//! name or a pipe's.
+//!
+//! The files outside may be read by everybody, so that nothing but the server's own care keeps a client from them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::ALICE;
+use crate::file;
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("escape.names", names),
+    Case::new("escape.smbclient", smbclient),
+    Case::new("escape.link_swapped_for_file", |stage| swapped(stage, Swap::File)),
+    Case::new("escape.link_swapped_for_folder", |stage| swapped(stage, Swap::Folder)),
+];
+
+const SECRET: &str = "kept-outside-of-every-share";
+
+/// Beside the shares: a folder with the secret. In the share: links to it.
+fn prepare(stage: &Stage) -> Result<PathBuf> {
+    let outside = stage.bed.make_dir("data/outside", &ALICE, 0o777)?;
+    file::owned(stage, &outside.join("secret"), SECRET, &ALICE, 0o666)?;
+    file::owned(stage, &stage.bed.dir().join("data/secret"), SECRET, &ALICE, 0o666)?;
+    let share = stage.share("files");
+    stage.bed.make_dir("data/files/inner", &ALICE, 0o777)?;
+    file::owned(stage, &share.join("plain"), "inside", &ALICE, 0o666)?;
+    let links: [(&Path, &str); 5] = [
+        (&outside.join("secret"), "link"),
+        (&outside, "link_dir"),
+        (Path::new(".."), "link_up"),
+        (Path::new("/etc/passwd"), "passwd_link"),
+        (Path::new("link_dir"), "chain"),
+    ];
+    for (target, name) in links {
+        let _ = fs::remove_file(share.join(name));
+        symlink(target, share.join(name))?;
+    }
+    Ok(outside)
+}
+
+fn names(stage: &mut Stage) -> Result<()> {
+    let outside = prepare(stage)?;
+    stage.script("escape.py", &[SECRET])?;
+    let left = file::contents(&outside)?;
+    ensure!(left.len() == 1, "files were made outside the share: {:?}", left.keys());
+    for place in ["secret.new", "outside.new"] {
+        ensure!(!stage.bed.dir().join("data").join(place).exists(), "{place} was made beside the shares");
+    }
+    ensure!(!Path::new("/etc/passwd.new").exists(), "/etc/passwd.new was made");
+    Ok(())
+}
+
+fn smbclient(stage: &mut Stage) -> Result<()> {
+    prepare(stage)?;
+    for name in ["link", "link_dir/secret", "chain/secret", "passwd_link", "../outside/secret", "/etc/passwd"] {
+        let said = stage.smbclient().run(&format!("get {name} -"))?;
+        ensure!(!said.text.contains(SECRET) && !said.text.contains("root:"), "{name} leads out:\n{}", said.text);
+        ensure!(said.text.contains("NT_STATUS_"), "{name} is not refused:\n{}", said.text);
+    }
+    Ok(())
+}
+
+/// What stands at the swapped name when it is not the link that leads out.
+#[derive(Clone, Copy)]
+enum Swap {
+    File,
+    Folder,
+}
+
+/// While a client opens a path, a local process exchanges a part of it for a link to the outside and back, as fast as it
+/// can: the server must never look at a name and then use it again.
+fn swapped(stage: &mut Stage, swap: Swap) -> Result<()> {
+    let outside = prepare(stage)?;
+    let folder = stage.bed.make_dir("data/files/swap", &ALICE, 0o777)?;
+    let (inside, target, path) = match swap {
+        Swap::File => (folder.join("other"), outside.join("secret"), r"swap\part"),
+        Swap::Folder => (folder.join("other"), outside, r"swap\part\secret"),
+    };
+    let part = folder.join("part");
+    for old in [&part, &inside] {
+        let _ = fs::remove_file(old).or_else(|_| fs::remove_dir_all(old));
+    }
+    match swap {
+        Swap::File => file::owned(stage, &inside, "inside", &ALICE, 0o666)?,
+        Swap::Folder => {
+            stage.bed.make_dir("data/files/swap/other", &ALICE, 0o777)?;
+            file::owned(stage, &inside.join("secret"), "inside", &ALICE, 0o666)?;
+        }
+    }
+    symlink(target, &part)?;
+    let stop = AtomicBool::new(false);
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| exchange(&part, &inside, &stop));
+        let said = stage.script("swapped.py", &[path, "1500", SECRET]);
+        stop.store(true, Ordering::SeqCst);
+        said
+    })?;
+    let counts: Vec<usize> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // Without both kinds the opens did not meet the swaps, and nothing was tested.
+    ensure!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "opened inside and refused: {counts:?}");
+    Ok(())
+}
+
+/// Exchanges two names atomically until told to stop.
+fn exchange(left: &Path, right: &Path, stop: &AtomicBool) -> Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let text = |path: &Path| std::ffi::CString::new(path.as_os_str().as_bytes()).context("a path with a zero byte");
+    let (left, right) = (text(left)?, text(right)?);
+    while !stop.load(Ordering::SeqCst) {
+        let here = libc::AT_FDCWD;
+        // SAFETY: both strings end in a zero byte and outlive the call.
+        unsafe { libc::renameat2(here, left.as_ptr(), here, right.as_ptr(), libc::RENAME_EXCHANGE) };
+    }
+    Ok(())
+}

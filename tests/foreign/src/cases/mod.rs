@@ -1,0 +1,33 @@
+//! The cases, one file per area.
+
+mod budgets;
+mod config;
+mod dialects;
+mod escape;
+mod everyday;
+mod python;
+mod refusals;
+mod shares;
+mod signals;
+mod sizes;
+mod trees;
+
+use crate::suite::Case;
+
+/// Every case, in the order in which they run.
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+    let areas: [&'static [Case]; 11] = [
+        everyday::CASES,
+        shares::CASES,
+        refusals::CASES,
+        dialects::CASES,
+        python::CASES,
+        escape::CASES,
+        config::CASES,
+        signals::CASES,
+        budgets::CASES,
+        sizes::CASES,
+        trees::CASES,
+    ];
+    areas.into_iter().flatten()
+}

@@ -1,0 +1,81 @@
+//! Each refusal has the status that Windows gives.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use crate::bed::{ALICE, BOB, CAROL};
+use crate::file;
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("refusals.wrong_password", wrong_password),
+    Case::new("refusals.unknown_user", unknown_user),
+    Case::new("refusals.anonymous", anonymous),
+    Case::new("refusals.disabled_user", disabled_user),
+    Case::new("refusals.unknown_share", unknown_share),
+    Case::new("refusals.read_only_share", read_only_share),
+    Case::new("refusals.private_file", private_file).two_users(),
+    Case::new("refusals.private_directory", private_directory).two_users(),
+];
+
+fn wrong_password(stage: &mut Stage) -> Result<()> {
+    stage.smbclient().credentials("alice%wrong").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
+}
+
+fn unknown_user(stage: &mut Stage) -> Result<()> {
+    stage.smbclient().credentials("nobody-like-it%x").run("ls")?.refused_with("NT_STATUS_LOGON_FAILURE")
+}
+
+fn anonymous(stage: &mut Stage) -> Result<()> {
+    let said = stage.smbclient().credentials("%").run("ls")?;
+    let refused = ["NT_STATUS_ACCESS_DENIED", "NT_STATUS_LOGON_FAILURE"].iter().any(|word| said.text.contains(word));
+    ensure!(refused && !said.success, "somebody without a name gets in:\n{}", said.text);
+    Ok(())
+}
+
+fn disabled_user(stage: &mut Stage) -> Result<()> {
+    stage.smbclient().user(&CAROL).run("ls")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
+}
+
+fn unknown_share(stage: &mut Stage) -> Result<()> {
+    stage.smbclient().share("nothing-like-it").run("ls")?.refused_with("NT_STATUS_BAD_NETWORK_NAME")
+}
+
+fn read_only_share(stage: &mut Stage) -> Result<()> {
+    let local = stage.local("fixed")?;
+    fs::write(local.join("new"), "new")?;
+    fs::write(stage.share("fixed").join("old"), "old")?;
+    let here = format!("lcd {}; ", local.display());
+    for commands in ["put new", "del old", "mkdir folder"] {
+        let said = stage.smbclient().share("fixed").run(&format!("{here}{commands}"))?;
+        let refused = ["NT_STATUS_ACCESS_DENIED", "NT_STATUS_MEDIA_WRITE_PROTECTED"];
+        ensure!(refused.iter().any(|word| said.text.contains(word)), "{commands}:\n{}", said.text);
+    }
+    ensure!(fs::read(stage.share("fixed").join("old"))? == b"old" && !stage.share("fixed").join("new").exists());
+    stage.smbclient().share("fixed").run("get old -")?.says("old")
+}
+
+fn private_file(stage: &mut Stage) -> Result<()> {
+    let path = stage.share("files").join("bobs");
+    file::owned(stage, &path, "bob only", &BOB, 0o600)?;
+    let said = stage.smbclient().run("get bobs -")?;
+    ensure!(!said.text.contains("bob only"), "alice reads it:\n{}", said.text);
+    said.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    stage.smbclient().user(&BOB).run("get bobs -")?.says("bob only")?;
+    let local = stage.local("bobs")?;
+    fs::write(local.join("bobs"), "overwritten")?;
+    let overwrite = format!("lcd {}; put bobs", local.display());
+    stage.smbclient().run(&overwrite)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    ensure!(fs::read(&path)? == b"bob only", "alice overwrote it");
+    Ok(())
+}
+
+fn private_directory(stage: &mut Stage) -> Result<()> {
+    let folder = stage.bed.make_dir("data/files/bobs folder", &BOB, 0o700)?;
+    file::owned(stage, &folder.join("open to all"), "bob only", &ALICE, 0o666)?;
+    let said = stage.smbclient().run("ls \"bobs folder/*\"; get \"bobs folder/open to all\" -")?;
+    ensure!(!said.text.contains("bob only"), "alice reads it:\n{}", said.text);
+    said.refused_with("NT_STATUS_ACCESS_DENIED")
+}

@@ -1,0 +1,82 @@
+//! The Python scripts in `tests/foreign/python`, each a client of its own that ends with status 0 when all was right.
+//!
+//! A script that pauses prints a word on a line of its own and reads a line before it goes on.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::ALICE;
+use crate::stage::Stage;
+
+/// A running script.
+pub(crate) struct Script {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Stage {
+    fn script_command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.python);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name)).args(arguments);
+        command.env("SERVER_PORT", self.server.port().to_string());
+        command.env("SERVER_USER", ALICE.name).env("SERVER_PASSWORD", ALICE.password);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// Runs a script to its end; what it printed.
+    pub(crate) fn script(&self, name: &str, arguments: &[&str]) -> Result<String> {
+        let output = self.script_command(name, arguments).stdin(Stdio::null()).output();
+        let output = output.context("cannot start Python")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            output.status.success(),
+            "{name}: {}\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(text)
+    }
+
+    /// Starts a script that pauses.
+    pub(crate) fn start_script(&self, name: &str, arguments: &[&str]) -> Result<Script> {
+        let mut command = self.script_command(name, arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Python")?;
+        let input = child.stdin.take().context("no standard input")?;
+        let output = BufReader::new(child.stdout.take().context("no standard output")?);
+        Ok(Script { child, input, output })
+    }
+}
+
+impl Script {
+    /// Waits until it says this word.
+    pub(crate) fn wait_for(&mut self, word: &str) -> Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        ensure!(line.trim() == word, "the script was to say {word:?} and said {line:?}");
+        Ok(())
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&mut self) -> Result<()> {
+        Ok(self.input.write_all(b"\n")?)
+    }
+
+    /// Waits for its end, which must be a success.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the script ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,123 @@
+//! Samba's client programs, as a case calls them.
+
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{ALICE, Person, Server};
+use crate::stage::Stage;
+
+/// A call of smbclient: whom, where, with which options.
+pub(crate) struct Smbclient<'a> {
+    stage: &'a Stage,
+    server: &'a Server,
+    share: &'a str,
+    credentials: String,
+    options: Vec<String>,
+}
+
+/// What a program printed, output and errors together, and whether it succeeded.
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) success: bool,
+}
+
+impl Said {
+    fn new(output: Output) -> Said {
+        let text = [output.stdout, output.stderr].concat();
+        Said { text: String::from_utf8_lossy(&text).into_owned(), success: output.status.success() }
+    }
+
+    /// It must have succeeded without naming any NTSTATUS error.
+    pub(crate) fn fine(self) -> Result<String> {
+        ensure!(self.success && !self.text.contains("NT_STATUS_"), "expected success, got:\n{}", self.text);
+        Ok(self.text)
+    }
+
+    /// It must name this status.
+    pub(crate) fn refused_with(self, status: &str) -> Result<()> {
+        ensure!(self.text.contains(status), "expected {status}, got:\n{}", self.text);
+        Ok(())
+    }
+
+    /// It must have succeeded and said this.
+    pub(crate) fn says(self, what: &str) -> Result<()> {
+        let text = self.fine()?;
+        ensure!(text.contains(what), "expected {what:?}, got:\n{text}");
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// smbclient as alice on the share `files`.
+    pub(crate) fn smbclient(&self) -> Smbclient<'_> {
+        let credentials = ALICE.credentials();
+        Smbclient { stage: self, server: &self.server, share: "files", credentials, options: Vec::new() }
+    }
+
+    /// rpcclient as alice.
+    pub(crate) fn rpcclient(&self, commands: &str) -> Result<Said> {
+        let mut command = self.program("rpcclient", &self.server, &ALICE.credentials());
+        let output = command.args(["127.0.0.1", "-c", commands]).output().context("cannot start rpcclient")?;
+        Ok(Said::new(output))
+    }
+
+    fn program(&self, name: &str, server: &Server, credentials: &str) -> Command {
+        let mut command = Command::new(name);
+        command.arg("-s").arg(self.bed.dir().join("client/smb.conf"));
+        command.args(["-p", &server.port().to_string(), "-U", credentials]).stdin(Stdio::null());
+        command
+    }
+}
+
+impl<'a> Smbclient<'a> {
+    pub(crate) fn share(mut self, share: &'a str) -> Self {
+        self.share = share;
+        self
+    }
+
+    pub(crate) fn user(mut self, person: &Person) -> Self {
+        self.credentials = person.credentials();
+        self
+    }
+
+    pub(crate) fn credentials(mut self, credentials: &str) -> Self {
+        self.credentials = credentials.to_owned();
+        self
+    }
+
+    pub(crate) fn server(mut self, server: &'a Server) -> Self {
+        self.server = server;
+        self
+    }
+
+    pub(crate) fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
+        self
+    }
+
+    /// Exactly this dialect, by smbclient's name.
+    pub(crate) fn dialect(self, dialect: &str) -> Self {
+        let minimum = format!("--option=client min protocol={dialect}");
+        self.options(&["-m", dialect, &minimum])
+    }
+
+    /// The command line that runs `commands`, parted by semicolons.
+    pub(crate) fn command(&self, commands: &str) -> Command {
+        let mut command = self.stage.program("smbclient", self.server, &self.credentials);
+        command.args(&self.options).arg(format!("//127.0.0.1/{}", self.share)).args(["-c", commands]);
+        command
+    }
+
+    /// Runs the commands to their end.
+    pub(crate) fn run(self, commands: &str) -> Result<Said> {
+        Ok(Said::new(self.command(commands).output().context("cannot start smbclient")?))
+    }
+
+    /// `smbclient -L`: the list of shares.
+    pub(crate) fn list_shares(self) -> Result<Said> {
+        let mut command = self.stage.program("smbclient", self.server, &self.credentials);
+        let output = command.args(&self.options).args(["-L", "127.0.0.1"]).output();
+        Ok(Said::new(output.context("cannot start smbclient")?))
+    }
+}

@@ -1,0 +1,127 @@
+//! The suite: its cases by name, what each needs, and the run.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::bed::{Health, Target, interrupt};
+use crate::cases;
+use crate::stage::Stage;
+
+/// One case: a function that succeeds or says what was wrong.
+pub(crate) struct Case {
+    /// `area.what`, as filters and reports have it.
+    pub(crate) name: &'static str,
+    /// What it needs.
+    pub(crate) needs: Needs,
+    /// The case itself.
+    pub(crate) run: fn(&mut Stage) -> Result<()>,
+}
+
+/// What a case needs beyond a server; nothing by default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// Two UNIX users, and so root.
+    pub(crate) users: bool,
+    /// Minutes rather than seconds: left out of a quick run.
+    pub(crate) slow: bool,
+    /// It tests something that only Frevo has.
+    pub(crate) frevo: bool,
+}
+
+impl Case {
+    pub(crate) const fn new(name: &'static str, run: fn(&mut Stage) -> Result<()>) -> Case {
+        Case { name, needs: Needs { users: false, slow: false, frevo: false }, run }
+    }
+
+    pub(crate) const fn slow(mut self) -> Case {
+        self.needs.slow = true;
+        self
+    }
+
+    pub(crate) const fn two_users(mut self) -> Case {
+        self.needs.users = true;
+        self
+    }
+
+    pub(crate) const fn frevo_only(mut self) -> Case {
+        self.needs.frevo = true;
+        self
+    }
+}
+
+/// How the suite is run.
+pub struct Options {
+    /// Which server.
+    pub target: Target,
+    /// Only cases whose name contains this.
+    pub filter: Option<String>,
+    /// Without the slow cases.
+    pub quick: bool,
+    /// The interpreter that has impacket and smbprotocol.
+    pub python: PathBuf,
+}
+
+/// The names of all cases.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    cases::all().map(|case| case.name)
+}
+
+/// Runs the cases one after the other, each reported by name; how many passed and failed. A case that cannot run without
+/// root counts as failed.
+pub fn run(options: &Options) -> Result<(usize, usize)> {
+    let wanted = |case: &&Case| {
+        options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
+            && !(options.quick && case.needs.slow)
+            && !(options.target != Target::Frevo && case.needs.frevo)
+    };
+    let cases: Vec<&Case> = cases::all().filter(wanted).collect();
+    if cases.is_empty() {
+        return Ok((0, 0));
+    }
+    let mut stage = Stage::set(options)?;
+    let (mut passed, mut failed) = (0, 0);
+    for case in cases {
+        interrupt::check()?;
+        if case.needs.users && !stage.bed.people().many() {
+            println!("{:<44} NOT RUN: needs two UNIX users, run it as root", case.name);
+            failed += 1;
+            continue;
+        }
+        let start = Instant::now();
+        let result = (case.run)(&mut stage).and_then(|()| stage.look_after_server());
+        interrupt::check()?;
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("{:<44} ok {seconds:8.2} s", case.name);
+                passed += 1;
+            }
+            Err(error) => {
+                println!("{:<44} FAILED {seconds:.2} s\n{}", case.name, indent(&format!("{error:#}")));
+                failed += 1;
+            }
+        }
+    }
+    Ok((passed, failed))
+}
+
+fn indent(text: &str) -> String {
+    text.lines().take(40).flat_map(|line| ["    ", line, "\n"]).collect::<String>().trim_end().to_owned()
+}
+
+impl Stage {
+    /// A server that a case brought down fails that case, and is there again for the next.
+    fn look_after_server(&mut self) -> Result<()> {
+        match self.server.health()? {
+            Health::Well => Ok(()),
+            Health::Panicked(line) => anyhow::bail!("the server's log tells of a crash: {line}"),
+            health => {
+                let log = self.server.log_tail();
+                self.server.restart()?;
+                anyhow::bail!("the server is {health:?} after this case:\n{log}")
+            }
+        }
+    }
+}
