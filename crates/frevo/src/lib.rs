@@ -5,6 +5,7 @@
 pub mod accounts;
 pub mod admin;
 pub mod config;
+pub mod host;
 pub mod interfaces;
 pub mod limits;
 pub mod log;

@@ -11,6 +11,9 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::config;
+use crate::host::Host;
+
 /// The state directory, open.
 pub struct StateDir {
     path: PathBuf,
@@ -141,12 +144,22 @@ impl StateDir {
     }
 }
 
-/// Where the state directory is: as the command line says, else by default.
-pub fn locate(flag: Option<&Path>) -> Result<PathBuf> {
-    match flag {
-        Some(path) => std::path::absolute(path).with_context(|| path.display().to_string()),
-        None => default_path(),
+/// Where the state directory is: as the command line says, else as the configuration says, else by default.
+///
+/// Where no configuration is named, root's is the one that a server without `-c` would read; other users have none.
+/// The server and all commands use this function, so that they meet in one place.
+pub fn locate(flag: Option<&Path>, config: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = flag {
+        return std::path::absolute(path).with_context(|| path.display().to_string());
     }
+    let standard = || rustix::process::geteuid().is_root().then(config::default_path).flatten();
+    if let Some(config) = config.map(Path::to_owned).or_else(standard) {
+        let host = Host::of_process().context("this process's user")?;
+        if let Some(path) = config::state_directory(&config, &host)? {
+            return Ok(path);
+        }
+    }
+    default_path()
 }
 
 /// Where the state directory is when neither the command line nor the configuration says: `/var/lib/frevo` for root,
@@ -205,6 +218,22 @@ mod tests {
         assert!(state.open_file("missing").unwrap().is_none());
         assert!(state.open_file("real").unwrap().is_some());
         assert_eq!(std::fs::metadata(path.path().join("real")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_command_line_comes_before_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("smb.conf");
+        std::fs::write(&file, "[global]\n  state directory = /from/configuration\n[x]\n  path = /nowhere\n").unwrap();
+        let check = |flag: Option<&str>, config: Option<&Path>, expected: &Path| {
+            assert_eq!(locate(flag.map(Path::new), config).unwrap(), expected);
+        };
+        check(Some("/from/flag"), Some(&file), Path::new("/from/flag"));
+        check(None, Some(&file), Path::new("/from/configuration"));
+        check(Some("relative"), None, &std::env::current_dir().unwrap().join("relative"));
+        std::fs::write(&file, "[global]\n").unwrap();
+        check(None, Some(&file), &default_path().unwrap());
+        assert!(locate(None, Some(&dir.path().join("missing"))).is_err());
     }
 
     #[test]

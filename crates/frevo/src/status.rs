@@ -27,11 +27,14 @@ pub struct StatusArgs {
     /// The state directory of the server
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// The configuration that names the state directory, where --state-dir does not
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let path = locate(args.state_dir.as_deref())?;
+    let path = locate(args.state_dir.as_deref(), args.config.as_deref())?;
     let client = match StateDir::open(&path)? {
         Some(state) => Client::connect(&state)?,
         None => None,

@@ -37,6 +37,9 @@ pub struct UserArgs {
     /// The state directory that holds the account database
     #[arg(long, value_name = "DIR", global = true)]
     state_dir: Option<PathBuf>,
+    /// The configuration that names the state directory, where --state-dir does not
+    #[arg(short = 'c', long = "config", value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -96,7 +99,7 @@ enum UserCommand {
 
 /// Runs the command.
 pub fn run(args: UserArgs) -> Result<ExitCode> {
-    let path = locate(args.state_dir.as_deref())?;
+    let path = locate(args.state_dir.as_deref(), args.config.as_deref())?;
     match args.command {
         UserCommand::Add { name, password_stdin, full_name, uid } => {
             check_name(&name)?;

@@ -34,12 +34,16 @@ impl LogLevel {
                 None | Some(("all", _)) => level.all = one(word.strip_prefix("all:").unwrap_or(word))?,
                 Some((class, value)) => {
                     let filter = one(value)?;
-                    let parts = CLASSES.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, parts)| parts);
-                    level.parts.extend(parts.iter().map(|part| (*part, filter)));
+                    level.set(class, filter);
                 }
             }
         }
         Ok(level)
+    }
+
+    fn set(&mut self, class: &str, filter: LevelFilter) {
+        let parts = CLASSES.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, parts)| parts);
+        self.parts.extend(parts.iter().map(|part| (*part, filter)));
     }
 
     pub(super) fn targets(&self) -> Targets {
@@ -54,6 +58,16 @@ impl Default for LogLevel {
     }
 }
 
+impl From<&crate::config::LogLevel> for LogLevel {
+    fn from(configured: &crate::config::LogLevel) -> Self {
+        let mut level = LogLevel { all: number(configured.level), parts: Vec::new() };
+        for (class, value) in &configured.classes {
+            level.set(class, number(*value));
+        }
+        level
+    }
+}
+
 /// 0 errors; 1 warnings as well; 2 what happens; 3 to 5 how it comes about; from 6 on every step.
 fn one(text: &str) -> Result<LevelFilter> {
     Ok(match text {
@@ -62,15 +76,21 @@ fn one(text: &str) -> Result<LevelFilter> {
         "info" => LevelFilter::INFO,
         "debug" => LevelFilter::DEBUG,
         "trace" => LevelFilter::TRACE,
-        _ => match text.parse::<u32>().ok().with_context(|| refused(text))? {
-            0 => LevelFilter::ERROR,
-            1 => LevelFilter::WARN,
-            2 => LevelFilter::INFO,
-            3..=5 => LevelFilter::DEBUG,
-            6..=10 => LevelFilter::TRACE,
+        _ => match text.parse::<u8>().ok().with_context(|| refused(text))? {
+            level @ 0..=10 => number(level),
             _ => bail!(refused(text)),
         },
     })
+}
+
+fn number(level: u8) -> LevelFilter {
+    match level {
+        0 => LevelFilter::ERROR,
+        1 => LevelFilter::WARN,
+        2 => LevelFilter::INFO,
+        3..=5 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    }
 }
 
 fn refused(text: &str) -> String {
@@ -103,6 +123,8 @@ mod tests {
         check("1 auth:10, vfs:3@/var/log/vfs", "localfs::dir", Level::DEBUG, Some(Level::TRACE));
         check("1 auth:10, vfs:3@/var/log/vfs", "frevo", Level::WARN, Some(Level::INFO));
         check("2 winbind:10", "frevo", Level::INFO, Some(Level::DEBUG));
+        let configured = crate::config::LogLevel { level: 1, classes: vec![("vfs".into(), 3), ("winbind".into(), 9)] };
+        assert_eq!(LogLevel::from(&configured), LogLevel::parse("1 vfs:3 winbind:9").unwrap());
         for bad in ["11", "-1", "loud", "1 auth:loud", "auth:"] {
             assert!(LogLevel::parse(bad).is_err(), "{bad}");
         }

@@ -1,0 +1,77 @@
+//! What the configuration asks of this machine: its users and groups, its name, its environment.
+
+use std::io;
+use std::sync::Arc;
+
+use server::vfs::Identity;
+
+use crate::accounts::unix::{User, Users, group_by_name, user_by_name};
+use crate::config::Names;
+
+/// This machine. Blocks where NSS asks the network.
+pub struct Host {
+    only: Option<Arc<User>>,
+}
+
+impl Host {
+    /// This machine as `users` sees it: where everybody is the process's own user, so are the users and groups that
+    /// the configuration names, provided that they exist.
+    pub fn new(users: &Users) -> Self {
+        Host { only: users.only().cloned() }
+    }
+
+    /// This machine as the present process sees it.
+    pub fn of_process() -> io::Result<Self> {
+        Users::of_host().map(|users| Self::new(&users))
+    }
+}
+
+/// The machine's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+impl Names for Host {
+    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
+        let found = user_by_name(name).map_err(|error| format!("UNIX user look-up of {name:?}: {error}"))?;
+        Ok(found.map(|user| self.only.as_ref().unwrap_or(&Arc::new(user)).identity.clone()))
+    }
+
+    fn group(&self, name: &str) -> Result<Option<u32>, String> {
+        let found = group_by_name(name).map_err(|error| format!("UNIX group look-up of {name:?}: {error}"))?;
+        Ok(found.map(|gid| self.only.as_ref().map_or(gid, |only| only.identity.gid)))
+    }
+
+    fn host(&self) -> String {
+        host_name()
+    }
+
+    fn environment(&self, variable: &str) -> Option<String> {
+        std::env::var(variable).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_groups_are_those_of_the_host_or_the_process() {
+        let root = user_by_name("root").unwrap().unwrap();
+        let real = Host { only: None };
+        assert_eq!(real.user("root").unwrap().unwrap(), root.identity);
+        assert_eq!(real.group(&root.groups[0]).unwrap(), Some(root.identity.gid));
+
+        let identity = Arc::new(Identity { uid: 1234, gid: 1235, groups: Box::new([]) });
+        let me = User { name: "me".into(), identity: identity.clone(), groups: Arc::new([]) };
+        let mine = Host { only: Some(Arc::new(me)) };
+        assert_eq!(mine.user("root").unwrap().unwrap(), identity);
+        assert_eq!(mine.group(&root.groups[0]).unwrap(), Some(1235));
+
+        for host in [real, mine] {
+            assert!(host.user("no such user here").unwrap().is_none());
+            assert!(host.group("no such group here").unwrap().is_none());
+            assert!(!host.host().is_empty());
+        }
+    }
+}
