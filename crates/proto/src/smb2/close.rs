@@ -92,3 +92,55 @@ impl CloseResponse {
         out.u32(self.file_attributes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.15: StructureSize, Flags, Reserved, FileId.
+    #[test]
+    fn the_request() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        let request = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id };
+        golden!(CloseRequest, request, "1800 0100 00000000 0100000000000000 0200000000000000");
+        let wrong = message("1900 0100 00000000 0100000000000000 0200000000000000");
+        assert_eq!(CloseRequest::decode(&wrong), Err(Malformed::Structure));
+    }
+
+    // 2.2.16: StructureSize, Flags, Reserved, four times, AllocationSize, EndofFile, FileAttributes.
+    #[test]
+    fn the_response() {
+        let response = CloseResponse {
+            flags: CloseFlags::POSTQUERY_ATTRIB,
+            creation_time: 1,
+            last_access_time: 2,
+            last_write_time: 3,
+            change_time: 4,
+            allocation_size: 4096,
+            end_of_file: 5,
+            file_attributes: 0x20,
+        };
+        golden!(
+            CloseResponse,
+            response,
+            "3c00 0100 00000000 0100000000000000 0200000000000000 0300000000000000 0400000000000000
+             0010000000000000 0500000000000000 20000000"
+        );
+    }
+
+    round_trips! {
+        requests_round_trip: CloseRequest = |s| CloseRequest { flags: CloseFlags(s.u16()), file_id: s.file_id() };
+        responses_round_trip: CloseResponse = |s| CloseResponse {
+            flags: CloseFlags(s.u16()),
+            creation_time: s.u64(),
+            last_access_time: s.u64(),
+            last_write_time: s.u64(),
+            change_time: s.u64(),
+            allocation_size: s.u64(),
+            end_of_file: s.u64(),
+            file_attributes: s.u32(),
+        };
+    }
+}

@@ -280,3 +280,128 @@ impl<'a> CreateResponse<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::create_context::{AllocationSize, QueryOnDiskIdResponse};
+    use super::*;
+    use crate::smb2::testing::{Source, golden, message, round_trips};
+
+    // 2.2.13: StructureSize, SecurityFlags, RequestedOplockLevel, ImpersonationLevel, SmbCreateFlags, Reserved,
+    // DesiredAccess, FileAttributes, ShareAccess, CreateDisposition, CreateOptions, NameOffset, NameLength,
+    // CreateContextsOffset, CreateContextsLength, Buffer.
+    const REQUEST: &str = "3900 00 09 02000000 0000000000000000 0000000000000000 89001200 80000000 07000000 01000000
+         40000000 7800 0200 80000000 20000000 6100 000000000000
+         00000000 1000 0400 0000 1800 08000000 416c5369 00000000 0010000000000000";
+
+    fn request() -> CreateRequest<'static> {
+        CreateRequest {
+            requested_oplock_level: OplockLevel::BATCH,
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: 0x0012_0089,
+            file_attributes: 0x80,
+            share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+            create_disposition: CreateDisposition::OPEN,
+            create_options: CreateOptions::NON_DIRECTORY_FILE,
+            name: b"a\0",
+            create_contexts: vec![AllocationSize { allocation_size: 4096 }.to_context()],
+        }
+    }
+
+    #[test]
+    fn the_request() {
+        golden!(CreateRequest, request(), REQUEST);
+    }
+
+    #[test]
+    fn the_root_of_the_share_has_no_name() {
+        let body = "3900 00 00 00000000 0000000000000000 0000000000000000 00000000 00000000 00000000 00000000 00000000
+             7800 0000 00000000 00000000";
+        golden!(CreateRequest, CreateRequest::default(), &format!("{body} 00"));
+        for body in [body.to_owned(), body.replace("7800 0000", "0000 0000"), body.replace("7800 0000", "ffff 0000")] {
+            assert_eq!(CreateRequest::decode(&message(&body)), Ok(CreateRequest::default()), "{body}");
+        }
+    }
+
+    #[test]
+    fn broken_requests_are_refused() {
+        for (good, bad, error) in [
+            ("3900 00", "3800 00", Malformed::Structure),
+            ("7800 0200", "7800 0300", Malformed::Value),
+            ("7800 0200", "7700 0200", Malformed::Offset),
+            ("7800 0200", "7800 feff", Malformed::Offset),
+            ("80000000 20000000", "70000000 20000000", Malformed::Offset),
+            ("80000000 20000000", "80000000 21000000", Malformed::Offset),
+            ("80000000 20000000", "80000000 0f000000", Malformed::Truncated),
+            ("80000000 20000000", "80000000 ffffffff", Malformed::Offset),
+        ] {
+            let body = REQUEST.replace(good, bad);
+            assert_ne!(body, REQUEST);
+            assert_eq!(CreateRequest::decode(&message(&body)), Err(error), "{bad}");
+        }
+    }
+
+    // 2.2.14: StructureSize, OplockLevel, Flags, CreateAction, four times, AllocationSize, EndofFile, FileAttributes,
+    // Reserved2, FileId, CreateContextsOffset, CreateContextsLength, Buffer.
+    #[test]
+    fn the_response() {
+        let response = CreateResponse {
+            oplock_level: OplockLevel::LEASE,
+            flags: CreateResponseFlags::REPARSEPOINT,
+            create_action: CreateAction::CREATED,
+            creation_time: 1,
+            last_access_time: 2,
+            last_write_time: 3,
+            change_time: 4,
+            allocation_size: 4096,
+            end_of_file: 5,
+            file_attributes: 0x20,
+            file_id: FileId { persistent: 6, volatile: 7 },
+            create_contexts: vec![],
+        };
+        let fixed = "5900 ff 01 02000000 0100000000000000 0200000000000000 0300000000000000 0400000000000000
+             0010000000000000 0500000000000000 20000000 00000000 0600000000000000 0700000000000000";
+        golden!(CreateResponse, response.clone(), &format!("{fixed} 00000000 00000000"));
+        let disk_id = QueryOnDiskIdResponse { disk_file_id: 8, volume_id: 9 };
+        golden!(
+            CreateResponse,
+            CreateResponse { create_contexts: vec![disk_id.to_context()], ..response },
+            &format!(
+                "{fixed} 98000000 38000000 00000000 1000 0400 0000 1800 20000000 51466964 00000000
+                 0800000000000000 0900000000000000 00000000000000000000000000000000"
+            )
+        );
+    }
+
+    fn contexts<'a>(source: &mut Source<'a>) -> Vec<CreateContext<'a>> {
+        source.list(|s| CreateContext::new(s.array::<5>().to_vec(), s.slice()))
+    }
+
+    round_trips! {
+        requests_round_trip: CreateRequest<'_> = |s| CreateRequest {
+            requested_oplock_level: OplockLevel(s.u8()),
+            impersonation_level: ImpersonationLevel(s.u32()),
+            desired_access: s.u32(),
+            file_attributes: s.u32(),
+            share_access: ShareAccess(s.u32()),
+            create_disposition: CreateDisposition(s.u32()),
+            create_options: CreateOptions(s.u32()),
+            name: s.utf16(),
+            create_contexts: contexts(s),
+        };
+        responses_round_trip: CreateResponse<'_> = |s| CreateResponse {
+            oplock_level: OplockLevel(s.u8()),
+            flags: CreateResponseFlags(s.u8()),
+            create_action: CreateAction(s.u32()),
+            creation_time: s.u64(),
+            last_access_time: s.u64(),
+            last_write_time: s.u64(),
+            change_time: s.u64(),
+            allocation_size: s.u64(),
+            end_of_file: s.u64(),
+            file_attributes: s.u32(),
+            file_id: s.file_id(),
+            create_contexts: contexts(s),
+        };
+    }
+}

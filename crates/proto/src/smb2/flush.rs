@@ -34,3 +34,21 @@ empty_bodies! {
     /// It is written out.
     FlushResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, round_trips};
+
+    // 2.2.17: StructureSize, Reserved1, Reserved2, FileId; 2.2.18: StructureSize, Reserved.
+    #[test]
+    fn both_directions() {
+        let request = FlushRequest { reserved1: 0xffff, file_id: FileId { persistent: 1, volatile: 2 } };
+        golden!(FlushRequest, request, "1800 ffff 00000000 0100000000000000 0200000000000000");
+        golden!(FlushResponse, FlushResponse, "0400 0000");
+    }
+
+    round_trips! {
+        requests_round_trip: FlushRequest = |s| FlushRequest { reserved1: s.u16(), file_id: s.file_id() };
+    }
+}

@@ -239,3 +239,98 @@ impl Header {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{encode_part, golden_part, hex, parts_round_trip};
+
+    fn header() -> Header {
+        Header {
+            credit_charge: 1,
+            status: Status(0x0001),
+            command: Command::READ,
+            credits: 0x20,
+            flags: Flags::SIGNED | Flags(0x50),
+            next_command: 0x78,
+            message_id: 0x0102,
+            id: 0x0000_0005_0000_feff,
+            session_id: 0x0000_0400_0000_0001,
+            signature: [0xab; 16],
+        }
+    }
+
+    // 2.2.1.2: ProtocolId, StructureSize, CreditCharge, Status, Command, CreditRequest, Flags, NextCommand, MessageId,
+    // Reserved, TreeId, SessionId, Signature.
+    #[test]
+    fn the_sync_form() {
+        golden_part!(
+            Header,
+            header(),
+            "fe534d42 4000 0100 01000000 0800 2000 58000000 78000000 0201000000000000
+             fffe0000 05000000 0100000000040000 abababababababababababababababab"
+        );
+        assert_eq!((header().tree_id(), header().async_id()), (Some(5), None));
+        assert_eq!((header().channel_sequence(), header().flags.priority()), (1, 5));
+        assert_eq!(header().with_channel_sequence(9).status, Status(9));
+    }
+
+    // 2.2.1.1: AsyncId instead of Reserved and TreeId.
+    #[test]
+    fn the_async_form() {
+        let header = Header::request(Command::CHANGE_NOTIFY, 6).response(Status::PENDING).with_async_id(0x1122);
+        golden_part!(
+            Header,
+            header,
+            "fe534d42 4000 0000 03010000 0f00 0000 03000000 00000000 0600000000000000
+             2211000000000000 0000000000000000 00000000000000000000000000000000"
+        );
+        assert_eq!((header.tree_id(), header.async_id(), header.is_response()), (None, Some(0x1122), true));
+        assert_eq!(header.with_tree_id(3).tree_id(), Some(3));
+    }
+
+    #[test]
+    fn the_positions_are_those_of_the_fields() {
+        let bytes = encode_part(|out| header().encode(out));
+        assert_eq!(bytes[Header::STATUS_POSITION..][..4], hex("01000000"));
+        assert_eq!(bytes[Header::CREDITS_POSITION..][..2], hex("2000"));
+        assert_eq!(bytes[Header::FLAGS_POSITION..][..4], hex("58000000"));
+        assert_eq!(bytes[Header::NEXT_COMMAND_POSITION..][..4], hex("78000000"));
+        assert_eq!(bytes[Header::SIGNATURE_RANGE], [0xab; 16]);
+    }
+
+    #[test]
+    fn what_is_not_an_smb2_header_is_refused() {
+        let good = encode_part(|out| header().encode(out));
+        for (at, byte) in [(0, 0xff), (0, 0xfd), (3, b'C'), (4, 0x41), (5, 1)] {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            assert_eq!(Header::decode(&bytes), Err(Malformed::Structure), "{byte:#x} at {at}");
+        }
+        assert_eq!(Header::decode(&good[..63]), Err(Malformed::Truncated));
+    }
+
+    #[test]
+    fn a_response_answers_its_request() {
+        let request = Header { flags: Flags::RELATED_OPERATIONS | Flags::SIGNED, ..header() };
+        let response = request.response(Status::ACCESS_DENIED);
+        assert_eq!(response.flags, Flags::SERVER_TO_REDIR | Flags::RELATED_OPERATIONS);
+        assert_eq!((response.message_id, response.id, response.session_id), (0x0102, request.id, request.session_id));
+        assert_eq!((response.next_command, response.credits, response.signature), (0, 0, [0; 16]));
+    }
+
+    parts_round_trip! {
+        headers_round_trip: Header = |s| Header {
+            credit_charge: s.u16(),
+            status: Status(s.u32()),
+            command: Command(s.u16()),
+            credits: s.u16(),
+            flags: Flags(s.u32()),
+            next_command: s.u32(),
+            message_id: s.u64(),
+            id: s.u64(),
+            session_id: s.u64(),
+            signature: s.array(),
+        };
+    }
+}

@@ -94,3 +94,54 @@ empty_bodies! {
     /// It was done.
     LockResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.26: StructureSize, LockCount, LockSequence, FileId, Locks; 2.2.26.1: Offset, Length, Flags, Reserved.
+    #[test]
+    fn the_request() {
+        let request = LockRequest {
+            lock_sequence: 0x23,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            locks: vec![
+                LockElement { offset: 3, length: 4, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY },
+                LockElement { offset: 5, length: u64::MAX, flags: LockFlags::UNLOCK },
+            ],
+        };
+        assert_eq!((request.lock_sequence_number(), request.lock_sequence_index()), (3, 2));
+        golden!(
+            LockRequest,
+            request.clone(),
+            "3000 0200 23000000 0100000000000000 0200000000000000
+             0300000000000000 0400000000000000 12000000 00000000
+             0500000000000000 ffffffffffffffff 04000000 00000000"
+        );
+    }
+
+    #[test]
+    fn a_count_beyond_the_message_is_refused() {
+        let body =
+            "3000 ffff 00000000 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0000000000000000";
+        assert_eq!(LockRequest::decode(&message(body)), Err(Malformed::Truncated));
+        let none = message("3000 0000 00000000 0100000000000000 0200000000000000");
+        assert_eq!(LockRequest::decode(&none).map(|request| request.locks), Ok(vec![]));
+    }
+
+    // 2.2.27: StructureSize, Reserved.
+    #[test]
+    fn the_response() {
+        golden!(LockResponse, LockResponse, "0400 0000");
+    }
+
+    round_trips! {
+        requests_round_trip: LockRequest = |s| LockRequest {
+            lock_sequence: s.u32(),
+            file_id: s.file_id(),
+            locks: s.list(|s| LockElement { offset: s.u64(), length: s.u64(), flags: LockFlags(s.u32()) }),
+        };
+    }
+}

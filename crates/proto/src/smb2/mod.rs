@@ -241,3 +241,6 @@ macro_rules! output_buffer_responses {
 }
 
 use {empty_bodies, output_buffer_responses};
+
+#[cfg(test)]
+mod testing;

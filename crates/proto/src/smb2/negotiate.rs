@@ -197,3 +197,149 @@ impl<'a> NegotiateResponse<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{Source, golden, message, round_trips};
+
+    // 2.2.3: StructureSize, DialectCount, SecurityMode, Reserved, Capabilities, ClientGuid, NegotiateContextOffset,
+    // NegotiateContextCount, Reserved2, Dialects, Padding, NegotiateContextList.
+    const REQUEST: &str = "2400 0500 0100 0000 7f000000 11111111111111111111111111111111 70000000 0200 0000
+         0202 1002 0003 0203 1103 0000
+         0100 0600 00000000 0100 0000 0100 0000
+         0200 0600 00000000 0200 0200 0100";
+
+    fn request() -> NegotiateRequest<'static> {
+        NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0x7f),
+            client_guid: [0x11; 16],
+            dialects: vec![
+                Dialect::SMB_2_0_2,
+                Dialect::SMB_2_1,
+                Dialect::SMB_3_0,
+                Dialect::SMB_3_0_2,
+                Dialect::SMB_3_1_1,
+            ],
+            negotiate_context_list: vec![
+                PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: (&[][..]).into() }
+                    .to_context(),
+                EncryptionCapabilities { ciphers: vec![CipherId::AES_128_GCM, CipherId::AES_128_CCM] }.to_context(),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_request_of_3_1_1() {
+        golden!(NegotiateRequest, request(), REQUEST);
+    }
+
+    #[test]
+    fn the_request_of_older_dialects_has_a_reserved_time_instead_of_contexts() {
+        let request = NegotiateRequest {
+            dialects: vec![Dialect::SMB_2_0_2, Dialect::SMB_2_1],
+            negotiate_context_list: vec![],
+            ..request()
+        };
+        let body = "2400 0200 0100 0000 7f000000 11111111111111111111111111111111 0000000000000000 0202 1002";
+        golden!(NegotiateRequest, request.clone(), body);
+        let with_time = message(&body.replace("0000000000000000", "ffffffffffffffff"));
+        assert_eq!(NegotiateRequest::decode(&with_time), Ok(request));
+    }
+
+    #[test]
+    fn broken_requests_are_refused() {
+        for (good, bad, error) in [
+            ("2400 0500", "2300 0500", Malformed::Structure),
+            ("2400 0500", "2400 ffff", Malformed::Truncated),
+            ("70000000 0200", "6c000000 0200", Malformed::Offset),
+            ("70000000 0200", "ffffffff 0200", Malformed::Offset),
+            ("70000000 0200", "70000000 0300", Malformed::Truncated),
+            ("70000000 0200", "70000000 ffff", Malformed::Truncated),
+            ("0200 0600 00000000", "0200 0700 00000000", Malformed::Truncated),
+        ] {
+            let body = REQUEST.replace(good, bad);
+            assert_ne!(body, REQUEST);
+            assert_eq!(NegotiateRequest::decode(&message(&body)), Err(error), "{bad}");
+        }
+    }
+
+    // 2.2.4: StructureSize, SecurityMode, DialectRevision, NegotiateContextCount, ServerGuid, Capabilities,
+    // MaxTransactSize, MaxReadSize, MaxWriteSize, SystemTime, ServerStartTime, SecurityBufferOffset,
+    // SecurityBufferLength, NegotiateContextOffset, Buffer, Padding, NegotiateContextList.
+    #[test]
+    fn the_response() {
+        let response = NegotiateResponse {
+            security_mode: SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
+            dialect_revision: Dialect::SMB_3_1_1,
+            server_guid: [0x22; 16],
+            capabilities: Capabilities::LEASING | Capabilities::LARGE_MTU,
+            max_transact_size: 0x10000,
+            max_read_size: 0x20000,
+            max_write_size: 0x30000,
+            system_time: 1,
+            server_start_time: 0,
+            buffer: b"abc",
+            negotiate_context_list: vec![
+                SigningCapabilities { signing_algorithms: vec![SigningAlgorithm::AES_GMAC] }.to_context(),
+            ],
+        };
+        golden!(
+            NegotiateResponse,
+            response.clone(),
+            "4100 0300 1103 0100 22222222222222222222222222222222 06000000 00000100 00000200 00000300
+             0100000000000000 0000000000000000 8000 0300 88000000 616263 0000000000
+             0800 0400 00000000 0100 0200"
+        );
+        golden!(
+            NegotiateResponse,
+            NegotiateResponse { dialect_revision: Dialect::WILDCARD, negotiate_context_list: vec![], ..response },
+            "4100 0300 ff02 0000 22222222222222222222222222222222 06000000 00000100 00000200 00000300
+             0100000000000000 0000000000000000 8000 0300 00000000 616263"
+        );
+    }
+
+    fn contexts<'a>(source: &mut Source<'a>, dialect: Dialect) -> Vec<NegotiateContext<'a>> {
+        if dialect != Dialect::SMB_3_1_1 {
+            return Vec::new();
+        }
+        source.list(|s| NegotiateContext { context_type: NegotiateContextType(s.u16()), data: s.slice().into() })
+    }
+
+    fn dialect(source: &mut Source<'_>) -> Dialect {
+        [Dialect::SMB_3_1_1, Dialect::SMB_2_0_2, Dialect(source.u16() | 1)][usize::from(source.u8() % 3)]
+    }
+
+    round_trips! {
+        requests_round_trip: NegotiateRequest<'_> = |s| {
+            let last = dialect(s);
+            let mut dialects = s.list(|s| Dialect(s.u16() & 0xff));
+            dialects.push(last);
+            NegotiateRequest {
+                security_mode: SecurityMode(s.u16()),
+                capabilities: Capabilities(s.u32()),
+                client_guid: s.array(),
+                dialects,
+                negotiate_context_list: contexts(s, last),
+            }
+        };
+        responses_round_trip: NegotiateResponse<'_> = |s| {
+            let dialect_revision = dialect(s);
+            NegotiateResponse {
+                security_mode: SecurityMode(s.u16()),
+                dialect_revision,
+                server_guid: s.array(),
+                capabilities: Capabilities(s.u32()),
+                max_transact_size: s.u32(),
+                max_read_size: s.u32(),
+                max_write_size: s.u32(),
+                system_time: s.u64(),
+                server_start_time: s.u64(),
+                buffer: s.slice(),
+                negotiate_context_list: contexts(s, dialect_revision),
+            }
+        };
+    }
+}

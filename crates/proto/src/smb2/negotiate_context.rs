@@ -337,3 +337,60 @@ impl SigningCapabilities {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::context_bodies;
+
+    context_bodies! {
+        // 2.2.3.1.1: HashAlgorithmCount, SaltLength, HashAlgorithms, Salt.
+        preauth_integrity: PreauthIntegrityCapabilities<'_>,
+            PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: (&[1, 2, 3][..]).into() }
+                => "0100 0300 0100 010203",
+            |s| PreauthIntegrityCapabilities {
+                hash_algorithms: s.list(|s| HashAlgorithm(s.u16())),
+                salt: s.slice().into(),
+            };
+        // 2.2.3.1.2: CipherCount, Ciphers.
+        encryption: EncryptionCapabilities,
+            EncryptionCapabilities { ciphers: vec![CipherId::AES_256_GCM, CipherId(0xffff)] } => "0200 0400 ffff",
+            |s| EncryptionCapabilities { ciphers: s.list(|s| CipherId(s.u16())) };
+        // 2.2.3.1.3: CompressionAlgorithmCount, Padding, Flags, CompressionAlgorithms.
+        compression: CompressionCapabilities,
+            CompressionCapabilities {
+                flags: CompressionCapabilitiesFlags::CHAINED,
+                compression_algorithms: vec![CompressionAlgorithm::PATTERN_V1, CompressionAlgorithm::LZ77],
+            } => "0200 0000 01000000 0400 0200",
+            |s| CompressionCapabilities {
+                flags: CompressionCapabilitiesFlags(s.u32()),
+                compression_algorithms: s.list(|s| CompressionAlgorithm(s.u16())),
+            };
+        // 2.2.3.1.4: NetName.
+        netname: Netname<'_>,
+            Netname { net_name: (&b"a\0b\0"[..]).into() } => "6100 6200",
+            |s| Netname { net_name: s.utf16().into() };
+        // 2.2.3.1.5: Flags.
+        transport: TransportCapabilities,
+            TransportCapabilities { flags: TransportCapabilitiesFlags::ACCEPT_TRANSPORT_LEVEL_SECURITY } => "01000000",
+            |s| TransportCapabilities { flags: TransportCapabilitiesFlags(s.u32()) };
+        // 2.2.3.1.6: TransformCount, Reserved1, Reserved2, RDMATransformIds.
+        rdma_transform: RdmaTransformCapabilities,
+            RdmaTransformCapabilities { rdma_transform_ids: vec![RdmaTransformId::SIGNING] }
+                => "0100 0000 00000000 0200",
+            |s| RdmaTransformCapabilities { rdma_transform_ids: s.list(|s| RdmaTransformId(s.u16())) };
+        // 2.2.3.1.7: SigningAlgorithmCount, SigningAlgorithms.
+        signing: SigningCapabilities,
+            SigningCapabilities { signing_algorithms: vec![SigningAlgorithm::AES_GMAC, SigningAlgorithm::HMAC_SHA256] }
+                => "0200 0200 0000",
+            |s| SigningCapabilities { signing_algorithms: s.list(|s| SigningAlgorithm(s.u16())) };
+    }
+
+    #[test]
+    fn counts_beyond_the_data_are_refused() {
+        assert_eq!(EncryptionCapabilities::decode(&[2, 0, 1, 0]), Err(Malformed::Truncated));
+        assert_eq!(SigningCapabilities::decode(&[0xff, 0xff]), Err(Malformed::Truncated));
+        assert_eq!(PreauthIntegrityCapabilities::decode(&[1, 0, 1, 0, 1, 0]), Err(Malformed::Truncated));
+        assert_eq!(Netname::decode(&[0x61]), Err(Malformed::Value));
+    }
+}

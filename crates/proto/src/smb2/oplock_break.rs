@@ -177,3 +177,84 @@ fn start(message: &[u8]) -> Result<(u16, Reader<'_>)> {
     reader.skip(Header::SIZE)?;
     Ok((reader.u16()?, reader))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.23.1, 2.2.24.1, 2.2.25.1: StructureSize, OplockLevel, Reserved, Reserved2, FileId.
+    #[test]
+    fn an_oplock_looks_the_same_in_all_three() {
+        let oplock = OplockBreak { oplock_level: OplockLevel::II, file_id: FileId { persistent: 1, volatile: 2 } };
+        let body = "1800 01 00 00000000 0100000000000000 0200000000000000";
+        golden!(OplockBreakNotification, OplockBreakNotification::Oplock(oplock), body);
+        golden!(OplockBreakAcknowledgment, OplockBreakAcknowledgment::Oplock(oplock), body);
+    }
+
+    // 2.2.23.2: StructureSize, NewEpoch, Flags, LeaseKey, CurrentLeaseState, NewLeaseState, BreakReason, AccessMaskHint,
+    // ShareMaskHint.
+    #[test]
+    fn a_lease_notification() {
+        let notification = LeaseBreakNotification {
+            new_epoch: 3,
+            flags: LeaseBreakFlags::ACK_REQUIRED,
+            lease_key: [7; 16],
+            current_lease_state: LeaseState(7),
+            new_lease_state: LeaseState::READ_CACHING,
+        };
+        golden!(
+            OplockBreakNotification,
+            OplockBreakNotification::Lease(notification),
+            "2c00 0300 01000000 07070707070707070707070707070707 07000000 01000000 00000000 00000000 00000000"
+        );
+    }
+
+    // 2.2.24.2, 2.2.25.2: StructureSize, Reserved, Flags, LeaseKey, LeaseState, LeaseDuration.
+    #[test]
+    fn a_lease_acknowledgment() {
+        let lease = LeaseBreak { lease_key: [7; 16], lease_state: LeaseState::READ_CACHING };
+        golden!(
+            OplockBreakResponse,
+            OplockBreakResponse::Lease(lease),
+            "2400 0000 00000000 07070707070707070707070707070707 01000000 0000000000000000"
+        );
+    }
+
+    #[test]
+    fn the_structure_size_decides() {
+        for size in ["0000", "1700", "1900", "2500", "2c01"] {
+            let message = message(&format!("{size} {}", "00".repeat(42)));
+            assert_eq!(OplockBreakNotification::decode(&message), Err(Malformed::Structure), "{size}");
+            assert_eq!(OplockBreakAcknowledgment::decode(&message), Err(Malformed::Structure), "{size}");
+        }
+        let acknowledgment = message(&format!("2400 {}", "00".repeat(34)));
+        assert_eq!(OplockBreakNotification::decode(&acknowledgment), Err(Malformed::Structure));
+    }
+
+    round_trips! {
+        notifications_round_trip: OplockBreakNotification = |s| match s.u8() & 1 {
+            0 => OplockBreakNotification::Oplock(OplockBreak {
+                oplock_level: OplockLevel(s.u8()),
+                file_id: s.file_id(),
+            }),
+            _ => OplockBreakNotification::Lease(LeaseBreakNotification {
+                new_epoch: s.u16(),
+                flags: LeaseBreakFlags(s.u32()),
+                lease_key: s.array(),
+                current_lease_state: LeaseState(s.u32()),
+                new_lease_state: LeaseState(s.u32()),
+            }),
+        };
+        acknowledgments_round_trip: OplockBreakAcknowledgment = |s| match s.u8() & 1 {
+            0 => OplockBreakAcknowledgment::Oplock(OplockBreak {
+                oplock_level: OplockLevel(s.u8()),
+                file_id: s.file_id(),
+            }),
+            _ => OplockBreakAcknowledgment::Lease(LeaseBreak {
+                lease_key: s.array(),
+                lease_state: LeaseState(s.u32()),
+            }),
+        };
+    }
+}

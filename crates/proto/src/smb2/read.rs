@@ -143,3 +143,107 @@ impl<'a> ReadResponse<'a> {
         out.u32(self.flags.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{encode, golden, message, round_trips};
+
+    const FILE_ID: FileId = FileId { persistent: 1, volatile: 2 };
+
+    // 2.2.19: StructureSize, Padding, Flags, Length, Offset, FileId, MinimumCount, Channel, RemainingBytes,
+    // ReadChannelInfoOffset, ReadChannelInfoLength, Buffer.
+    #[test]
+    fn the_request() {
+        let request = ReadRequest {
+            padding: 0x50,
+            flags: ReadFlags::READ_UNBUFFERED,
+            length: 0x10000,
+            offset: 0x2000,
+            file_id: FILE_ID,
+            minimum_count: 1,
+            ..ReadRequest::default()
+        };
+        golden!(
+            ReadRequest,
+            request,
+            "3100 50 01 00000100 0020000000000000 0100000000000000 0200000000000000 01000000
+             00000000 00000000 0000 0000 00"
+        );
+        golden!(
+            ReadRequest,
+            ReadRequest { channel: Channel::RDMA_V1, remaining_bytes: 7, read_channel_info: &[1, 2], ..request },
+            "3100 50 01 00000100 0020000000000000 0100000000000000 0200000000000000 01000000
+             01000000 07000000 7000 0200 0102"
+        );
+    }
+
+    #[test]
+    fn channel_information_outside_the_message_reads_as_none() {
+        for (channel, offset) in [("00000000", "ffff"), ("01000000", "ffff"), ("01000000", "4000")] {
+            let body = format!(
+                "3100 50 00 00000100 0020000000000000 0100000000000000 0200000000000000 00000000
+                 {channel} 00000000 {offset} 0200"
+            );
+            let request = message(&body);
+            assert_eq!(ReadRequest::decode(&request).map(|request| request.read_channel_info), Ok(&[][..]));
+        }
+    }
+
+    #[test]
+    fn the_dummy_byte_may_be_missing_but_no_more() {
+        let request = encode(|out| ReadRequest::default().encode(out));
+        assert_eq!(request.len(), 64 + 49);
+        assert_eq!(ReadRequest::decode(&request[..64 + 48]), Ok(ReadRequest::default()));
+        assert_eq!(ReadRequest::decode(&request[..64 + 47]), Err(Malformed::Truncated));
+    }
+
+    // 2.2.20: StructureSize, DataOffset, Reserved, DataLength, DataRemaining, Flags, Buffer.
+    #[test]
+    fn the_response() {
+        let response = ReadResponse { buffer: b"abc", ..ReadResponse::default() };
+        golden!(ReadResponse, response, "1100 50 00 03000000 00000000 00000000 616263");
+        for (body, error) in [
+            ("1100 4f 00 03000000 00000000 00000000 616263", Malformed::Offset),
+            ("1100 51 00 03000000 00000000 00000000 616263", Malformed::Offset),
+            ("1100 50 00 ffffffff 00000000 00000000 616263", Malformed::Offset),
+            ("1000 50 00 03000000 00000000 00000000 616263", Malformed::Structure),
+        ] {
+            assert_eq!(ReadResponse::decode(&message(body)), Err(error), "{body}");
+        }
+    }
+
+    #[test]
+    fn data_can_be_placed_behind_the_fixed_part() {
+        let message = encode(|out| {
+            ReadResponse::encode_header(out, 100);
+            assert_eq!(out.position(), ReadResponse::DATA_OFFSET);
+            out.bytes(b"abc");
+            ReadResponse::set_data_length(out, 3);
+        });
+        assert_eq!(message, encode(|out| ReadResponse { buffer: b"abc", ..ReadResponse::default() }.encode(out)));
+    }
+
+    round_trips! {
+        requests_round_trip: ReadRequest<'_> = |s| {
+            let channel = Channel(s.u8().into());
+            ReadRequest {
+                padding: s.u8(),
+                flags: ReadFlags(s.u8()),
+                length: s.u32(),
+                offset: s.u64(),
+                file_id: s.file_id(),
+                minimum_count: s.u32(),
+                channel,
+                remaining_bytes: s.u32(),
+                read_channel_info: if channel == Channel::NONE { &[] } else { s.slice() },
+            }
+        };
+        responses_round_trip: ReadResponse<'_> = |s| ReadResponse {
+            data_remaining: s.u32(),
+            flags: ReadResponseFlags(s.u32()),
+            buffer: s.slice(),
+        };
+    }
+}

@@ -102,3 +102,48 @@ impl<'a> SessionSetupResponse<'a> {
         out.bytes(self.buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.5: StructureSize, Flags, SecurityMode, Capabilities, Channel, SecurityBufferOffset, SecurityBufferLength,
+    // PreviousSessionId, Buffer.
+    #[test]
+    fn the_request() {
+        let request = SessionSetupRequest {
+            flags: SessionSetupFlags::BINDING,
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities::DFS,
+            previous_session_id: 9,
+            buffer: b"token",
+        };
+        golden!(SessionSetupRequest, request, "1900 01 01 01000000 00000000 5800 0500 0900000000000000 746f6b656e");
+    }
+
+    // 2.2.6: StructureSize, SessionFlags, SecurityBufferOffset, SecurityBufferLength, Buffer.
+    #[test]
+    fn the_response() {
+        let response = SessionSetupResponse { session_flags: SessionFlags::IS_GUEST, buffer: b"token" };
+        golden!(SessionSetupResponse, response, "0900 0100 4800 0500 746f6b656e");
+        golden!(SessionSetupResponse, SessionSetupResponse::default(), "0900 0000 4800 0000");
+        let inside = message("0900 0100 4700 0500 746f6b656e");
+        assert_eq!(SessionSetupResponse::decode(&inside), Err(Malformed::Offset));
+    }
+
+    round_trips! {
+        requests_round_trip: SessionSetupRequest<'_> = |s| SessionSetupRequest {
+            flags: SessionSetupFlags(s.u8()),
+            security_mode: SecurityMode(s.u8().into()),
+            capabilities: Capabilities(s.u32()),
+            previous_session_id: s.u64(),
+            buffer: s.slice(),
+        };
+        responses_round_trip: SessionSetupResponse<'_> = |s| SessionSetupResponse {
+            session_flags: SessionFlags(s.u16()),
+            buffer: s.slice(),
+        };
+    }
+}

@@ -231,3 +231,94 @@ impl TreeConnectResponse {
         out.u32(self.maximal_access);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.9: StructureSize, Flags, PathOffset, PathLength, Buffer.
+    #[test]
+    fn the_request() {
+        let request = TreeConnectRequest { path: b"\\\0s\0", ..TreeConnectRequest::default() };
+        golden!(TreeConnectRequest, request, "0900 0000 4800 0400 5c007300");
+        for (body, error) in [
+            ("0900 0000 4700 0400 5c007300", Malformed::Offset),
+            ("0900 0000 4800 0500 5c007300", Malformed::Offset),
+            ("0800 0000 4800 0400 5c007300", Malformed::Structure),
+        ] {
+            assert_eq!(TreeConnectRequest::decode(&message(body)), Err(error), "{body}");
+        }
+    }
+
+    // 2.2.9.1: TreeConnectContextOffset (from the start of the body), TreeConnectContextCount, Reserved, PathName,
+    // TreeConnectContexts; 2.2.9.2: ContextType, DataLength, Reserved, Data.
+    const EXTENDED: &str = "0900 0400 5800 0400 20000000 0200 00000000000000000000 5c007300 00000000
+         0100 0100 00000000 aa 00000000000000 0200 0000 00000000";
+
+    #[test]
+    fn the_request_with_the_extension() {
+        let request = TreeConnectRequest {
+            flags: TreeConnectFlags::EXTENSION_PRESENT,
+            path: b"\\\0s\0",
+            tree_connect_contexts: vec![
+                TreeConnectContext { context_type: TreeConnectContextType::REMOTED_IDENTITY, data: &[0xaa] },
+                TreeConnectContext { context_type: TreeConnectContextType(2), data: &[] },
+            ],
+        };
+        golden!(TreeConnectRequest, request, EXTENDED);
+        for (good, bad, error) in [
+            ("20000000 0200", "00000000 0200", Malformed::Offset),
+            ("20000000 0200", "ff000000 0200", Malformed::Offset),
+            ("20000000 0200", "20000000 0300", Malformed::Truncated),
+            ("5800 0400", "4800 0400", Malformed::Offset),
+        ] {
+            let body = EXTENDED.replace(good, bad);
+            assert_ne!(body, EXTENDED);
+            assert_eq!(TreeConnectRequest::decode(&message(&body)), Err(error), "{bad}");
+        }
+    }
+
+    #[test]
+    fn below_3_1_1_the_flags_mean_nothing() {
+        let request = message("0900 ffff 4800 0400 5c007300");
+        let decoded = TreeConnectRequest::decode_as(&request, false);
+        assert_eq!(decoded.map(|request| (request.path, request.tree_connect_contexts)), Ok((&b"\\\0s\0"[..], vec![])));
+        assert_eq!(TreeConnectRequest::decode(&request), Err(Malformed::Truncated));
+    }
+
+    // 2.2.10: StructureSize, ShareType, Reserved, ShareFlags, Capabilities, MaximalAccess.
+    #[test]
+    fn the_response() {
+        let response = TreeConnectResponse {
+            share_type: ShareType::DISK,
+            share_flags: ShareFlags::NO_CACHING | ShareFlags::ENCRYPT_DATA,
+            capabilities: ShareCapabilities::DFS,
+            maximal_access: 0x001f_01ff,
+        };
+        golden!(TreeConnectResponse, response, "1000 01 00 30800000 08000000 ff011f00");
+        assert_eq!(response.share_flags.caching(), ShareFlags::NO_CACHING);
+        assert_eq!(ShareFlags::DFS.caching(), ShareFlags::MANUAL_CACHING);
+    }
+
+    round_trips! {
+        requests_round_trip: TreeConnectRequest<'_> = |s| {
+            let flags = TreeConnectFlags(s.u8().into());
+            TreeConnectRequest {
+                flags,
+                path: s.utf16(),
+                tree_connect_contexts: if flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
+                    s.list(|s| TreeConnectContext { context_type: TreeConnectContextType(s.u16()), data: s.slice() })
+                } else {
+                    Vec::new()
+                },
+            }
+        };
+        responses_round_trip: TreeConnectResponse = |s| TreeConnectResponse {
+            share_type: ShareType(s.u8()),
+            share_flags: ShareFlags(s.u32()),
+            capabilities: ShareCapabilities(s.u32()),
+            maximal_access: s.u32(),
+        };
+    }
+}

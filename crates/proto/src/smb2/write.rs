@@ -119,3 +119,68 @@ impl WriteResponse {
         out.zeros(8);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.21: StructureSize, DataOffset, Length, Offset, FileId, Channel, RemainingBytes, WriteChannelInfoOffset,
+    // WriteChannelInfoLength, Flags, Buffer.
+    #[test]
+    fn the_request() {
+        let request = WriteRequest {
+            flags: WriteFlags::WRITE_THROUGH,
+            ..WriteRequest::new(FileId { persistent: 1, volatile: 2 }, 0x2000, b"abc")
+        };
+        golden!(
+            WriteRequest,
+            request,
+            "3100 7000 03000000 0020000000000000 0100000000000000 0200000000000000
+             00000000 00000000 0000 0000 01000000 616263"
+        );
+    }
+
+    #[test]
+    fn data_must_be_where_it_may_be() {
+        let check = |offset: &str, length: &str, channel: &str| {
+            let body = format!(
+                "3100 {offset} {length} 0000000000000000 00000000000000000000000000000000
+                 {channel} 00000000 0000 0000 00000000 616263"
+            );
+            WriteRequest::decode(&message(&body)).map(|request| request.buffer.to_vec())
+        };
+        assert_eq!(check("7000", "03000000", "00000000"), Ok(b"abc".to_vec()));
+        assert_eq!(check("7100", "02000000", "00000000"), Ok(b"bc".to_vec()));
+        assert_eq!(check("0000", "00000000", "00000000"), Ok(vec![]));
+        assert_eq!(check("0101", "00000000", "00000000"), Err(Malformed::Offset));
+        assert_eq!(check("6f00", "03000000", "00000000"), Err(Malformed::Offset));
+        assert_eq!(check("7000", "04000000", "00000000"), Err(Malformed::Offset));
+        assert_eq!(check("7000", "ffffffff", "00000000"), Err(Malformed::Offset));
+        assert_eq!(check("0101", "00000000", "01000000"), Ok(vec![]));
+    }
+
+    // 2.2.22: StructureSize, Reserved, Count, Remaining, WriteChannelInfoOffset, WriteChannelInfoLength.
+    #[test]
+    fn the_response() {
+        golden!(WriteResponse, WriteResponse { count: 3 }, "1100 0000 03000000 00000000 0000 0000");
+    }
+
+    round_trips! {
+        requests_round_trip: WriteRequest<'_> = |s| {
+            let channel = Channel(s.u8().into());
+            let buffer = if channel == Channel::NONE { s.slice() } else { &[] };
+            WriteRequest {
+                length: buffer.len() as u32,
+                offset: s.u64(),
+                file_id: s.file_id(),
+                channel,
+                remaining_bytes: s.u32(),
+                flags: WriteFlags(s.u32()),
+                buffer,
+                write_channel_info: if channel == Channel::NONE { &[] } else { s.slice() },
+            }
+        };
+        responses_round_trip: WriteResponse = |s| WriteResponse { count: s.u32() };
+    }
+}
