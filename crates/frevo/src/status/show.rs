@@ -1,0 +1,122 @@
+//! The tables of `frevo status`, in the words of `smbstatus`.
+
+use std::collections::HashMap;
+
+use super::{Lock, Open, Session, Status, Tree};
+use crate::admin::message::Version;
+use crate::when;
+
+/// The state for a person.
+pub(super) fn table(version: &Version, status: &Status) -> String {
+    let mut text = format!(
+        "Frevo {}, process {}, since {}: {} connections\n\n",
+        version.version,
+        version.pid,
+        when::utc(status.started),
+        status.connections
+    );
+    let by_id: Sessions<'_> = status.sessions.iter().map(|session| (session.session.as_str(), session)).collect();
+    let sessions = status.sessions.iter().map(session_row).collect::<Vec<_>>();
+    let heads = ["Session", "Username", "Uid", "Machine", "Protocol", "Encryption", "Signing", "Since"];
+    section(&mut text, None, &heads, &sessions);
+    let trees = status.trees.iter().map(|tree| tree_row(&by_id, tree)).collect::<Vec<_>>();
+    section(&mut text, None, &["Service", "Session", "Machine", "Connected at", "Encrypted", "Opens"], &trees);
+    let opens = status.opens.iter().map(|open| open_row(&by_id, open)).collect::<Vec<_>>();
+    let heads = ["Session", "User", "DenyMode", "Access", "R/W", "Oplock", "Share", "Name", "Time"];
+    section(&mut text, Some("Open files"), &heads, &opens);
+    let locks = status.locks.iter().map(lock_row).collect::<Vec<_>>();
+    section(&mut text, Some("Byte range locks"), &["Session", "Share", "Name", "Kind", "Start", "Size"], &locks);
+    text
+}
+
+fn session_row(session: &Session) -> Vec<String> {
+    let user = match session.kind.as_str() {
+        "user" => format!("{}\\{}", session.domain, session.user),
+        kind => format!("({kind})"),
+    };
+    vec![
+        session.session.clone(),
+        user,
+        session.uid.to_string(),
+        machine(session),
+        format!("SMB {}", session.dialect),
+        session.encryption.clone().unwrap_or_else(|| "-".into()),
+        session.signing.clone().unwrap_or_else(|| "-".into()),
+        when::utc(session.since),
+    ]
+}
+
+fn machine(session: &Session) -> String {
+    match session.workstation.is_empty() {
+        true => session.address.clone(),
+        false => format!("{} ({})", session.workstation, session.address),
+    }
+}
+
+/// The sessions by their ids.
+type Sessions<'a> = HashMap<&'a str, &'a Session>;
+
+fn tree_row(sessions: &Sessions<'_>, tree: &Tree) -> Vec<String> {
+    vec![
+        tree.share.clone(),
+        tree.session.clone(),
+        sessions.get(&*tree.session).map_or_else(|| "-".into(), |session| machine(session)),
+        when::utc(tree.since),
+        if tree.encrypted { "yes" } else { "-" }.into(),
+        tree.opens.to_string(),
+    ]
+}
+
+fn open_row(sessions: &Sessions<'_>, open: &Open) -> Vec<String> {
+    vec![
+        open.session.clone(),
+        sessions.get(&*open.session).map_or_else(|| "-".into(), |session| session.user.clone()),
+        deny_mode(&open.share_access).into(),
+        format!("{:#x}", open.access),
+        read_write(open.access).into(),
+        open.caching.clone(),
+        open.share.clone(),
+        if open.path.is_empty() { ".".into() } else { open.path.clone() },
+        when::utc(open.since),
+    ]
+}
+
+fn lock_row(lock: &Lock) -> Vec<String> {
+    vec![
+        lock.session.clone(),
+        lock.share.clone(),
+        lock.path.clone(),
+        if lock.exclusive { "exclusive" } else { "shared" }.into(),
+        lock.offset.to_string(),
+        lock.length.to_string(),
+    ]
+}
+
+/// The words of `smbstatus` for what others may not do.
+fn deny_mode(share_access: &str) -> &'static str {
+    match (share_access.contains('R'), share_access.contains('W')) {
+        (true, true) => "DENY_NONE",
+        (true, false) => "DENY_WRITE",
+        (false, true) => "DENY_READ",
+        (false, false) => "DENY_ALL",
+    }
+}
+
+/// The words of `smbstatus` for FILE_READ_DATA 1 and FILE_WRITE_DATA 2 or FILE_APPEND_DATA 4 ([MS-SMB2] 2.2.13.1).
+fn read_write(access: u32) -> &'static str {
+    match (access & 1 != 0, access & 6 != 0) {
+        (true, true) => "RDWR",
+        (true, false) => "RDONLY",
+        (false, true) => "WRONLY",
+        (false, false) => "NONE",
+    }
+}
+
+/// A title where there is one, and the table below it; only the title where a titled table is empty.
+fn section(text: &mut String, title: Option<&str>, heads: &[&str], rows: &[Vec<String>]) {
+    match title {
+        Some(title) if rows.is_empty() => text.push_str(&format!("{title}: none\n")),
+        Some(title) => text.push_str(&format!("{title}:\n{}\n", crate::table::table(heads, rows))),
+        None => text.push_str(&format!("{}\n", crate::table::table(heads, rows))),
+    }
+}

@@ -1,0 +1,136 @@
+//! A snapshot with one of each thing, as JSON and as tables.
+
+use server::vfs::{FileId, Time};
+
+use super::show::table;
+use super::*;
+
+pub(crate) fn snapshot() -> Snapshot {
+    let at = |secs| Time { secs, nanos: 5 };
+    Snapshot {
+        taken: at(1_709_210_096),
+        started: at(1_709_200_000),
+        connections: 2,
+        sessions: vec![server::status::Session {
+            session_id: 0x1122_3344_5566_7788,
+            user: "ann".into(),
+            domain: "WORKGROUP".into(),
+            guest: false,
+            anonymous: false,
+            uid: 1000,
+            gid: 1000,
+            workstation: "LAPTOP\u{1b}[2J".into(),
+            peer: "[2001:db8::1]:50000".parse().unwrap(),
+            dialect: 0x0311,
+            signing: Some("AES-GMAC"),
+            encryption: None,
+            since: at(1_709_210_000),
+        }],
+        trees: vec![server::status::Tree {
+            tree_id: 1,
+            session_id: 0x1122_3344_5566_7788,
+            share: "data".into(),
+            encrypted: false,
+            opens: 1,
+            since: at(1_709_210_001),
+        }],
+        opens: vec![server::status::Open {
+            volatile: 9,
+            session_id: 0x1122_3344_5566_7788,
+            tree_id: 1,
+            share: "data".into(),
+            path: "dir/file.txt".into(),
+            file: FileId { device: 1, inode: 2 },
+            directory: false,
+            access: 0x0012_019f,
+            share_access: 5,
+            caching: Caching::Lease(7),
+            delete_on_close: false,
+            since: at(1_709_210_002),
+        }],
+        locks: vec![server::status::Lock {
+            volatile: 9,
+            session_id: 0x1122_3344_5566_7788,
+            share: "data".into(),
+            path: "dir/file.txt".into(),
+            offset: u64::MAX,
+            length: 1,
+            exclusive: true,
+        }],
+    }
+}
+
+fn version() -> Version {
+    Version { version: "9.9".into(), pid: 42 }
+}
+
+#[test]
+fn the_table() {
+    let expected = "\
+Frevo 9.9, process 42, since 2024-02-29 09:46:40Z: 2 connections
+
+Session           Username       Uid   Machine                           Protocol   Encryption  Signing   Since
+------------------------------------------------------------------------------------------------------------------------------
+1122334455667788  WORKGROUP\\ann  1000  LAPTOP\u{fffd}[2J ([2001:db8::1]:50000)  SMB 3.1.1  -           AES-GMAC  2024-02-29 12:33:20Z
+
+Service  Session           Machine                           Connected at          Encrypted  Opens
+---------------------------------------------------------------------------------------------------
+data     1122334455667788  LAPTOP\u{fffd}[2J ([2001:db8::1]:50000)  2024-02-29 12:33:21Z  -          1
+
+Open files:
+Session           User  DenyMode    Access    R/W   Oplock     Share  Name          Time
+--------------------------------------------------------------------------------------------------------
+1122334455667788  ann   DENY_WRITE  0x12019f  RDWR  lease RHW  data   dir/file.txt  2024-02-29 12:33:22Z
+
+Byte range locks:
+Session           Share  Name          Kind       Start                 Size
+----------------------------------------------------------------------------
+1122334455667788  data   dir/file.txt  exclusive  18446744073709551615  1
+
+";
+    assert_eq!(table(&version(), &snapshot().into()), expected);
+}
+
+#[test]
+fn an_idle_server_shows_empty_tables() {
+    let text = table(&version(), &Snapshot::default().into());
+    assert!(text.contains("Open files: none") && text.contains("Byte range locks: none"));
+}
+
+#[test]
+fn json_comes_back_and_keeps_its_names() {
+    let status = Status::from(snapshot());
+    let text = serde_json::to_string(&Shown { version: version(), status: status.clone() }).unwrap();
+    assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (path, expected) in [
+        ("/version", "9.9".into()),
+        ("/pid", 42.into()),
+        ("/sessions/0/dialect", "3.1.1".into()),
+        ("/sessions/0/kind", "user".into()),
+        ("/sessions/0/encryption", serde_json::Value::Null),
+        ("/trees/0/share", "data".into()),
+        ("/opens/0/share_access", "RD".into()),
+        ("/opens/0/caching", "lease RHW".into()),
+        ("/locks/0/offset", u64::MAX.into()),
+    ] {
+        assert_eq!(value.pointer(path), Some(&expected), "{path}");
+    }
+}
+
+#[test]
+fn words_for_values() {
+    for (value, word) in [(0x0202, "2.0.2"), (0x0210, "2.1"), (0x0300, "3.0"), (0x0302, "3.0.2"), (7, "0x0007")] {
+        assert_eq!(dialect(value), word);
+    }
+    for (value, word) in [
+        (Caching::None, "none"),
+        (Caching::Oplock(1), "level II"),
+        (Caching::Oplock(8), "exclusive"),
+        (Caching::Oplock(9), "batch"),
+        (Caching::Oplock(0x20), "oplock 0x20"),
+        (Caching::Lease(3), "lease RH"),
+    ] {
+        assert_eq!(caching(value), word);
+    }
+}
