@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`. This file is their table of contents.
 
 mod setup;
+mod steps;
+mod test;
 mod torture;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +21,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Formatting, lints and unit tests: what a commit needs
+    Check,
+    /// Everything: check, the release build, foreign programs, smbtorture, a little fuzzing
+    Test(test::Options),
     /// Install what the tests need (as root), or say what is missing
     Setup {
         /// Also what tests against Samba need
@@ -65,6 +71,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Check => Ok(end(test::check()?)),
+        Command::Test(options) => {
+            setup(Target::Frevo);
+            Ok(end(test::all(&options)?))
+        }
         Command::Setup { target } => {
             setup(target);
             Ok(ExitCode::SUCCESS)

@@ -38,6 +38,10 @@ Results: success, failure, error and skip as smbtorture said; and the runner's o
 Exit status: 0 all as expected; 1 a test failed that is not in expected-failures/, or one passed that is there, or one
 could not run; 2 the run could not be done at all; 130 interrupted.";
 
+/// How many tests run at a time. More than a small machine has processors: most tests wait most of the time.
+pub(crate) const JOBS: usize = 3;
+/// Seconds until a test is killed; the longest that Samba passes takes 80.
+pub(crate) const TIMEOUT: u64 = 180;
 /// Tests that took Samba longer are left out of a quick run.
 const QUICK_SECONDS: f64 = 15.0;
 
@@ -54,13 +58,13 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) filter: Vec<String>,
     /// How many at a time, each with a server of its own
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = JOBS)]
     pub(crate) jobs: usize,
     /// Where the table goes [default: target/torture/TARGET-LIST.tsv]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Seconds until a test is killed
-    #[arg(long, default_value_t = 180)]
+    #[arg(long, default_value_t = TIMEOUT)]
     pub(crate) timeout: u64,
     /// Run each test so many times
     #[arg(long, default_value_t = 1)]
@@ -82,6 +86,10 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     let seconds = |test: &String| baseline.get(test).map_or(1.0, |(_, seconds)| *seconds);
     tests.retain(|test| options.filter.is_empty() || options.filter.iter().any(|glob| list::matches(glob, test)));
     tests.retain(|test| !options.quick || seconds(test) <= QUICK_SECONDS);
+    if tests.is_empty() {
+        println!("no test of {} matches", path.display());
+        return Ok((0, 0));
+    }
     // The longest first, so that none of them is left for the end.
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     let name = format!("{}-{stem}", options.target.name());

@@ -1,0 +1,77 @@
+//! `cargo xtask check` (what a commit needs) and `cargo xtask test` (everything).
+
+use anyhow::Result;
+use foreign::bed::Target;
+
+use crate::steps::{self, Tally, cargo, succeeds};
+use crate::{setup, torture};
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only tests whose name contains this, of every kind; formatting, lints and fuzzing are left out then
+    filter: Option<String>,
+    /// Without the tests that take long: gigabyte files, thousands of files, slow torture tests
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Formatting, lints and unit tests.
+pub(crate) fn check() -> Result<(usize, usize)> {
+    let mut tally = Tally::default();
+    style(&mut tally)?;
+    tally.step("unit tests", || steps::unit_tests(None))?;
+    Ok(tally.finish())
+}
+
+fn style(tally: &mut Tally) -> Result<()> {
+    tally.step("formatting", || succeeds(cargo(&["fmt", "--all", "--check"])))?;
+    let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    tally.step("lints", || succeeds(cargo(&clippy)))?;
+    Ok(())
+}
+
+/// Everything there is; without the release build nothing foreign can run.
+pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
+    let mut tally = Tally::default();
+    let filter = options.filter.as_deref();
+    if filter.is_none() {
+        style(&mut tally)?;
+    }
+    tally.step("unit tests", || steps::unit_tests(filter))?;
+    let build = || succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]));
+    if !tally.step("release build", build)? {
+        return Ok(tally.finish());
+    }
+    tally.step("foreign programs", || foreign(options))?;
+    tally.step("smbtorture", || torture::run(&torture_options(options)))?;
+    if filter.is_none() && crate::root().join("fuzz/Cargo.toml").exists() {
+        let seconds = if options.quick { "2" } else { "10" };
+        tally.step("fuzzing, briefly", || succeeds(cargo(&["xtask", "fuzz", "--seconds", seconds])))?;
+    }
+    Ok(tally.finish())
+}
+
+fn foreign(options: &Options) -> Result<(usize, usize)> {
+    foreign::suite::run(&foreign::suite::Options {
+        target: Target::Frevo,
+        filter: options.filter.clone(),
+        quick: options.quick,
+        python: setup::python(),
+    })
+}
+
+/// The list of this stage of the project; a filter picks from it.
+fn torture_options(options: &Options) -> torture::Options {
+    torture::Options {
+        target: Target::Frevo,
+        tests: Some("core".into()),
+        filter: options.filter.iter().map(|filter| format!("*{filter}*")).collect(),
+        jobs: torture::JOBS,
+        out: None,
+        timeout: torture::TIMEOUT,
+        repeat: 1,
+        quick: options.quick,
+        update: false,
+    }
+}
