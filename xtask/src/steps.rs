@@ -67,25 +67,24 @@ pub(crate) fn unit_tests(filter: Option<&str>) -> Result<(usize, usize)> {
     let mut child = command.spawn().context("cannot start cargo")?;
     let output = BufReader::new(child.stdout.take().context("no output of cargo")?);
     let (mut passed, mut failed) = (0, 0);
+    // What a test program printed is of interest only when one of its tests failed.
+    let mut said = String::new();
     for line in output.lines() {
         let line = line?;
-        match counts(&line) {
-            Some((p, f)) => {
-                passed += p;
-                failed += f;
+        said.push_str(&line);
+        said.push('\n');
+        if let Some((p, f)) = counts(&line) {
+            passed += p;
+            failed += f;
+            let text = std::mem::take(&mut said);
+            if f > 0 {
+                println!("{text}");
             }
-            None if line.is_empty() || is_chatter(&line) => {}
-            None => println!("{line}"),
         }
     }
+    print!("{said}");
     let success = child.wait()?.success();
     Ok((passed, if success { failed } else { failed.max(1) }))
-}
-
-/// Lines of cargo's that say nothing when all is well.
-fn is_chatter(line: &str) -> bool {
-    let count = line.strip_prefix("running ").and_then(|rest| rest.split_once(' '));
-    count.is_some_and(|(_, rest)| rest == "test" || rest == "tests") || line.starts_with('.')
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.
