@@ -11,7 +11,6 @@ thread_local! {
 }
 
 /// A host with two users and two groups.
-#[derive(Default)]
 pub(super) struct TestNames;
 
 impl Names for TestNames {

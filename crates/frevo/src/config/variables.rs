@@ -49,17 +49,13 @@ impl ServerVariables<'_> {
             return behind;
         };
         let after = characters.as_str();
-        if letter == '$' {
-            if let Some((name, after)) = after.strip_prefix('(').and_then(|name| name.split_once(')')) {
-                match self.names.environment(name) {
-                    Some(value) => expanded.text.push_str(&value.replace('%', "%%")),
-                    None => {
-                        expanded.unknown.push(format!("%$({name})"));
-                        expanded.text.push_str(&format!("%%$({name})").replace("%%%%", "%%"));
-                    }
-                }
-                return after;
-            }
+        if let Some((name, after)) = behind.strip_prefix("$(").and_then(|name| name.split_once(')')) {
+            let value = self.names.environment(name).unwrap_or_else(|| {
+                expanded.unknown.push(format!("%$({name})"));
+                format!("%$({name})")
+            });
+            expanded.text.push_str(&value.replace('%', "%%"));
+            return after;
         }
         let value = match letter {
             'h' => self.names.host(),
@@ -95,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_the_server_is_filled_in() {
-        let names = TestNames::default();
+        let names = TestNames;
         let variables = ServerVariables {
             names: &names,
             netbios_name: "SRV".into(),

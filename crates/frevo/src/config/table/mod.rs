@@ -225,11 +225,9 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
     let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
+    rows[0] = (0..=to.len()).collect();
     for (at, row) in rows.iter_mut().enumerate() {
         row[0] = at;
-    }
-    for column in 0..=to.len() {
-        rows[0][column] = column;
     }
     for row in 1..=from.len() {
         for column in 1..=to.len() {
