@@ -4,6 +4,8 @@
 
 pub mod accounts;
 pub mod admin;
+pub mod check;
+pub mod cli;
 pub mod config;
 pub mod host;
 pub mod interfaces;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::lists::{self, InterfacePattern, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
+use crate::interfaces::Interface;
 
 /// The settings of the process. Fields carry the names of the smb.conf parameters that they come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +43,17 @@ pub struct Daemon {
     pub max_open_files: usize,
 }
 
+impl Daemon {
+    /// Those of `all` that are to be served: all, where `interfaces` is empty.
+    pub fn served<'i>(&self, all: &'i [Interface]) -> Vec<&'i Interface> {
+        let chosen = |interface: &&Interface| {
+            self.interfaces.is_empty()
+                || self.interfaces.iter().any(|pattern| pattern.matches(&interface.name, interface.address))
+        };
+        all.iter().filter(chosen).collect()
+    }
+}
+
 /// Where the log goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogTarget {
@@ -72,7 +84,7 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         log: log(global),
         log_level: lists::log_level(&global.list("log level")).unwrap_or_else(|wrong| {
             global.bad_value("log level", &wrong, "a number from 0 to 10, and class:number for single classes");
-            LogLevel { level: 1, classes: Vec::new() }
+            LogLevel { level: 2, classes: Vec::new() }
         }),
         max_log_size: global.bytes("max log size").saturating_mul(1024),
         passdb_backend: passdb_backend(global),

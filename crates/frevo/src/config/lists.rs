@@ -145,7 +145,7 @@ pub struct LogLevel {
 
 /// Reads `log level`; the error is the element that is none.
 pub(super) fn log_level(elements: &[String]) -> Result<LogLevel, String> {
-    let mut log = LogLevel { level: 1, classes: Vec::new() };
+    let mut log = LogLevel { level: 2, classes: Vec::new() };
     for element in elements {
         // `auth:5@/var/log/auth` has a file of its own in Samba; here the class's lines go where all go.
         let plain = element.split('@').next().unwrap_or(element);
@@ -280,7 +280,7 @@ mod tests {
         let read = |text: &str| log_level(&list(text)).map(|log| (log.level, log.classes.len()));
         assert_eq!(read("3"), Ok((3, 0)));
         assert_eq!(read("1 auth:5 smb2:10@/tmp/x all:2"), Ok((2, 2)));
-        assert_eq!(read(""), Ok((1, 0)));
+        assert_eq!(read(""), Ok((2, 0)));
         for wrong in ["x", "-1", "auth:", ":5", "auth:x", "101"] {
             assert_eq!(read(wrong), Err(wrong.to_owned()));
         }

@@ -11,6 +11,7 @@
 mod daemon;
 mod lines;
 mod lists;
+pub mod man;
 mod policy;
 mod problem;
 mod raw;

@@ -19,7 +19,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("private dir", PATH, "", "Where secrets are kept; empty: the state directory.").also(&["private directory"]),
     global("pid directory", PATH, "/run/frevo", "Where the process's number is written; Samba: /run/samba."),
     global("log file", PATH, "", "The log file; empty: the standard error output. %m is frevo here: there is one log."),
-    global("log level", LIST, "1", "How much is logged, 0 to 10; class:level for single classes.")
+    global("log level", LIST, "2", "How much is logged, 0 to 10; class:level for single classes. Samba: 1.")
         .also(&["debug level"]),
     global("max log size", BYTES, "5000", "KiB at which the log file is set aside as .old; 0: never."),
     global("logging", LIST, "", "Where the log goes: file; syslog and systemd are the standard error output here."),

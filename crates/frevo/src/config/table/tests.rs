@@ -49,6 +49,7 @@ fn defaults_are_sambas_unless_the_help_says_so() {
         "private dir",
         "pid directory",
         "log file",
+        "log level",
         "max open files",
         "mangled names",
         "server services",

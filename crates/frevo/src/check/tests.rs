@@ -1,0 +1,98 @@
+//! What the command says and answers.
+
+use std::sync::Arc;
+
+use server::vfs::Identity;
+
+use super::*;
+
+struct NoNames;
+
+impl Names for NoNames {
+    fn user(&self, _: &str) -> Result<Option<Arc<Identity>>, String> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> Result<Option<u32>, String> {
+        Ok(None)
+    }
+
+    fn host(&self) -> String {
+        "box".into()
+    }
+
+    fn environment(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn report(text: &str) -> (Report, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("UTF-8").to_owned();
+    let file = directory.path().join("smb.conf");
+    std::fs::write(&file, text.replace("@DIR@", &path)).expect("a file");
+    (Report::of(file, &NoNames), path)
+}
+
+#[test]
+fn the_effective_configuration_is_what_differs_and_is_served() {
+    let (report, path) = report(
+        "[global]\nworkgroup = GROUP\nkeepalive = 300\ncreate mode = 664\nread raw = yes\noplocks = yes\n\
+         kernel oplocks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" @c\n\
+         [y]\ncopy = x\noplocks = yes\n",
+    );
+    assert!(report.starts && report.passes, "{}", report.complaints());
+    let expected = format!(
+        "[global]\n\tcreate mask = 0664\n\tworkgroup = GROUP\n\n\
+         [x]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
+         [y]\n\tpath = {path}\n\tread only = no\n\tvalid users = \"a b\", @c\n\n\
+         # read, and changing nothing: 1\n\
+         #   `read raw` changes nothing: SMB 1 is not served, and SMB 2 has no such choice\n\
+         # not served, and asking for nothing: 1\n\
+         #   `kernel oplocks` asks for nothing that is there: oplocks and leases\n\
+         # not served: 2\n\
+         #   `oplocks` is not served: oplocks and leases (2 times)\n"
+    );
+    assert_eq!(report.text(), expected);
+    assert!(report.complaints().ends_with("smb.conf: 2 warnings: the server starts\n"), "{}", report.complaints());
+}
+
+#[test]
+fn each_thing_that_must_be_put_right_fails_the_check() {
+    let cases = [
+        ("[global]\nwrokgroup = A\n", true),
+        ("[x]\npath = @DIR@/gone\n", true),
+        ("[x]\npath = @DIR@\nread only = perhaps\n", false),
+        ("[x]\npath = @DIR@\n[x]\npath = @DIR@\n", false),
+        ("[global]\ninclude = smb.conf\n", false),
+    ];
+    for (text, starts) in cases {
+        let (report, _) = report(text);
+        assert_eq!((report.starts, report.passes), (starts, false), "{text}: {}", report.complaints());
+        let first = report.problems.first().expect("a problem");
+        let place = first.place.as_ref().expect("a place");
+        assert!(place.file.ends_with("smb.conf") && place.line > 0, "{first}");
+        assert!(!first.remedy.is_empty(), "{first}");
+    }
+}
+
+#[test]
+fn json_has_places_and_stable_names() {
+    let (report, path) = report("[x]\npath = @DIR@\nread only = perhaps\n");
+    let json = serde_json::to_value(&report).expect("JSON");
+    let problem = &json["problems"][0];
+    assert_eq!(problem["place"], format!("{path}/smb.conf:3"));
+    assert_eq!((&problem["code"], &problem["severity"]), (&"bad-value".into(), &"error".into()));
+    assert_eq!((&problem["subject"], &problem["value"]), (&"read only".into(), &"perhaps".into()));
+    assert_eq!((&json["starts"], &json["errors"]), (&false.into(), &1.into()));
+}
+
+#[test]
+fn the_list_of_parameters_has_all_of_them() {
+    let text = parameters::text();
+    let json = parameters::json().expect("JSON");
+    for parameter in config::table::all() {
+        assert!(text.contains(&format!("  {} (", parameter.name)), "{}", parameter.name);
+        assert!(json.contains(&serde_json::to_string(parameter.name).expect("JSON")), "{}", parameter.name);
+    }
+}

@@ -1,0 +1,55 @@
+//! The command line: which subcommands there are, and who carries them out.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::check::{self, CheckArgs};
+use crate::status::{self, StatusArgs};
+use crate::user::{self, UserArgs};
+
+/// A file server for SMB 2 and 3
+#[derive(Parser, Debug)]
+#[command(name = "frevo", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Check(CheckArgs),
+    User(UserArgs),
+    Status(StatusArgs),
+    /// Prints the manual page frevo-smb.conf(5)
+    #[command(hide = true)]
+    Man,
+}
+
+/// Runs the command of `cli`; an error is said on the standard error output and is exit status 1.
+pub fn run(cli: Cli) -> ExitCode {
+    let done = match cli.command {
+        Command::Check(args) => check::run(&args),
+        Command::User(args) => user::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Man => {
+            print!("{}", crate::config::man::page());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("frevo: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_agrees_with_itself() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}
