@@ -95,16 +95,17 @@ impl<'a> Smb1NegotiateRequest<'a> {
 }
 
 /// The strings of an SMB1 NEGOTIATE; each must have its format byte and its zero byte.
-fn dialect_strings(mut bytes: &[u8]) -> Result<Vec<&[u8]>> {
+fn dialect_strings(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+    let mut reader = Reader::new(bytes);
     let mut dialects = Vec::new();
-    while let Some((format, rest)) = bytes.split_first() {
-        if *format != BUFFER_FORMAT_DIALECT {
+    while reader.remaining() > 0 {
+        if reader.u8()? != BUFFER_FORMAT_DIALECT {
             return Err(Malformed::Structure);
         }
-        let end = rest.iter().position(|byte| *byte == 0).ok_or(Malformed::Truncated)?;
-        let (dialect, behind) = rest.split_at(end);
-        dialects.push(dialect);
-        bytes = &behind[1..];
+        let rest = reader.clone().rest();
+        let length = rest.iter().position(|byte| *byte == 0).ok_or(Malformed::Truncated)?;
+        dialects.push(reader.take(length)?);
+        reader.skip(1)?;
     }
     Ok(dialects)
 }

@@ -82,3 +82,39 @@ output_buffer_responses! {
     /// The changes; none when there were too many to tell.
     ChangeNotifyResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, round_trips};
+
+    // 2.2.35: StructureSize, Flags, OutputBufferLength, FileId, CompletionFilter, Reserved.
+    #[test]
+    fn the_request() {
+        let request = ChangeNotifyRequest {
+            flags: ChangeNotifyFlags::WATCH_TREE,
+            output_buffer_length: 0x1000,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            completion_filter: CompletionFilter::FILE_NAME | CompletionFilter::STREAM_WRITE,
+        };
+        let body = "2000 0100 00100000 0100000000000000 0200000000000000 01080000 00000000";
+        golden!(ChangeNotifyRequest, request, body);
+    }
+
+    // 2.2.36: StructureSize, OutputBufferOffset, OutputBufferLength, Buffer.
+    #[test]
+    fn the_response() {
+        golden!(ChangeNotifyResponse, ChangeNotifyResponse { buffer: b"abc" }, "0900 4800 03000000 616263");
+        golden!(ChangeNotifyResponse, ChangeNotifyResponse::default(), "0900 4800 00000000");
+    }
+
+    round_trips! {
+        requests_round_trip: ChangeNotifyRequest = |s| ChangeNotifyRequest {
+            flags: ChangeNotifyFlags(s.u16()),
+            output_buffer_length: s.u32(),
+            file_id: s.file_id(),
+            completion_filter: CompletionFilter(s.u32()),
+        };
+        responses_round_trip: ChangeNotifyResponse<'_> = |s| ChangeNotifyResponse { buffer: s.slice() };
+    }
+}

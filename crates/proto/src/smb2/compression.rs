@@ -205,3 +205,117 @@ impl PatternPayload {
         out.u32(self.repetitions);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{Source, encode_part, golden_part, hex, parts_round_trip};
+    use proptest::prelude::*;
+
+    // 2.2.42.1: ProtocolId, OriginalCompressedSegmentSize, CompressionAlgorithm, Flags, Offset.
+    #[test]
+    fn the_unchained_form() {
+        let transform = CompressionTransform::Unchained(UnchainedCompression {
+            original_compressed_segment_size: 0x1000,
+            compression_algorithm: CompressionAlgorithm::LZ77,
+            uncompressed: b"ab",
+            compressed: b"cde",
+        });
+        golden_part!(CompressionTransform, transform, "fc534d42 00100000 0200 0000 02000000 6162 636465");
+        let beyond = hex("fc534d42 00100000 0200 0000 06000000 6162 636465");
+        assert_eq!(CompressionTransform::decode(&beyond), Err(Malformed::Truncated));
+        let unknown = hex("fc534d42 00100000 0200 0200 00000000");
+        assert_eq!(CompressionTransform::decode(&unknown), Err(Malformed::Value));
+    }
+
+    // 2.2.42.2.1: CompressionAlgorithm, Flags, Length, OriginalPayloadSize.
+    const CHAIN: &str =
+        "0400 0100 08000000 00 00 0000 00010000  0300 0000 06000000 00200000 abcd  0000 0000 01000000 ef";
+
+    fn payloads() -> Vec<CompressionPayload<'static>> {
+        vec![
+            CompressionPayload {
+                compression_algorithm: CompressionAlgorithm::PATTERN_V1,
+                original_payload_size: None,
+                payload: &[0, 0, 0, 0, 0, 1, 0, 0],
+            },
+            CompressionPayload {
+                compression_algorithm: CompressionAlgorithm::LZ77_HUFFMAN,
+                original_payload_size: Some(0x2000),
+                payload: &[0xab, 0xcd],
+            },
+            CompressionPayload {
+                compression_algorithm: CompressionAlgorithm::NONE,
+                original_payload_size: None,
+                payload: &[0xef],
+            },
+        ]
+    }
+
+    // 2.2.42.2: ProtocolId, OriginalCompressedSegmentSize, payloads.
+    #[test]
+    fn the_chained_form() {
+        let chain = hex(CHAIN);
+        let chained = ChainedCompression { original_compressed_segment_size: 0x2101, chain: &chain };
+        golden_part!(
+            CompressionTransform,
+            CompressionTransform::Chained(chained),
+            &format!("fc534d42 01210000 {CHAIN}")
+        );
+        assert_eq!(chained.payloads().collect::<Result<Vec<_>>>(), Ok(payloads()));
+        let encoded = encode_part(|out| {
+            payloads().iter().enumerate().for_each(|(index, payload)| payload.encode(index == 0, out));
+        });
+        assert_eq!(encoded, chain);
+    }
+
+    #[test]
+    fn a_broken_chain_ends_with_its_error() {
+        for (at, byte, before, error) in [
+            (2, 0, 0, Malformed::Value),
+            (18, 1, 1, Malformed::Value),
+            (20, 3, 1, Malformed::Truncated),
+            (20, 0xff, 1, Malformed::Truncated),
+            (34, 2, 2, Malformed::Truncated),
+        ] {
+            let mut chain = hex(CHAIN);
+            chain[at] = byte;
+            let chained = ChainedCompression { original_compressed_segment_size: 0, chain: &chain };
+            let answers: Vec<_> = chained.payloads().collect();
+            assert_eq!(answers.len(), before + 1, "{byte:#x} at {at}");
+            assert_eq!(answers[before], Err(error), "{byte:#x} at {at}");
+        }
+    }
+
+    // 2.2.42.2.2: Pattern, Reserved1, Reserved2, Repetitions.
+    #[test]
+    fn a_pattern() {
+        golden_part!(PatternPayload, PatternPayload { pattern: 0xaa, repetitions: 256 }, "aa 00 0000 00010000");
+    }
+
+    parts_round_trip! {
+        unchained_round_trip: CompressionTransform<'_> = |s| CompressionTransform::Unchained(UnchainedCompression {
+            original_compressed_segment_size: s.u32(),
+            compression_algorithm: CompressionAlgorithm(s.u16()),
+            uncompressed: s.slice(),
+            compressed: s.slice(),
+        });
+        patterns_round_trip: PatternPayload = |s| PatternPayload { pattern: s.u8(), repetitions: s.u32() };
+    }
+
+    proptest! {
+        #[test]
+        fn chains_round_trip((bytes, _) in Source::strategy()) {
+            let payloads = Source::new(&bytes).list(|s| {
+                let compression_algorithm = CompressionAlgorithm(s.u16() % 8);
+                let original_payload_size = has_original_size(compression_algorithm).then(|| s.u32());
+                CompressionPayload { compression_algorithm, original_payload_size, payload: s.slice() }
+            });
+            let chain = encode_part(|out| {
+                payloads.iter().enumerate().for_each(|(index, payload)| payload.encode(index == 0, out));
+            });
+            let chained = ChainedCompression { original_compressed_segment_size: 0, chain: &chain };
+            prop_assert_eq!(chained.payloads().collect::<Result<Vec<_>>>(), Ok(payloads));
+        }
+    }
+}

@@ -112,3 +112,52 @@ pub const LISTS: &[Decoder] = &[
         Err(_) => false,
     }),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::hex;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// Every `StructureSize` that a body may begin with.
+    const STRUCTURE_SIZES: &[u16] = &[2, 4, 9, 12, 16, 17, 24, 25, 32, 33, 36, 41, 44, 48, 49, 57, 60, 65, 89];
+
+    /// Bytes that look like offsets and lengths more often than chance would have it.
+    fn byte() -> impl Strategy<Value = u8> {
+        prop_oneof![3 => Just(0u8), 2 => 0..0xa0u8, 1 => any::<u8>()]
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_decoder_panic(bytes in vec(any::<u8>(), 0..200)) {
+            for (_, decode) in MESSAGES.iter().chain(PARTS).chain(LISTS) {
+                let _ = decode(&bytes);
+            }
+        }
+
+        #[test]
+        fn no_plausible_body_makes_a_decoder_panic(
+            size in proptest::sample::select(STRUCTURE_SIZES),
+            rest in vec(byte(), 0..300),
+        ) {
+            let message = [&[0; 64][..], &size.to_le_bytes(), &rest].concat();
+            for (_, decode) in MESSAGES.iter().chain(LISTS) {
+                let _ = decode(&message);
+            }
+            for (_, decode) in PARTS.iter().chain(LISTS) {
+                let _ = decode(&rest);
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_names_each_decoder_once_and_each_refuses_something() {
+        let all: Vec<&Decoder> = MESSAGES.iter().chain(PARTS).chain(LISTS).collect();
+        let names: std::collections::BTreeSet<&str> = all.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), all.len());
+        for (name, decode) in all {
+            assert!([&[0xff; 3][..], &hex("ff53"), &[0xff; 600]].iter().any(|bytes| !decode(bytes)), "{name}");
+        }
+    }
+}

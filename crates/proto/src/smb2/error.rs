@@ -232,3 +232,119 @@ impl<'a> ShareRedirectError<'a> {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{Source, golden, hex, message, round_trips};
+    use proptest::prelude::*;
+
+    // 2.2.2: StructureSize, ErrorContextCount, Reserved, ByteCount, ErrorData.
+    #[test]
+    fn a_response_with_and_without_data() {
+        golden!(ErrorResponse, ErrorResponse::default(), "0900 00 00 00000000 00");
+        golden!(
+            ErrorResponse,
+            ErrorResponse { error_context_count: 0, error_data: &[8, 0, 0, 0] },
+            "0900 00 00 04000000 08000000"
+        );
+        assert_eq!(ErrorResponse::decode(&message("0900 00 00 00000000")), Ok(ErrorResponse::default()));
+        assert_eq!(ErrorResponse::decode(&message("0900 00 00 02000000 00")), Err(Malformed::Offset));
+        assert_eq!(ErrorResponse::decode(&message("0800 00 00 00000000 00")), Err(Malformed::Structure));
+    }
+
+    // 2.2.2.1: ErrorDataLength, ErrorId, ErrorContextData; each at a multiple of 8.
+    #[test]
+    fn contexts() {
+        let contexts = [
+            ErrorContext { error_id: ErrorId::DEFAULT, error_context_data: &[1, 2, 3] },
+            ErrorContext { error_id: ErrorId::SHARE_REDIRECT, error_context_data: &[4] },
+        ];
+        let data = ErrorContext::encode_list(&contexts);
+        assert_eq!(data, hex("03000000 00000000 010203 0000000000 01000000 53526472 04"));
+        let response = ErrorResponse { error_context_count: 2, error_data: &data };
+        assert_eq!(response.contexts(), Ok(contexts.to_vec()));
+        let too_many = ErrorResponse { error_context_count: 3, error_data: &data };
+        assert_eq!(too_many.contexts(), Err(Malformed::Truncated));
+    }
+
+    // The first example of 2.2.2.2.1.1: UnparsedPathLength 0x2E, SubstituteNameOffset 0, SubstituteNameLength 0x44. Fields:
+    // SymLinkLength, SymLinkErrorTag, ReparseTag, ReparseDataLength, UnparsedPathLength, SubstituteNameOffset,
+    // SubstituteNameLength, PrintNameOffset, PrintNameLength, Flags, PathBuffer.
+    #[test]
+    fn the_symbolic_link_of_the_specification() {
+        let substitute_name = bytes::utf16_bytes(r"\??\D:\DonHall\MiscDocuments\PDocs");
+        let print_name = bytes::utf16_bytes(r"D:\DonHall\MiscDocuments\PDocs");
+        let error = SymbolicLinkError {
+            unparsed_path_length: 0x2e,
+            flags: SymlinkFlags::NONE,
+            substitute_name: &substitute_name,
+            print_name: &print_name,
+        };
+        let fixed = hex("98000000 53594d4c 0c0000a0 8c00 2e00 0000 4400 4400 3c00 00000000");
+        let data = [&fixed[..], &substitute_name, &print_name].concat();
+        assert_eq!(error.to_bytes(), data);
+        assert_eq!(SymbolicLinkError::decode(&data), Ok(error));
+        assert_eq!(SymbolicLinkError::decode(&data[..data.len() - 1]), Err(Malformed::Offset));
+    }
+
+    // 2.2.2.2.2: StructureSize, NotificationType, ResourceNameOffset, ResourceNameLength, Reserved, TargetType,
+    // IPAddrCount, IPAddrMoveList (2.2.2.2.2.1: Type, Reserved, address), ResourceName.
+    #[test]
+    fn a_share_redirect() {
+        let error = ShareRedirectError {
+            ip_addr_move_list: vec![Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::LOCALHOST.into()],
+            resource_name: b"s\0",
+        };
+        let data = hex("30000000 03000000 48000000 02000000 0000 0000 02000000
+             01000000 00000000 c0000201 000000000000000000000000
+             02000000 00000000 00000000000000000000000000000001 7300");
+        assert_eq!(error.to_bytes(), data);
+        assert_eq!(ShareRedirectError::decode(&data), Ok(error));
+        for (at, byte, error) in [
+            (0, 0x31, Malformed::Structure),
+            (4, 2, Malformed::Structure),
+            (8, 0x47, Malformed::Offset),
+            (18, 1, Malformed::Value),
+            (20, 3, Malformed::Truncated),
+            (23, 0xff, Malformed::Truncated),
+            (24, 3, Malformed::Value),
+        ] {
+            let mut data = data.clone();
+            data[at] = byte;
+            assert_eq!(ShareRedirectError::decode(&data), Err(error), "{byte:#x} at {at}");
+        }
+    }
+
+    round_trips! {
+        responses_round_trip: ErrorResponse<'_> = |s| ErrorResponse { error_context_count: s.u8(), error_data: s.slice() };
+    }
+
+    proptest! {
+        #[test]
+        fn data_round_trips((bytes, _) in Source::strategy()) {
+            let s = &mut Source::new(&bytes);
+            let contexts = s.list(|s| ErrorContext { error_id: ErrorId(s.u32()), error_context_data: s.slice() });
+            let data = ErrorContext::encode_list(&contexts);
+            let response = ErrorResponse { error_context_count: contexts.len() as u8, error_data: &data };
+            prop_assert_eq!(response.contexts(), Ok(contexts));
+            let error = SymbolicLinkError {
+                unparsed_path_length: s.u16(),
+                flags: SymlinkFlags(s.u32()),
+                substitute_name: s.slice(),
+                print_name: s.slice(),
+            };
+            let data = error.to_bytes();
+            prop_assert_eq!(SymbolicLinkError::decode(&data), Ok(error));
+            let error = ShareRedirectError {
+                ip_addr_move_list: s.list(|s| match s.u8() & 1 {
+                    0 => IpAddr::from(s.array::<4>()),
+                    _ => IpAddr::from(s.array::<16>()),
+                }),
+                resource_name: s.utf16(),
+            };
+            let data = error.to_bytes();
+            prop_assert_eq!(ShareRedirectError::decode(&data), Ok(error));
+        }
+    }
+}

@@ -112,7 +112,8 @@ impl<'a> NegotiateRequest<'a> {
 
 /// A list of dialect numbers; an odd byte at its end is dropped.
 pub(super) fn dialects(bytes: &[u8]) -> Vec<Dialect> {
-    bytes.chunks_exact(2).map(|pair| Dialect(u16::from_le_bytes([pair[0], pair[1]]))).collect()
+    let (pairs, _) = bytes.as_chunks::<2>();
+    pairs.iter().map(|pair| Dialect(u16::from_le_bytes(*pair))).collect()
 }
 
 /// What the server chose.

@@ -162,8 +162,8 @@ fn context(context_type: NegotiateContextType, fill: impl FnOnce(&mut Writer<'_>
 
 /// Reads `count` 16-bit identifiers.
 fn identifiers<T>(reader: &mut Reader<'_>, count: u16, of: impl Fn(u16) -> T) -> Result<Vec<T>> {
-    let bytes = reader.take(usize::from(count) * 2)?;
-    Ok(bytes.chunks_exact(2).map(|pair| of(u16::from_le_bytes([pair[0], pair[1]]))).collect())
+    let (pairs, _) = reader.take(usize::from(count) * 2)?.as_chunks::<2>();
+    Ok(pairs.iter().map(|pair| of(u16::from_le_bytes(*pair))).collect())
 }
 
 /// SMB2_PREAUTH_INTEGRITY_CAPABILITIES ([MS-SMB2] 2.2.3.1.1).

@@ -45,3 +45,23 @@ impl<'a> ServerToClientNotification<'a> {
         out.bytes(self.notification);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden, round_trips};
+
+    // 2.2.44.1: StructureSize, Reserved, NotificationType, Notification; 2.2.44.2: Reserved.
+    #[test]
+    fn a_closed_session() {
+        let notification = ServerToClientNotification::SESSION_CLOSED;
+        golden!(ServerToClientNotification, notification, "0c00 0000 00000000 00000000");
+    }
+
+    round_trips! {
+        notifications_round_trip: ServerToClientNotification<'_> = |s| ServerToClientNotification {
+            notification_type: NotificationType(s.u32()),
+            notification: s.slice(),
+        };
+    }
+}

@@ -76,3 +76,66 @@ output_buffer_responses! {
     /// The entries.
     QueryDirectoryResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{encode, golden, message, round_trips};
+
+    // 2.2.33: StructureSize, FileInformationClass, Flags, FileIndex, FileId, FileNameOffset, FileNameLength,
+    // OutputBufferLength, Buffer.
+    #[test]
+    fn the_request() {
+        let request = QueryDirectoryRequest {
+            file_information_class: 0x25,
+            flags: QueryDirectoryFlags::RESTART_SCANS,
+            file_index: 9,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            file_name: b"*\0",
+            output_buffer_length: 0x10000,
+        };
+        let body = "2100 25 01 09000000 0100000000000000 0200000000000000 6000 0200 00000100 2a00";
+        golden!(QueryDirectoryRequest, request, body);
+        golden!(
+            QueryDirectoryRequest,
+            QueryDirectoryRequest { file_name: &[], ..request },
+            "2100 25 01 09000000 0100000000000000 0200000000000000 0000 0000 00000100 00"
+        );
+        for (bad, error) in
+            [("6000 0100", Malformed::Value), ("5e00 0200", Malformed::Offset), ("6000 0400", Malformed::Offset)]
+        {
+            assert_eq!(QueryDirectoryRequest::decode(&message(&body.replace("6000 0200", bad))), Err(error), "{bad}");
+        }
+    }
+
+    // 2.2.34: StructureSize, OutputBufferOffset, OutputBufferLength, Buffer.
+    #[test]
+    fn the_response() {
+        golden!(QueryDirectoryResponse, QueryDirectoryResponse { buffer: b"abc" }, "0900 4800 03000000 616263");
+        let before_the_buffer = message("0900 4700 03000000 616263");
+        assert_eq!(QueryDirectoryResponse::decode(&before_the_buffer), Err(Malformed::Offset));
+    }
+
+    #[test]
+    fn entries_can_be_composed_in_place() {
+        let message = encode(|out| {
+            QueryDirectoryResponse::begin(out);
+            out.bytes(b"ab");
+            out.bytes(b"c");
+            assert_eq!(QueryDirectoryResponse::finish(out), 3);
+        });
+        assert_eq!(QueryDirectoryResponse::decode(&message), Ok(QueryDirectoryResponse { buffer: b"abc" }));
+    }
+
+    round_trips! {
+        requests_round_trip: QueryDirectoryRequest<'_> = |s| QueryDirectoryRequest {
+            file_information_class: s.u8(),
+            flags: QueryDirectoryFlags(s.u8()),
+            file_index: s.u32(),
+            file_id: s.file_id(),
+            file_name: s.utf16(),
+            output_buffer_length: s.u32(),
+        };
+        responses_round_trip: QueryDirectoryResponse<'_> = |s| QueryDirectoryResponse { buffer: s.slice() };
+    }
+}

@@ -136,3 +136,90 @@ impl<'a> QueryQuotaInfo<'a> {
         debug_assert!(out.position() >= Self::SIZE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, golden_part, hex, message, parts_round_trip, round_trips};
+
+    // 2.2.37: StructureSize, InfoType, FileInfoClass, OutputBufferLength, InputBufferOffset, Reserved,
+    // InputBufferLength, AdditionalInformation, Flags, FileId, Buffer.
+    #[test]
+    fn the_request() {
+        let request = QueryInfoRequest {
+            info_type: InfoType::SECURITY,
+            output_buffer_length: 0x1000,
+            additional_information: (SecurityInformation::OWNER | SecurityInformation::DACL).0,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            ..QueryInfoRequest::default()
+        };
+        golden!(
+            QueryInfoRequest,
+            request,
+            "2900 03 00 00100000 0000 0000 00000000 05000000 00000000 0100000000000000 0200000000000000 00"
+        );
+        let flags = QueryInfoFlags::RETURN_SINGLE_ENTRY;
+        golden!(
+            QueryInfoRequest,
+            QueryInfoRequest { info_type: InfoType::FILE, file_info_class: 15, flags, buffer: b"abc", ..request },
+            "2900 01 0f 00100000 6800 0000 03000000 05000000 02000000 0100000000000000 0200000000000000 616263"
+        );
+    }
+
+    #[test]
+    fn a_buffer_that_has_no_use_is_not_looked_at() {
+        for (class, answer) in [
+            ("01 05", Ok(&[][..])),
+            ("02 01", Ok(&[][..])),
+            ("03 00", Ok(&[][..])),
+            ("01 0f", Err(Malformed::Offset)),
+            ("04 20", Err(Malformed::Offset)),
+        ] {
+            let body = format!(
+                "2900 {class} 00100000 6800 0000 04000000 00000000 00000000 0100000000000000 0200000000000000 616263"
+            );
+            let message = message(&body);
+            assert_eq!(QueryInfoRequest::decode(&message).map(|request| request.buffer), answer, "{class}");
+        }
+    }
+
+    // 2.2.38: StructureSize, OutputBufferOffset, OutputBufferLength, Buffer.
+    #[test]
+    fn the_response() {
+        golden!(QueryInfoResponse, QueryInfoResponse { buffer: b"abc" }, "0900 4800 03000000 616263");
+    }
+
+    // 2.2.37.1: ReturnSingle, RestartScan, Reserved, SidListLength, StartSidLength, StartSidOffset, SidBuffer.
+    #[test]
+    fn the_two_formats_of_a_quota_query() {
+        let by_list = QueryQuotaInfo { return_single: true, sid_list: b"abc", ..QueryQuotaInfo::default() };
+        golden_part!(QueryQuotaInfo, by_list, "01 00 0000 03000000 00000000 00000000 616263");
+        let by_start = QueryQuotaInfo { restart_scan: true, start_sid: b"abc", ..QueryQuotaInfo::default() };
+        golden_part!(QueryQuotaInfo, by_start, "00 01 0000 00000000 03000000 00000000 616263");
+        let outside = hex("00 01 0000 00000000 03000000 01000000 616263");
+        assert_eq!(QueryQuotaInfo::decode(&outside), Err(Malformed::Offset));
+    }
+
+    round_trips! {
+        requests_round_trip: QueryInfoRequest<'_> = |s| QueryInfoRequest {
+            info_type: InfoType(s.u8()),
+            file_info_class: s.u8(),
+            output_buffer_length: s.u32(),
+            additional_information: s.u32(),
+            flags: QueryInfoFlags(s.u32()),
+            file_id: s.file_id(),
+            buffer: s.slice(),
+        };
+        responses_round_trip: QueryInfoResponse<'_> = |s| QueryInfoResponse { buffer: s.slice() };
+    }
+
+    parts_round_trip! {
+        quota_queries_round_trip: QueryQuotaInfo<'_> = |s| {
+            let (return_single, restart_scan) = (s.u8() & 1 == 1, s.u8() & 1 == 1);
+            let sid_list = if s.u8() & 1 == 1 { s.slice() } else { &[] };
+            let start_sid = if sid_list.is_empty() { s.slice() } else { &[] };
+            QueryQuotaInfo { return_single, restart_scan, sid_list, start_sid }
+        };
+    }
+}

@@ -68,3 +68,46 @@ impl SetInfoResponse {
         out.u16(2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.39: StructureSize, InfoType, FileInfoClass, BufferLength, BufferOffset, Reserved, AdditionalInformation,
+    // FileId, Buffer.
+    #[test]
+    fn the_request() {
+        let request = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: 13,
+            additional_information: 0,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            buffer: &[1],
+        };
+        let body = "2100 01 0d 01000000 6000 0000 00000000 0100000000000000 0200000000000000 01";
+        golden!(SetInfoRequest, request, body);
+        for bad in ["01000000 5f00", "02000000 6000", "ffffffff 6000"] {
+            let message = message(&body.replace("01000000 6000", bad));
+            assert_eq!(SetInfoRequest::decode(&message), Err(Malformed::Offset), "{bad}");
+        }
+    }
+
+    // 2.2.40: StructureSize.
+    #[test]
+    fn the_response() {
+        golden!(SetInfoResponse, SetInfoResponse, "0200");
+        assert_eq!(SetInfoResponse::decode(&message("0400")), Err(Malformed::Structure));
+    }
+
+    round_trips! {
+        requests_round_trip: SetInfoRequest<'_> = |s| SetInfoRequest {
+            info_type: InfoType(s.u8()),
+            file_info_class: s.u8(),
+            additional_information: s.u32(),
+            file_id: s.file_id(),
+            buffer: s.slice(),
+        };
+    }
+}

@@ -66,3 +66,43 @@ impl TransformHeader {
         out.u64(self.session_id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden_part, hex, parts_round_trip};
+
+    // 2.2.41: ProtocolId, Signature, Nonce, OriginalMessageSize, Reserved, Flags, SessionId.
+    const HEADER: &str = "fd534d42 11111111111111111111111111111111 22222222222222222222220000000000
+         68000000 0000 0100 0100000000040000";
+
+    #[test]
+    fn the_header() {
+        let mut nonce = [0; 16];
+        nonce[..11].fill(0x22);
+        let header = TransformHeader {
+            signature: [0x11; 16],
+            nonce,
+            original_message_size: 0x68,
+            flags: TransformFlags::ENCRYPTED,
+            session_id: 0x0400_0000_0001,
+        };
+        golden_part!(TransformHeader, header, HEADER);
+        let bytes = hex(HEADER);
+        assert_eq!(bytes.len(), TransformHeader::SIZE);
+        assert_eq!(bytes[TransformHeader::SIGNATURE_RANGE], [0x11; 16]);
+        assert_eq!(bytes[TransformHeader::AUTHENTICATED_RANGE][..16], nonce);
+        assert_eq!(TransformHeader::decode(&bytes[..51]), Err(Malformed::Truncated));
+        assert_eq!(TransformHeader::decode(&hex(&HEADER.replace("fd53", "fe53"))), Err(Malformed::Structure));
+    }
+
+    parts_round_trip! {
+        headers_round_trip: TransformHeader = |s| TransformHeader {
+            signature: s.array(),
+            nonce: s.array(),
+            original_message_size: s.u32(),
+            flags: TransformFlags(s.u16()),
+            session_id: s.u64(),
+        };
+    }
+}

@@ -117,3 +117,54 @@ impl RequestResumeKeyResponse {
         out.u32(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden_part, hex, parts_round_trip};
+
+    const KEY: &str = "050505050505050505050505050505050505050505050505";
+
+    // 2.2.31.1: SourceKey, ChunkCount, Reserved, Chunks; 2.2.31.1.1: SourceOffset, TargetOffset, Length, Reserved.
+    #[test]
+    fn a_copy() {
+        let copy = CopyChunkCopy {
+            source_key: [5; 24],
+            chunks: vec![CopyChunk { source_offset: 1, target_offset: 2, length: 3 }],
+        };
+        let chunk = "0100000000000000 0200000000000000 03000000 00000000";
+        golden_part!(CopyChunkCopy, copy, &format!("{KEY} 01000000 00000000 {chunk}"));
+        for count in ["02000000", "ffffffff"] {
+            let input = hex(&format!("{KEY} {count} 00000000 {chunk}"));
+            assert_eq!(CopyChunkCopy::decode(&input), Err(Malformed::Truncated), "{count}");
+        }
+    }
+
+    // 2.2.32.1: ChunksWritten, ChunkBytesWritten, TotalBytesWritten.
+    #[test]
+    fn its_outcome() {
+        let response = CopyChunkResponse { chunks_written: 1, chunk_bytes_written: 2, total_bytes_written: 3 };
+        golden_part!(CopyChunkResponse, response, "01000000 02000000 03000000");
+    }
+
+    // 2.2.32.3: ResumeKey, ContextLength, Context.
+    #[test]
+    fn a_resume_key() {
+        let response = RequestResumeKeyResponse { resume_key: [5; 24] };
+        golden_part!(RequestResumeKeyResponse, response, &format!("{KEY} 00000000 00000000"));
+        assert_eq!(RequestResumeKeyResponse::decode(&hex(&format!("{KEY} 00000000"))), Ok(response));
+    }
+
+    parts_round_trip! {
+        copies_round_trip: CopyChunkCopy = |s| CopyChunkCopy {
+            source_key: s.array(),
+            chunks: s.list(|s| CopyChunk { source_offset: s.u64(), target_offset: s.u64(), length: s.u32() }),
+        };
+        outcomes_round_trip: CopyChunkResponse = |s| CopyChunkResponse {
+            chunks_written: s.u32(),
+            chunk_bytes_written: s.u32(),
+            total_bytes_written: s.u32(),
+        };
+        keys_round_trip: RequestResumeKeyResponse = |s| RequestResumeKeyResponse { resume_key: s.array() };
+    }
+}

@@ -147,3 +147,85 @@ impl<'a> IoctlResponse<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Malformed;
+    use crate::smb2::testing::{golden, message, round_trips};
+
+    // 2.2.31: StructureSize, Reserved, CtlCode, FileId, InputOffset, InputCount, MaxInputResponse, OutputOffset,
+    // OutputCount, MaxOutputResponse, Flags, Reserved2, Buffer.
+    const REQUEST: &str = "3900 0000 17c01100 0100000000000000 0200000000000000 78000000 03000000 00000000
+         00000000 00000000 00040000 01000000 00000000 616263";
+
+    #[test]
+    fn the_request() {
+        let request = IoctlRequest {
+            ctl_code: FsctlCode::PIPE_TRANSCEIVE,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            input: b"abc",
+            max_output_response: 0x400,
+            flags: IoctlFlags::IS_FSCTL,
+            ..IoctlRequest::default()
+        };
+        golden!(IoctlRequest, request, REQUEST);
+        // Windows clients set OutputOffset to InputOffset (note 64 of the specification).
+        let windows = REQUEST.replace("\n         00000000 00000000 0004", " 78000000 00000000 0004");
+        assert_ne!(windows, REQUEST);
+        assert_eq!(IoctlRequest::decode(&message(&windows)), Ok(request));
+        for (bad, error) in [
+            ("77000000 03000000", Malformed::Offset),
+            ("78000000 04000000", Malformed::Offset),
+            ("ffffffff 03000000", Malformed::Offset),
+        ] {
+            let message = message(&REQUEST.replace("78000000 03000000", bad));
+            assert_eq!(IoctlRequest::decode(&message), Err(error), "{bad}");
+        }
+        let without_input = message(&REQUEST.replace("78000000 03000000", "ffffffff 00000000"));
+        assert_eq!(IoctlRequest::decode(&without_input), Ok(IoctlRequest { input: &[], ..request }));
+    }
+
+    // 2.2.32: StructureSize, Reserved, CtlCode, FileId, InputOffset, InputCount, OutputOffset, OutputCount, Flags,
+    // Reserved2, Buffer.
+    #[test]
+    fn the_response() {
+        let response =
+            IoctlResponse { ctl_code: FsctlCode::PIPE_WAIT, file_id: FileId::ANY, ..IoctlResponse::default() };
+        golden!(
+            IoctlResponse,
+            response,
+            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 00000000 00000000 00000000 00000000 00000000"
+        );
+        golden!(
+            IoctlResponse,
+            IoctlResponse { output: b"abc", ..response },
+            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 00000000 70000000 03000000 00000000 00000000
+             616263"
+        );
+        golden!(
+            IoctlResponse,
+            IoctlResponse { input: b"x", output: b"abc", ..response },
+            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 01000000 78000000 03000000 00000000 00000000
+             78 00000000000000 616263"
+        );
+    }
+
+    round_trips! {
+        requests_round_trip: IoctlRequest<'_> = |s| IoctlRequest {
+            ctl_code: FsctlCode(s.u32()),
+            file_id: s.file_id(),
+            input: s.slice(),
+            max_input_response: s.u32(),
+            output: s.slice(),
+            max_output_response: s.u32(),
+            flags: IoctlFlags(s.u32()),
+        };
+        responses_round_trip: IoctlResponse<'_> = |s| IoctlResponse {
+            ctl_code: FsctlCode(s.u32()),
+            file_id: s.file_id(),
+            input: s.slice(),
+            output: s.slice(),
+        };
+    }
+}

@@ -199,3 +199,118 @@ impl NetworkResiliencyRequest {
         out.u32(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{Source, encode_part, golden_part, hex, parts_round_trip};
+    use proptest::prelude::*;
+
+    // 2.2.32.5: Next, IfIndex, Capability, Reserved, LinkSpeed, SockAddr_Storage; 2.2.32.5.1.1: Family, Port,
+    // IPv4Address, Reserved; 2.2.32.5.1.2: Family, Port, FlowInfo, IPv6Address, ScopeId.
+    #[test]
+    fn interfaces() {
+        let list = vec![
+            NetworkInterfaceInfo {
+                if_index: 2,
+                capability: InterfaceCapability::RSS_CAPABLE,
+                link_speed: 1_000_000_000,
+                address: Ipv4Addr::new(192, 0, 2, 1).into(),
+            },
+            NetworkInterfaceInfo {
+                if_index: 2,
+                capability: InterfaceCapability::NONE,
+                link_speed: 1,
+                address: Ipv6Addr::LOCALHOST.into(),
+            },
+        ];
+        let output = hex(&format!(
+            "98000000 02000000 01000000 00000000 00ca9a3b00000000 0200 0000 c0000201 {}
+             00000000 02000000 00000000 00000000 0100000000000000 1700 0000 00000000
+             00000000000000000000000000000001 00000000 {}",
+            "00".repeat(120),
+            "00".repeat(100),
+        ));
+        assert_eq!(encode_part(|out| NetworkInterfaceInfo::encode_list(&list, out)), output);
+        assert_eq!(NetworkInterfaceInfo::decode_list(&output), Ok(list.clone()));
+        for (at, byte, answer) in [
+            (0, 0x97, Err(Malformed::Offset)),
+            (3, 1, Err(Malformed::Offset)),
+            (0, 0xa0, Err(Malformed::Truncated)),
+            (24, 3, Ok(vec![list[1]])),
+        ] {
+            let mut output = output.clone();
+            output[at] = byte;
+            assert_eq!(NetworkInterfaceInfo::decode_list(&output), answer, "{byte:#x} at {at}");
+        }
+    }
+
+    // 2.2.31.4: Capabilities, Guid, SecurityMode, DialectCount, Dialects.
+    #[test]
+    fn a_validation_request() {
+        let request = ValidateNegotiateInfoRequest {
+            capabilities: Capabilities::LEASING,
+            guid: [1; 16],
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            dialects: vec![Dialect::SMB_2_1, Dialect::SMB_3_0],
+        };
+        golden_part!(
+            ValidateNegotiateInfoRequest,
+            request,
+            "02000000 01010101010101010101010101010101 0100 0200 1002 0003"
+        );
+        let short = hex("02000000 01010101010101010101010101010101 0100 0200 1002 00");
+        assert_eq!(ValidateNegotiateInfoRequest::decode(&short), Err(Malformed::Truncated));
+    }
+
+    // 2.2.32.6: Capabilities, Guid, SecurityMode, Dialect.
+    #[test]
+    fn a_validation_response() {
+        let response = ValidateNegotiateInfoResponse {
+            capabilities: Capabilities::LEASING,
+            guid: [1; 16],
+            security_mode: SecurityMode::SIGNING_REQUIRED,
+            dialect: Dialect::SMB_3_0_2,
+        };
+        let output = "02000000 01010101010101010101010101010101 0200 0203";
+        golden_part!(ValidateNegotiateInfoResponse, response, output);
+        assert_eq!(hex(output).len(), ValidateNegotiateInfoResponse::SIZE);
+    }
+
+    // 2.2.31.3: Timeout, Reserved.
+    #[test]
+    fn a_resiliency_request() {
+        golden_part!(NetworkResiliencyRequest, NetworkResiliencyRequest { timeout: 1000 }, "e8030000 00000000");
+        assert_eq!(NetworkResiliencyRequest::decode(&hex("e8030000")), Err(Malformed::Truncated));
+    }
+
+    parts_round_trip! {
+        validation_requests_round_trip: ValidateNegotiateInfoRequest = |s| ValidateNegotiateInfoRequest {
+            capabilities: Capabilities(s.u32()),
+            guid: s.array(),
+            security_mode: SecurityMode(s.u16()),
+            dialects: s.list(|s| Dialect(s.u16())),
+        };
+        validation_responses_round_trip: ValidateNegotiateInfoResponse = |s| ValidateNegotiateInfoResponse {
+            capabilities: Capabilities(s.u32()),
+            guid: s.array(),
+            security_mode: SecurityMode(s.u16()),
+            dialect: Dialect(s.u16()),
+        };
+        resiliency_requests_round_trip: NetworkResiliencyRequest = |s| NetworkResiliencyRequest { timeout: s.u32() };
+    }
+
+    proptest! {
+        #[test]
+        fn interfaces_round_trip((bytes, _) in Source::strategy()) {
+            let list = Source::new(&bytes).list(|s| NetworkInterfaceInfo {
+                if_index: s.u32(),
+                capability: InterfaceCapability(s.u32()),
+                link_speed: s.u64(),
+                address: if s.u8() & 1 == 1 { s.array::<4>().into() } else { s.array::<16>().into() },
+            });
+            let output = encode_part(|out| NetworkInterfaceInfo::encode_list(&list, out));
+            prop_assert_eq!(NetworkInterfaceInfo::decode_list(&output), Ok(list));
+        }
+    }
+}

@@ -66,3 +66,40 @@ impl SnapshotArray {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smb2::testing::{golden_part, hex, parts_round_trip};
+
+    const NAME: &str = "@GMT-2000.01.02-03.04.05";
+
+    // 2.2.32.2: NumberOfSnapShots, NumberOfSnapShotsReturned, SnapShotArraySize, SnapShots.
+    #[test]
+    fn all_names_or_none() {
+        let names = vec![NAME.to_owned()];
+        let array: String = NAME.bytes().map(|byte| format!("{byte:02x}00")).collect();
+        let all = SnapshotArray::new(names.clone(), 12 + 52);
+        golden_part!(SnapshotArray, all, &format!("01000000 01000000 34000000 {array} 0000 0000"));
+        golden_part!(SnapshotArray, SnapshotArray::new(names, 12 + 51), "01000000 00000000 34000000 00000000");
+    }
+
+    #[test]
+    fn names_that_are_not_there_are_refused() {
+        for (output, error) in [
+            ("02000000 02000000 06000000 6100 0000 0000", Malformed::Value),
+            ("01000000 01000000 06000000 6100 0000", Malformed::Truncated),
+            ("01000000 01000000 05000000 6100 0000 00", Malformed::Value),
+            ("01000000 01000000 06000000 00d8 0000 0000", Malformed::Value),
+        ] {
+            assert_eq!(SnapshotArray::decode(&hex(output)), Err(error), "{output}");
+        }
+    }
+
+    parts_round_trip! {
+        lists_round_trip: SnapshotArray = |s| {
+            let names = s.list(|s| format!("@GMT-{:04}", s.u16()));
+            SnapshotArray::new(names, s.u32())
+        };
+    }
+}
