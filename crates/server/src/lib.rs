@@ -15,6 +15,8 @@ pub mod name;
 pub mod policy;
 /// Who may do what with a file.
 pub mod security {
+    pub mod evaluate;
+    pub mod posix;
     pub mod posix_acl;
 }
 pub mod status;

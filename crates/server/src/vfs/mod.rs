@@ -2,7 +2,7 @@
 //!
 //! Paths are relative to the share's root and already checked ([`RelPath`]); an implementation resolves them strictly
 //! beneath that root. Every call names the user for whom it is made, and the kernel's permissions of that user decide.
-//! Errors are errno values; [`errno`] is the one place where they become NTSTATUS.
+//! Errors are errno values; [`Errno::status`] is the one place where they become NTSTATUS.
 //! Windows semantics (share modes, leases, dispositions) are decided above, in `files` and `command`.
 
 #[cfg(any(test, feature = "contract"))]

@@ -1,0 +1,424 @@
+//! Permission bits and POSIX lists as a DACL, and back, for files without a stored security descriptor.
+//!
+//! The rights of `r`, `w` and `x` are those that Samba shows without an ACL module (seen with 4.17). The list that is
+//! shown has no denying rules: the kernel decides, this only tells. On the way back, whatever a POSIX list cannot say
+//! becomes less access, never more, or is refused.
+
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
+
+use super::evaluate::{Inheritance, Rule};
+use super::posix_acl::{Entry, PosixAcl, Tag};
+
+/// Between Linux ids and SIDs.
+pub trait Sids {
+    /// The SID that the user is shown as.
+    fn user(&self, uid: u32) -> Sid;
+    /// The SID that the group is shown as.
+    fn group(&self, gid: u32) -> Sid;
+    /// The user of a SID; `None` where it is none.
+    fn uid(&self, sid: &Sid) -> Option<u32>;
+    /// The group of a SID; `None` where it is none.
+    fn gid(&self, sid: &Sid) -> Option<u32>;
+}
+
+/// The ids themselves: S-1-22-1-uid and S-1-22-2-gid.
+#[derive(Clone, Copy, Debug)]
+pub struct UnixSids;
+
+impl Sids for UnixSids {
+    fn user(&self, uid: u32) -> Sid {
+        Sid::unix_user(uid)
+    }
+
+    fn group(&self, gid: u32) -> Sid {
+        Sid::unix_group(gid)
+    }
+
+    fn uid(&self, sid: &Sid) -> Option<u32> {
+        sid.as_unix_user()
+    }
+
+    fn gid(&self, sid: &Sid) -> Option<u32> {
+        sid.as_unix_group()
+    }
+}
+
+/// What Linux knows of a file's permissions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Posix {
+    /// It is a directory.
+    pub directory: bool,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// The list of the file; [`PosixAcl::of_mode`] where it has none.
+    pub access: PosixAcl,
+    /// The list that new files in the directory get.
+    pub default: Option<PosixAcl>,
+}
+
+/// The DACL denies something to somebody whom Linux does not know, or to a group: no POSIX list can say that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inexpressible(pub Sid);
+
+/// The rights that `rwx` bits are shown as.
+pub fn rights(permissions: u8, directory: bool) -> AccessMask {
+    let mut mask = AccessMask::NONE;
+    match permissions & 7 {
+        // Deleting is the right of the directory, which has DELETE_CHILD for it.
+        7 if directory => return AccessMask::FILE_ALL_ACCESS,
+        7 => return AccessMask::FILE_ALL_ACCESS.without(AccessMask::DELETE),
+        _ => {}
+    }
+    if permissions & 4 != 0 {
+        mask |= AccessMask::FILE_GENERIC_READ;
+    }
+    if permissions & 2 != 0 {
+        mask |= AccessMask::FILE_GENERIC_WRITE;
+        mask |= if directory { AccessMask::FILE_DELETE_CHILD } else { AccessMask::NONE };
+    }
+    if permissions & 1 != 0 {
+        mask |= AccessMask::FILE_GENERIC_EXECUTE;
+    }
+    mask
+}
+
+/// The security descriptor that a file is shown with. The DACL is protected: nothing in it was inherited.
+pub fn to_descriptor(file: &Posix, sids: &dyn Sids) -> SecurityDescriptor {
+    let aces = to_dacl(file, sids).into_iter().map(Rule::to_ace).collect();
+    SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::DACL_PRESENT | Control::DACL_PROTECTED,
+        owner: Some(sids.user(file.uid)),
+        group: Some(sids.group(file.gid)),
+        // A list that is too long to be shown is one that grants nothing.
+        dacl: Some(Acl::new(Acl::REVISION, aces).unwrap_or(Acl::empty())),
+        ..SecurityDescriptor::default()
+    }
+}
+
+/// The lists that say what the DACL of `descriptor` says; those of `file` where it has none, and permission bits of
+/// 0777 for a NULL DACL. Owner and group of the descriptor are the caller's to set before: `file` has them already.
+///
+/// A rule that allows counts for its own user, group or class as it stands, so that what [`to_descriptor`] shows comes
+/// back the same. The owner and the group, where no rule is for them, get what everybody has. Rules that allow something
+/// to somebody whom Linux does not know are dropped. Without inheritable rules, a directory has no default list.
+pub fn from_descriptor(file: &Posix, descriptor: &SecurityDescriptor, sids: &dyn Sids) -> Result<Posix, Inexpressible> {
+    match &descriptor.dacl {
+        Some(dacl) => {
+            let rules: Vec<Rule> = dacl.aces().iter().filter_map(Rule::of).collect();
+            from_dacl(file, Some(&rules), sids)
+        }
+        None if descriptor.has_null_dacl() => from_dacl(file, None, sids),
+        None => Ok(file.clone()),
+    }
+}
+
+/// The rules that a file is shown with.
+fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
+    let rule = |sid, entry: &Entry, list: &PosixAcl, inheritance| Rule {
+        allow: true,
+        sid,
+        mask: rights(list.effective(entry), file.directory),
+        inheritance,
+    };
+    let mut rules = Vec::new();
+    for entry in file.access.entries() {
+        let sid = match entry.tag {
+            Tag::Owner => sids.user(file.uid),
+            Tag::OwningGroup => sids.group(file.gid),
+            tag => match sid_of(tag, sids) {
+                Some(sid) => sid,
+                None => continue,
+            },
+        };
+        rules.push(rule(sid, entry, &file.access, Inheritance::default()));
+    }
+    for list in file.default.iter().filter(|_| file.directory) {
+        for entry in list.entries() {
+            let Some(sid) = sid_of(entry.tag, sids) else { continue };
+            let inherited = rule(sid, entry, list, Inheritance { files: true, directories: true, only: true });
+            // One rule where directory and content have the same rights.
+            match rules.iter_mut().find(|own| own.sid == sid && own.mask == inherited.mask) {
+                Some(own) => own.inheritance = Inheritance { only: false, ..inherited.inheritance },
+                None => rules.push(inherited),
+            }
+        }
+    }
+    rules
+}
+
+/// The SID of an entry that new files get; `None` for the mask.
+fn sid_of(tag: Tag, sids: &dyn Sids) -> Option<Sid> {
+    match tag {
+        Tag::Owner => Some(Sid::CREATOR_OWNER),
+        Tag::User(uid) => Some(sids.user(uid)),
+        Tag::OwningGroup => Some(Sid::CREATOR_GROUP),
+        Tag::Group(gid) => Some(sids.group(gid)),
+        Tag::Other => Some(Sid::EVERYONE),
+        Tag::Mask => None,
+    }
+}
+
+/// Lists for the rules of a DACL, or for a NULL DACL.
+fn from_dacl(file: &Posix, dacl: Option<&[Rule]>, sids: &dyn Sids) -> Result<Posix, Inexpressible> {
+    let Some(rules) = dacl else {
+        return Ok(Posix { access: PosixAcl::of_mode(0o777), default: None, ..file.clone() });
+    };
+    let own = |sid: &Sid| match sid {
+        sid if *sid == sids.user(file.uid) => Some(Tag::Owner),
+        sid if *sid == sids.group(file.gid) => Some(Tag::OwningGroup),
+        sid => named(sid, sids),
+    };
+    let new = |sid: &Sid| match *sid {
+        Sid::CREATOR_OWNER => Some(Tag::Owner),
+        Sid::CREATOR_GROUP => Some(Tag::OwningGroup),
+        _ => named(sid, sids),
+    };
+    let for_itself = rules.iter().filter(|rule| !rule.inheritance.only);
+    let access = compose(for_itself, &own, 0)?;
+    let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
+    let has_default = file.directory && inherited.clone().next().is_some();
+    let owner = access.entries().iter().find(|entry| entry.tag == Tag::Owner).map_or(0, |entry| entry.permissions);
+    let default = if has_default { Some(compose(inherited, &new, owner)?) } else { None };
+    Ok(Posix { access, default, ..file.clone() })
+}
+
+/// Everybody, and users and groups by their SIDs.
+fn named(sid: &Sid, sids: &dyn Sids) -> Option<Tag> {
+    if *sid == Sid::EVERYONE {
+        return Some(Tag::Other);
+    }
+    sids.uid(sid).map(Tag::User).or_else(|| sids.gid(sid).map(Tag::Group))
+}
+
+/// Builds a list from rules. `owner` is what the owner gets where neither he nor everybody is spoken of.
+fn compose<'a>(
+    rules: impl Iterator<Item = &'a Rule> + Clone,
+    tag_of: &dyn Fn(&Sid) -> Option<Tag>,
+    owner: u8,
+) -> Result<PosixAcl, Inexpressible> {
+    let mut tags = vec![Tag::Owner, Tag::OwningGroup, Tag::Other];
+    for rule in rules.clone() {
+        match (tag_of(&rule.sid), rule.allow) {
+            (Some(Tag::Group(_) | Tag::OwningGroup) | None, false) if denied(rule.mask) != 0 => {
+                return Err(Inexpressible(rule.sid));
+            }
+            (Some(tag), _) if !tags.contains(&tag) => tags.push(tag),
+            _ => {}
+        }
+    }
+    let spoken_of = |tag| rules.clone().any(|rule| rule.allow && tag_of(&rule.sid) == Some(tag));
+    let everybody = spoken_of(Tag::Other);
+    let entries = tags.iter().map(|&tag| {
+        let is_own = spoken_of(tag);
+        let permissions = match tag {
+            Tag::Owner if !is_own && !everybody => owner,
+            _ => decide(rules.clone(), tag_of, tag, !is_own),
+        };
+        Entry { tag, permissions }
+    });
+    Ok(PosixAcl::new(entries.collect()))
+}
+
+/// What the rules give to `tag`, in their order: those for it, those that deny to everybody and, `with_everybody`,
+/// those that allow to everybody.
+fn decide<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    tag_of: &dyn Fn(&Sid) -> Option<Tag>,
+    tag: Tag,
+    with_everybody: bool,
+) -> u8 {
+    let (mut gets, mut lacks) = (0, 0);
+    for rule in rules {
+        let of = tag_of(&rule.sid);
+        let counts = of == Some(tag) || of == Some(Tag::Other) && (!rule.allow || with_everybody);
+        match rule.allow {
+            _ if !counts => {}
+            true => gets |= allowed(rule.mask) & !lacks,
+            false => lacks |= denied(rule.mask) & !gets,
+        }
+    }
+    gets
+}
+
+/// The `rwx` bits that a mask allows: those of the rights that matter most.
+fn allowed(mask: AccessMask) -> u8 {
+    let mask = mask.expand(&GenericMapping::FILE);
+    let bit = |right, bit: u8| if mask.contains(right) { bit } else { 0 };
+    bit(AccessMask::FILE_READ_DATA, 4) | bit(AccessMask::FILE_WRITE_DATA, 2) | bit(AccessMask::FILE_EXECUTE, 1)
+}
+
+/// The `rwx` bits that a mask denies: as above, and appending is writing.
+fn denied(mask: AccessMask) -> u8 {
+    let appends = mask.expand(&GenericMapping::FILE).contains(AccessMask::FILE_APPEND_DATA);
+    allowed(mask) | if appends { 2 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(mode: u32, directory: bool) -> Posix {
+        Posix { directory, uid: 10, gid: 20, access: PosixAcl::of_mode(mode), default: None }
+    }
+
+    fn shown(file: &Posix) -> Vec<(String, u32)> {
+        let text = |rule: &Rule| {
+            let flags = match rule.inheritance {
+                Inheritance { only: true, .. } => " OI|CI|IO",
+                Inheritance { files: true, .. } => " OI|CI",
+                _ => "",
+            };
+            (format!("{}{flags}", rule.sid), rule.mask.0)
+        };
+        to_dacl(file, &UnixSids).iter().map(text).collect()
+    }
+
+    #[track_caller]
+    fn check(file: &Posix, expected: &[(&str, u32)]) {
+        let expected: Vec<_> = expected.iter().map(|(sid, mask)| ((*sid).to_owned(), *mask)).collect();
+        assert_eq!(shown(file), expected);
+    }
+
+    /// Masks as Samba 4.17 shows them for owner, group and others.
+    #[test]
+    fn permission_bits() {
+        for (mode, directory, masks) in [
+            (0o000, false, [0, 0, 0]),
+            (0o400, false, [0x12_0089, 0, 0]),
+            (0o200, false, [0x12_0116, 0, 0]),
+            (0o100, false, [0x12_00a0, 0, 0]),
+            (0o600, false, [0x12_019f, 0, 0]),
+            (0o644, false, [0x12_019f, 0x12_0089, 0x12_0089]),
+            (0o755, false, [0x1e_01ff, 0x12_00a9, 0x12_00a9]),
+            (0o4070, false, [0, 0x1e_01ff, 0]),
+            (0o200, true, [0x12_0156, 0, 0]),
+            (0o755, true, [0x1f_01ff, 0x12_00a9, 0x12_00a9]),
+            (0o2644, true, [0x12_01df, 0x12_0089, 0x12_0089]),
+            (0o007, true, [0, 0, 0x1f_01ff]),
+        ] {
+            let [owner, group, other] = masks;
+            check(&file(mode, directory), &[("S-1-22-1-10", owner), ("S-1-22-2-20", group), ("S-1-1-0", other)]);
+        }
+    }
+
+    #[test]
+    fn named_entries_and_defaults() {
+        let entry = |tag, permissions| Entry { tag, permissions };
+        let mut named = file(0o644, false);
+        let mut entries = named.access.entries().to_vec();
+        entries.extend([entry(Tag::User(5), 6), entry(Tag::Group(100), 5), entry(Tag::Mask, 6)]);
+        named.access = PosixAcl::new(entries);
+        check(
+            &named,
+            &[
+                ("S-1-22-1-10", 0x12_019f),
+                ("S-1-22-1-5", 0x12_019f),
+                ("S-1-22-2-20", 0x12_0089),
+                ("S-1-22-2-100", 0x12_0089),
+                ("S-1-1-0", 0x12_0089),
+            ],
+        );
+        let mut directory = file(0o755, true);
+        directory.default = Some(PosixAcl::of_mode(0o755));
+        check(
+            &directory,
+            &[
+                ("S-1-22-1-10", 0x1f_01ff),
+                ("S-1-22-2-20", 0x12_00a9),
+                ("S-1-1-0 OI|CI", 0x12_00a9),
+                ("S-1-3-0 OI|CI|IO", 0x1f_01ff),
+                ("S-1-3-1 OI|CI|IO", 0x12_00a9),
+            ],
+        );
+    }
+
+    fn rule(sid: Sid, mask: u32, allow: bool) -> Rule {
+        Rule { allow, sid, mask: AccessMask(mask), inheritance: Inheritance::default() }
+    }
+
+    #[test]
+    fn foreign_lists_come_in() {
+        const OWNER: Sid = Sid::unix_user(10);
+        const EVERYONE: Sid = Sid::EVERYONE;
+        const ALL: u32 = 0x1f_01ff;
+        let cases: [(&[Rule], u32); 9] = [
+            (&[], 0o000),
+            (&[rule(EVERYONE, ALL, true)], 0o777),
+            (&[rule(OWNER, ALL, true)], 0o700),
+            (&[rule(OWNER, 0x1, true), rule(EVERYONE, 0x3, true)], 0o466),
+            (&[rule(OWNER, 0x4000_0000, true), rule(EVERYONE, 0x8000_0000, true)], 0o244),
+            (&[rule(OWNER, 0x2, false), rule(EVERYONE, ALL, true)], 0o577),
+            (&[rule(OWNER, ALL, true), rule(EVERYONE, 0x4, false), rule(EVERYONE, 0x3, true)], 0o744),
+            (&[rule(Sid::SYSTEM, ALL, true), rule(OWNER, 0x1, true)], 0o400),
+            // Denies nothing that permissions know of.
+            (&[rule(Sid::SYSTEM, 0x1_0000, false), rule(OWNER, 0x1, true)], 0o400),
+        ];
+        for (rules, mode) in cases {
+            let posix = from_dacl(&file(0o640, false), Some(rules), &UnixSids).unwrap();
+            assert_eq!((posix.access.is_minimal(), posix.access.mode()), (true, mode), "{rules:?}");
+        }
+        let everything = from_dacl(&file(0, false), None, &UnixSids).unwrap();
+        assert_eq!(everything.access.mode(), 0o777);
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_refused() {
+        for sid in [Sid::unix_group(7), Sid::unix_group(20), Sid::SYSTEM] {
+            let rules = [rule(sid, 0x2, false), rule(Sid::EVERYONE, 0x3, true)];
+            assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids), Err(Inexpressible(sid)));
+        }
+    }
+
+    #[test]
+    fn users_are_denied_by_an_entry_of_their_own() {
+        let rules = [rule(Sid::unix_user(5), 0x2, false), rule(Sid::EVERYONE, 0x3, true)];
+        let posix = from_dacl(&file(0, false), Some(&rules), &UnixSids).unwrap();
+        let entry = posix.access.entries().iter().find(|entry| entry.tag == Tag::User(5));
+        assert_eq!(entry, Some(&Entry { tag: Tag::User(5), permissions: 4 }));
+    }
+
+    #[test]
+    fn inheritable_rules_make_a_default_list() {
+        let inheritance = Inheritance { files: true, directories: true, only: true };
+        let rules = [
+            rule(Sid::unix_user(10), 0x3, true),
+            Rule { inheritance, ..rule(Sid::unix_group(20), 0x1, true) },
+            Rule { inheritance, ..rule(Sid::CREATOR_GROUP, 0x21, true) },
+        ];
+        let posix = from_dacl(&file(0, true), Some(&rules), &UnixSids).unwrap();
+        let default = posix.default.unwrap();
+        assert_eq!((posix.access.mode(), default.mode()), (0o600, 0o650), "the mask is what groups have at most");
+        assert!(default.entries().contains(&Entry { tag: Tag::Group(20), permissions: 4 }));
+        assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids).unwrap().default, None);
+    }
+
+    fn list() -> impl Strategy<Value = PosixAcl> {
+        let named = proptest::collection::btree_map(
+            prop_oneof![(1..9u32).prop_map(Tag::User), (1..9u32).prop_map(Tag::Group)],
+            0..8u8,
+            0..4,
+        );
+        (0..0o1000u32, named).prop_map(|(mode, named)| {
+            let mut entries = PosixAcl::of_mode(mode).entries().to_vec();
+            entries.extend(named.into_iter().map(|(tag, permissions)| Entry { tag, permissions }));
+            PosixAcl::new(entries)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_comes_back(access in list(), default in proptest::option::of(list()), directory in any::<bool>()) {
+            let default = default.filter(|_| directory);
+            let before = Posix { directory, uid: 10, gid: 20, access, default };
+            let shown = to_descriptor(&before, &UnixSids);
+            prop_assert_eq!(from_descriptor(&before, &shown, &UnixSids), Ok(before.clone()));
+            let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids);
+            prop_assert_eq!(unchanged, Ok(before));
+        }
+    }
+}
