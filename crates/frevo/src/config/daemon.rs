@@ -126,10 +126,6 @@ fn interfaces(global: &Reader<'_>) -> Vec<InterfacePattern> {
             }
         }
     }
-    if interfaces.is_empty() && global.boolean("bind interfaces only") {
-        let problem = error(Code::Contradiction, "`bind interfaces only` without `interfaces`");
-        global.report("bind interfaces only", problem.remedy("list the interfaces in `interfaces`, or write no here"));
-    }
     interfaces
 }
 

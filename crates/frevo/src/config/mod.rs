@@ -222,7 +222,8 @@ fn default_netbios_name(names: &dyn Names) -> String {
 /// What is served and not as it would be by itself.
 fn effective(resolved: &Resolved) -> Effective {
     let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
-    for share in &resolved.shares {
+    let served = |share: &&resolve::Share| resolve::special(&share.name, &share.settings, &resolved.global).is_none();
+    for share in resolved.shares.iter().filter(served) {
         sections.push((share.name.clone(), differing(&share.settings, Some(&resolved.global))));
     }
     Effective { sections }

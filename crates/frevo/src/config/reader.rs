@@ -101,6 +101,19 @@ impl<'a> Reader<'a> {
         self.constant(name, &self.text_of(name)).unwrap_or_default()
     }
 
+    /// A text that clients are shown, with its variables filled, save those that a session would have to fill.
+    pub(super) fn shown_text(&self, name: &str) -> String {
+        let template = self.template(name);
+        template.constant().unwrap_or_else(|| {
+            let problem = warning(
+                Code::Variable,
+                format!("`{name}` is the same for all clients: its variables stay as they are"),
+            );
+            self.report(name, problem.remedy("use %h, %L, %D, %S or %$(VARIABLE), or a fixed text"));
+            self.text_of(name)
+        })
+    }
+
     /// A text with variables that a session fills.
     pub(super) fn template(&self, name: &str) -> Template {
         self.fill(name, &self.text_of(name))
@@ -110,7 +123,7 @@ impl<'a> Reader<'a> {
         let expanded = self.variables.expand(text);
         for unknown in &expanded.unknown {
             let problem = warning(Code::Variable, format!("`{unknown}` is no variable: it stays in `{name}` as it is"));
-            self.report(name, problem.remedy("smb.conf(5) lists the variables; write %% for a percent sign"));
+            self.report(name, problem.remedy("frevo-smb.conf(5) lists the variables; write %% for a percent sign"));
         }
         let plain = || Template::parse(&text.replace('%', "%%"));
         Template::parse(&expanded.text).or_else(|_| plain()).expect("doubled percent signs are no variables")

@@ -43,14 +43,30 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
         enter(&mut resolved.global, None, setting, problems);
     }
     for section in &raw.shares {
-        let mut settings = Settings::default();
+        let (mut settings, mut own) = (Settings::default(), Problems::default());
         for setting in &section.settings {
-            enter(&mut settings, Some(section), setting, problems);
+            enter(&mut settings, Some(section), setting, &mut own);
         }
-        copy(&mut settings, section, &resolved.shares, problems);
+        copy(&mut settings, section, &resolved.shares, &mut own);
+        // Of a section that is not served as a whole it does not matter which of its lines would be.
+        if special(&section.name, &settings, &resolved.global).is_some() {
+            own.0.retain(|problem| !matches!(problem.code, Code::NotServed | Code::Accepted));
+        }
+        own.0.into_iter().for_each(|problem| problems.add(problem));
         resolved.shares.push(Share { name: section.name.clone(), place: section.place.clone(), settings });
     }
     resolved
+}
+
+/// The feature that a section of a special kind belongs to; `None` for a share that is served.
+pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
+    let printable = settings.0.get("printable").or_else(|| global.0.get("printable"));
+    match name.to_lowercase().as_str() {
+        "homes" => Some("home directories"),
+        "printers" => Some("printing"),
+        "ipc$" => Some("IPC$ is always there and takes no parameters"),
+        _ => printable.filter(|value| value.text == "yes").map(|_| "printing"),
+    }
 }
 
 /// Carries `copy` out: what the other share has and this one does not.
@@ -162,13 +178,17 @@ fn parametric(name: &str) -> Problem {
 }
 
 /// The remedy where something is missing that the administrator cannot add.
-pub(super) const WITHOUT: &str = "if the share can do without it, remove the line; else keep it with Samba for now";
+pub(super) const WITHOUT: &str = "remove it if you can do without; else what needs it must stay with Samba for now";
+
+/// The remedy where something was to be run.
+const RUN_ELSEWHERE: &str = "have something else run the command, a systemd unit for example, and remove the line";
 
 fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> Problem {
     match asks_for_nothing(parameter, text) {
         true => note(Code::NotServed, format!("`{name}` asks for nothing that is there: {feature}"))
             .remedy("the line may be removed"),
-        false => warning(Code::NotServed, format!("`{name}` is not served: {feature}")).remedy(WITHOUT),
+        false => warning(Code::NotServed, format!("`{name}` is not served: {feature}"))
+            .remedy(if feature == table::COMMANDS { RUN_ELSEWHERE } else { WITHOUT }),
     }
 }
 

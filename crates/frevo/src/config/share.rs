@@ -12,7 +12,7 @@ use super::{lists, policy};
 
 /// Builds the share; `None` where the section is none that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Share> {
-    if let Some(feature) = special(reader, section) {
+    if let Some(feature) = resolve::special(&section.name, &section.settings, reader.global) {
         let message = format!("the section [{}] is not served: {feature}", section.name);
         report(reader, section, warning(Code::NotServed, message).remedy("the other shares are served without it"));
         return None;
@@ -32,17 +32,6 @@ fn report(reader: &Reader<'_>, section: &resolve::Share, problem: Problem) {
         Some(place) => problem.at(place),
         None => problem,
     });
-}
-
-/// The feature that a section of a special kind belongs to.
-fn special(reader: &Reader<'_>, section: &resolve::Share) -> Option<&'static str> {
-    match section.name.to_lowercase().as_str() {
-        "homes" => Some("home directories"),
-        "printers" => Some("printing"),
-        "ipc$" => Some("IPC$ is always there and takes no parameters"),
-        _ if reader.boolean("printable") => Some("printing"),
-        _ => None,
-    }
 }
 
 /// Says of each module of `vfs objects` what becomes of it.
@@ -70,7 +59,7 @@ fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
     let domains = [policy.netbios_name.as_str(), policy.workgroup.as_str()];
     let users =
         |name| -> Vec<UserPattern> { reader.list(name).iter().map(|element| lists::user(element, &domains)).collect() };
-    share.comment = reader.text("comment");
+    share.comment = reader.shown_text("comment");
     share.browseable = reader.boolean("browseable");
     share.available = reader.boolean("available");
     share.read_only = reader.boolean("read only");
@@ -152,8 +141,8 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.strict_sync = reader.boolean("strict sync");
     share.sync_always = reader.boolean("sync always");
     share.strict_allocate = reader.boolean("strict allocate");
-    share.volume = reader.text("volume");
-    share.fstype = reader.text("fstype");
+    share.volume = reader.shown_text("volume");
+    share.fstype = reader.shown_text("fstype");
 }
 
 /// As in Samba, wide links stay off as long as `unix extensions` are on, unless it is said twice.

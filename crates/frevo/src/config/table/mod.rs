@@ -154,7 +154,7 @@ const PATH: Kind = Kind::Path;
 const BOOL_OR_AUTO: Kind = Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"], &["no", "false", "off", "0"]]);
 
 /// The feature of parameters whose value would be run as a command.
-const COMMANDS: &str = "running commands: no text of the configuration ever reaches a shell";
+pub(super) const COMMANDS: &str = "running commands: no text of the configuration ever reaches a shell";
 
 /// All parameters, in groups.
 static GROUPS: &[&[Parameter]] = &[
