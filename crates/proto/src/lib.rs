@@ -6,6 +6,7 @@
 //! constants, so that unknown values survive.
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod bytes;
 pub mod crypto;
 pub mod dtyp;

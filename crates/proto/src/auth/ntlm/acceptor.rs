@@ -1,0 +1,341 @@
+//! The server's side of an NTLMv2 logon ([MS-NLMP] 3.2.5.1).
+//!
+//! [`Acceptor::challenge`] answers the first token, [`Acceptor::authenticate`] reads the second and says who wants to
+//! log on, and [`Acceptor::verify`] decides, once the caller has looked the account up. Who a name belongs to, whether
+//! the account is allowed, and whether anonymous or guest logons exist, is the caller's.
+
+use std::fmt;
+
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+use super::av_pair::{self, AvFlags, AvId};
+use super::digest::{hmac_md5, rc4};
+use super::message::{Authenticate, Challenge, Negotiate, without_mic};
+use super::response::{NtlmV2Response, proof, response_key, session_base_key};
+use super::{NegotiateFlags, Session, SessionKey};
+use crate::bytes::{Malformed, Writer, utf16_bytes, utf16_units};
+
+/// What the server calls itself in its challenge. An empty name is left out.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct TargetNames {
+    /// NetBIOS computer name.
+    pub netbios_computer: String,
+    /// NetBIOS domain name; a server by itself gives its computer name.
+    pub netbios_domain: String,
+    /// Fully qualified name of the computer.
+    pub dns_computer: String,
+    /// Fully qualified name of its domain.
+    pub dns_domain: String,
+    /// Whether accounts of the domain are meant: then the domain is the target, otherwise the computer.
+    pub domain_joined: bool,
+}
+
+/// Why a token was not accepted, before any password counted: SEC_E_INVALID_TOKEN, STATUS_INVALID_PARAMETER.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidToken {
+    /// The token does not decode.
+    Malformed(Malformed),
+    /// The peer does not speak Unicode.
+    Encoding,
+    /// An AUTHENTICATE_MESSAGE with no challenge before it, or a second NEGOTIATE_MESSAGE.
+    Order,
+    /// The server's challenge lacks what NTLMv2 needs: target information with the server's names.
+    TargetInfo,
+}
+
+impl From<Malformed> for InvalidToken {
+    fn from(malformed: Malformed) -> Self {
+        InvalidToken::Malformed(malformed)
+    }
+}
+
+impl fmt::Display for InvalidToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InvalidToken::Malformed(malformed) => write!(f, "NTLM: {malformed}"),
+            InvalidToken::Encoding => f.write_str("NTLM without Unicode"),
+            InvalidToken::Order => f.write_str("NTLM message out of order"),
+            InvalidToken::TargetInfo => f.write_str("NTLM challenge without target information"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidToken {}
+
+/// Why a logon failed. The client learns only STATUS_LOGON_FAILURE; the difference is for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogonFailure {
+    /// The response is not that of the account's password, or there is no such account.
+    Proof,
+    /// The response is right, but the messages are not those that the client sent and received.
+    Mic,
+    /// The client answered with LM or NTLMv1.
+    NotNtlmV2,
+    /// The client asked for an anonymous logon, which proves nothing.
+    Anonymous,
+}
+
+impl fmt::Display for LogonFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogonFailure::Proof => "no such user or wrong password",
+            LogonFailure::Mic => "NTLM messages were changed on their way",
+            LogonFailure::NotNtlmV2 => "LM or NTLMv1 response",
+            LogonFailure::Anonymous => "anonymous logon",
+        })
+    }
+}
+
+impl std::error::Error for LogonFailure {}
+
+/// The server's side of one logon.
+#[derive(Clone, Debug)]
+pub struct Acceptor {
+    names: TargetNames,
+    sent: Option<Sent>,
+}
+
+/// What was said before the AUTHENTICATE_MESSAGE; the MIC is over all of it.
+#[derive(Clone, Debug)]
+struct Sent {
+    server_challenge: [u8; 8],
+    negotiate: Vec<u8>,
+    challenge: Vec<u8>,
+}
+
+impl Acceptor {
+    /// A logon that has not begun.
+    pub fn new(names: TargetNames) -> Self {
+        Acceptor { names, sent: None }
+    }
+
+    /// Answers a NEGOTIATE_MESSAGE with a CHALLENGE_MESSAGE ([MS-NLMP] 3.2.5.1.1). `server_challenge` must be random
+    /// and new for each logon; `timestamp` is the server's FILETIME.
+    pub fn challenge(
+        &mut self,
+        negotiate: &[u8],
+        server_challenge: [u8; 8],
+        timestamp: u64,
+    ) -> Result<Vec<u8>, InvalidToken> {
+        if self.sent.is_some() {
+            return Err(InvalidToken::Order);
+        }
+        let requested = Negotiate::decode(negotiate)?.negotiate_flags;
+        // Deviates from [MS-NLMP] 3.2.5.1.1: the OEM character set is not offered; nothing of this age needs it.
+        if !requested.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
+            return Err(InvalidToken::Encoding);
+        }
+        let target_name = match self.names.domain_joined {
+            true => utf16_bytes(&self.names.netbios_domain),
+            false => utf16_bytes(&self.names.netbios_computer),
+        };
+        let challenge = Challenge {
+            target_name: &target_name,
+            negotiate_flags: self.choose(requested),
+            server_challenge,
+            target_info: &self.target_info(timestamp),
+        }
+        .encode();
+        self.sent = Some(Sent { server_challenge, negotiate: negotiate.to_vec(), challenge: challenge.clone() });
+        Ok(challenge)
+    }
+
+    /// The flags of the challenge: ours, and of the client's those that we know.
+    fn choose(&self, requested: NegotiateFlags) -> NegotiateFlags {
+        let ours = NegotiateFlags::NEGOTIATE_UNICODE
+            | NegotiateFlags::REQUEST_TARGET
+            | NegotiateFlags::NEGOTIATE_NTLM
+            | NegotiateFlags::NEGOTIATE_ALWAYS_SIGN
+            | NegotiateFlags::NEGOTIATE_TARGET_INFO;
+        let target = match self.names.domain_joined {
+            true => NegotiateFlags::TARGET_TYPE_DOMAIN,
+            false => NegotiateFlags::TARGET_TYPE_SERVER,
+        };
+        let known = NegotiateFlags::NEGOTIATE_SIGN
+            | NegotiateFlags::NEGOTIATE_SEAL
+            | NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY
+            | NegotiateFlags::NEGOTIATE_VERSION
+            | NegotiateFlags::NEGOTIATE_KEY_EXCH;
+        let strengths = NegotiateFlags::NEGOTIATE_128 | NegotiateFlags::NEGOTIATE_56;
+        let mut chosen = ours | target | (requested & known);
+        if requested.intersects(NegotiateFlags::NEGOTIATE_SIGN | NegotiateFlags::NEGOTIATE_SEAL) {
+            chosen |= requested & strengths;
+        }
+        chosen
+    }
+
+    /// `TargetInfo` of the challenge. The timestamp is always there, so that clients send a MIC.
+    fn target_info(&self, timestamp: u64) -> Vec<u8> {
+        let mut target_info = Vec::new();
+        let mut writer = Writer::new(&mut target_info);
+        for (id, name) in [
+            (AvId::NB_DOMAIN_NAME, &self.names.netbios_domain),
+            (AvId::NB_COMPUTER_NAME, &self.names.netbios_computer),
+            (AvId::DNS_DOMAIN_NAME, &self.names.dns_domain),
+            (AvId::DNS_COMPUTER_NAME, &self.names.dns_computer),
+        ] {
+            if !name.is_empty() {
+                av_pair::encode(&mut writer, id, &utf16_bytes(name));
+            }
+        }
+        av_pair::encode(&mut writer, AvId::TIMESTAMP, &timestamp.to_le_bytes());
+        av_pair::encode(&mut writer, AvId::EOL, &[]);
+        target_info
+    }
+
+    /// Reads an AUTHENTICATE_MESSAGE: who wants to log on, and all that [`Acceptor::verify`] needs to decide.
+    pub fn authenticate(&self, authenticate: &[u8]) -> Result<Claim, InvalidToken> {
+        if self.sent.is_none() {
+            return Err(InvalidToken::Order);
+        }
+        Claim::decode(authenticate)
+    }
+
+    /// Decides on `claim`, given the NT hash of the account that the caller found for it, or `None` where there is no
+    /// such account or it has no password. All of that takes the same work, so that time does not tell which it was.
+    // Deviates from [MS-NLMP] 3.2.5.1.2: the age of the client's timestamp is not checked (nor does Windows since 2012):
+    // the challenge is new for each logon, and devices without a clock would be locked out for nothing.
+    pub fn verify(&self, claim: &Claim, nt_hash: Option<&[u8; 16]>) -> Result<Session, LogonFailure> {
+        let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
+        let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
+        let known = Choice::from(u8::from(nt_hash.is_some()));
+        let hash = nt_hash.unwrap_or(&[0; 16]);
+
+        // Some clients leave the domain out of the key although they send one, and 3.2.5.1.2 wants them let in.
+        let (with_domain, key) = response.check(hash, claim, &claim.domain_name, sent.server_challenge);
+        let (without_domain, other_key) = response.check(hash, claim, &[], sent.server_challenge);
+        let mut base_key = Zeroizing::new([0; 16]);
+        for ((to, key), other) in base_key.iter_mut().zip(&*key).zip(&*other_key) {
+            *to = u8::conditional_select(other, key, with_domain);
+        }
+
+        let session = claim.session(&base_key);
+        let mic_right = match &claim.mic {
+            Some(mic) => {
+                let computed = hmac_md5(&session.key().0, &[&sent.negotiate, &sent.challenge, &mic.message]);
+                computed.ct_eq(&mic.value)
+            }
+            None => Choice::from(1),
+        };
+        if !bool::from((with_domain | without_domain) & known) {
+            return Err(LogonFailure::Proof);
+        }
+        if bool::from(mic_right) { Ok(session) } else { Err(LogonFailure::Mic) }
+    }
+}
+
+/// Who an AUTHENTICATE_MESSAGE says the client is. Nothing of it is proven before [`Acceptor::verify`].
+#[derive(Clone)]
+pub struct Claim {
+    /// The user's name as it was sent: `user`, `DOMAIN\user` or `user@domain`. Lone surrogates became U+FFFD.
+    pub user: String,
+    /// The domain as it was sent, often empty or the client machine's name.
+    pub domain: String,
+    /// The client machine's name.
+    pub workstation: String,
+    /// The client asks to be nobody: no name and no response.
+    pub anonymous: bool,
+    user_name: Vec<u8>,
+    domain_name: Vec<u8>,
+    response: Option<Response>,
+    mic: Option<Mic>,
+    encrypted_random_session_key: Option<[u8; 16]>,
+    flags: NegotiateFlags,
+}
+
+/// The NTLMv2 response of a claim.
+#[derive(Clone)]
+struct Response {
+    proof: [u8; 16],
+    client_challenge: Vec<u8>,
+}
+
+/// The MIC of a claim, and the message that it is over.
+#[derive(Clone)]
+struct Mic {
+    value: [u8; 16],
+    message: Vec<u8>,
+}
+
+impl Claim {
+    fn decode(authenticate: &[u8]) -> Result<Self, InvalidToken> {
+        let message = Authenticate::decode(authenticate)?;
+        let flags = message.negotiate_flags;
+        let response = NtlmV2Response::decode(message.nt_challenge_response)?;
+        let mic = match &response {
+            Some(response) if response.av_pairs.flags()?.contains(AvFlags::MIC_PROVIDED) => {
+                let (value, message) = without_mic(authenticate).ok_or(Malformed::Truncated)?;
+                Some(Mic { value, message })
+            }
+            _ => None,
+        };
+        let encrypted_random_session_key = match flags.exchanges_key() {
+            true => Some(message.encrypted_random_session_key.try_into().map_err(|_| Malformed::Value)?),
+            false => None,
+        };
+        Ok(Claim {
+            user: text(message.user_name),
+            domain: text(message.domain_name),
+            workstation: text(message.workstation),
+            anonymous: message.user_name.is_empty()
+                && message.nt_challenge_response.is_empty()
+                && matches!(message.lm_challenge_response, [] | [0]),
+            user_name: message.user_name.to_vec(),
+            domain_name: message.domain_name.to_vec(),
+            response: response.map(|it| Response { proof: it.proof, client_challenge: it.client_challenge.to_vec() }),
+            mic,
+            encrypted_random_session_key,
+            flags,
+        })
+    }
+
+    /// The session of an anonymous or a guest logon ([MS-NLMP] 3.2.5.1.2, NullSession and GuestSession), whose base key
+    /// is zero. It proves nothing: the caller has decided that nothing needs proof.
+    pub fn null_session(&self) -> Session {
+        self.session(&[0; 16])
+    }
+
+    /// The session under a base key, which with NTLMv2 is the key exchange key as well.
+    fn session(&self, base_key: &[u8; 16]) -> Session {
+        let key = match self.encrypted_random_session_key {
+            Some(mut key) => {
+                rc4(base_key, &mut key);
+                key
+            }
+            None => *base_key,
+        };
+        Session::new(SessionKey(key), self.flags)
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("user", &self.user)
+            .field("domain", &self.domain)
+            .field("workstation", &self.workstation)
+            .field("anonymous", &self.anonymous)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Response {
+    /// Whether the proof is that of `hash` with this domain, and the base key that then holds.
+    fn check(
+        &self,
+        hash: &[u8; 16],
+        claim: &Claim,
+        domain_name: &[u8],
+        server_challenge: [u8; 8],
+    ) -> (Choice, Zeroizing<[u8; 16]>) {
+        let response_key = response_key(hash, &claim.user_name, domain_name);
+        let expected = proof(&response_key, &server_challenge, &self.client_challenge);
+        (expected.ct_eq(&self.proof), session_base_key(&response_key, &expected))
+    }
+}
+
+/// Text of whole UTF-16LE units.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf16_lossy(&utf16_units(bytes).unwrap_or_default())
+}

@@ -1,0 +1,78 @@
+//! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or randomness.
+//!
+//! Left out on purpose: LM and NTLMv1 responses, which are refused; OEM strings, so both sides must speak Unicode;
+//! connectionless mode; and the signing and sealing of application messages, of which only the one use that SPNEGO
+//! makes, the mechListMIC, is here ([`Session`]).
+
+pub mod acceptor;
+pub mod av_pair;
+mod digest;
+pub mod initiator;
+pub mod message;
+mod response;
+mod session;
+mod uppercase;
+
+pub use response::nt_hash;
+pub use session::{Sender, Session, SessionKey};
+
+/// The longest NTLM message that is looked at, in bytes: what a security buffer of SMB2 can carry.
+pub const MAX_MESSAGE: usize = 0xFFFF;
+
+crate::flags::flags! {
+    /// `NegotiateFlags` ([MS-NLMP] 2.2.2.5).
+    pub struct NegotiateFlags(u32) {
+        /// A: strings are Unicode.
+        NEGOTIATE_UNICODE = 0x0000_0001;
+        /// B: strings are in the OEM character set, unless A is set as well.
+        NEGOTIATE_OEM = 0x0000_0002;
+        /// C: the challenge must carry a target name.
+        REQUEST_TARGET = 0x0000_0004;
+        /// D: keys for message signatures.
+        NEGOTIATE_SIGN = 0x0000_0010;
+        /// E: keys for message confidentiality.
+        NEGOTIATE_SEAL = 0x0000_0020;
+        /// G: a LAN Manager session key.
+        NEGOTIATE_LM_KEY = 0x0000_0080;
+        /// H: NTLM at all.
+        NEGOTIATE_NTLM = 0x0000_0200;
+        /// J: the connection should be anonymous.
+        ANONYMOUS = 0x0000_0800;
+        /// K: a negotiate message carries the client's domain.
+        NEGOTIATE_OEM_DOMAIN_SUPPLIED = 0x0000_1000;
+        /// L: a negotiate message carries the client's workstation name.
+        NEGOTIATE_OEM_WORKSTATION_SUPPLIED = 0x0000_2000;
+        /// M: a session key always, so that there can be a MIC.
+        NEGOTIATE_ALWAYS_SIGN = 0x0000_8000;
+        /// N: the target name is a domain.
+        TARGET_TYPE_DOMAIN = 0x0001_0000;
+        /// O: the target name is a server.
+        TARGET_TYPE_SERVER = 0x0002_0000;
+        /// P: extended session security.
+        NEGOTIATE_EXTENDED_SESSIONSECURITY = 0x0008_0000;
+        /// Q: an identify level token.
+        NEGOTIATE_IDENTIFY = 0x0010_0000;
+        /// R: the LMOWF as session key.
+        REQUEST_NON_NT_SESSION_KEY = 0x0040_0000;
+        /// S: the challenge carries target information.
+        NEGOTIATE_TARGET_INFO = 0x0080_0000;
+        /// T: messages carry a `Version`.
+        NEGOTIATE_VERSION = 0x0200_0000;
+        /// U: 128-bit session keys.
+        NEGOTIATE_128 = 0x2000_0000;
+        /// V: the client chooses the session key.
+        NEGOTIATE_KEY_EXCH = 0x4000_0000;
+        /// W: 56-bit encryption.
+        NEGOTIATE_56 = 0x8000_0000;
+    }
+}
+
+impl NegotiateFlags {
+    /// Whether the client sends a session key of its own choice ([MS-NLMP] 3.2.5.1.2).
+    fn exchanges_key(self) -> bool {
+        self.contains(Self::NEGOTIATE_KEY_EXCH) && self.intersects(Self::NEGOTIATE_SIGN | Self::NEGOTIATE_SEAL)
+    }
+}
+
+#[cfg(test)]
+mod tests;

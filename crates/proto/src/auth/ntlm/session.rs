@@ -1,0 +1,154 @@
+//! What a successful logon leaves behind: the session key, and the signatures of SPNEGO's mechanism list that are made
+//! with it ([MS-NLMP] 3.4.4.2, 3.4.5.2, 3.4.5.3; [MS-SPNG] 3.2.5.1).
+
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use super::NegotiateFlags;
+use super::digest::{hmac_md5, md5, rc4};
+
+/// `ExportedSessionKey`: what SMB derives its own keys from. Wiped when dropped; its `Debug` text shows no byte of it.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct SessionKey(pub [u8; 16]);
+
+impl std::fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionKey(16 bytes)")
+    }
+}
+
+/// Who signs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sender {
+    /// The initiator.
+    Client,
+    /// The acceptor.
+    Server,
+}
+
+/// A logon that succeeded.
+#[derive(Clone, Debug)]
+pub struct Session {
+    key: SessionKey,
+    flags: NegotiateFlags,
+}
+
+impl Session {
+    pub(super) fn new(key: SessionKey, flags: NegotiateFlags) -> Self {
+        Session { key, flags }
+    }
+
+    /// The key that SMB takes as `Session.SessionKey` and `Session.FullSessionKey`.
+    pub fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
+    /// What was negotiated in the end.
+    pub fn flags(&self) -> NegotiateFlags {
+        self.flags
+    }
+
+    /// The mechListMIC that `sender` puts into its last SPNEGO token, over the DER bytes of the client's MechTypeList.
+    /// `None` without extended session security, which knows no such signature.
+    ///
+    /// It is the first signature of the session, sequence number 0. SPNEGO sets the key state back behind it, and SMB
+    /// signs nothing with NTLM, so no state is kept.
+    pub fn mech_list_mic(&self, sender: Sender, mech_types: &[u8]) -> Option<[u8; 16]> {
+        if !self.flags.contains(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY) {
+            return None;
+        }
+        let sequence = 0u32.to_le_bytes();
+        let signing_key = Zeroizing::new(self.signing_key(sender));
+        let mut checksum = [0; 8];
+        checksum.copy_from_slice(&hmac_md5(&signing_key, &[&sequence, mech_types])[..8]);
+        if self.flags.contains(NegotiateFlags::NEGOTIATE_KEY_EXCH) {
+            rc4(&Zeroizing::new(self.sealing_key(sender)), &mut checksum);
+        }
+        let mut mic = [0; 16];
+        mic[..4].copy_from_slice(&1u32.to_le_bytes());
+        mic[4..12].copy_from_slice(&checksum);
+        mic[12..].copy_from_slice(&sequence);
+        Some(mic)
+    }
+
+    /// Whether `mic` is the mechListMIC of `sender`, compared in constant time. False without extended session security.
+    pub fn verify_mech_list_mic(&self, sender: Sender, mech_types: &[u8], mic: &[u8]) -> bool {
+        self.mech_list_mic(sender, mech_types).is_some_and(|expected| expected.ct_eq(mic).into())
+    }
+
+    /// `SIGNKEY` with extended session security.
+    fn signing_key(&self, sender: Sender) -> [u8; 16] {
+        let constant: &[u8] = match sender {
+            Sender::Client => b"session key to client-to-server signing key magic constant\0",
+            Sender::Server => b"session key to server-to-client signing key magic constant\0",
+        };
+        md5(&[&self.key.0, constant])
+    }
+
+    /// `SEALKEY` with extended session security.
+    fn sealing_key(&self, sender: Sender) -> [u8; 16] {
+        let constant: &[u8] = match sender {
+            Sender::Client => b"session key to client-to-server sealing key magic constant\0",
+            Sender::Server => b"session key to server-to-client sealing key magic constant\0",
+        };
+        let strength = match self.flags {
+            flags if flags.contains(NegotiateFlags::NEGOTIATE_128) => 16,
+            flags if flags.contains(NegotiateFlags::NEGOTIATE_56) => 7,
+            _ => 5,
+        };
+        md5(&[&self.key.0[..strength], constant])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::utf16_bytes;
+    use crate::crypto::hex;
+
+    /// [MS-NLMP] 4.2.4.4: keys and signature of the client's first message.
+    #[test]
+    fn the_example_of_the_specification() {
+        let session = Session::new(SessionKey([0x55; 16]), NegotiateFlags(0xe28a_8233));
+        assert_eq!(session.sealing_key(Sender::Client)[..], hex("59f600973cc4960a25480a7c196e4c58"));
+        assert_eq!(session.signing_key(Sender::Client)[..], hex("4788dc861b4782f35d43fd98fe1a2d39"));
+        let text = utf16_bytes("Plaintext");
+        // The example seals the text first, so its checksum is under the key stream's bytes from 18 on; here it is
+        // under the first ones, as SPNEGO has it.
+        let mut stream = [0; 26];
+        rc4(&session.sealing_key(Sender::Client), &mut stream);
+        let checksum = hex("703528 51f2564309");
+        let expected: Vec<u8> = checksum.iter().zip(&stream).map(|(a, b)| a ^ b).collect();
+        let mic = session.mech_list_mic(Sender::Client, &text).expect("extended session security");
+        assert_eq!(mic[4..12], expected);
+        let sealed: Vec<u8> = checksum.iter().zip(&stream[18..]).map(|(a, b)| a ^ b).collect();
+        assert_eq!(sealed, hex("7fb38ec5c55d4976"), "the example's own signature");
+        assert_eq!((&mic[..4], &mic[12..]), (&[1, 0, 0, 0][..], &[0; 4][..]));
+    }
+
+    #[test]
+    fn without_key_exchange_the_checksum_is_plain() {
+        let flags = NegotiateFlags(0xe28a_8233).without(NegotiateFlags::NEGOTIATE_KEY_EXCH);
+        let session = Session::new(SessionKey([0x55; 16]), flags);
+        let mic = session.mech_list_mic(Sender::Client, &utf16_bytes("Plaintext")).expect("extended session security");
+        assert_eq!(mic[..], hex("01000000 7035285 1f2564309 00000000"));
+        let weak = Session::new(SessionKey([0x55; 16]), NegotiateFlags::NEGOTIATE_KEY_EXCH);
+        assert_eq!(weak.mech_list_mic(Sender::Client, b"x"), None);
+        assert!(!weak.verify_mech_list_mic(Sender::Client, b"x", &[]));
+    }
+
+    #[test]
+    fn each_side_signs_for_itself() {
+        let session = Session::new(SessionKey([7; 16]), NegotiateFlags(0xe28a_8233));
+        let mut mic = session.mech_list_mic(Sender::Server, b"list").expect("extended session security");
+        assert!(session.verify_mech_list_mic(Sender::Server, b"list", &mic));
+        assert!(!session.verify_mech_list_mic(Sender::Client, b"list", &mic));
+        assert!(!session.verify_mech_list_mic(Sender::Server, b"lists", &mic));
+        assert!(!session.verify_mech_list_mic(Sender::Server, b"list", &mic[..15]));
+        for at in 0..16 {
+            mic[at] ^= 1;
+            assert!(!session.verify_mech_list_mic(Sender::Server, b"list", &mic));
+            mic[at] ^= 1;
+        }
+    }
+}
