@@ -100,10 +100,10 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     let Setting { name, value, place } = setting;
     let report = |problems: &mut Problems, problem| add(problems, problem, name, value, place);
     if name.contains(':') {
-        return report(problems, parametric(name));
+        return report(problems, parametric(name, value));
     }
     let Some((parameter, inverted)) = table::find(name) else {
-        return report(problems, unknown(name));
+        return report(problems, unknown(name, value));
     };
     if let (Scope::Global, Some(section)) = (parameter.scope, section) {
         let opened = section.place.as_ref().map(|place| format!(" (it begins at {place})")).unwrap_or_default();
@@ -133,12 +133,12 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     }
 }
 
-fn unknown(name: &str) -> Problem {
+fn unknown(name: &str, value: &str) -> Problem {
     let remedy = match table::nearest(name) {
         Some(nearest) => format!("did you mean `{nearest}`? `frevo check --parameters` lists all"),
         None => "correct the name or remove the line; `frevo check --parameters` lists all".to_owned(),
     };
-    warning(Code::UnknownParameter, format!("unknown parameter `{name}`: it changes nothing")).remedy(remedy)
+    warning(Code::UnknownParameter, format!("unknown parameter `{name} = {value}`: it changes nothing")).remedy(remedy)
 }
 
 fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
@@ -154,7 +154,7 @@ fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
     error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
 }
 
-fn parametric(name: &str) -> Problem {
+fn parametric(name: &str, value: &str) -> Problem {
     match table::find_prefix(name).map(|prefix| prefix.status) {
         Some(Status::Accepted(reason)) => {
             note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed")
@@ -171,7 +171,7 @@ fn parametric(name: &str) -> Problem {
                 Some(nearest) => format!("did you mean `{nearest}:`?"),
                 None => "correct the part before the colon or remove the line".to_owned(),
             };
-            let message = format!("unknown parameter `{name}`: nothing called `{front}` takes parameters");
+            let message = format!("unknown parameter `{name} = {value}`: nothing called `{front}` takes parameters");
             warning(Code::UnknownParameter, message).remedy(remedy)
         }
     }

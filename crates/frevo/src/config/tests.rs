@@ -81,9 +81,9 @@ fn a_plain_configuration_has_nothing_to_say() {
 fn unknown_parameters_are_warnings_with_a_guess() {
     check(
         "[global]\nworkgruop = A\n[x]\npath = @DIR@/x\nzzz = 1\n",
-        "@DIR@/smb.conf:2: warning: unknown parameter `workgruop`: it changes nothing\n  \
+        "@DIR@/smb.conf:2: warning: unknown parameter `workgruop = A`: it changes nothing\n  \
          remedy: did you mean `workgroup`? `frevo check --parameters` lists all\n\
-         @DIR@/smb.conf:5: warning: unknown parameter `zzz`: it changes nothing\n  \
+         @DIR@/smb.conf:5: warning: unknown parameter `zzz = 1`: it changes nothing\n  \
          remedy: correct the name or remove the line; `frevo check --parameters` lists all",
     );
 }
