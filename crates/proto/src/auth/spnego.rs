@@ -104,6 +104,22 @@ pub struct NegTokenInit<'a> {
 }
 
 impl<'a> NegTokenInit<'a> {
+    /// Whether the sender can use `mech_type`.
+    pub fn offers(&self, mech_type: MechType<'_>) -> bool {
+        self.mech_types.contains(&mech_type)
+    }
+
+    /// Whether the sender likes `mech_type` best. Where another is chosen, a mechListMIC must tell whether somebody
+    /// took the better ones out of the list (RFC 4178 5).
+    pub fn prefers(&self, mech_type: MechType<'_>) -> bool {
+        self.mech_types.first() == Some(&mech_type)
+    }
+
+    /// The first token of `mech_type`, where the sender hoped that this one is chosen.
+    pub fn token_for(&self, mech_type: MechType<'_>) -> Option<&'a [u8]> {
+        if self.prefers(mech_type) { self.mech_token } else { None }
+    }
+
     fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut fields = Fields::new(der::only(bytes, der::SEQUENCE)?);
         let mech_types_der = fields.take(0)?.ok_or(Malformed::Structure)?;

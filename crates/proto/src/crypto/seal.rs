@@ -11,35 +11,21 @@ use ccm::aead::{AeadInPlace, KeyInit, generic_array::GenericArray};
 use ccm::consts::{U11, U16};
 
 use super::KeyRefused;
+use super::kdf::KeyLength;
+use crate::smb2::negotiate::CipherId;
+use crate::smb2::transform::{TransformFlags, TransformHeader};
 
 /// Size of the SMB2 TRANSFORM_HEADER in bytes.
-pub const TRANSFORM_HEADER: usize = 52;
-/// `ProtocolId` of the SMB2 TRANSFORM_HEADER.
-const PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
+pub const TRANSFORM_HEADER: usize = TransformHeader::SIZE;
 /// The only value of `Flags/EncryptionAlgorithm`.
-const ENCRYPTED: u16 = 0x0001;
+const ENCRYPTED: u16 = TransformFlags::ENCRYPTED.0;
 
-/// `Ciphers` of the SMB2_ENCRYPTION_CAPABILITIES context ([MS-SMB2] 2.2.3.1.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Cipher(pub u16);
-
-impl Cipher {
-    /// AES-128-CCM: dialects 3.0 and 3.0.2, and 3.1.1 when negotiated.
-    pub const AES_128_CCM: Cipher = Cipher(1);
-    /// AES-128-GCM.
-    pub const AES_128_GCM: Cipher = Cipher(2);
-    /// AES-256-CCM.
-    pub const AES_256_CCM: Cipher = Cipher(3);
-    /// AES-256-GCM.
-    pub const AES_256_GCM: Cipher = Cipher(4);
-
-    /// How long a key of this cipher is; `None` for a cipher that is not known.
-    pub fn key_length(self) -> Option<super::kdf::KeyLength> {
-        match self {
-            Cipher::AES_128_CCM | Cipher::AES_128_GCM => Some(super::kdf::KeyLength::Bits128),
-            Cipher::AES_256_CCM | Cipher::AES_256_GCM => Some(super::kdf::KeyLength::Bits256),
-            _ => None,
-        }
+/// How long a key of `cipher` is; `None` for a cipher that is not known.
+pub fn key_length(cipher: CipherId) -> Option<KeyLength> {
+    match cipher {
+        CipherId::AES_128_CCM | CipherId::AES_128_GCM => Some(KeyLength::Bits128),
+        CipherId::AES_256_CCM | CipherId::AES_256_GCM => Some(KeyLength::Bits256),
+        _ => None,
     }
 }
 
@@ -82,18 +68,18 @@ enum Schedule {
 
 impl SealingKey {
     /// Prepares `key`, of 16 or 32 bytes as the cipher asks.
-    pub fn new(cipher: Cipher, key: &[u8]) -> Result<Self, KeyRefused> {
+    pub fn new(cipher: CipherId, key: &[u8]) -> Result<Self, KeyRefused> {
         let gcm = |algorithm| {
             let key = aead::UnboundKey::new(algorithm, key).map_err(|_| KeyRefused::Length)?;
             Ok(Schedule::Gcm(Box::new(aead::LessSafeKey::new(key))))
         };
         Ok(SealingKey(match cipher {
-            Cipher::AES_128_GCM => gcm(&aead::AES_128_GCM)?,
-            Cipher::AES_256_GCM => gcm(&aead::AES_256_GCM)?,
-            Cipher::AES_128_CCM => {
+            CipherId::AES_128_GCM => gcm(&aead::AES_128_GCM)?,
+            CipherId::AES_256_GCM => gcm(&aead::AES_256_GCM)?,
+            CipherId::AES_128_CCM => {
                 Schedule::Ccm128(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
             }
-            Cipher::AES_256_CCM => {
+            CipherId::AES_256_CCM => {
                 Schedule::Ccm256(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
             }
             _ => return Err(KeyRefused::Algorithm),
@@ -119,7 +105,7 @@ impl SealingKey {
         let (header, message) =
             frame.split_first_chunk_mut::<TRANSFORM_HEADER>().expect("a frame begins with room for its header");
         let size = u32::try_from(message.len()).expect("a frame is shorter than 4 GiB");
-        header[0..4].copy_from_slice(&PROTOCOL_ID);
+        header[0..4].copy_from_slice(&TransformHeader::PROTOCOL_ID);
         header[20..36].copy_from_slice(&nonce);
         header[36..40].copy_from_slice(&size.to_le_bytes());
         header[40..42].fill(0);
@@ -147,7 +133,7 @@ impl SealingKey {
     /// refused, the bytes behind the header may have been overwritten and mean nothing.
     pub fn open<'a>(&self, frame: &'a mut [u8]) -> Result<&'a mut [u8], NotOpened> {
         let (header, message) = frame.split_first_chunk_mut::<TRANSFORM_HEADER>().ok_or(NotOpened::Structure)?;
-        if header[0..4] != PROTOCOL_ID || message.is_empty() {
+        if header[0..4] != TransformHeader::PROTOCOL_ID || message.is_empty() {
             return Err(NotOpened::Structure);
         }
         if header[42..44] != ENCRYPTED.to_le_bytes() {

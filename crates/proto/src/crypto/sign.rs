@@ -7,6 +7,7 @@ use aws_lc_rs::{aead, cmac, hmac};
 use subtle::ConstantTimeEq;
 
 use super::KeyRefused;
+use crate::smb2::negotiate::SigningAlgorithm;
 
 /// Size of the SMB2 header, the least that can be signed.
 const HEADER: usize = 64;
@@ -14,19 +15,6 @@ const HEADER: usize = 64;
 const SERVER_TO_REDIR: u32 = 0x0000_0001;
 /// The `Command` of SMB2 CANCEL.
 const CANCEL: u16 = 0x000C;
-
-/// `SigningAlgorithms` of the SMB2_SIGNING_CAPABILITIES context ([MS-SMB2] 2.2.3.1.7).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SigningAlgorithm(pub u16);
-
-impl SigningAlgorithm {
-    /// HMAC-SHA256, cut to 16 bytes: dialects 2.0.2 and 2.1.
-    pub const HMAC_SHA256: SigningAlgorithm = SigningAlgorithm(0);
-    /// AES-128-CMAC: dialects 3.0 and 3.0.2, and 3.1.1 when nothing was negotiated.
-    pub const AES_CMAC: SigningAlgorithm = SigningAlgorithm(1);
-    /// AES-128-GMAC: dialect 3.1.1 when negotiated.
-    pub const AES_GMAC: SigningAlgorithm = SigningAlgorithm(2);
-}
 
 /// A key that signs and verifies, its schedule computed once.
 ///

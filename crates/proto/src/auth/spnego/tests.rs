@@ -24,6 +24,10 @@ fn the_init2_of_the_specification() {
     assert_eq!(token.mech_types_der, encode_mech_types(&token.mech_types));
     assert_eq!(token.mech_token.map(|it| (it.len(), &it[..8])), Some((254, &b"NEGOEXTS"[..])));
     assert_eq!(token.mech_list_mic, None);
+    assert!(token.offers(MechType::NTLMSSP) && !token.offers(MechType::KERBEROS));
+    assert!(token.prefers(MechType::NEGOEX) && !token.prefers(MechType::NTLMSSP));
+    assert_eq!(token.token_for(MechType::NEGOEX), token.mech_token);
+    assert_eq!(token.token_for(MechType::NTLMSSP), None);
 }
 
 /// Computed by hand from the grammar; it is what a server that knows NTLM alone says in NEGOTIATE.
