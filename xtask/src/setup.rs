@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use foreign::bed::Target;
 
-/// A Debian package and a file that shows it is installed.
+/// A Debian package and a file that shows it is installed; one part of its path may hold a `*`.
 struct Package {
     name: &'static str,
     proof: &'static str,
@@ -26,14 +26,14 @@ const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
     package("strace", "/usr/bin/strace"),
-    package("python3-venv", "/usr/share/doc/python3-venv"),
+    package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
 /// What `--target samba` needs as well.
 const DEBIAN_SAMBA: &[Package] = &[
     package("samba", "/usr/sbin/smbd"),
     package("samba-common-bin", "/usr/bin/smbpasswd"),
-    package("samba-vfs-modules", "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so"),
+    package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
 ];
 
 /// Python packages, in an environment of their own below `target/`.
@@ -54,13 +54,13 @@ pub(crate) fn run(target: Target) -> Result<()> {
     python_packages()
 }
 
-/// Multiarch folders carry the architecture's name, so a proof below one of them is looked for in all.
 fn is_there(package: &Package) -> bool {
-    if Path::new(package.proof).exists() {
-        return true;
-    }
-    let Some((_, rest)) = package.proof.split_once("/x86_64-linux-gnu/") else { return false };
-    fs::read_dir("/usr/lib").into_iter().flatten().flatten().any(|folder| folder.path().join(rest).exists())
+    let Some((before, after)) = package.proof.split_once('*') else { return Path::new(package.proof).exists() };
+    let (folder, start) = before.rsplit_once('/').unwrap_or(("", before));
+    let (end, rest) = after.split_once('/').unwrap_or((after, ""));
+    let named = |name: &str| name.starts_with(start) && name.ends_with(end);
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_str().is_some_and(named) && entry.path().join(rest).exists())
 }
 
 fn install(missing: &[&str]) -> Result<()> {
@@ -152,4 +152,23 @@ fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     anyhow::ensure!(status.success(), "{command:?} failed ({status})");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_may_hold_a_star() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("python3.11/ensurepip")).unwrap();
+        let check =
+            |proof: &str| is_there(&Package { name: "x", proof: format!("{}/{proof}", dir.path().display()).leak() });
+        assert!(check("python3.11/ensurepip"));
+        assert!(check("python3*/ensurepip"));
+        assert!(check("*/ensurepip"));
+        assert!(!check("python2*/ensurepip"));
+        assert!(!check("python3*/other"));
+        assert!(!check("nothing"));
+    }
 }

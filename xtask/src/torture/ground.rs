@@ -1,7 +1,9 @@
 //! What one worker of the torture runner stands on: a bed of its own with the shares' directories, the server, and when a
 //! test asks for it the second server with mandatory signing.
 
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -48,7 +50,10 @@ impl Ground {
         let noperm = bed.dir().join("data/noperm");
         fs::create_dir(&noperm)?;
         fs::set_permissions(&noperm, fs::Permissions::from_mode(if bed.people().many() { 0o700 } else { 0 }))?;
-        bed.make_dir(SNAPSHOT, &ALICE, 0o755)?;
+        for folder in ["data/shadow/subdir", SNAPSHOT, &format!("{SNAPSHOT}/subdir")] {
+            bed.make_dir(folder, &ALICE, 0o755)?;
+        }
+        snapshot_files(&bed)?;
         for folder in ["private", "lock", "state", "cache", "pid", "ncalrpc"] {
             fs::create_dir_all(bed.dir().join("client").join(folder))?;
         }
@@ -84,7 +89,7 @@ impl Ground {
         self.strict.as_mut().context("just started")
     }
 
-    /// Empties the directory that most tests use and puts the snapshot's files back.
+    /// Empties the directory that most tests use.
     pub(super) fn clean(&self) -> Result<()> {
         for entry in fs::read_dir(self.data().join("share"))? {
             let entry = entry?;
@@ -94,9 +99,7 @@ impl Ground {
                 false => fs::remove_file(entry.path()),
             };
         }
-        let file = self.bed.dir().join(SNAPSHOT).join("foo");
-        fs::write(&file, "snapshot")?;
-        self.bed.people().give(&file, &ALICE)
+        Ok(())
     }
 
     /// Whether there are two UNIX users.
@@ -113,4 +116,25 @@ impl Ground {
         }
         Ok(health)
     }
+}
+
+/// In the snapshot: a file with a stream of three bytes, as Samba stores one, with a byte more at its end; and in it and
+/// beside it the file of a subdirectory.
+fn snapshot_files(bed: &Bed) -> Result<()> {
+    for folder in ["data/shadow", SNAPSHOT] {
+        let linked = bed.dir().join(folder).join("subdir/hardlink");
+        fs::write(&linked, folder)?;
+        bed.people().give(&linked, &ALICE)?;
+    }
+    let file = bed.dir().join(SNAPSHOT).join("foo");
+    fs::write(&file, "snapshot")?;
+    bed.people().give(&file, &ALICE)?;
+    let path = CString::new(file.as_os_str().as_bytes())?;
+    let (name, value) = (c"user.DosStream.bar:$DATA", b"baz\0");
+    // SAFETY: both strings end in a zero byte, the value is as long as said, and all outlive the call.
+    let set = unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    (set == 0).then_some(()).with_context(|| {
+        let error = std::io::Error::last_os_error();
+        format!("{} takes no extended attributes ({error}): set TMPDIR to a file system that does", bed.dir().display())
+    })
 }

@@ -10,47 +10,62 @@ use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("config.unknown_parameter", |stage| {
-        check(stage, "[global]\nworkgroup = W\nraed only = yes\n[a]\npath = @DIR@\n", 3, &["raed only"])
-    })
-    .frevo_only(),
-    Case::new("config.bad_value", |stage| {
-        check(stage, "[a]\npath = @DIR@\nread only = perhaps\n", 3, &["perhaps", "read only", "yes"])
-    })
-    .frevo_only(),
-    Case::new("config.missing_path", |stage| {
-        check(stage, "[global]\n\n[nowhere]\ncomment = x\n", 3, &["nowhere", "path"])
-    })
-    .frevo_only(),
-    Case::new("config.duplicate_share", |stage| {
-        check(stage, "[a]\npath = @DIR@\n[b]\npath = @DIR@\n[A]\npath = @DIR@\n", 5, &["A"])
-    })
-    .frevo_only(),
-    Case::new("config.include_loop", |stage| {
-        check(stage, "[global]\ninclude = @DIR@/wrong.conf\n[a]\npath = @DIR@\n", 2, &["wrong.conf", "include"])
-    })
-    .frevo_only(),
+    Case::new("config.unknown_parameter", unknown_parameter).frevo_only(),
+    Case::new("config.bad_value", bad_value).frevo_only(),
+    Case::new("config.share_without_path", share_without_path).frevo_only(),
+    Case::new("config.path_that_is_not_there", path_that_is_not_there).frevo_only(),
+    Case::new("config.duplicate_share", duplicate_share).frevo_only(),
+    Case::new("config.include_loop", include_loop).frevo_only(),
 ];
 
-/// `frevo check` and `frevo serve` both refuse the text, and name the file, the line and all of `words`.
-fn check(stage: &mut Stage, text: &str, line: usize, words: &[&str]) -> Result<()> {
+/// A mistake that leaves the rest as it was meant: `frevo check` fails, the server starts.
+const CHECK: &[&str] = &["check"];
+/// A mistake with which nobody can know what was meant.
+const BOTH: &[&str] = &["check", "serve"];
+
+fn unknown_parameter(stage: &mut Stage) -> Result<()> {
+    let text = "[global]\nworkgroup = W\nraed only = yes\n[a]\npath = @DIR@\n";
+    refused(stage, CHECK, text, 3, &["raed only", "read only"])
+}
+
+fn bad_value(stage: &mut Stage) -> Result<()> {
+    refused(stage, BOTH, "[a]\npath = @DIR@\nread only = perhaps\n", 3, &["perhaps", "read only", "yes"])
+}
+
+fn share_without_path(stage: &mut Stage) -> Result<()> {
+    refused(stage, BOTH, "[global]\n\n[nowhere]\ncomment = x\n", 3, &["nowhere", "path"])
+}
+
+fn path_that_is_not_there(stage: &mut Stage) -> Result<()> {
+    refused(stage, CHECK, "[a]\npath = @DIR@/no/such/place\n", 2, &["no/such/place"])
+}
+
+fn duplicate_share(stage: &mut Stage) -> Result<()> {
+    refused(stage, BOTH, "[a]\npath = @DIR@\n[b]\npath = @DIR@\n[A]\npath = @DIR@\n", 5, &["[A]", "wrong.conf:1"])
+}
+
+fn include_loop(stage: &mut Stage) -> Result<()> {
+    let text = "[global]\ninclude = @DIR@/wrong.conf\n[a]\npath = @DIR@\n";
+    refused(stage, BOTH, text, 2, &["wrong.conf", "include"])
+}
+
+/// Each of `verbs` ends with status 1 over the text, and names the file, the line, a remedy and all of `words`.
+fn refused(stage: &mut Stage, verbs: &[&str], text: &str, line: usize, words: &[&str]) -> Result<()> {
     let dir = stage.local("config")?;
     let conf = dir.join("wrong.conf");
     fs::write(&conf, text.replace("@DIR@", &dir.display().to_string()))?;
-    for verb in ["check", "serve"] {
-        let mut command = Command::new(bed::frevo());
-        command.args([verb, "-c"]).arg(&conf);
-        if verb == "serve" {
-            command.args(["--port", "0", "--bind", "127.0.0.1", "--state-dir"]).arg(dir.join("state"));
+    for verb in verbs {
+        let mut command = Command::new("timeout");
+        command.arg("20").arg(bed::frevo()).args([verb, "-c"]).arg(&conf);
+        if *verb == "serve" {
+            command.args(["--bind", "127.0.0.1", "--state-dir"]).arg(dir.join("state"));
         }
-        let mut limited = Command::new("timeout");
-        limited.arg("20").arg(command.get_program()).args(command.get_args());
-        let output = limited.output().context("cannot start frevo")?;
+        let output = command.output().context("cannot start frevo")?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         ensure!(output.status.code() == Some(1), "frevo {verb} ends with {}:\n{said}", output.status);
         let place = format!("wrong.conf:{line}");
-        for word in [place.as_str()].iter().chain(words) {
+        for word in [place.as_str(), "remedy:"].iter().chain(words) {
             ensure!(said.contains(word), "frevo {verb}: no {word:?} in\n{said}");
         }
     }
