@@ -1,6 +1,7 @@
 //! Directory entries, one structure for all information classes of QUERY_DIRECTORY ([MS-FSCC] 2.4.8, 2.4.10, 2.4.15,
 //! 2.4.18 to 2.4.24, 2.4.33; [MS-SMB2] 2.2.33). FileIdGlobalTxDirectoryInformation is local and left out.
 
+use super::name::decode_text;
 use super::{Entries, EntryChain, FileAttributes, FileInformationClass, ReparseTag};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::FileTime;
@@ -203,7 +204,7 @@ impl<'a> DirectoryEntry<'a> {
         for part in class.parts {
             entry.decode_part(*part, &mut reader)?;
         }
-        entry.file_name = reader.take(name_length)?;
+        entry.file_name = decode_text(&mut reader, name_length)?;
         Ok(entry)
     }
 

@@ -5,14 +5,20 @@ use super::file::*;
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 
-// Names come with a length in bytes and must be whole UTF-16 code units.
-fn decode_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
+/// A name that begins with its length in bytes.
+pub(super) fn decode_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
     let length = usize::try_from(reader.u32()?).map_err(|_| Malformed::Truncated)?;
-    let name = reader.take(length)?;
-    if length.is_multiple_of(2) { Ok(name) } else { Err(Malformed::Value) }
+    decode_text(reader, length)
 }
 
-fn encode_name(name: &[u8], out: &mut Writer<'_>) {
+/// `length` bytes of text, which must be whole UTF-16 code units.
+pub(super) fn decode_text<'a>(reader: &mut Reader<'a>, length: usize) -> Result<&'a [u8]> {
+    let text = reader.take(length)?;
+    if length.is_multiple_of(2) { Ok(text) } else { Err(Malformed::Value) }
+}
+
+/// A name behind its length in bytes.
+pub(super) fn encode_name(name: &[u8], out: &mut Writer<'_>) {
     out.u32(u32::try_from(name.len()).expect("a name is far shorter than 4 GiB"));
     out.bytes(name);
 }
