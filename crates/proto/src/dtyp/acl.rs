@@ -136,7 +136,7 @@ impl Ace {
             }
     }
 
-    // What an AceSize leaves behind the SID of a trustee entry is not interpreted ([MS-DTYP] 2.4.4.1), so it is dropped.
+    // What AceSize leaves behind the SID of a trustee entry is not interpreted ([MS-DTYP] 2.4.4.1) and is dropped.
     fn decode(reader: &mut Reader<'_>) -> Result<Ace> {
         let ace_type = AceType(reader.u8()?);
         let ace_flags = AceFlags(reader.u8()?);
@@ -184,8 +184,8 @@ impl Acl {
 
     const HEADER_SIZE: usize = 8;
 
-    /// A list of `aces` in this order; `None` if it is longer than 65,535 bytes, or if a raw entry has not a multiple of
-    /// four bytes.
+    /// A list of `aces` in this order; `None` if it is longer than 65,535 bytes, or if the size of a raw entry is not a
+    /// multiple of four.
     pub fn new(revision: u8, aces: Vec<Ace>) -> Option<Acl> {
         let acl = Acl { revision, aces };
         let is_aligned = acl.aces.iter().all(|ace| ace.size().is_multiple_of(4));

@@ -44,14 +44,14 @@ flags! {
 
 /// Who owns an object and who may do what with it.
 ///
-/// A DACL has three states: a list; none at all (`dacl` is `None` and [`Control::DACL_PRESENT`] is clear); and a NULL DACL,
-/// which lets everybody do everything (`dacl` is `None` and the bit is set). The same goes for the SACL.
+/// A DACL has three states: a list; none at all (`dacl` is `None` and [`Control::DACL_PRESENT`] is clear); and a NULL
+/// DACL, which lets everybody do everything (`dacl` is `None` and the bit is set). The same goes for the SACL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SecurityDescriptor {
     /// The byte of the resource manager (Sbz1).
     pub resource_manager_control: u8,
-    /// Control bits. [`Control::SELF_RELATIVE`] and the presence bits of lists that are there are set on the wire in any
-    /// case.
+    /// Control bits. On the wire, [`Control::SELF_RELATIVE`] and the presence bits of the lists that are there are set in
+    /// any case.
     pub control: Control,
     /// The owner.
     pub owner: Option<Sid>,

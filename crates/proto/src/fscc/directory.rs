@@ -374,7 +374,10 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_encodes_the_same(mut bytes in proptest::collection::vec(any::<u8>(), 122..160), index in 0..11usize) {
+        fn what_decodes_encodes_the_same(
+            mut bytes in proptest::collection::vec(any::<u8>(), 122..160),
+            index in 0..11usize,
+        ) {
             let class = class(CLASSES[index].0);
             bytes[..4].fill(0);
             let length = bytes.len() - class.name_offset();

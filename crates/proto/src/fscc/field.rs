@@ -90,8 +90,8 @@ pub(crate) use fields;
 
 fields! { AccessMask FileAttributes FileTime Guid ReparseTag }
 
-/// Defines structures of fixed size: `structures! { Name(size) { field: Type, field: Type [4 reserved], } }`, with a doc
-/// comment for each name. Reserved bytes behind a field are written as zeros and passed over when read.
+/// Defines structures of fixed size: `structures! { Name(size) { field: Type, field: Type [4 reserved], } }`, with a
+/// doc comment for each name. Reserved bytes behind a field are written as zeros and passed over when read.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident($size:literal) {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $([$reserved:literal reserved])?,)*

@@ -1,5 +1,5 @@
-//! Information that holds a name: queries of a file's name, FileAllInformation, rename and link ([MS-FSCC] 2.1.7, 2.4.2,
-//! 2.4.28, 2.4.42, 2.4.43). Only the forms that SMB 2 uses; those of SMB 1 are left out.
+//! Information that holds a name: queries of a file's name, FileAllInformation, rename and link ([MS-FSCC] 2.1.7,
+//! 2.4.2, 2.4.28, 2.4.42, 2.4.43). Only the forms that SMB 2 uses; those of SMB 1 are left out.
 
 use super::file::*;
 use crate::bytes::{Malformed, Reader, Result, Writer};
