@@ -92,6 +92,46 @@ fn the_acceptor_takes_the_example() {
     assert_eq!(acceptor.verify(&claim, None).err(), Some(LogonFailure::Proof));
 }
 
+/// A Windows client's and server's logon in Microsoft's Open Specifications blog, "SMB 2 and SMB 3 security in Windows
+/// 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example: the MIC of the AUTHENTICATE_MESSAGE and the
+/// mechListMIC of both sides, with the session key that the article gives.
+#[test]
+fn signatures_of_windows() {
+    let negotiate = hex("4E544C4D5353500001000000978208E200000000000000000000000000000000060380250000000F");
+    let challenge = hex("
+        4E544C4D53535000020000000C000C003800000015828AE20D1D8BA31179D008000000000000000050005000440000000A00922700
+        00000F53005500540033003100310002000C0053005500540033003100310001000C0053005500540033003100310004000C005300
+        5500540033003100310003000C0053005500540033003100310007000800A1A1F5ADCBAED00100000000");
+    let authenticate = hex("
+        4E544C4D53535000030000001800180090000000EE00EE00A80000000C000C00580000001A001A0064000000120012007E000000
+        1000100096010000158288E2060380250000000FECAC77A5F385A8BF9C38C706EEEDDCD353005500540033003100310061006400
+        6D0069006E006900730074007200610074006F007200440052004900560045005200330031003100000000000000000000000000
+        00000000000000000000000063078EB639FE03E20A231C3AE3BF23080101000000000000A1A1F5ADCBAED001BC4AD05F223CC90F
+        0000000002000C0053005500540033003100310001000C0053005500540033003100310004000C00530055005400330031003100
+        03000C0053005500540033003100310007000800A1A1F5ADCBAED001060004000200000008003000300000000000000000000000
+        00300000B61FEFCAA857EA57BF1EDCEBF8974B8E0EBA5A6DFD9D07A31D11B548F8C9D0CC0A001000000000000000000000000000
+        000000000900160063006900660073002F005300550054003300310031000000000000000000000000003B9BDFF38F5EE8F9663F
+        11A0F4C03A78");
+    let key: [u8; 16] = hex("270E1BA896585EEB7AF3472D3B4C75A7").try_into().expect("16 bytes");
+
+    let (mic, zeroed) = super::message::without_mic(&authenticate).expect("a message with a MIC");
+    assert_eq!(hmac_md5(&key, &[&negotiate, &challenge, &zeroed]), mic);
+
+    let message = Authenticate::decode(&authenticate).expect("a message of Windows");
+    assert_eq!(message.user_name, utf16_bytes("administrator"));
+    let response = NtlmV2Response::decode(message.nt_challenge_response).expect("a response").expect("NTLMv2");
+    assert_eq!(response.av_pairs.flags(), Ok(AvFlags::MIC_PROVIDED));
+    assert_eq!(response.av_pairs.get(AvId::TARGET_NAME), Some(&utf16_bytes("cifs/SUT311")[..]));
+
+    let session = Session::new(SessionKey(key), message.negotiate_flags);
+    let mech_types = hex("300C060A2B06010401823702020A");
+    for (sender, mic) in
+        [(Sender::Client, "0100000063775A9A5FD97F0600000000"), (Sender::Server, "010000003B453CDC3524164200000000")]
+    {
+        assert!(session.verify_mech_list_mic(sender, &mech_types, &hex(mic)), "{sender:?}");
+    }
+}
+
 fn acceptor() -> Acceptor {
     Acceptor::new(TargetNames {
         netbios_computer: "FILES".into(),
