@@ -50,8 +50,8 @@ flags! {
 pub struct SecurityDescriptor {
     /// The byte of the resource manager (Sbz1).
     pub resource_manager_control: u8,
-    /// Control bits. On the wire, [`Control::SELF_RELATIVE`] and the presence bits of lists that are there are set in any
-    /// case.
+    /// Control bits. On the wire, [`Control::SELF_RELATIVE`] and the presence bits of lists that are there are set
+    /// in any case.
     pub control: Control,
     /// The owner.
     pub owner: Option<Sid>,
