@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 pub use people::{ALICE, BOB, CAROL, People, Person};
+pub(crate) use server::free_port;
 pub use server::{Health, Server, frevo};
 
 /// Which program serves.
@@ -65,7 +66,9 @@ impl Bed {
             .prefix("frevo-bed-")
             .tempdir_in(&base)
             .with_context(|| format!("cannot make a directory in {}", base.display()))?;
-        // People other than root walk through it.
+        // People other than root walk through it, whatever the caller's umask is.
+        // SAFETY: umask cannot fail and touches no memory.
+        unsafe { libc::umask(0o022) };
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         let people = People::make(dir.path())?;
         Ok(Bed { dir, target, people })

@@ -231,7 +231,7 @@ fn end_with_parent() -> std::io::Result<()> {
 }
 
 /// A port that nobody listens on at this moment.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

@@ -18,6 +18,7 @@ use crate::suite::Case;
 pub(super) const CASES: &[Case] = &[
     Case::new("escape.names", names),
     Case::new("escape.smbclient", smbclient),
+    Case::new("escape.links_within_the_share", links_within_the_share),
     Case::new("escape.link_swapped_for_file", |stage| swapped(stage, Swap::File)),
     Case::new("escape.link_swapped_for_folder", |stage| swapped(stage, Swap::Folder)),
 ];
@@ -66,6 +67,21 @@ fn smbclient(stage: &mut Stage) -> Result<()> {
         ensure!(said.text.contains("NT_STATUS_"), "{name} is not refused:\n{}", said.text);
     }
     Ok(())
+}
+
+/// Care must not go too far: a link that stays in the share is followed, as `follow symlinks` has it by default.
+fn links_within_the_share(stage: &mut Stage) -> Result<()> {
+    prepare(stage)?;
+    let share = stage.share("files");
+    file::owned(stage, &share.join("inner/file"), "inside", &ALICE, 0o666)?;
+    for (target, name) in [("plain", "to_file"), ("inner", "to_folder"), ("inner/../plain", "over_a_folder")] {
+        let _ = fs::remove_file(share.join(name));
+        symlink(target, share.join(name))?;
+    }
+    for path in ["to_file", "to_folder/file", "over_a_folder"] {
+        stage.smbclient().run(&format!("get {path} -"))?.says("inside")?;
+    }
+    stage.smbclient().run("ls to_folder/*")?.says("file")
 }
 
 /// What stands at the swapped name when it is not the link that leads out.

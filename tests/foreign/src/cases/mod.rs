@@ -5,6 +5,7 @@ mod config;
 mod dialects;
 mod escape;
 mod everyday;
+mod first_run;
 mod python;
 mod refusals;
 mod shares;
@@ -16,7 +17,7 @@ use crate::suite::Case;
 
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    let areas: [&'static [Case]; 11] = [
+    let areas: [&'static [Case]; 12] = [
         everyday::CASES,
         shares::CASES,
         refusals::CASES,
@@ -24,6 +25,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         python::CASES,
         escape::CASES,
         config::CASES,
+        first_run::CASES,
         signals::CASES,
         budgets::CASES,
         sizes::CASES,

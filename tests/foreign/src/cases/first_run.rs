@@ -1,0 +1,123 @@
+//! `frevo serve DIR` without any configuration: what it prints is enough to connect.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::bed::{self, ALICE};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("first_run.serve_a_directory", serve_a_directory).frevo_only(),
+    Case::new("first_run.without_root", without_root).two_users().frevo_only(),
+];
+
+/// `frevo serve` on a directory, and the file with all that it printed.
+struct Started {
+    child: Child,
+    printed: PathBuf,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Started {
+    /// `command` runs what follows it on its command line.
+    fn start(stage: &Stage, mut command: Command, dir: &Path, state: &Path) -> Result<Started> {
+        let printed = stage.local("first run output")?.join("printed");
+        let port = bed::free_port()?.to_string();
+        command.arg(bed::frevo()).arg("serve").arg(dir).args(["--port", &port, "--bind", "127.0.0.1", "--state-dir"]);
+        command.arg(state).stdin(Stdio::null()).stdout(File::create(&printed)?);
+        command.stderr(File::options().append(true).open(&printed)?);
+        let child = stage.bed.people().enter(&mut command).spawn().context("cannot start frevo")?;
+        Ok(Started { child, printed })
+    }
+
+    /// Waits for a line of the welcome with this word in front; the rest of the line.
+    fn line(&mut self, word: &str) -> Result<String> {
+        let end = Instant::now() + Duration::from_secs(15);
+        loop {
+            let text = self.text()?;
+            // The last line of the welcome is there: so are all others.
+            let found = text.lines().find_map(|line| line.trim().strip_prefix(word));
+            if let Some(rest) = found.filter(|_| text.contains("More accounts:")) {
+                return Ok(rest.trim().to_owned());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("frevo ended with {status}:\n{text}");
+            }
+            ensure!(Instant::now() < end, "no line {word:?} in\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn text(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.printed)?)
+    }
+
+    /// Pastes the printed line into a shell, with the password where smbclient looks for one.
+    fn paste(&mut self, stage: &Stage, password: &str, commands: &str) -> Result<String> {
+        let line = self.line("smbclient")?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{line} -s \"$CONF\" -c \"$COMMANDS\"")]).stdin(Stdio::null());
+        shell.env("PASSWD", password).env("COMMANDS", commands);
+        shell.env("CONF", stage.bed.dir().join("client/smb.conf"));
+        let output = shell.output().context("cannot start a shell")?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure!(output.status.success() && !said.contains("NT_STATUS_"), "{line}:\n{said}");
+        Ok(said)
+    }
+
+    fn password(&mut self) -> Result<String> {
+        let line = self.line("Password")?;
+        Ok(line.split_whitespace().next().unwrap_or_default().to_owned())
+    }
+}
+
+fn serve_a_directory(stage: &mut Stage) -> Result<()> {
+    let dir = stage.bed.make_dir("data/my files", &ALICE, 0o777)?;
+    fs::write(dir.join("greeting"), "welcome")?;
+    let state = stage.local("first state")?;
+    let start = || Started::start(stage, Command::new("env"), &dir, &state);
+    let mut first = start()?;
+    let password = first.password()?;
+    ensure!(first.paste(stage, &password, "get greeting -")?.contains("welcome"), "the file is not what it was");
+    ensure!(first.paste(stage, "wrong", "ls").is_err(), "a wrong password logs on");
+    drop(first);
+    // The second time the account is there: its password is not shown again, and holds.
+    let mut second = start()?;
+    ensure!(second.line("Password")?.starts_with("the one you have"), "{}", second.text()?);
+    second.paste(stage, &password, "ls greeting")?;
+    Ok(())
+}
+
+/// As alice alone: what she writes is hers, and what she may not read stays unread.
+fn without_root(stage: &mut Stage) -> Result<()> {
+    let dir = stage.bed.make_dir("data/hers", &ALICE, 0o700)?;
+    let state = stage.local("her state")?;
+    stage.bed.people().give(&state, &ALICE)?;
+    let root_only = dir.join("root only");
+    fs::write(&root_only, "nobody else")?;
+    fs::set_permissions(&root_only, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let mut command = Command::new("setpriv");
+    let id = ALICE.id;
+    command.args([format!("--reuid={id}"), format!("--regid={id}"), "--clear-groups".into()]);
+    let mut server = Started::start(stage, command, &dir, &state)?;
+    let password = server.password()?;
+    let said = server.text()?;
+    ensure!(said.contains("Not running as root") && said.contains(ALICE.name), "{said}");
+    server.paste(stage, &password, "mkdir made; ls")?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(dir.join("made"))?);
+    ensure!(owner == ALICE.id, "what alice makes belongs to {owner}");
+    let refused = server.paste(stage, &password, "get \"root only\" -").err().context("she reads a file of root's")?;
+    ensure!(refused.to_string().contains("NT_STATUS_ACCESS_DENIED"), "{refused}");
+    Ok(())
+}
