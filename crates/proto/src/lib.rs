@@ -13,6 +13,7 @@ pub mod dtyp;
 mod flags;
 pub mod frame;
 pub mod fscc;
+pub mod rpc;
 pub mod smb1;
 pub mod smb2;
 pub mod status;

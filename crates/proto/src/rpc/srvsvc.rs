@@ -1,0 +1,308 @@
+//! The server service: which shares there are ([MS-SRVS] 3.1.4).
+//!
+//! Served: NetrShareEnum, NetrShareEnumSticky, NetrShareGetInfo, NetrServerGetInfo, NetrRemoteTOD. Everything that changes
+//! the server is left out: shares are what the configuration says.
+
+use super::ndr::{Decoder, Encoder};
+use super::pdu::SyntaxId;
+use crate::bytes::Result;
+use crate::dtyp::Guid;
+
+/// 4b324fc8-1670-01d3-1278-5a47bf6ee188, version 3.0.
+pub const INTERFACE: SyntaxId = SyntaxId {
+    uuid: Guid::from_fields(0x4b32_4fc8, 0x1670, 0x01d3, [0x12, 0x78, 0x5a, 0x47, 0xbf, 0x6e, 0xe1, 0x88]),
+    version: 3,
+};
+
+/// Calls by their number.
+#[allow(missing_docs, reason = "the names are the specification's own")]
+pub mod opnum {
+    pub const NETR_SHARE_ENUM: u16 = 15;
+    pub const NETR_SHARE_GET_INFO: u16 = 16;
+    pub const NETR_SERVER_GET_INFO: u16 = 21;
+    pub const NETR_REMOTE_TOD: u16 = 28;
+    pub const NETR_SHARE_ENUM_STICKY: u16 = 36;
+}
+
+/// Win32 error codes ([MS-ERREF] 2.2) that the calls return.
+#[allow(missing_docs, reason = "the names are Windows's own")]
+pub mod error {
+    pub const SUCCESS: u32 = 0;
+    pub const ACCESS_DENIED: u32 = 5;
+    pub const INVALID_LEVEL: u32 = 124;
+    pub const NET_NAME_NOT_FOUND: u32 = 2310;
+}
+
+/// STYPE_DISKTREE and its like ([MS-SRVS] 2.2.2.4).
+pub const STYPE_DISKTREE: u32 = 0;
+/// A pipe share.
+pub const STYPE_IPC: u32 = 3;
+/// Not shown by clients unless asked: names that end in `$`.
+pub const STYPE_SPECIAL: u32 = 0x8000_0000;
+
+/// What is told of a share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// `shi_netname`.
+    pub name: String,
+    /// `shi_type`.
+    pub kind: u32,
+    /// `shi_remark`.
+    pub comment: String,
+    /// `shi_path`, as Windows would write it.
+    pub path: String,
+    /// `shi_max_uses`.
+    pub max_uses: u32,
+    /// `shi_current_uses`.
+    pub current_uses: u32,
+}
+
+/// The arguments of NetrShareEnum, as far as they matter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShareEnum {
+    /// How much is to be told of each share.
+    pub level: u32,
+}
+
+impl ShareEnum {
+    /// Reads them.
+    pub fn decode(stub: &[u8]) -> Result<ShareEnum> {
+        let mut decoder = Decoder::new(stub);
+        decoder.optional_string()?;
+        Ok(ShareEnum { level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrShareGetInfo.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareGetInfo {
+    /// The share.
+    pub name: String,
+    /// How much is to be told of it.
+    pub level: u32,
+}
+
+impl ShareGetInfo {
+    /// Reads them.
+    pub fn decode(stub: &[u8]) -> Result<ShareGetInfo> {
+        let mut decoder = Decoder::new(stub);
+        decoder.optional_string()?;
+        Ok(ShareGetInfo { name: decoder.string()?, level: decoder.u32()? })
+    }
+}
+
+/// The arguments of NetrServerGetInfo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerGetInfo {
+    /// How much is to be told.
+    pub level: u32,
+}
+
+impl ServerGetInfo {
+    /// Reads them.
+    pub fn decode(stub: &[u8]) -> Result<ServerGetInfo> {
+        let mut decoder = Decoder::new(stub);
+        decoder.optional_string()?;
+        Ok(ServerGetInfo { level: decoder.u32()? })
+    }
+}
+
+/// Levels of SHARE_INFO that are told.
+pub fn is_share_level(level: u32) -> bool {
+    matches!(level, 0 | 1 | 2 | 501 | 502)
+}
+
+/// The results of NetrShareEnum; an empty list with INVALID_LEVEL for a level that is not told.
+pub fn share_enum_response(level: u32, shares: &[Share]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(level);
+    out.u32(level);
+    if !is_share_level(level) {
+        out.null();
+        out.u32(0);
+        out.null();
+        out.u32(error::INVALID_LEVEL);
+        return out.into_bytes();
+    }
+    // SHARE_INFO_n_CONTAINER: a count and the array.
+    out.pointer();
+    out.u32(shares.len() as u32);
+    out.pointer();
+    out.u32(shares.len() as u32);
+    for share in shares {
+        encode_fixed(level, share, &mut out);
+    }
+    for share in shares {
+        encode_strings(level, share, &mut out);
+    }
+    out.u32(shares.len() as u32);
+    // No resume handle: everything was told at once.
+    out.null();
+    out.u32(error::SUCCESS);
+    out.into_bytes()
+}
+
+/// The results of NetrShareGetInfo; `None` where there is no such share.
+pub fn share_get_info_response(level: u32, share: Option<&Share>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(level);
+    match share {
+        Some(share) if is_share_level(level) => {
+            out.pointer();
+            encode_fixed(level, share, &mut out);
+            encode_strings(level, share, &mut out);
+            out.u32(error::SUCCESS);
+        }
+        other => {
+            out.null();
+            out.u32(if other.is_some() { error::INVALID_LEVEL } else { error::NET_NAME_NOT_FOUND });
+        }
+    }
+    out.into_bytes()
+}
+
+fn encode_fixed(level: u32, share: &Share, out: &mut Encoder) {
+    out.pointer();
+    if level == 0 {
+        return;
+    }
+    out.u32(share.kind);
+    out.pointer();
+    match level {
+        // Flags: no offline caching properties are told here.
+        501 => out.u32(0),
+        2 | 502 => {
+            // Permissions mean something on share-level security only.
+            out.u32(0);
+            out.u32(share.max_uses);
+            out.u32(share.current_uses);
+            out.pointer();
+            out.null();
+            if level == 502 {
+                // No security descriptor of the share itself.
+                out.u32(0);
+                out.null();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn encode_strings(level: u32, share: &Share, out: &mut Encoder) {
+    out.string(&share.name);
+    if level != 0 {
+        out.string(&share.comment);
+    }
+    if matches!(level, 2 | 502) {
+        out.string(&share.path);
+    }
+}
+
+/// What the server says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerInfo {
+    /// Its name.
+    pub name: String,
+    /// Its comment.
+    pub comment: String,
+}
+
+/// PLATFORM_ID_NT.
+const PLATFORM_NT: u32 = 500;
+/// The version of Windows whose behaviour clients may expect: 6.1, as Samba tells.
+const VERSION: (u32, u32) = (6, 1);
+/// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_NT | SV_TYPE_SERVER_NT | SV_TYPE_SERVER_UNIX.
+const SERVER_TYPE: u32 = 0x0000_9803;
+
+/// The results of NetrServerGetInfo, levels 100 and 101.
+pub fn server_get_info_response(level: u32, server: &ServerInfo) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(level);
+    if !matches!(level, 100 | 101) {
+        out.null();
+        out.u32(error::INVALID_LEVEL);
+        return out.into_bytes();
+    }
+    out.pointer();
+    out.u32(PLATFORM_NT);
+    out.pointer();
+    if level == 101 {
+        out.u32(VERSION.0);
+        out.u32(VERSION.1);
+        out.u32(SERVER_TYPE);
+        out.pointer();
+    }
+    out.string(&server.name);
+    if level == 101 {
+        out.string(&server.comment);
+    }
+    out.u32(error::SUCCESS);
+    out.into_bytes()
+}
+
+/// The results of NetrRemoteTOD for a moment in seconds since 1970, UTC.
+pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
+    let mut out = Encoder::default();
+    let day = seconds % 86_400;
+    let (year, month, day_of_month) = civil(seconds / 86_400);
+    out.pointer();
+    for value in [
+        seconds as u32,
+        uptime_ms,
+        (day / 3600) as u32,
+        (day / 60 % 60) as u32,
+        (day % 60) as u32,
+        0,
+        // The time zone is UTC, the clock's interval 10 ms.
+        0,
+        310,
+        day_of_month,
+        month,
+        year,
+        // 1970-01-01 was a Thursday.
+        ((seconds / 86_400 + 4) % 7) as u32,
+        error::SUCCESS,
+    ] {
+        out.u32(value);
+    }
+    out.into_bytes()
+}
+
+/// Year, month and day of a day counted from 1970-01-01, by the proleptic Gregorian calendar.
+fn civil(days: u64) -> (u32, u32, u32) {
+    let mut year = 1970;
+    let mut days = days;
+    loop {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let length = if leap { 366 } else { 365 };
+        if days < length {
+            let months = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            let mut month = 0;
+            while days >= months[month] {
+                days -= months[month];
+                month += 1;
+            }
+            return (year, month as u32 + 1, days as u32 + 1);
+        }
+        days -= length;
+        year += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_calendar() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn an_unknown_level_is_refused_and_not_answered_by_chance() {
+        let response = share_enum_response(503, &[]);
+        assert_eq!(response[response.len() - 4..], error::INVALID_LEVEL.to_le_bytes());
+    }
+}
