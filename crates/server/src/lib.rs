@@ -7,18 +7,21 @@
 
 pub mod accounts;
 pub mod answer;
-/// What all opens of one file share.
-pub mod files {
-    pub mod byte_lock;
-}
+mod attributes;
+pub mod command;
+pub mod conn;
+mod dispatch;
+pub mod error;
+pub mod files;
+mod information;
 pub mod name;
+pub mod open;
+pub mod pipe;
 pub mod policy;
-/// Who may do what with a file.
-pub mod security {
-    pub mod evaluate;
-    pub mod posix;
-    pub mod posix_acl;
-}
+pub mod security;
+pub mod server;
+pub mod session;
 pub mod status;
+pub mod tree;
 pub mod vfs;
 pub mod world;

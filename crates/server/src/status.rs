@@ -5,7 +5,10 @@
 
 use std::net::SocketAddr;
 
-use crate::vfs::{FileId, Time};
+use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
+
+use crate::server::Server;
+use crate::vfs::{FileId, Kind, Time};
 
 /// What the server holds on behalf of its clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -131,4 +134,86 @@ pub struct Lock {
     pub length: u64,
     /// Whether it excludes readers.
     pub exclusive: bool,
+}
+
+/// Copies what is worth telling out of the live tables.
+pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
+    let connections = server.connections();
+    let mut snapshot =
+        Snapshot { taken: server.world.now(), started, connections: connections.len(), ..Snapshot::default() };
+    for connection in &connections {
+        for channel in connection.channels() {
+            let Some(user) = channel.session.user() else { continue };
+            let Some(negotiated) = connection.negotiated() else { continue };
+            let sealed = channel.session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
+            snapshot.sessions.push(Session {
+                session_id: channel.session.id,
+                user: if user.anonymous { String::new() } else { user.name.clone() },
+                domain: user.domain.clone(),
+                guest: user.guest,
+                anonymous: user.anonymous,
+                uid: user.identity.uid,
+                gid: user.identity.gid,
+                workstation: user.workstation.clone(),
+                peer: connection.peer.remote,
+                dialect: negotiated.dialect.0,
+                signing: channel.signing().map(|_| signing_name(negotiated.signing)),
+                encryption: negotiated.cipher.filter(|_| sealed).map(cipher_name),
+                since: channel.session.created,
+            });
+            add_session(server, &channel.session, &mut snapshot);
+        }
+    }
+    snapshot
+}
+
+fn add_session(server: &Server, session: &crate::session::Session, snapshot: &mut Snapshot) {
+    let opens = session.opens();
+    for tree in session.trees() {
+        snapshot.trees.push(Tree {
+            tree_id: tree.id,
+            session_id: session.id,
+            share: tree.share_name().to_string(),
+            encrypted: tree.disk().is_some_and(|disk| disk.encrypt_data),
+            opens: opens.iter().filter(|open| open.tree.id == tree.id).count(),
+            since: tree.created,
+        });
+    }
+    for open in &opens {
+        let Some(file) = open.file() else { continue };
+        snapshot.opens.push(Open {
+            volatile: open.volatile_id,
+            session_id: session.id,
+            tree_id: open.tree.id,
+            share: open.tree.share_name().to_string(),
+            path: file.name.path.lock().to_string(),
+            file: file.file,
+            directory: file.kind == Kind::Directory,
+            access: open.granted.0,
+            share_access: open.share.0,
+            caching: Caching::None,
+            delete_on_close: server.files.is_delete_pending(file.file)
+                || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
+            since: open.created,
+        });
+    }
+}
+
+fn signing_name(algorithm: SigningAlgorithm) -> &'static str {
+    match algorithm {
+        SigningAlgorithm::HMAC_SHA256 => "HMAC-SHA256",
+        SigningAlgorithm::AES_CMAC => "AES-128-CMAC",
+        SigningAlgorithm::AES_GMAC => "AES-128-GMAC",
+        _ => "unknown",
+    }
+}
+
+fn cipher_name(cipher: CipherId) -> &'static str {
+    match cipher {
+        CipherId::AES_128_CCM => "AES-128-CCM",
+        CipherId::AES_128_GCM => "AES-128-GCM",
+        CipherId::AES_256_CCM => "AES-256-CCM",
+        CipherId::AES_256_GCM => "AES-256-GCM",
+        _ => "unknown",
+    }
 }

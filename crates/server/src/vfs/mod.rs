@@ -11,6 +11,7 @@ mod errno;
 pub mod faulty;
 pub mod memory;
 mod path;
+pub mod xattr;
 
 use std::sync::Arc;
 
@@ -41,6 +42,13 @@ pub struct Time {
     pub secs: i64,
     /// Nanoseconds.
     pub nanos: u32,
+}
+
+/// A time on the wire; what a FILETIME cannot say becomes the nearest that it can.
+impl From<Time> for proto::dtyp::FileTime {
+    fn from(time: Time) -> Self {
+        proto::dtyp::FileTime::from_unix(time.secs, time.nanos)
+    }
 }
 
 /// A file's identity within this server, for as long as the file exists.

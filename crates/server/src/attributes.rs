@@ -1,0 +1,82 @@
+//! From what Linux knows of a file to what Windows calls attributes ([MS-FSCC] 2.6), and back.
+
+use proto::dtyp::FileTime;
+use proto::fscc::FileAttributes;
+use proto::smb2::close::{CloseFlags, CloseResponse};
+
+use crate::open::FileOpen;
+use crate::policy::Share;
+use crate::tree::Disk;
+use crate::vfs::{Kind, Metadata, Time};
+
+/// The attributes that a client may set and that are kept in `user.DOSATTRIB`.
+pub(crate) const STORED: u32 = FileAttributes::READONLY.0
+    | FileAttributes::HIDDEN.0
+    | FileAttributes::SYSTEM.0
+    | FileAttributes::ARCHIVE.0
+    | FileAttributes::SPARSE_FILE.0;
+
+/// The attributes that a file called `name` shows.
+pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metadata) -> FileAttributes {
+    let share = &disk.share;
+    let mut bits = match metadata.dos_attributes {
+        Some(stored) if share.store_dos_attributes => stored & STORED,
+        _ => from_mode(share, metadata),
+    };
+    let name = name.unwrap_or_default();
+    let dot_file = share.hide_dot_files && name.first() == Some(&b'.') && !matches!(name, b"." | b"..");
+    if dot_file || (!disk.hide.is_empty() && disk.hide.matches(name)) {
+        bits |= FileAttributes::HIDDEN.0;
+    }
+    match metadata.kind {
+        Kind::Directory => bits = (bits | FileAttributes::DIRECTORY.0) & !FileAttributes::SPARSE_FILE.0,
+        Kind::Symlink => bits |= FileAttributes::REPARSE_POINT.0,
+        Kind::File | Kind::Special => {}
+    }
+    FileAttributes(if bits == 0 { FileAttributes::NORMAL.0 } else { bits })
+}
+
+/// `map archive`, `map system`, `map hidden`, `map read only`: attributes hidden in permission bits, for files that have
+/// none stored.
+fn from_mode(share: &Share, metadata: &Metadata) -> u32 {
+    if metadata.kind == Kind::Directory {
+        return 0;
+    }
+    let mapped = [
+        (share.map_archive && metadata.mode & 0o100 != 0, FileAttributes::ARCHIVE),
+        (share.map_system && metadata.mode & 0o010 != 0, FileAttributes::SYSTEM),
+        (share.map_hidden && metadata.mode & 0o001 != 0, FileAttributes::HIDDEN),
+        (share.map_read_only && metadata.mode & 0o200 == 0, FileAttributes::READONLY),
+    ];
+    mapped.iter().filter(|(set, _)| *set).map(|(_, attribute)| attribute.0).sum()
+}
+
+/// A time on the wire.
+pub(crate) fn file_time(time: Time) -> u64 {
+    FileTime::from(time).0
+}
+
+/// `AllocationSize`: what the file takes on disk, at least what its opener asked to be set aside.
+pub(crate) fn allocation_size(metadata: &Metadata, asked: u64) -> u64 {
+    if metadata.kind == Kind::Directory { 0 } else { metadata.allocated.max(asked) }
+}
+
+/// `EndOfFile`: 0 for all but files.
+pub(crate) fn end_of_file(metadata: &Metadata) -> u64 {
+    if metadata.kind == Kind::File { metadata.size } else { 0 }
+}
+
+/// The attributes that a CLOSE response carries when asked ([MS-SMB2] 2.2.16).
+pub(crate) fn close_response(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> CloseResponse {
+    let path = file.name.path.lock();
+    CloseResponse {
+        flags: CloseFlags::POSTQUERY_ATTRIB,
+        creation_time: file_time(metadata.created),
+        last_access_time: file_time(metadata.accessed),
+        last_write_time: file_time(metadata.modified),
+        change_time: file_time(metadata.changed),
+        allocation_size: allocation_size(metadata, file.asked_allocation()),
+        end_of_file: end_of_file(metadata),
+        file_attributes: file_attributes(disk, path.name(), metadata).0,
+    }
+}

@@ -1,0 +1,56 @@
+//! CLOSE ([MS-SMB2] 3.3.5.10), and what closing means however it comes about.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proto::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
+use proto::status::Status;
+
+use crate::attributes;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::files::Closed;
+use crate::open::{FileOpen, Open};
+use crate::server::Server;
+use crate::vfs::Errno;
+
+pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = CloseRequest::decode(request.message)?;
+    let open = request.open(asked.file_id, reply)?;
+    let mut response = CloseResponse::default();
+    if asked.flags.contains(CloseFlags::POSTQUERY_ATTRIB)
+        && let (Some(file), Some(disk)) = (open.file(), open.tree.disk())
+        && let Ok(metadata) = file.node.metadata().await
+    {
+        response = attributes::close_response(disk, file, &metadata);
+    }
+    // Two CLOSE requests may race; one of them closes.
+    let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
+    close_open(&request.connection.server, &open).await;
+    response.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+/// Closes an open that was taken out of its session: locks and share modes end, and the file goes if it was to be
+/// deleted with its last open ([MS-FSA] 2.1.5.5).
+pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
+    server.discharge_open();
+    let Some(file) = open.file() else { return };
+    file.closed.store(true, Ordering::Release);
+    for waiting in file.waiting.lock().drain(..) {
+        waiting.cancel();
+    }
+    let delete = file.delete_on_close.load(Ordering::Acquire);
+    if server.files.close(file.file, open.persistent_id, delete) == Closed::Delete {
+        if let Err(errno) = delete_file(open, file).await {
+            tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
+        }
+        server.files.deleted(file.file);
+    }
+}
+
+async fn delete_file(open: &Open, file: &FileOpen) -> std::result::Result<(), Errno> {
+    let Some(disk) = open.tree.disk() else { return Ok(()) };
+    let path = file.name.path.lock().clone();
+    disk.vfs.unlink(&file.identity, &path, file.file, file.kind).await
+}

@@ -1,0 +1,93 @@
+//! Create contexts ([MS-SMB2] 2.2.13.2, 3.3.5.9.1 to 3.3.5.9.13).
+
+use proto::dtyp::AccessMask;
+use proto::fscc::FileFullEaInformation;
+use proto::smb2::create::CreateRequest;
+use proto::smb2::create_context::{self, CreateContext, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
+use proto::status::Status;
+
+use crate::error::Result;
+use crate::open::FileOpen;
+
+/// What the request's contexts ask for.
+#[derive(Default)]
+pub(super) struct Contexts {
+    /// `AlSi`: bytes to set aside for a new file.
+    pub(super) allocation_size: Option<u64>,
+    /// `MxAc`: the answer shall say what the user may do.
+    pub(super) query_maximal_access: bool,
+    /// `TWrp`: the moment of a snapshot, FILETIME.
+    pub(super) timewarp: Option<u64>,
+    /// `ExtA`: names and values, with Linux's namespace put before the names.
+    pub(super) extended_attributes: Option<Vec<(String, Vec<u8>)>>,
+    /// `QFid`: the answer shall carry the file's id.
+    query_on_disk_id: bool,
+    /// `DHnC` or `DH2C`.
+    reconnects: bool,
+}
+
+impl Contexts {
+    pub(super) fn decode(asked: &CreateRequest<'_>) -> Result<Self> {
+        let mut contexts = Contexts::default();
+        for context in &asked.create_contexts {
+            contexts.take(context)?;
+        }
+        Ok(contexts)
+    }
+
+    fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
+        match &*context.name {
+            create_context::name::ALLOCATION_SIZE => {
+                self.allocation_size = Some(create_context::AllocationSize::decode(&context.data)?.allocation_size);
+            }
+            create_context::name::QUERY_MAXIMAL_ACCESS => self.query_maximal_access = true,
+            create_context::name::QUERY_ON_DISK_ID => self.query_on_disk_id = true,
+            create_context::name::TIMEWARP_TOKEN => {
+                self.timewarp = Some(create_context::TimewarpToken::decode(&context.data)?.timestamp);
+            }
+            create_context::name::EA_BUFFER => self.extended_attributes = Some(extended_attributes(&context.data)?),
+            create_context::name::DURABLE_HANDLE_RECONNECT | create_context::name::DURABLE_HANDLE_RECONNECT_V2 => {
+                self.reconnects = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the client wants a handle back that it had before.
+    pub(super) fn reconnects(&self) -> bool {
+        self.reconnects
+    }
+
+    /// The contexts of the response, encoded.
+    pub(super) fn answer(
+        &self,
+        file: &FileOpen,
+        maximal: Option<std::result::Result<AccessMask, Status>>,
+    ) -> Vec<CreateContext<'static>> {
+        let mut list = Vec::new();
+        if let Some(maximal) = maximal {
+            let (query_status, maximal_access) = match maximal {
+                Ok(access) => (Status::SUCCESS, access.0),
+                Err(status) => (status, 0),
+            };
+            list.push(QueryMaximalAccessResponse { query_status, maximal_access }.to_context());
+        }
+        if self.query_on_disk_id {
+            list.push(
+                QueryOnDiskIdResponse { disk_file_id: file.file.inode, volume_id: file.file.device }.to_context(),
+            );
+        }
+        list
+    }
+}
+
+/// The names get Linux's `user.` namespace, where Samba keeps them too. A name in Samba's own part of it is refused.
+fn extended_attributes(data: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut attributes = Vec::new();
+    for entry in FileFullEaInformation::list(data) {
+        let entry = entry?;
+        attributes.push((crate::command::set_info::ea_name(entry.ea_name())?, entry.ea_value().to_vec()));
+    }
+    Ok(attributes)
+}

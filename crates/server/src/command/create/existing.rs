@@ -1,0 +1,188 @@
+//! Opening a file that is there ([MS-FSA] 2.1.5.1.2).
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::dtyp::AccessMask;
+use proto::fscc::FileAttributes;
+use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
+use proto::status::Status;
+
+use super::Opened;
+use super::parameters::Parameters;
+use crate::attributes;
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::files::{OpenName, Refusal, ShareMode};
+use crate::name::{Name, Stream};
+use crate::security::access;
+use crate::tree::Disk;
+use crate::vfs::{Access, Kind, Metadata, Node, RelPath, SetMetadata};
+
+/// What a look-up found.
+pub(super) struct Found {
+    pub(super) path: RelPath,
+    pub(super) node: Arc<dyn Node>,
+    pub(super) metadata: Metadata,
+    /// [`crate::files::Table::removals`] from before the look-up.
+    pub(super) removals: u64,
+}
+
+const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
+const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
+/// Rights that a file with READONLY does not give ([MS-FSA] 2.1.5.1.2.1).
+const REFUSED_BY_READONLY: u32 = WRITING;
+
+/// Opens it; `None` when a name was removed meanwhile and it must be looked up again.
+pub(super) async fn open(
+    request: &Request<'_>,
+    disk: &Disk,
+    name: &Name,
+    parameters: &Parameters,
+    found: Found,
+) -> Result<Option<Opened>> {
+    if parameters.disposition == CreateDisposition::CREATE {
+        return Err(Error::new(Status::OBJECT_NAME_COLLISION));
+    }
+    check_kind(disk, name, parameters, &found.metadata)?;
+    check_attributes(disk, parameters, &found)?;
+    let granted = grant(disk, parameters, &found).await?;
+    let files = &request.connection.server.files;
+    let open_id = request.connection.server.next_id();
+    let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
+    // Overwriting writes, whatever access was asked for: others must share that.
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
+    match files.open(found.metadata.id, open_id, mode, &open_name, found.removals) {
+        Ok(()) => {}
+        Err(Refusal::Raced) => return Ok(None),
+        Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
+        Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
+    }
+    match open_data(disk, parameters, &found, granted).await {
+        Ok((node, metadata, action)) => {
+            Ok(Some(Opened { open_id, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
+        }
+        Err(error) => {
+            files.close(found.metadata.id, open_id, false);
+            Err(error)
+        }
+    }
+}
+
+fn check_kind(disk: &Disk, name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
+    match metadata.kind {
+        Kind::Directory => {
+            if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) || name.stream == Stream::Data {
+                return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
+            }
+            if parameters.overwrites() {
+                let root = name.path.is_root();
+                return Err(Error::new(if root { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_COLLISION }));
+            }
+        }
+        Kind::File | Kind::Special | Kind::Symlink => {
+            // A link that is not followed is shown to nobody but those who want the link itself, so that nobody learns
+            // whether its target exists.
+            if metadata.kind == Kind::Symlink && !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
+                return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a symbolic link that is not followed"));
+            }
+            if parameters.wants_directory() || name.stream == Stream::Index {
+                return Err(Error::new(Status::NOT_A_DIRECTORY));
+            }
+            if name.trailing_backslash {
+                return Err(Error::new(Status::OBJECT_NAME_INVALID));
+            }
+        }
+    }
+    let data = parameters.desired_access.0 & (READING | WRITING) != 0 || parameters.overwrites();
+    if data && matches!(metadata.kind, Kind::Special | Kind::Symlink) {
+        return Err(Error::because(Status::ACCESS_DENIED, "not a regular file"));
+    }
+    let _ = disk;
+    Ok(())
+}
+
+/// What the file's own attributes forbid.
+fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<()> {
+    let present = attributes::file_attributes(disk, found.path.name(), &found.metadata).0;
+    let readonly = present & FileAttributes::READONLY.0 != 0 && found.metadata.kind != Kind::Directory;
+    if readonly && (parameters.desired_access.0 & REFUSED_BY_READONLY != 0 || parameters.overwrites()) {
+        return Err(Error::because(Status::ACCESS_DENIED, "the file is READONLY"));
+    }
+    let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
+    if deletes && present & FileAttributes::READONLY.0 != 0 && !disk.share.delete_readonly {
+        return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
+    }
+    if deletes && found.path.is_root() {
+        return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
+    }
+    // [MS-FSA] 2.1.5.1.2: overwriting must not silently uncover a hidden or system file.
+    let lost = present & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
+    if parameters.overwrites() && lost != 0 {
+        return Err(Error::because(Status::ACCESS_DENIED, "the file is HIDDEN or SYSTEM, the new one would not be"));
+    }
+    Ok(())
+}
+
+/// Decides the access that the open gets.
+async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
+    let Found { path, node, metadata, .. } = found;
+    let wanted = parameters.desired_access;
+    if parameters.maximum_allowed {
+        let mut all = access::maximal(disk, &disk.identity, path, node, metadata).await?;
+        if wanted.0 & !all.0 != 0 {
+            return Err(Error::new(Status::ACCESS_DENIED));
+        }
+        let present = attributes::file_attributes(disk, path.name(), metadata).0;
+        if disk.read_only || (present & FileAttributes::READONLY.0 != 0 && metadata.kind == Kind::File) {
+            all.0 &= !REFUSED_BY_READONLY;
+        }
+        let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
+        if deletes && all.0 & AccessMask::DELETE.0 == 0 {
+            return Err(Error::new(Status::ACCESS_DENIED));
+        }
+        return Ok(all);
+    }
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
+    if !access::permits(disk, &disk.identity, path, node, metadata, needed).await? {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    Ok(wanted)
+}
+
+/// Gets the descriptor for data, and throws the old content away where the disposition says so.
+async fn open_data(
+    disk: &Disk,
+    parameters: &Parameters,
+    found: &Found,
+    granted: AccessMask,
+) -> Result<(Arc<dyn Node>, Metadata, CreateAction)> {
+    let who = &disk.identity;
+    let overwrites = parameters.overwrites();
+    let wanted = Access { read: granted.0 & READING != 0, write: granted.0 & WRITING != 0 || overwrites };
+    let node = if found.metadata.kind == Kind::File && (wanted.read || wanted.write) {
+        found.node.open(who, wanted).await?
+    } else {
+        found.node.clone()
+    };
+    if !overwrites {
+        return Ok((node, found.metadata, CreateAction::OPENED));
+    }
+    node.set_size(who, 0).await?;
+    let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
+    if disk.share.store_dos_attributes {
+        let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };
+        node.set_metadata(who, set).await?;
+    }
+    let metadata = node.metadata().await?;
+    let superseded = parameters.disposition == CreateDisposition::SUPERSEDE;
+    Ok((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN }))
+}
+
+/// The answer to `MxAc`: all rights of the user on the open file, or the status of not knowing.
+pub(super) async fn maximal_access(disk: &Disk, opened: &Opened) -> std::result::Result<AccessMask, Status> {
+    let path = opened.name.path.lock().clone();
+    access::maximal(disk, &disk.identity, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)
+}

@@ -1,0 +1,262 @@
+//! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
+//!
+//! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
+//! `contexts` reads and answers create contexts. Oplocks, leases and durable handles are not granted yet: a client that
+//! asks for one gets an open without.
+
+mod contexts;
+mod existing;
+mod new;
+mod parameters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use proto::dtyp::AccessMask;
+use proto::smb2::create::{
+    CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
+};
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+
+use self::contexts::Contexts;
+use self::parameters::Parameters;
+use crate::attributes;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::files::OpenName;
+use crate::name::{self, Stream};
+use crate::open::{FileOpen, Open, Target};
+use crate::pipe::Pipe;
+use crate::tree::Disk;
+use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
+
+/// How often a look-up is repeated when somebody creates, renames or removes the name at the same moment.
+const ATTEMPTS: usize = 16;
+
+pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = CreateRequest::decode(request.message)?;
+    let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
+    let contexts = Contexts::decode(&asked)?;
+    let parameters = Parameters::check(&asked, disk)?;
+    let name = name::parse(asked.name).map_err(|error| Error::new(error.status()))?;
+    if contexts.reconnects() {
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no durable handle to reconnect to"));
+    }
+    if contexts.timewarp.is_some_and(|time| time != 0) {
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no snapshots"));
+    }
+    check_stream(&name, &parameters)?;
+    check_veto(disk, &name.path, &parameters)?;
+    let mut opened = open_file(request, disk, &name, &parameters, &contexts).await?;
+    if let Some(size) = contexts.allocation_size
+        && opened.action != CreateAction::OPENED
+    {
+        opened.asked_allocation = size;
+    }
+    let maximal = match contexts.query_maximal_access {
+        true => Some(existing::maximal_access(disk, &opened).await),
+        false => None,
+    };
+    let (open, metadata) = register(request, disk, &parameters, opened)?;
+    let (Some(file), action) = (open.0.file(), open.1) else {
+        return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
+    };
+    let answer = contexts.answer(file, maximal);
+    let path = file.name.path.lock().clone();
+    let file_id = FileId { persistent: open.0.persistent_id, volatile: open.0.volatile_id };
+    CreateResponse {
+        oplock_level: OplockLevel::NONE,
+        flags: CreateResponseFlags::NONE,
+        create_action: action,
+        creation_time: attributes::file_time(metadata.created),
+        last_access_time: attributes::file_time(metadata.accessed),
+        last_write_time: attributes::file_time(metadata.modified),
+        change_time: attributes::file_time(metadata.changed),
+        allocation_size: attributes::allocation_size(&metadata, file.asked_allocation()),
+        end_of_file: attributes::end_of_file(&metadata),
+        file_attributes: attributes::file_attributes(disk, path.name(), &metadata).0,
+        file_id,
+        create_contexts: answer,
+    }
+    .encode(&mut reply.body());
+    reply.file_id = Some(file_id);
+    Ok(Status::SUCCESS)
+}
+
+/// A file that was opened or made and stands in the table of open files, but is not yet an open of the session.
+struct Opened {
+    open_id: u64,
+    node: Arc<dyn Node>,
+    metadata: Metadata,
+    name: Arc<OpenName>,
+    granted: AccessMask,
+    action: CreateAction,
+    asked_allocation: u64,
+}
+
+/// Only the unnamed stream and the directory itself are served yet.
+fn check_stream(name: &name::Name, parameters: &Parameters) -> Result<()> {
+    match &name.stream {
+        Stream::Unnamed => Ok(()),
+        Stream::Data if parameters.options.contains(CreateOptions::DIRECTORY_FILE) => {
+            Err(Error::new(Status::NOT_A_DIRECTORY))
+        }
+        Stream::Index if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) => {
+            Err(Error::new(Status::FILE_IS_A_DIRECTORY))
+        }
+        Stream::Data | Stream::Index => Ok(()),
+        Stream::Alternate(_) => Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no alternate streams yet")),
+    }
+}
+
+/// `veto files`: what matches does not exist for clients, and cannot be made by them.
+fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()> {
+    if disk.veto.is_empty() {
+        return Ok(());
+    }
+    let mut components = path.components();
+    let last = components.next_back();
+    if components.any(|component| disk.veto.matches(component)) {
+        return Err(Error::because(Status::OBJECT_PATH_NOT_FOUND, "veto files"));
+    }
+    match last {
+        Some(name) if disk.veto.matches(name) => Err(Error::because(
+            if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND },
+            "veto files",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Opens or makes the file. Whoever changes the same name at the same time may win; then it is looked up again.
+async fn open_file(
+    request: &Request<'_>,
+    disk: &Disk,
+    name: &name::Name,
+    parameters: &Parameters,
+    contexts: &Contexts,
+) -> Result<Opened> {
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    for _ in 0..ATTEMPTS {
+        let removals = request.connection.server.files.removals();
+        let opened = match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
+            Lookup::Found { path, node, metadata } => {
+                let found = existing::Found { path, node, metadata, removals };
+                existing::open(request, disk, name, parameters, found).await?
+            }
+            Lookup::Missing { path } => new::make(request, disk, name, parameters, contexts, path).await?,
+            Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
+        };
+        if let Some(opened) = opened {
+            return Ok(opened);
+        }
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
+}
+
+/// Makes the open known to the session.
+fn register(
+    request: &Request<'_>,
+    disk: &Disk,
+    parameters: &Parameters,
+    opened: Opened,
+) -> Result<((Arc<Open>, CreateAction), Metadata)> {
+    let server = &request.connection.server;
+    let session = request.session()?;
+    let metadata = opened.metadata;
+    let action = opened.action;
+    let options = parameters.options.0 & KEPT_OPTIONS.0;
+    let open = Arc::new(Open {
+        persistent_id: opened.open_id,
+        volatile_id: opened.open_id,
+        session_id: session.id,
+        tree: request.tree()?.clone(),
+        granted: opened.granted,
+        share: parameters.share_access,
+        created: server.world.now(),
+        target: Target::File(FileOpen {
+            node: opened.node,
+            file: metadata.id,
+            kind: metadata.kind,
+            name: opened.name,
+            identity: disk.identity.clone(),
+            options: AtomicU32::new(options),
+            delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
+            position: AtomicU64::new(0),
+            asked_allocation: AtomicU64::new(opened.asked_allocation),
+            sticky_times: AtomicU32::new(0),
+            waiting: parking_lot::Mutex::default(),
+            closed: AtomicBool::new(false),
+            listing: tokio::sync::Mutex::default(),
+        }),
+    });
+    let full = session.open_count() >= server.policy().limits.opens_per_session;
+    if full || !server.charge_open() {
+        server.files.close(metadata.id, opened.open_id, false);
+        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
+    }
+    match session.add_open(open.clone()) {
+        Ok(()) => Ok(((open, action), metadata)),
+        Err(open) => {
+            server.discharge_open();
+            drop(open);
+            server.files.close(metadata.id, opened.open_id, false);
+            Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open"))
+        }
+    }
+}
+
+/// The options that mean something after CREATE: `FileModeInformation` shows them ([MS-FSCC] 2.4.31).
+const KEPT_OPTIONS: CreateOptions = CreateOptions(
+    CreateOptions::WRITE_THROUGH.0
+        | CreateOptions::SEQUENTIAL_ONLY.0
+        | CreateOptions::NO_INTERMEDIATE_BUFFERING.0
+        | CreateOptions::DELETE_ON_CLOSE.0
+        | CreateOptions::DIRECTORY_FILE.0,
+);
+
+fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let server = &request.connection.server;
+    let session = request.session()?;
+    let name = proto::bytes::utf16_units(asked.name).and_then(|units| String::from_utf16(&units).ok());
+    let pipe = Pipe::open(request, &name.ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?)?;
+    let id = server.next_id();
+    let open = Arc::new(Open {
+        persistent_id: id,
+        volatile_id: id,
+        session_id: session.id,
+        tree: request.tree()?.clone(),
+        granted: AccessMask::FILE_ALL_ACCESS,
+        share: ShareAccess(7),
+        created: server.world.now(),
+        target: Target::Pipe(pipe),
+    });
+    let full = session.open_count() >= server.policy().limits.opens_per_session;
+    if full || !server.charge_open() {
+        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
+    }
+    if session.add_open(open).is_err() {
+        server.discharge_open();
+        return Err(Error::new(Status::USER_SESSION_DELETED));
+    }
+    let file_id = FileId { persistent: id, volatile: id };
+    CreateResponse {
+        oplock_level: OplockLevel::NONE,
+        flags: CreateResponseFlags::NONE,
+        create_action: CreateAction::OPENED,
+        creation_time: 0,
+        last_access_time: 0,
+        last_write_time: 0,
+        change_time: 0,
+        allocation_size: 0,
+        end_of_file: 0,
+        file_attributes: proto::fscc::FileAttributes::NORMAL.0,
+        file_id,
+        create_contexts: Vec::new(),
+    }
+    .encode(&mut reply.body());
+    reply.file_id = Some(file_id);
+    Ok(Status::SUCCESS)
+}

@@ -1,0 +1,118 @@
+//! Making a file or directory that is not there ([MS-FSA] 2.1.5.1.1).
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::dtyp::AccessMask;
+use proto::fscc::FileAttributes;
+use proto::smb2::create::{CreateAction, CreateOptions};
+use proto::status::Status;
+
+use super::Opened;
+use super::contexts::Contexts;
+use super::parameters::Parameters;
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::files::{OpenName, ShareMode};
+use crate::name::{Name, Stream};
+use crate::tree::Disk;
+use crate::vfs::{Access, Create, Errno, RelPath};
+
+const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
+const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
+
+/// Makes it; `None` when somebody else just did.
+pub(super) async fn make(
+    request: &Request<'_>,
+    disk: &Disk,
+    name: &Name,
+    parameters: &Parameters,
+    contexts: &Contexts,
+    path: RelPath,
+) -> Result<Option<Opened>> {
+    if !parameters.creates() {
+        return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
+    }
+    if disk.read_only {
+        return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+    }
+    let directory = parameters.wants_directory() || name.stream == Stream::Index;
+    if name.trailing_backslash && !directory {
+        return Err(Error::new(Status::OBJECT_NAME_INVALID));
+    }
+    check_attributes(disk, parameters)?;
+    let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
+    let (what, mode) = what_to_make(disk, directory, granted);
+    let server = &request.connection.server;
+    let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
+    let stored = disk.share.store_dos_attributes.then_some(attributes);
+    let removals = server.files.removals();
+    let (node, metadata) = match disk.vfs.create(&disk.identity, &path, what, mode, stored).await {
+        Ok(made) => made,
+        Err(Errno::EXIST) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    if let Some(attributes) = &contexts.extended_attributes {
+        for (name, value) in attributes {
+            node.set_xattr(&disk.identity, name, Some(value.clone())).await?;
+        }
+    }
+    if let Some(size) = contexts.allocation_size
+        && !directory
+        && disk.share.strict_allocate
+    {
+        node.allocate(&disk.identity, size).await?;
+    }
+    let open_id = server.next_id();
+    let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path) });
+    let mode = ShareMode { access: granted, share: parameters.share_access };
+    // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
+    // stays, as it would after a create and an immediate close.
+    match server.files.open(metadata.id, open_id, mode, &open_name, removals) {
+        Ok(()) => Ok(Some(Opened {
+            open_id,
+            node,
+            metadata,
+            name: open_name,
+            granted,
+            action: CreateAction::CREATED,
+            asked_allocation: 0,
+        })),
+        Err(crate::files::Refusal::Raced) => {
+            let again = server.files.removals();
+            server
+                .files
+                .open(metadata.id, open_id, mode, &open_name, again)
+                .map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
+            Ok(Some(Opened {
+                open_id,
+                node,
+                metadata,
+                name: open_name,
+                granted,
+                action: CreateAction::CREATED,
+                asked_allocation: 0,
+            }))
+        }
+        Err(_) => Err(Error::new(Status::SHARING_VIOLATION)),
+    }
+}
+
+fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {
+    let readonly = parameters.attributes & FileAttributes::READONLY.0 != 0;
+    let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
+    if readonly && deletes && !disk.share.delete_readonly {
+        return Err(Error::because(Status::CANNOT_DELETE, "a READONLY file that goes with its open"));
+    }
+    Ok(())
+}
+
+/// `create mask`, `force create mode`, and the same for directories. The kernel applies default ACLs on top.
+fn what_to_make(disk: &Disk, directory: bool, granted: AccessMask) -> (Create, u32) {
+    let share = &disk.share;
+    if directory {
+        return (Create::Directory, (0o777 & share.directory_mask) | share.force_directory_mode);
+    }
+    let access = Access { read: granted.0 & READING != 0, write: granted.0 & WRITING != 0 };
+    (Create::File(access), (0o666 & share.create_mask) | share.force_create_mode)
+}

@@ -1,0 +1,121 @@
+//! What of a CREATE can be refused by looking at its numbers ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1).
+
+use proto::dtyp::{AccessMask, GenericMapping};
+use proto::fscc::FileAttributes;
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::status::Status;
+
+use crate::attributes;
+use crate::error::{Error, Result};
+use crate::tree::Disk;
+
+/// Checked parameters, generic rights expanded.
+pub(super) struct Parameters {
+    pub(super) desired_access: AccessMask,
+    pub(super) maximum_allowed: bool,
+    pub(super) share_access: ShareAccess,
+    pub(super) disposition: CreateDisposition,
+    pub(super) options: CreateOptions,
+    /// The attributes of a new file that are kept: bits of [`attributes::STORED`].
+    pub(super) attributes: u32,
+}
+
+/// Options that [MS-SMB2] 2.2.13 reserves, by what is answered to them.
+const NOT_SUPPORTED: u32 =
+    CREATE_TREE_CONNECTION | CreateOptions::OPEN_BY_FILE_ID.0 | CreateOptions::RESERVE_OPFILTER.0;
+/// FILE_CREATE_TREE_CONNECTION, which SMB 2 does not define.
+const CREATE_TREE_CONNECTION: u32 = 0x0000_0080;
+const UNKNOWN_OPTIONS: u32 = 0xff00_0000;
+/// Every attribute that [MS-FSCC] 2.6 knows and a client may name.
+const KNOWN_ATTRIBUTES: u32 = 0x0000_7fb7;
+/// Rights that [MS-SMB2] 2.2.13.1 defines.
+const KNOWN_RIGHTS: u32 = 0xf31f_01ff;
+const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0
+    | AccessMask::FILE_APPEND_DATA.0
+    | AccessMask::FILE_WRITE_EA.0
+    | AccessMask::FILE_WRITE_ATTRIBUTES.0
+    | AccessMask::FILE_DELETE_CHILD.0
+    | AccessMask::DELETE.0
+    | AccessMask::WRITE_DAC.0
+    | AccessMask::WRITE_OWNER.0;
+
+impl Parameters {
+    pub(super) fn check(asked: &CreateRequest<'_>, disk: &Disk) -> Result<Parameters> {
+        if asked.impersonation_level.0 > ImpersonationLevel::DELEGATE.0 {
+            return Err(Error::new(Status::BAD_IMPERSONATION_LEVEL));
+        }
+        if asked.create_disposition.0 > CreateDisposition::OVERWRITE_IF.0 || asked.share_access.0 > 7 {
+            return Err(Error::because(Status::INVALID_PARAMETER, "CreateDisposition or ShareAccess"));
+        }
+        if asked.file_attributes & !KNOWN_ATTRIBUTES != 0 {
+            return Err(Error::because(Status::INVALID_PARAMETER, "FileAttributes"));
+        }
+        Self::check_options(asked)?;
+        if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
+            return Err(Error::because(Status::ACCESS_DENIED, "DesiredAccess"));
+        }
+        let maximum_allowed = asked.desired_access & AccessMask::MAXIMUM_ALLOWED.0 != 0;
+        let mut desired_access =
+            AccessMask(asked.desired_access & !AccessMask::MAXIMUM_ALLOWED.0).expand(&GenericMapping::FILE);
+        if asked.create_options.contains(CreateOptions::NO_INTERMEDIATE_BUFFERING) {
+            desired_access.0 &= !AccessMask::FILE_APPEND_DATA.0;
+        }
+        let deletes = asked.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
+        if deletes && !maximum_allowed && desired_access.0 & AccessMask::DELETE.0 == 0 {
+            return Err(Error::because(Status::ACCESS_DENIED, "DELETE_ON_CLOSE without DELETE access"));
+        }
+        let parameters = Parameters {
+            desired_access,
+            maximum_allowed,
+            share_access: asked.share_access,
+            disposition: asked.create_disposition,
+            options: asked.create_options,
+            attributes: asked.file_attributes & attributes::STORED & !FileAttributes::SPARSE_FILE.0,
+        };
+        if disk.read_only && (desired_access.0 & WRITING != 0 || deletes || parameters.overwrites()) {
+            return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+        }
+        Ok(parameters)
+    }
+
+    fn check_options(asked: &CreateRequest<'_>) -> Result<()> {
+        let options = asked.create_options;
+        if options.0 & UNKNOWN_OPTIONS != 0 {
+            return Err(Error::because(Status::INVALID_PARAMETER, "CreateOptions"));
+        }
+        if options.0 & NOT_SUPPORTED != 0 {
+            return Err(Error::because(Status::NOT_SUPPORTED, "CreateOptions"));
+        }
+        let directory = options.contains(CreateOptions::DIRECTORY_FILE);
+        if directory && options.contains(CreateOptions::NON_DIRECTORY_FILE) {
+            return Err(Error::because(Status::INVALID_PARAMETER, "both a directory and none"));
+        }
+        let replaces = matches!(
+            asked.create_disposition,
+            CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
+        );
+        // [MS-FSA] 2.1.5.1: directories are opened or made, never overwritten.
+        if directory && replaces {
+            return Err(Error::because(Status::INVALID_PARAMETER, "a directory cannot be overwritten"));
+        }
+        Ok(())
+    }
+
+    /// Whether a missing file is made.
+    pub(super) fn creates(&self) -> bool {
+        !matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+    }
+
+    /// Whether an existing file loses its content.
+    pub(super) fn overwrites(&self) -> bool {
+        matches!(
+            self.disposition,
+            CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
+        )
+    }
+
+    /// Whether the open must be of a directory.
+    pub(super) fn wants_directory(&self) -> bool {
+        self.options.contains(CreateOptions::DIRECTORY_FILE)
+    }
+}

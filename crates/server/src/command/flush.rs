@@ -1,0 +1,28 @@
+//! FLUSH ([MS-SMB2] 3.3.5.11): what was written through this open is on disk before the answer.
+
+use proto::dtyp::AccessMask;
+use proto::smb2::flush::{FlushRequest, FlushResponse};
+use proto::status::Status;
+
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::vfs::Kind;
+
+/// What a handle needs one of to be flushed: [MS-FSA] 2.1.5.7, and for directories what creates entries in them.
+const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
+
+pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = FlushRequest::decode(request.message)?;
+    let open = request.open(asked.file_id, reply)?;
+    if let Some(file) = open.file() {
+        if open.granted.0 & WRITING.0 == 0 {
+            return Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"));
+        }
+        let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
+        if file.kind == Kind::File && strict_sync {
+            file.node.flush().await?;
+        }
+    }
+    FlushResponse.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}

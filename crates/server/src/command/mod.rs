@@ -1,0 +1,22 @@
+//! One file for each command: look up, ask the pure tables, await the file system, answer ([MS-SMB2] 3.3.5).
+
+pub(crate) mod cancel;
+pub(crate) mod change_notify;
+pub(crate) mod close;
+pub(crate) mod create;
+pub(crate) mod echo;
+pub(crate) mod flush;
+pub(crate) mod ioctl;
+pub(crate) mod lock;
+pub(crate) mod logoff;
+pub(crate) mod negotiate;
+pub(crate) mod oplock_break;
+pub mod query_directory;
+pub(crate) mod query_info;
+pub(crate) mod read;
+pub(crate) mod rename;
+pub mod session_setup;
+pub(crate) mod set_info;
+pub(crate) mod tree_connect;
+pub(crate) mod tree_disconnect;
+pub(crate) mod write;

@@ -1,0 +1,235 @@
+//! NEGOTIATE, and the SMB1 packet that clients begin with when they do not know the server ([MS-SMB2] 3.3.5.3,
+//! 3.3.5.4).
+
+use std::sync::Arc;
+
+use proto::auth::spnego::{self, MechType};
+use proto::crypto::preauth::PreauthHash;
+use proto::dtyp::{FileTime, Guid};
+use proto::smb1::{self, Offer};
+use proto::smb2::header::{Command, Header};
+use proto::smb2::negotiate::{
+    Capabilities, CipherId, Dialect, EncryptionCapabilities, HashAlgorithm, NegotiateContext, NegotiateContextType,
+    NegotiateRequest, NegotiateResponse, PreauthIntegrityCapabilities, SecurityMode, SigningAlgorithm,
+    SigningCapabilities,
+};
+use proto::status::Status;
+
+use crate::conn::{Connection, Hash, Negotiated, Reply, Request};
+use crate::error::{Disconnect, Error, Result};
+use crate::policy::{Encryption, Policy, Protocol, Signing};
+
+/// The dialect that asks a client of SMB1's multi-protocol negotiate to go on with an SMB2 NEGOTIATE.
+const WILDCARD: Dialect = Dialect(0x02ff);
+
+/// The ciphers offered, best first: GCM is an order of magnitude faster than CCM.
+const CIPHERS: [CipherId; 4] =
+    [CipherId::AES_128_GCM, CipherId::AES_256_GCM, CipherId::AES_128_CCM, CipherId::AES_256_CCM];
+
+/// The signing algorithms offered, best first.
+const SIGNING: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
+
+pub(crate) fn negotiate(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let connection = request.connection;
+    if connection.negotiated().is_some() {
+        connection.end(Disconnect("second NEGOTIATE"));
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    let asked = NegotiateRequest::decode(request.message)?;
+    if asked.dialects.is_empty() {
+        return Err(Error::because(Status::INVALID_PARAMETER, "NEGOTIATE without dialects"));
+    }
+    let policy = connection.server.policy();
+    let dialect = choose_dialect(&asked.dialects, &policy)
+        .ok_or(Error::because(Status::NOT_SUPPORTED, "no common dialect within the configured protocol range"))?;
+    let mut negotiated = settle(dialect, &asked, &policy, connection);
+    let contexts = if dialect == Dialect::SMB_3_1_1 {
+        negotiate_contexts(&asked, &mut negotiated, request, &policy)?
+    } else {
+        Vec::new()
+    };
+    respond(connection, dialect, &negotiated, &contexts, reply);
+    reply.hash = Hash::Connection(Box::new(negotiated));
+    Ok(Status::SUCCESS)
+}
+
+fn choose_dialect(offered: &[Dialect], policy: &Policy) -> Option<Dialect> {
+    let known = [
+        (Protocol::Smb3_11, Dialect::SMB_3_1_1),
+        (Protocol::Smb3_02, Dialect::SMB_3_0_2),
+        (Protocol::Smb3_00, Dialect::SMB_3_0),
+        (Protocol::Smb2_10, Dialect::SMB_2_1),
+        (Protocol::Smb2_02, Dialect::SMB_2_0_2),
+    ];
+    let range = policy.server_min_protocol..=policy.server_max_protocol;
+    known.iter().find(|(protocol, dialect)| range.contains(protocol) && offered.contains(dialect)).map(|known| known.1)
+}
+
+/// All that does not depend on negotiate contexts.
+fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, connection: &Connection) -> Negotiated {
+    let smb3 = dialect.0 >= Dialect::SMB_3_0.0;
+    // [MS-SMB2] 3.3.5.4: multi-credit from 2.1 on; NetBIOS frames are too short for it.
+    let multi_credit = dialect != Dialect::SMB_2_0_2 && connection.peer.local.port() != 139;
+    let mut capabilities = Capabilities(0);
+    if multi_credit {
+        capabilities |= Capabilities::LARGE_MTU;
+    }
+    let may_seal = policy.server_smb_encrypt != Encryption::Off;
+    let asked_sealing = asked.capabilities.contains(Capabilities::ENCRYPTION);
+    let cipher = if smb3 && dialect != Dialect::SMB_3_1_1 && may_seal && asked_sealing {
+        capabilities |= Capabilities::ENCRYPTION;
+        Some(CipherId::AES_128_CCM)
+    } else {
+        None
+    };
+    let limit = |bytes: u32| if multi_credit { bytes } else { bytes.min(65536) };
+    Negotiated {
+        dialect,
+        client_guid: Guid(asked.client_guid),
+        client_capabilities: asked.capabilities,
+        client_security_mode: asked.security_mode,
+        client_dialects: asked.dialects.clone(),
+        server_capabilities: capabilities,
+        server_security_mode: security_mode(policy),
+        cipher,
+        signing: if smb3 { SigningAlgorithm::AES_CMAC } else { SigningAlgorithm::HMAC_SHA256 },
+        multi_credit,
+        max_transact: limit(policy.smb2_max_trans),
+        max_read: limit(policy.smb2_max_read),
+        max_write: limit(policy.smb2_max_write),
+        preauth: None,
+    }
+}
+
+fn security_mode(policy: &Policy) -> SecurityMode {
+    match policy.server_signing {
+        Signing::Enabled => SecurityMode::SIGNING_ENABLED,
+        Signing::Required => SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
+    }
+}
+
+/// 3.3.5.4 for 3.1.1: at most one context of each kind, exactly one for preauthentication integrity.
+fn negotiate_contexts(
+    asked: &NegotiateRequest<'_>,
+    negotiated: &mut Negotiated,
+    request: &Request<'_>,
+    policy: &Policy,
+) -> Result<Vec<NegotiateContext<'static>>> {
+    let find = |kind| find_context(asked, kind);
+    let preauth = find(NegotiateContextType::PREAUTH_INTEGRITY_CAPABILITIES)?;
+    find(NegotiateContextType::COMPRESSION_CAPABILITIES)?;
+    find(NegotiateContextType::RDMA_TRANSFORM_CAPABILITIES)?;
+    let preauth =
+        preauth.ok_or(Error::because(Status::INVALID_PARAMETER, "3.1.1 without preauthentication integrity"))?;
+    let preauth = PreauthIntegrityCapabilities::decode(preauth)?;
+    if preauth.hash_algorithms.is_empty() {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    if !preauth.hash_algorithms.contains(&HashAlgorithm::SHA_512) {
+        return Err(Error::new(Status::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP));
+    }
+    let mut hash = PreauthHash::new();
+    hash.update(request.message);
+    negotiated.preauth = Some(hash);
+    let salt = request.connection.server.random::<32>().to_vec();
+    let sha_512 = PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: salt.into() };
+    let mut answer = vec![sha_512.to_context()];
+    if let Some(offered) = find(NegotiateContextType::ENCRYPTION_CAPABILITIES)?
+        && policy.server_smb_encrypt != Encryption::Off
+    {
+        let offered = EncryptionCapabilities::decode(offered)?.ciphers;
+        if offered.is_empty() {
+            return Err(Error::because(Status::INVALID_PARAMETER, "encryption context without ciphers"));
+        }
+        negotiated.cipher = CIPHERS.into_iter().find(|cipher| offered.contains(cipher));
+        // A client that shares no cipher is told so by a cipher of 0.
+        let ciphers = vec![negotiated.cipher.unwrap_or(CipherId(0))];
+        answer.push(EncryptionCapabilities { ciphers }.to_context());
+        if negotiated.cipher.is_some() {
+            negotiated.server_capabilities |= Capabilities::ENCRYPTION;
+        }
+    }
+    if let Some(offered) = find(NegotiateContextType::SIGNING_CAPABILITIES)? {
+        let offered = SigningCapabilities::decode(offered)?.signing_algorithms;
+        if offered.is_empty() {
+            return Err(Error::because(Status::INVALID_PARAMETER, "signing context without algorithms"));
+        }
+        if let Some(best) = SIGNING.into_iter().find(|algorithm| offered.contains(algorithm)) {
+            negotiated.signing = best;
+            answer.push(SigningCapabilities { signing_algorithms: vec![best] }.to_context());
+        }
+    }
+    Ok(answer)
+}
+
+/// The data of the only context of `kind`; an error where there are two.
+fn find_context<'a>(asked: &'a NegotiateRequest<'_>, kind: NegotiateContextType) -> Result<Option<&'a [u8]>> {
+    let mut found = asked.negotiate_context_list.iter().filter(|context| context.context_type == kind);
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(Error::because(Status::INVALID_PARAMETER, "two negotiate contexts of one kind")),
+        (first, None) => Ok(first.map(|context| &*context.data)),
+    }
+}
+
+fn respond(
+    connection: &Connection,
+    dialect: Dialect,
+    negotiated: &Negotiated,
+    contexts: &[NegotiateContext<'static>],
+    reply: &mut Reply,
+) {
+    let token = spnego::encode_init2(&[MechType::NTLMSSP]);
+    // `Connection.ServerCapabilities` gets ENCRYPTION on 3.1.1, the response does not (3.3.5.4).
+    let capabilities = match dialect {
+        Dialect::SMB_3_1_1 => Capabilities(negotiated.server_capabilities.0 & !Capabilities::ENCRYPTION.0),
+        _ => negotiated.server_capabilities,
+    };
+    NegotiateResponse {
+        security_mode: negotiated.server_security_mode,
+        dialect_revision: dialect,
+        server_guid: connection.server.guid.0,
+        capabilities,
+        max_transact_size: negotiated.max_transact,
+        max_read_size: negotiated.max_read,
+        max_write_size: negotiated.max_write,
+        system_time: FileTime::from(connection.server.world.now()).0,
+        server_start_time: 0,
+        buffer: &token,
+        negotiate_context_list: contexts.to_vec(),
+    }
+    .encode(&mut reply.body());
+}
+
+/// Answers SMB1's NEGOTIATE (3.3.5.3): with the wildcard dialect where the client knows 2.1 or later, with 2.0.2 where
+/// it knows just that. SMB1 itself is not spoken.
+pub(crate) fn multi_protocol(
+    connection: &Arc<Connection>,
+    asked: &smb1::Smb1NegotiateRequest<'_>,
+) -> std::result::Result<(), Disconnect> {
+    let policy = connection.server.policy();
+    let wildcard = asked.offer() == Offer::Wildcard && policy.server_max_protocol > Protocol::Smb2_02;
+    let plain = asked.dialects.contains(&smb1::DIALECT_SMB_2_002) && policy.server_min_protocol == Protocol::Smb2_02;
+    if connection.negotiated().is_some() || !(wildcard || plain) {
+        return Err(Disconnect("SMB1 is not served"));
+    }
+    {
+        let mut state = connection.state.lock();
+        if state.wildcard || !state.window.charge(0, 1) {
+            return Err(Disconnect("second SMB1 NEGOTIATE"));
+        }
+        state.wildcard = wildcard;
+    }
+    let dialect = if wildcard { WILDCARD } else { Dialect::SMB_2_0_2 };
+    let nothing = NegotiateRequest::default();
+    let mut negotiated = settle(dialect, &nothing, &policy, connection);
+    negotiated.signing = SigningAlgorithm::HMAC_SHA256;
+    let header = Header::request(Command::NEGOTIATE, 0);
+    Reply::unasked(connection, &header, |reply| {
+        respond(connection, dialect, &negotiated, &[], reply);
+        if !wildcard {
+            reply.hash = Hash::Connection(Box::new(negotiated));
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! QUERY_INFO ([MS-SMB2] 3.3.5.20, [MS-FSA] 2.1.5.12 to 2.1.5.14, 2.1.5.19): files, file systems, security.
+
+use proto::bytes::Writer;
+use proto::dtyp::AccessMask;
+use proto::fscc::FileInformationClass as Class;
+use proto::smb2::InfoType;
+use proto::smb2::header::Header;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::status::Status;
+
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::information::{file, filesystem, security};
+use crate::open::{FileOpen, Open, Target};
+use crate::tree::Disk;
+
+pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = QueryInfoRequest::decode(request.message)?;
+    let max_transact = request.connection.negotiated().map_or(65536, |negotiated| negotiated.max_transact);
+    if asked.output_buffer_length > max_transact || asked.buffer.len() > max_transact as usize {
+        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+    }
+    request.check_charge((asked.output_buffer_length as usize).max(asked.buffer.len()))?;
+    let open = request.open(asked.file_id, reply)?;
+    let (file, disk) = match (&open.target, open.tree.disk()) {
+        (Target::File(file), Some(disk)) => (file, disk),
+        _ => return query_pipe(&asked, reply),
+    };
+    let answer = match asked.info_type {
+        InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
+        InfoType::FILESYSTEM => filesystem::query(request, &asked, file, disk).await?,
+        InfoType::SECURITY => security::query(request, &asked, &open, file).await?,
+        InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
+        _ => return Err(Error::new(Status::INVALID_PARAMETER)),
+    };
+    respond(&asked, &answer, reply)
+}
+
+/// What a class answers, and how much room it needs at least.
+pub(crate) struct Answer {
+    /// The whole structure.
+    pub(crate) bytes: Vec<u8>,
+    /// Its fixed part: with less room than that the request fails with INFO_LENGTH_MISMATCH, with less than all of it
+    /// the answer is cut off and BUFFER_OVERFLOW (3.3.5.20.1).
+    pub(crate) fixed: usize,
+}
+
+impl Answer {
+    /// A structure without a variable part.
+    pub(crate) fn fixed(bytes: Vec<u8>) -> Answer {
+        let fixed = bytes.len();
+        Answer { bytes, fixed }
+    }
+
+    /// A structure whose first `fixed` bytes must fit.
+    pub(crate) fn variable(bytes: Vec<u8>, fixed: usize) -> Answer {
+        Answer { bytes, fixed }
+    }
+}
+
+/// Composes a structure in a buffer of its own.
+pub(crate) fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut Writer::new(&mut bytes));
+    bytes
+}
+
+fn respond(asked: &QueryInfoRequest<'_>, answer: &Answer, reply: &mut Reply) -> Result<Status> {
+    let room = asked.output_buffer_length as usize;
+    if asked.info_type == InfoType::SECURITY && answer.bytes.len() > room {
+        // 3.3.5.20.3: the client learns how much it needs.
+        let needed = (answer.bytes.len() as u32).to_le_bytes().to_vec();
+        return Err(Error { data: needed, ..Error::new(Status::BUFFER_TOO_SMALL) });
+    }
+    if room < answer.fixed {
+        return Err(Error::new(Status::INFO_LENGTH_MISMATCH));
+    }
+    let cut = answer.bytes.len().min(room);
+    QueryInfoResponse { buffer: &answer.bytes[..cut] }.encode(&mut reply.body());
+    debug_assert!(reply.outgoing.position() >= Header::SIZE);
+    Ok(if cut < answer.bytes.len() { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })
+}
+
+async fn query_file(
+    request: &Request<'_>,
+    asked: &QueryInfoRequest<'_>,
+    open: &Open,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Answer> {
+    let class = Class(asked.file_info_class);
+    let needed = match class {
+        // [MS-FSA] 2.1.5.12: what shows times and attributes needs the right to read them.
+        Class::BASIC | Class::ALL | Class::NETWORK_OPEN | Class::ATTRIBUTE_TAG => AccessMask::FILE_READ_ATTRIBUTES.0,
+        Class::FULL_EA => AccessMask::FILE_READ_EA.0,
+        _ => 0,
+    };
+    if open.granted.0 & needed != needed {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    file::query(&request.connection.server.files, class, asked.buffer, open, file, disk).await
+}
+
+/// The few classes that pipes answer.
+fn query_pipe(asked: &QueryInfoRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    if asked.info_type != InfoType::FILE {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    let answer = file::query_pipe(Class(asked.file_info_class))?;
+    respond(asked, &answer, reply)
+}

@@ -1,0 +1,57 @@
+//! READ ([MS-SMB2] 3.3.5.12): the file system reads straight into the response.
+
+use proto::dtyp::AccessMask;
+use proto::smb2::header::Header;
+use proto::smb2::read::{ReadRequest, ReadResponse, ReadResponseFlags};
+use proto::status::Status;
+
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::open::Target;
+use crate::vfs::Kind;
+
+/// The largest offset that a file may have: a signed 64-bit number on Linux.
+const MAX_OFFSET: u64 = i64::MAX as u64;
+
+pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = ReadRequest::decode(request.message)?;
+    let length = asked.length as usize;
+    if request.connection.negotiated().is_some_and(|negotiated| asked.length > negotiated.max_read) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxReadSize"));
+    }
+    request.check_charge(length)?;
+    let open = request.open(asked.file_id, reply)?;
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(pipe) => {
+            let (data, status) = pipe.read(length)?;
+            let mut body = reply.body();
+            ReadResponse { data_remaining: 0, flags: ReadResponseFlags::NONE, buffer: &data }.encode(&mut body);
+            return Ok(status);
+        }
+    };
+    if file.kind == Kind::Directory {
+        return Err(Error::new(Status::INVALID_DEVICE_REQUEST));
+    }
+    // Execution is reading, as far as bytes on the wire go.
+    if open.granted.0 & (AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0) == 0 {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    if asked.offset > MAX_OFFSET || asked.offset + length as u64 > MAX_OFFSET {
+        return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
+    }
+    ReadResponse::encode_header(&mut reply.body(), 0);
+    let mut buffer = reply.outgoing.take_buffer();
+    let filled = buffer.len();
+    buffer.resize(filled + length, 0);
+    let (buffer, result) = file.node.read(asked.offset, buffer, filled).await;
+    reply.outgoing.put_buffer(buffer);
+    let count = result?;
+    // 3.3.5.12: nothing there, or less than the client insists on, is the end of the file.
+    if (count == 0 && length > 0) || count < asked.minimum_count as usize {
+        return Err(Error::new(Status::END_OF_FILE));
+    }
+    reply.outgoing.truncate(Header::SIZE + ReadResponse::SIZE + count);
+    ReadResponse::set_data_length(&mut reply.body(), count as u32);
+    Ok(Status::SUCCESS)
+}

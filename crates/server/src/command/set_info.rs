@@ -1,0 +1,272 @@
+//! SET_INFO ([MS-SMB2] 3.3.5.21, [MS-FSA] 2.1.5.15 to 2.1.5.18).
+//!
+//! `set_info` checks and dispatches; renames and links, which touch names and other opens, are in `rename`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proto::bytes::Reader;
+use proto::dtyp::{AccessMask, FileTime};
+use proto::fscc::{
+    DispositionFlags, FileAllocationInformation, FileAttributes, FileBasicInformation, FileDispositionInformation,
+    FileDispositionInformationEx, FileEndOfFileInformation, FileFullEaInformation, FileInformationClass as Class,
+    FileModeInformation, FilePositionInformation, FileValidDataLengthInformation,
+};
+use proto::smb2::InfoType;
+use proto::smb2::create::CreateOptions;
+use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
+use proto::status::Status;
+
+use super::rename;
+use crate::attributes;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::information::security;
+use crate::open::{FileOpen, Open, Target};
+use crate::tree::Disk;
+use crate::vfs::{Kind, SetMetadata, Time};
+
+pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = SetInfoRequest::decode(request.message)?;
+    if request.connection.negotiated().is_some_and(|it| asked.buffer.len() > it.max_transact as usize) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
+    }
+    request.check_charge(asked.buffer.len())?;
+    let open = request.open(asked.file_id, reply)?;
+    let (Target::File(file), Some(disk)) = (&open.target, open.tree.disk()) else {
+        return Err(Error::because(Status::NOT_SUPPORTED, "SET_INFO on a pipe"));
+    };
+    // What a handle got on a read-only share does not include a right to change, but some changes need none.
+    if disk.read_only {
+        return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+    }
+    match asked.info_type {
+        InfoType::FILE => set_file(request, &asked, &open, file, disk).await?,
+        InfoType::SECURITY => security::set(request, &asked, &open, file).await?,
+        InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
+        _ => return Err(Error::new(Status::INVALID_PARAMETER)),
+    }
+    SetInfoResponse.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+async fn set_file(
+    request: &Request<'_>,
+    asked: &SetInfoRequest<'_>,
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<()> {
+    let class = Class(asked.file_info_class);
+    let buffer = asked.buffer;
+    need(open, class)?;
+    match class {
+        Class::BASIC => set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await,
+        Class::END_OF_FILE => {
+            let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
+            set_size(file, size).await
+        }
+        Class::ALLOCATION => {
+            let size = FileAllocationInformation::decode(&mut Reader::new(buffer))?.allocation_size;
+            set_allocation(file, disk, size).await
+        }
+        Class::DISPOSITION => {
+            let delete = FileDispositionInformation::decode(&mut Reader::new(buffer))?.delete_pending;
+            set_disposition(request, file, disk, delete).await
+        }
+        Class::DISPOSITION_EX => {
+            let flags = FileDispositionInformationEx::decode(&mut Reader::new(buffer))?.flags;
+            set_disposition(request, file, disk, flags.contains(DispositionFlags::DELETE)).await
+        }
+        Class::RENAME => rename::rename(request, buffer, open, file, disk).await,
+        Class::LINK => rename::link(request, buffer, open, file, disk).await,
+        Class::FULL_EA => set_ea(file, buffer).await,
+        Class::MODE => set_mode(file, FileModeInformation::decode(&mut Reader::new(buffer))?.mode.0),
+        Class::POSITION => {
+            let position = FilePositionInformation::decode(&mut Reader::new(buffer))?.current_byte_offset;
+            file.position.store(position, Ordering::Relaxed);
+            Ok(())
+        }
+        Class::VALID_DATA_LENGTH => {
+            let length = FileValidDataLengthInformation::decode(&mut Reader::new(buffer))?.valid_data_length;
+            let size = file.node.metadata().await?.size;
+            if length > size { Err(Error::new(Status::INVALID_PARAMETER)) } else { Ok(()) }
+        }
+        Class::SHORT_NAME => Err(Error::because(Status::NOT_SUPPORTED, "short names")),
+        _ => Err(Error::new(Status::INVALID_INFO_CLASS)),
+    }
+}
+
+/// The access that each class needs (3.3.5.21.1).
+fn need(open: &Open, class: Class) -> Result<()> {
+    let needed = match class {
+        Class::BASIC => AccessMask::FILE_WRITE_ATTRIBUTES,
+        Class::END_OF_FILE | Class::ALLOCATION | Class::VALID_DATA_LENGTH => AccessMask::FILE_WRITE_DATA,
+        Class::RENAME | Class::DISPOSITION | Class::DISPOSITION_EX | Class::SHORT_NAME => AccessMask::DELETE,
+        Class::FULL_EA => AccessMask::FILE_WRITE_EA,
+        _ => AccessMask(0),
+    };
+    if open.granted.contains(needed) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
+}
+
+/// [MS-FSA] 2.1.5.15.2. 0 leaves a time alone; -1 stops the handle's own I/O from changing it, -2 lets it again.
+async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) -> Result<()> {
+    let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
+    if times.iter().any(|time| (time.0 as i64) < -2) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "a time before 1601"));
+    }
+    let wanted = info.file_attributes.0;
+    let directory = file.kind == Kind::Directory;
+    if wanted & FileAttributes::DIRECTORY.0 != 0 && !directory {
+        return Err(Error::because(Status::INVALID_PARAMETER, "DIRECTORY on a file"));
+    }
+    if wanted & FileAttributes::TEMPORARY.0 != 0 && directory {
+        return Err(Error::because(Status::INVALID_PARAMETER, "TEMPORARY on a directory"));
+    }
+    let mut set = SetMetadata {
+        created: settable(info.creation_time),
+        accessed: settable(info.last_access_time),
+        modified: settable(info.last_write_time),
+        ..SetMetadata::default()
+    };
+    if wanted != 0 {
+        let present = file.node.metadata().await?;
+        // SPARSE_FILE is changed by its own FSCTL only.
+        let kept = present.dos_attributes.unwrap_or(0) & FileAttributes::SPARSE_FILE.0;
+        let bits = wanted & attributes::STORED & !FileAttributes::SPARSE_FILE.0 | kept;
+        if disk.share.store_dos_attributes {
+            set.dos_attributes = Some(bits);
+        } else {
+            set.mode = Some(mode_of(disk, bits, present.mode, directory));
+        }
+    }
+    if set != SetMetadata::default() {
+        file.node.set_metadata(&file.identity, set).await?;
+    }
+    Ok(())
+}
+
+fn settable(time: FileTime) -> Option<Time> {
+    time.is_settable().then(|| {
+        let (secs, nanos) = time.to_unix();
+        Time { secs, nanos }
+    })
+}
+
+/// Attributes kept in permission bits: `map archive`, `map system`, `map hidden`, `map read only`.
+fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
+    if directory {
+        return mode;
+    }
+    let share = &disk.share;
+    let mapped = [
+        (share.map_archive, FileAttributes::ARCHIVE, 0o100),
+        (share.map_system, FileAttributes::SYSTEM, 0o010),
+        (share.map_hidden, FileAttributes::HIDDEN, 0o001),
+    ];
+    let mut mode = mode;
+    for (enabled, attribute, bit) in mapped {
+        if enabled {
+            mode = if bits & attribute.0 != 0 { mode | bit } else { mode & !bit };
+        }
+    }
+    if share.map_read_only {
+        let readonly = bits & FileAttributes::READONLY.0 != 0;
+        mode = if readonly { mode & !0o222 } else { mode | 0o200 };
+    }
+    mode
+}
+
+/// The largest size that Linux can give a file.
+const MAX_SIZE: u64 = i64::MAX as u64;
+
+async fn set_size(file: &FileOpen, size: u64) -> Result<()> {
+    check_size(file, size)?;
+    file.node.set_size(&file.identity, size).await?;
+    Ok(())
+}
+
+fn check_size(file: &FileOpen, size: u64) -> Result<()> {
+    if size > MAX_SIZE || file.kind != Kind::File {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    Ok(())
+}
+
+/// [MS-FSA] 2.1.5.15.1: a smaller allocation cuts the file, a larger one sets room aside.
+async fn set_allocation(file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
+    check_size(file, size)?;
+    if size < file.node.metadata().await?.size {
+        file.node.set_size(&file.identity, size).await?;
+    } else if disk.share.strict_allocate {
+        file.node.allocate(&file.identity, size).await?;
+    }
+    file.asked_allocation.store(size, Ordering::Relaxed);
+    Ok(())
+}
+
+/// [MS-FSA] 2.1.5.15.3.
+async fn set_disposition(request: &Request<'_>, file: &FileOpen, disk: &Disk, delete: bool) -> Result<()> {
+    let files = &request.connection.server.files;
+    if !delete {
+        files.set_delete_pending(file.file, false);
+        file.delete_on_close.store(false, Ordering::Release);
+        return Ok(());
+    }
+    let path = file.name.path.lock().clone();
+    if path.is_root() {
+        return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
+    }
+    let metadata = file.node.metadata().await?;
+    let shown = attributes::file_attributes(disk, path.name(), &metadata);
+    if shown.contains(FileAttributes::READONLY) && !disk.share.delete_readonly {
+        return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
+    }
+    if file.kind == Kind::Directory && !file.node.is_empty().await? {
+        return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
+    }
+    files.set_delete_pending(file.file, true);
+    Ok(())
+}
+
+/// [MS-FSA] 2.1.5.15.8. Only the options that make sense after the fact may change.
+fn set_mode(file: &FileOpen, mode: u32) -> Result<()> {
+    const CHANGEABLE: u32 = CreateOptions::WRITE_THROUGH.0
+        | CreateOptions::SEQUENTIAL_ONLY.0
+        | CreateOptions::SYNCHRONOUS_IO_ALERT.0
+        | CreateOptions::SYNCHRONOUS_IO_NONALERT.0;
+    let both = CreateOptions::SYNCHRONOUS_IO_ALERT.0 | CreateOptions::SYNCHRONOUS_IO_NONALERT.0;
+    if mode & !CHANGEABLE != 0 || mode & both == both {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    let kept = file.options().0 & !CHANGEABLE;
+    file.options.store(kept | mode, Ordering::Relaxed);
+    Ok(())
+}
+
+async fn set_ea(file: &FileOpen, buffer: &[u8]) -> Result<()> {
+    for entry in FileFullEaInformation::list(buffer) {
+        let entry = entry.map_err(|_| Error::new(Status::EA_LIST_INCONSISTENT))?;
+        let name = ea_name(entry.ea_name())?;
+        let value = (!entry.ea_value().is_empty()).then(|| entry.ea_value().to_vec());
+        file.node.set_xattr(&file.identity, &name, value).await?;
+    }
+    Ok(())
+}
+
+/// The name of an extended attribute on disk: in the `user.` namespace, where Samba keeps them too. The part of it that
+/// is Samba's own is out of clients' reach.
+pub(crate) fn ea_name(name: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(name).map_err(|_| Error::new(Status::INVALID_EA_NAME))?;
+    if text.is_empty() || text.contains('\0') || is_reserved(text) {
+        return Err(Error::new(Status::INVALID_EA_NAME));
+    }
+    Ok(format!("user.{text}"))
+}
+
+/// Names of attributes that hold Samba's own state, without their namespace.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let samba = ["DOSATTRIB", "SAMBA_PAI", "org.netatalk.Metadata", "NTACL"];
+    samba.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
+        || name.to_ascii_lowercase().starts_with("dosstream.")
+}

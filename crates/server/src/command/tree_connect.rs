@@ -1,0 +1,139 @@
+//! TREE_CONNECT ([MS-SMB2] 3.3.5.7): who may use which share, and as whom.
+
+use std::sync::Arc;
+
+use proto::bytes::utf16_units;
+use proto::dtyp::AccessMask;
+use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
+use proto::status::Status;
+
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::name::glob::Globs;
+use crate::policy::{Encryption, Share};
+use crate::session::User;
+use crate::tree::{Disk, Tree, TreeKind, is_listed};
+use crate::vfs::Identity;
+
+pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = TreeConnectRequest::decode(request.message)?;
+    let name = share_name(asked.path)?;
+    let server = &request.connection.server;
+    let session = request.session()?;
+    let user = session.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
+    let policy = server.policy().clone();
+    let (kind, maximal_access) = if name.eq_ignore_ascii_case("IPC$") {
+        if user.anonymous && policy.restrict_anonymous >= 2 {
+            return Err(Error::because(Status::ACCESS_DENIED, "restrict anonymous = 2"));
+        }
+        (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
+    } else {
+        let share = policy.share(&name).filter(|share| share.available).cloned();
+        let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
+        check_sealing(request, &share)?;
+        let disk = connect_disk(request, share, &user).await?;
+        let maximal_access = if disk.read_only { READ_ONLY } else { AccessMask::FILE_ALL_ACCESS };
+        (TreeKind::Disk(disk), maximal_access)
+    };
+    let tree = session
+        .add_tree(policy.limits.trees_per_session, |id| {
+            Arc::new(Tree { id, kind, created: server.world.now(), maximal_access })
+        })
+        .ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many tree connects"))?;
+    reply.tree_id = Some(tree.id);
+    let mut share_flags = ShareFlags::MANUAL_CACHING;
+    if let Some(disk) = tree.disk() {
+        if disk.encrypt_data {
+            share_flags |= ShareFlags::ENCRYPT_DATA;
+        }
+        if disk.share.hide_unreadable {
+            share_flags |= ShareFlags::ACCESS_BASED_DIRECTORY_ENUM;
+        }
+    }
+    TreeConnectResponse {
+        share_type: if tree.disk().is_some() { ShareType::DISK } else { ShareType::PIPE },
+        share_flags,
+        capabilities: ShareCapabilities(0),
+        maximal_access: tree.maximal_access.0,
+    }
+    .encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+/// The rights that a read-only share leaves.
+const READ_ONLY: AccessMask =
+    AccessMask(AccessMask::FILE_GENERIC_READ.0 | AccessMask::FILE_EXECUTE.0 | AccessMask::READ_CONTROL.0);
+
+/// The share of `\\server\share`. The server's name is not looked at: it answers to whatever name led to it.
+fn share_name(path: &[u8]) -> Result<String> {
+    let wrong = || Error::because(Status::INVALID_PARAMETER, "the path is not \\\\server\\share");
+    let path = utf16_units(path).and_then(|units| String::from_utf16(&units).ok()).ok_or_else(wrong)?;
+    let path = path.strip_prefix(r"\\").ok_or_else(wrong)?;
+    let (_, share) = path.split_once('\\').ok_or_else(wrong)?;
+    // Some clients end the name with a NUL or a backslash.
+    Ok(share.trim_end_matches(['\0', '\\']).to_string())
+}
+
+fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
+    let can_seal = request.connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some());
+    if share.server_smb_encrypt == Encryption::Required && !can_seal {
+        return Err(Error::because(Status::ACCESS_DENIED, "the share requires encryption, the client cannot"));
+    }
+    Ok(())
+}
+
+async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
+    if user.anonymous || (user.guest && !share.guest_ok) {
+        return Err(Error::because(Status::ACCESS_DENIED, "guest ok = no"));
+    }
+    let listed = share.valid_users.is_empty() || is_listed(user, &share.valid_users);
+    if !listed || is_listed(user, &share.invalid_users) {
+        return Err(Error::because(Status::ACCESS_DENIED, "valid users, invalid users"));
+    }
+    if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
+        return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "max connections"));
+    }
+    let (volume, vfs) = request.connection.server.volume(&share).await.map_err(|errno| {
+        tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
+        Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
+    })?;
+    let session = request.session()?;
+    let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
+    let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
+    Ok(Disk {
+        identity: identity(&share, user),
+        read_only: read_only(&share, user),
+        encrypt_data: wants_seal && can_seal,
+        hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
+        veto: Globs::new(share.veto_files.iter().map(String::as_str), !share.case_sensitive),
+        share,
+        vfs,
+        volume,
+    })
+}
+
+/// On whose behalf the kernel is asked: `admin users` are root, then `force user` and `force group` apply.
+fn identity(share: &Share, user: &User) -> Arc<Identity> {
+    let identity = if let Some(forced) = &share.force_user {
+        forced.clone()
+    } else if is_listed(user, &share.admin_users) {
+        Arc::new(Identity { uid: 0, gid: user.identity.gid, groups: user.identity.groups.clone() })
+    } else {
+        user.identity.clone()
+    };
+    match share.force_group {
+        Some(gid) => Arc::new(Identity { gid, ..(*identity).clone() }),
+        None => identity,
+    }
+}
+
+/// `write list` wins over `read only`, `read list` over everything.
+fn read_only(share: &Share, user: &User) -> bool {
+    let may_write = !share.read_only || is_listed(user, &share.write_list) || is_listed(user, &share.admin_users);
+    !may_write || is_listed(user, &share.read_list)
+}
+
+fn connections_to(request: &Request<'_>, share: &Share) -> usize {
+    let sessions = request.connection.server.sessions();
+    sessions.iter().flat_map(|session| session.trees()).filter(|tree| tree.share_name() == share.name).count()
+}

@@ -1,0 +1,19 @@
+//! TREE_DISCONNECT ([MS-SMB2] 3.3.5.8).
+
+use proto::smb2::tree_disconnect::{TreeDisconnectRequest, TreeDisconnectResponse};
+use proto::status::Status;
+
+use super::close::close_open;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+
+pub(crate) async fn tree_disconnect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    TreeDisconnectRequest::decode(request.message)?;
+    let id = request.tree()?.id;
+    let opens = request.session()?.remove_tree(id).ok_or(Error::new(Status::NETWORK_NAME_DELETED))?;
+    for open in opens {
+        close_open(&request.connection.server, &open).await;
+    }
+    TreeDisconnectResponse.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}

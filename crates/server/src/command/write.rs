@@ -1,0 +1,52 @@
+//! WRITE ([MS-SMB2] 3.3.5.13).
+
+use proto::dtyp::AccessMask;
+use proto::smb2::create::CreateOptions;
+use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
+use proto::status::Status;
+
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::open::Target;
+use crate::vfs::Kind;
+
+/// Appends, whatever the file's size ([MS-FSA] 2.1.5.4).
+const END_OF_FILE: u64 = u64::MAX;
+
+pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = WriteRequest::decode(request.message)?;
+    let length = asked.buffer.len();
+    if request.connection.negotiated().is_some_and(|negotiated| length > negotiated.max_write as usize) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxWriteSize"));
+    }
+    request.check_charge(length)?;
+    let open = request.open(asked.file_id, reply)?;
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(pipe) => {
+            pipe.write(asked.buffer, request)?;
+            WriteResponse { count: length as u32 }.encode(&mut reply.body());
+            return Ok(Status::SUCCESS);
+        }
+    };
+    if file.kind == Kind::Directory {
+        return Err(Error::new(Status::INVALID_DEVICE_REQUEST));
+    }
+    let may_write = open.granted.0 & AccessMask::FILE_WRITE_DATA.0 != 0;
+    let may_append = open.granted.0 & AccessMask::FILE_APPEND_DATA.0 != 0;
+    if !may_write && !may_append {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    let offset = if asked.offset == END_OF_FILE { file.node.metadata().await?.size } else { asked.offset };
+    if offset > i64::MAX as u64 || offset + length as u64 > i64::MAX as u64 {
+        return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
+    }
+    if length > 0 {
+        let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
+            || file.options().contains(CreateOptions::WRITE_THROUGH)
+            || open.tree.disk().is_some_and(|disk| disk.share.sync_always);
+        file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
+    }
+    WriteResponse { count: length as u32 }.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}

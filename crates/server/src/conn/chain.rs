@@ -1,0 +1,267 @@
+//! Running the requests of one frame, one after the other, and collecting their responses ([MS-SMB2] 3.3.5.2.7).
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use proto::bytes::Writer;
+use proto::smb2::FileId;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::status::Status;
+
+use super::respond::Outgoing;
+use super::{Connection, Negotiated, Pending};
+use crate::command::cancel;
+use crate::dispatch;
+use crate::error::{Error, Result};
+use crate::open::Open;
+use crate::session::{Channel, Session};
+use crate::tree::{Disk, Tree};
+
+/// The requests of one frame.
+pub struct Chain {
+    connection: Arc<Connection>,
+    elements: Vec<Element>,
+    /// The session that the frame was sealed for.
+    sealed: Option<u64>,
+}
+
+/// One request of a chain: its header, and its bytes from the header on.
+pub(super) struct Element {
+    pub(super) header: Header,
+    pub(super) message: BytesMut,
+}
+
+/// What a related request takes from the one before it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Related {
+    session_id: u64,
+    tree_id: u32,
+    file_id: Option<FileId>,
+    /// The error of the CREATE whose file the rest of the chain would work on.
+    failure: Option<Status>,
+}
+
+/// One request on its way through the server.
+pub(crate) struct Request<'a> {
+    pub(crate) connection: &'a Arc<Connection>,
+    pub(crate) header: &'a Header,
+    /// The request from its header on.
+    pub(crate) message: &'a Bytes,
+    pub(crate) channel: Option<Arc<Channel>>,
+    pub(crate) tree: Option<Arc<Tree>>,
+    /// It came sealed.
+    pub(crate) sealed: bool,
+    related: Option<Related>,
+}
+
+/// Where a command puts its response.
+pub(crate) struct Reply {
+    pub(crate) outgoing: Outgoing,
+    /// `SessionId` of the response, where it differs from the request's.
+    pub(crate) session_id: Option<u64>,
+    /// `TreeId` of the response, where it differs from the request's.
+    pub(crate) tree_id: Option<u32>,
+    /// The file that the request worked on, for related requests.
+    pub(crate) file_id: Option<FileId>,
+    /// The channel to sign with though the request was not signed: a new session's.
+    pub(crate) sign_with: Option<Arc<Channel>>,
+    /// What is to be done with the response's bytes.
+    pub(crate) hash: Hash,
+    /// The AsyncId, once an interim response was sent.
+    pub(crate) async_id: Option<u64>,
+}
+
+/// Who wants the response's bytes for the preauthentication integrity hash of 3.1.1.
+#[derive(Default)]
+pub(crate) enum Hash {
+    #[default]
+    Nobody,
+    /// NEGOTIATE: the connection settles on this once the response is composed.
+    Connection(Box<Negotiated>),
+    /// SESSION_SETUP that is not the last.
+    Session(Arc<Channel>),
+}
+
+impl Chain {
+    pub(super) fn new(connection: Arc<Connection>, elements: Vec<Element>, sealed: Option<u64>) -> Self {
+        Chain { connection, elements, sealed }
+    }
+
+    /// Executes the requests in their order and puts the responses into the connection's outbox.
+    pub async fn run(mut self) {
+        let mut reply = Reply::new(&self.connection);
+        let mut previous: Option<Related> = None;
+        for element in std::mem::take(&mut self.elements) {
+            if self.connection.ended().is_some() {
+                return;
+            }
+            if element.header.command == Command::CANCEL {
+                cancel::cancel(&self.connection, &element.header);
+                continue;
+            }
+            previous = Some(self.run_one(element, previous, &mut reply).await);
+        }
+        reply.outgoing.send();
+    }
+
+    async fn run_one(&self, mut element: Element, previous: Option<Related>, reply: &mut Reply) -> Related {
+        let header = &element.header.clone();
+        let wants_related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        let related = if wants_related { previous } else { None };
+        let session_id = related.map_or(header.session_id, |related| related.session_id);
+        let tree_id = related.map_or(header.tree_id().unwrap_or(0), |related| related.tree_id);
+        let channel = self.connection.channel(session_id);
+        let tree = channel.as_ref().and_then(|channel| channel.session.tree(tree_id));
+        let sealed = self.sealed.is_some();
+        let signature = dispatch::check_signature(channel.as_deref(), header, &mut element.message, sealed);
+        let message = element.message.freeze();
+        let request =
+            Request { connection: &self.connection, header, message: &message, channel, tree, sealed, related };
+        reply.begin();
+        // 3.3.5.2.7.2: the first operation of a chain has nothing to be related to.
+        let result = if wants_related && previous.is_none() {
+            Err(Error::because(Status::INVALID_PARAMETER, "first request of a chain is marked as related"))
+        } else if let Err(error) = signature {
+            Err(error)
+        } else {
+            dispatch::dispatch(&request, reply).await
+        };
+        let failure = match &result {
+            Err(error) if header.command == Command::CREATE => Some(error.status),
+            _ => related.and_then(|related| related.failure),
+        };
+        let next = Related {
+            session_id: reply.session_id.unwrap_or(session_id),
+            tree_id: reply.tree_id.unwrap_or(tree_id),
+            file_id: reply.file_id.or(related.and_then(|related| related.file_id)),
+            failure,
+        };
+        reply.finish(&request, result);
+        next
+    }
+}
+
+impl Request<'_> {
+    /// The session, which `dispatch` has checked.
+    pub(crate) fn session(&self) -> Result<&Arc<Session>> {
+        self.channel.as_ref().map(|channel| &channel.session).ok_or(Error::new(Status::USER_SESSION_DELETED))
+    }
+
+    /// The tree connect, which `dispatch` has checked.
+    pub(crate) fn tree(&self) -> Result<&Arc<Tree>> {
+        self.tree.as_ref().ok_or(Error::new(Status::NETWORK_NAME_DELETED))
+    }
+
+    /// The directory share behind the tree connect.
+    pub(crate) fn disk(&self) -> Result<&Disk> {
+        self.tree()?.disk().ok_or(Error::new(Status::INVALID_DEVICE_REQUEST))
+    }
+
+    /// The error that a related request inherits from the CREATE before it.
+    pub(crate) fn inherited_failure(&self) -> Option<Status> {
+        self.related.and_then(|related| related.failure)
+    }
+
+    /// The open that the request names, or for a related request the one of the request before it.
+    pub(crate) fn open(&self, named: FileId, reply: &mut Reply) -> Result<Arc<Open>> {
+        let file_id = match self.related {
+            Some(related) => related.file_id.ok_or(Error::new(Status::INVALID_HANDLE))?,
+            None => named,
+        };
+        let open = self.session()?.open(file_id.persistent, file_id.volatile).ok_or(Error::new(Status::FILE_CLOSED))?;
+        if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
+            return Err(Error::because(Status::FILE_CLOSED, "the open belongs to another tree connect"));
+        }
+        reply.file_id = Some(file_id);
+        Ok(open)
+    }
+
+    /// Checks `CreditCharge` against the larger of what was sent and what is asked for (3.3.5.2.5). `payload` counts
+    /// bytes.
+    pub(crate) fn check_charge(&self, payload: usize) -> Result<()> {
+        let multi_credit = self.connection.negotiated().is_some_and(|negotiated| negotiated.multi_credit);
+        let needed = payload.saturating_sub(1) / 65536 + 1;
+        if multi_credit && needed > usize::from(self.header.credit_charge.max(1)) {
+            return Err(Error::because(Status::INVALID_PARAMETER, "CreditCharge below the payload's size"));
+        }
+        Ok(())
+    }
+}
+
+impl Reply {
+    fn new(connection: &Arc<Connection>) -> Reply {
+        Reply {
+            outgoing: Outgoing::new(connection.clone()),
+            session_id: None,
+            tree_id: None,
+            file_id: None,
+            sign_with: None,
+            hash: Hash::Nobody,
+            async_id: None,
+        }
+    }
+
+    /// Sends a response that no SMB2 request asked for: the answer to SMB1's NEGOTIATE.
+    pub(crate) fn unasked(connection: &Arc<Connection>, header: &Header, compose: impl FnOnce(&mut Reply)) {
+        let mut reply = Reply::new(connection);
+        reply.begin();
+        compose(&mut reply);
+        let message = Bytes::new();
+        let request =
+            Request { connection, header, message: &message, channel: None, tree: None, sealed: false, related: None };
+        reply.finish(&request, Ok(Status::SUCCESS));
+        reply.outgoing.send();
+    }
+
+    fn begin(&mut self) {
+        self.outgoing.begin();
+        self.session_id = None;
+        self.tree_id = None;
+        self.file_id = None;
+        self.sign_with = None;
+        self.hash = Hash::Nobody;
+        self.async_id = None;
+    }
+
+    /// Where the body goes: position 64, behind the header.
+    pub(crate) fn body(&mut self) -> Writer<'_> {
+        self.outgoing.body()
+    }
+
+    /// Sends what the chain has answered so far and an interim response for this request, which from now on can be
+    /// cancelled. To be called before a wait of unknown length (3.3.4.2).
+    pub(crate) fn go_async(&mut self, request: &Request<'_>) -> Result<Arc<Pending>> {
+        let limit = request.connection.server.policy().limits.pending_per_connection;
+        let (id, pending) = {
+            let mut state = request.connection.state.lock();
+            state.pending.add(request.header.message_id, limit).ok_or(Error::new(Status::INSUFFICIENT_RESOURCES))?
+        };
+        self.async_id = Some(id);
+        self.outgoing.send_interim(request, id);
+        Ok(pending)
+    }
+
+    fn finish(&mut self, request: &Request<'_>, result: Result<Status>) {
+        if let Some(id) = self.async_id {
+            request.connection.state.lock().pending.remove(id);
+        }
+        let hash = std::mem::take(&mut self.hash);
+        let status = match result {
+            Ok(status) => status,
+            Err(error) => {
+                tracing::debug!(command = request.header.command.0, %error, "refused");
+                self.outgoing.replace_body_by_error(&error);
+                error.status
+            }
+        };
+        self.outgoing.finish(
+            request,
+            self.async_id,
+            status,
+            self.session_id,
+            self.tree_id,
+            self.sign_with.take(),
+            hash,
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! One client connection: frames in, frames out, and what is known of the client in between ([MS-SMB2] 3.3.1.7).
+//!
+//! [`Connection::receive`] takes frames in the order of their arrival and answers a [`Chain`] for each; running the
+//! chain executes its requests and puts the responses into the outbox. Chains of one connection may run at the same
+//! time: what waits (a lock, a slow disk) holds up nothing else. Leaves out: sockets, buffers, timers; the daemon has
+//! them.
+
+mod chain;
+mod outbox;
+mod pending;
+mod receive;
+mod respond;
+mod window;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use proto::crypto::preauth::PreauthHash;
+use proto::dtyp::Guid;
+use proto::smb2::negotiate::{Capabilities, CipherId, Dialect, SecurityMode, SigningAlgorithm};
+
+pub use chain::Chain;
+pub(crate) use chain::{Hash, Reply, Request};
+pub use outbox::Frame;
+use outbox::Outbox;
+pub(crate) use pending::{Cancelled, Pending};
+pub(crate) use window::Window;
+
+use crate::error::Disconnect;
+use crate::server::Server;
+use crate::session::{Channel, Phase};
+use crate::vfs::Time;
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The client.
+    pub remote: SocketAddr,
+    /// This end.
+    pub local: SocketAddr,
+}
+
+/// One client connection.
+pub struct Connection {
+    /// The server that it leads to.
+    pub server: Arc<Server>,
+    /// Unique in the server, for logs.
+    pub id: u64,
+    /// Both ends.
+    pub peer: Peer,
+    /// When it was accepted.
+    pub created: Time,
+    pub(crate) state: Mutex<State>,
+    pub(crate) outbox: Outbox,
+    negotiated: OnceLock<Negotiated>,
+    ended: OnceLock<Disconnect>,
+}
+
+/// What changes with each request.
+pub(crate) struct State {
+    pub(crate) window: Window,
+    /// An SMB1 multi-protocol negotiate was answered with 0x02FF: one SMB2 NEGOTIATE is still to come.
+    pub(crate) wildcard: bool,
+    pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    pub(crate) pending: pending::Table,
+}
+
+/// What NEGOTIATE settled for good.
+#[derive(Clone, Debug)]
+pub(crate) struct Negotiated {
+    pub(crate) dialect: Dialect,
+    pub(crate) client_guid: Guid,
+    pub(crate) client_capabilities: Capabilities,
+    pub(crate) client_security_mode: SecurityMode,
+    pub(crate) client_dialects: Vec<Dialect>,
+    pub(crate) server_capabilities: Capabilities,
+    pub(crate) server_security_mode: SecurityMode,
+    /// `Connection.CipherId`; `None` where nothing can be sealed.
+    pub(crate) cipher: Option<CipherId>,
+    pub(crate) signing: SigningAlgorithm,
+    /// `Connection.SupportsMultiCredit`.
+    pub(crate) multi_credit: bool,
+    pub(crate) max_transact: u32,
+    pub(crate) max_read: u32,
+    pub(crate) max_write: u32,
+    /// `Connection.PreauthIntegrityHashValue`, on 3.1.1.
+    pub(crate) preauth: Option<PreauthHash>,
+}
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub fn new(server: &Arc<Server>, peer: Peer) -> Arc<Connection> {
+        let connection = Arc::new(Connection {
+            server: server.clone(),
+            id: server.next_id(),
+            peer,
+            created: server.world.now(),
+            state: Mutex::new(State {
+                window: Window::new(UNAUTHENTICATED_CREDITS),
+                wildcard: false,
+                channels: HashMap::new(),
+                pending: pending::Table::default(),
+            }),
+            outbox: Outbox::default(),
+            negotiated: OnceLock::new(),
+            ended: OnceLock::new(),
+        });
+        server.add_connection(&connection);
+        connection
+    }
+
+    /// What NEGOTIATE settled; `None` before it.
+    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.get()
+    }
+
+    /// Settles it; `false` if it was settled already.
+    pub(crate) fn settle(&self, negotiated: Negotiated) -> bool {
+        self.negotiated.set(negotiated).is_ok()
+    }
+
+    /// The dialect spoken; 2.0.2 before NEGOTIATE, when nothing depends on it.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.negotiated().map_or(Dialect::SMB_2_0_2, |negotiated| negotiated.dialect)
+    }
+
+    /// The channel of a session on this connection.
+    pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
+        self.state.lock().channels.get(&session_id).cloned()
+    }
+
+    /// The sessions of this connection.
+    pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
+        self.state.lock().channels.values().cloned().collect()
+    }
+
+    /// Ends the connection: nothing further is received, what is queued is not sent.
+    pub fn end(&self, reason: Disconnect) {
+        if self.ended.set(reason).is_ok() {
+            tracing::debug!(connection = self.id, peer = %self.peer.remote, %reason, "connection ends");
+            self.outbox.wake();
+        }
+    }
+
+    /// Why it ended, if it has.
+    pub fn ended(&self) -> Option<Disconnect> {
+        self.ended.get().copied()
+    }
+
+    /// Whether a user is logged on: half-open connections are dropped after a while.
+    pub fn is_authenticated(&self) -> bool {
+        self.state.lock().channels.values().any(|channel| channel.session.phase() == Phase::Valid)
+    }
+
+    /// How many bytes wait to be sent.
+    pub fn backlog(&self) -> usize {
+        self.outbox.bytes()
+    }
+
+    /// The next frame to send, the four bytes of the transport header included.
+    pub fn next_frame(&self) -> Option<Frame> {
+        self.outbox.pop()
+    }
+
+    /// Waits until there is a frame to send, or the connection has ended.
+    pub async fn writable(&self) {
+        self.outbox.ready(|| self.ended().is_some()).await;
+    }
+
+    /// The transport is gone: sessions that lived on this connection alone end, and their opens are closed
+    /// ([MS-SMB2] 3.3.7.1).
+    pub async fn close(self: &Arc<Self>) {
+        self.end(Disconnect("transport closed"));
+        let (channels, pending) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.channels), state.pending.take())
+        };
+        for waiting in pending {
+            waiting.cancel();
+        }
+        for channel in channels.into_values() {
+            self.server.end_session(&channel.session).await;
+        }
+        self.server.remove_connection(self.id);
+    }
+}
+
+/// What a client may have in flight before anybody is logged on.
+const UNAUTHENTICATED_CREDITS: u16 = 128;

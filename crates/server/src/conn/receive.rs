@@ -1,0 +1,98 @@
+//! From a frame to a chain of requests: unsealing, splitting, sequence numbers ([MS-SMB2] 3.3.5.2).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use proto::smb1;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::transform::TransformHeader;
+
+use super::Connection;
+use super::chain::{Chain, Element};
+use crate::command::negotiate;
+use crate::error::Disconnect;
+
+impl Connection {
+    /// Takes one frame, without its transport header. `None`: it was answered already (a multi-protocol negotiate).
+    /// Frames must be given in the order of their arrival.
+    pub fn receive(self: &Arc<Self>, mut frame: BytesMut) -> Result<Option<Chain>, Disconnect> {
+        if self.ended().is_some() {
+            return Err(Disconnect("the connection has ended"));
+        }
+        match frame.first_chunk::<4>() {
+            Some(b"\xfeSMB") => self.split(frame, None).map(Some),
+            Some(b"\xfdSMB") => {
+                let (session, plain) = self.open_transform(&mut frame)?;
+                let mut message = frame.split_off(plain.start);
+                message.truncate(plain.len());
+                self.split(message, Some(session)).map(Some)
+            }
+            Some(b"\xffSMB") => {
+                let dialects =
+                    smb1::Smb1NegotiateRequest::decode(&frame).map_err(|_| Disconnect("no SMB1 NEGOTIATE"))?;
+                negotiate::multi_protocol(self, &dialects)?;
+                Ok(None)
+            }
+            // Compression is not offered, so 0xFC 'S' 'M' 'B' is as foreign as anything else.
+            _ => Err(Disconnect("not an SMB message")),
+        }
+    }
+
+    /// [MS-SMB2] 3.3.5.2.1.1. Answers the session and where the plain message lies.
+    fn open_transform(&self, frame: &mut [u8]) -> Result<(u64, Range<usize>), Disconnect> {
+        let header = TransformHeader::decode(frame).map_err(|_| Disconnect("transform header does not decode"))?;
+        let channel = self.channel(header.session_id).ok_or(Disconnect("sealed for an unknown session"))?;
+        let keys = channel.session.keys().ok_or(Disconnect("sealed before authentication"))?;
+        let key = keys.client_to_server.as_ref().ok_or(Disconnect("sealed, but the session has no key"))?;
+        let length = frame.len();
+        let plain = key.open(frame).map_err(|_| Disconnect("sealed message was tampered with"))?.len();
+        Ok((header.session_id, length - plain..length))
+    }
+
+    /// Splits a message into its requests and charges their MessageIds.
+    fn split(self: &Arc<Self>, mut message: BytesMut, sealed: Option<u64>) -> Result<Chain, Disconnect> {
+        let mut elements: Vec<Element> = Vec::with_capacity(1);
+        let limit = self.server.policy().limits.chain;
+        loop {
+            let header = Header::decode(&message).map_err(|_| Disconnect("header does not decode"))?;
+            self.check_header(&header, elements.first().map(|first| &first.header), sealed)?;
+            let next = header.next_command as usize;
+            let length = if next == 0 { message.len() } else { next };
+            if !next.is_multiple_of(8) || length < Header::SIZE || length > message.len() || elements.len() >= limit {
+                return Err(Disconnect("compound of impossible length"));
+            }
+            if header.command != Command::CANCEL {
+                let charge = if self.negotiated().is_some_and(|it| it.multi_credit) { header.credit_charge } else { 1 };
+                if !self.state.lock().window.charge(header.message_id, charge) {
+                    return Err(Disconnect("MessageId outside the window"));
+                }
+            }
+            elements.push(Element { header, message: message.split_to(length) });
+            if next == 0 {
+                return Ok(Chain::new(self.clone(), elements, sealed));
+            }
+        }
+    }
+
+    /// What ends the connection before a request is even looked at (3.3.5.2.1.1, 3.3.5.2.2, 3.3.5.2.6).
+    fn check_header(&self, header: &Header, first: Option<&Header>, sealed: Option<u64>) -> Result<(), Disconnect> {
+        if header.command.0 > Command::OPLOCK_BREAK.0 {
+            return Err(Disconnect("unknown command"));
+        }
+        if header.flags.contains(Flags::SERVER_TO_REDIR) {
+            return Err(Disconnect("a response where a request belongs"));
+        }
+        if self.negotiated().is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect("request before NEGOTIATE"));
+        }
+        if let Some(session) = sealed {
+            let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+            let foreign = header.session_id != session && !(first.is_some() && related);
+            if foreign || (first.is_none() && related) {
+                return Err(Disconnect("sealed request of another session"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! From responses to a frame: headers, credits, signatures, sealing ([MS-SMB2] 3.3.4.1 to 3.3.4.4).
+
+use std::sync::Arc;
+
+use proto::bytes::Writer;
+use proto::crypto::sign::SigningKey;
+use proto::smb2::error::ErrorResponse;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::transform::TransformHeader;
+use proto::status::Status;
+
+use super::chain::{Hash, Request};
+use super::{Connection, Frame};
+use crate::error::{Disconnect, Error};
+use crate::session::{Channel, Session};
+
+/// The four bytes before each message on TCP ([MS-SMB2] 2.1).
+const TRANSPORT: usize = 4;
+/// Where the first response begins: behind the transport header and room for a transform header.
+const FIRST: usize = TRANSPORT + TransformHeader::SIZE;
+
+/// The frame being composed.
+pub(crate) struct Outgoing {
+    connection: Arc<Connection>,
+    buffer: Vec<u8>,
+    /// Finished responses of this frame.
+    finished: Vec<Finished>,
+    /// Where the response under way begins.
+    start: usize,
+    /// The session whose key seals the frame.
+    seal_for: Option<Arc<Session>>,
+}
+
+struct Finished {
+    start: usize,
+    sign_with: Option<Arc<SigningKey>>,
+}
+
+impl Outgoing {
+    pub(super) fn new(connection: Arc<Connection>) -> Self {
+        let buffer = connection.server.buffers.take();
+        Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None }
+    }
+
+    /// Begins a response behind those already in the frame, leaving room for its header.
+    pub(super) fn begin(&mut self) {
+        if self.buffer.len() < FIRST {
+            self.buffer.resize(FIRST, 0);
+        }
+        if let Some(last) = self.finished.last() {
+            let mut writer = Writer::from(&mut self.buffer, last.start);
+            writer.pad_to(8);
+            let next = writer.position();
+            writer.patch_u32(Header::NEXT_COMMAND_POSITION, next as u32);
+        }
+        self.start = self.buffer.len();
+        self.buffer.resize(self.start + Header::SIZE, 0);
+    }
+
+    pub(super) fn body(&mut self) -> Writer<'_> {
+        Writer::from(&mut self.buffer, self.start)
+    }
+
+    /// The whole buffer, for a command that lets the file system write into it behind the present end.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Gives the buffer of [`Outgoing::take_buffer`] back.
+    pub(crate) fn put_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
+    }
+
+    /// How many bytes the response under way has, its header included.
+    pub(crate) fn position(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Cuts the response under way back to `position` bytes.
+    pub(crate) fn truncate(&mut self, position: usize) {
+        self.buffer.truncate(self.start + position);
+    }
+
+    pub(super) fn replace_body_by_error(&mut self, error: &Error) {
+        self.truncate(Header::SIZE);
+        ErrorResponse { error_context_count: 0, error_data: &error.data }.encode(&mut self.body());
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is one field of the response's header")]
+    pub(super) fn finish(
+        &mut self,
+        request: &Request<'_>,
+        async_id: Option<u64>,
+        status: Status,
+        session_id: Option<u64>,
+        tree_id: Option<u32>,
+        sign_with: Option<Arc<Channel>>,
+        hash: Hash,
+    ) {
+        let sign_with = self.signer(request, sign_with);
+        let mut header = response_header(request, async_id, status, session_id, tree_id);
+        // The credits of an asynchronous request were granted by its interim response.
+        header.credits = if async_id.is_some() { 0 } else { self.grant(request) };
+        if sign_with.is_some() {
+            header.flags |= Flags::SIGNED;
+        }
+        self.write_header(&header);
+        if self.must_seal(request) {
+            self.seal_for = request.channel.as_ref().map(|channel| channel.session.clone());
+        }
+        let response = &self.buffer[self.start..];
+        match hash {
+            Hash::Nobody => {}
+            Hash::Connection(mut negotiated) => {
+                if let Some(preauth) = &mut negotiated.preauth {
+                    preauth.update(response);
+                }
+                self.connection.settle(*negotiated);
+            }
+            Hash::Session(channel) => {
+                if let Some(preauth) = &mut *channel.preauth.lock() {
+                    preauth.update(response);
+                }
+            }
+        }
+        self.finished.push(Finished { start: self.start, sign_with });
+    }
+
+    /// 3.3.4.1.1: what came signed is answered signed. What is sealed needs no signature, which [`Outgoing::send`] sees
+    /// to.
+    fn signer(&self, request: &Request<'_>, forced: Option<Arc<Channel>>) -> Option<Arc<SigningKey>> {
+        if let Some(channel) = forced {
+            return channel.signing();
+        }
+        let signed = request.header.flags.contains(Flags::SIGNED) && !request.sealed;
+        if signed { request.channel.as_ref().and_then(|channel| channel.signing()) } else { None }
+    }
+
+    /// 3.3.4.1.4.
+    fn must_seal(&self, request: &Request<'_>) -> bool {
+        let Some(channel) = &request.channel else { return false };
+        if channel.session.keys().is_none_or(|keys| keys.server_to_client.is_none()) {
+            return false;
+        }
+        let setting_up = matches!(request.header.command, Command::NEGOTIATE | Command::SESSION_SETUP);
+        let session = channel.session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
+        let share = request.tree.as_ref().and_then(|tree| tree.disk()).is_some_and(|disk| disk.encrypt_data);
+        request.sealed || (!setting_up && (session || share))
+    }
+
+    /// Grants what the client asks for, within the window's bound (3.3.4.1.2).
+    fn grant(&self, request: &Request<'_>) -> u16 {
+        let charge = request.header.credit_charge.max(1);
+        self.connection.state.lock().window.grant(request.header.credits.max(charge))
+    }
+
+    fn write_header(&mut self, header: &Header) {
+        let mut bytes = Vec::with_capacity(Header::SIZE);
+        header.encode(&mut Writer::new(&mut bytes));
+        self.buffer[self.start..self.start + Header::SIZE].copy_from_slice(&bytes);
+    }
+
+    /// Sends the finished responses, then an interim response for the request under way, which then stands alone at
+    /// the beginning of a new frame (3.3.4.2).
+    pub(super) fn send_interim(&mut self, request: &Request<'_>, async_id: u64) {
+        self.buffer.truncate(self.start);
+        let seal_for = self.seal_for.clone();
+        self.send();
+        self.begin();
+        ErrorResponse { error_context_count: 0, error_data: &[] }.encode(&mut self.body());
+        let mut header = response_header(request, Some(async_id), Status::PENDING, None, None);
+        header.credits = self.grant(request);
+        self.write_header(&header);
+        self.seal_for = if self.must_seal(request) {
+            request.channel.as_ref().map(|channel| channel.session.clone())
+        } else {
+            seal_for
+        };
+        self.finished.push(Finished { start: self.start, sign_with: None });
+        self.send();
+        self.begin();
+    }
+
+    /// Signs or seals the frame and queues it; nothing where no request of it is to be answered.
+    pub(super) fn send(&mut self) {
+        let mut buffer = std::mem::replace(&mut self.buffer, self.connection.server.buffers.take());
+        let finished = std::mem::take(&mut self.finished);
+        let seal_for = self.seal_for.take();
+        self.start = FIRST;
+        if finished.is_empty() {
+            return;
+        }
+        let begin = match seal_for {
+            Some(session) => match seal(&session, &mut buffer) {
+                Ok(()) => 0,
+                Err(reason) => return self.connection.end(reason),
+            },
+            None => {
+                sign(&finished, &mut buffer);
+                TransformHeader::SIZE
+            }
+        };
+        let length = buffer.len() - begin - TRANSPORT;
+        // The length is 24 bits on direct TCP; a frame is bounded far below that by `limits.frame`.
+        buffer[begin..begin + TRANSPORT].copy_from_slice(&(length as u32).to_be_bytes());
+        self.connection.outbox.push(Frame::new(buffer, begin));
+    }
+}
+
+fn response_header(
+    request: &Request<'_>,
+    async_id: Option<u64>,
+    status: Status,
+    session_id: Option<u64>,
+    tree_id: Option<u32>,
+) -> Header {
+    let header = request.header.response(status);
+    let header = Header { session_id: session_id.unwrap_or(header.session_id), ..header };
+    match (async_id, tree_id) {
+        (Some(id), _) => header.with_async_id(id),
+        (None, Some(id)) => header.with_tree_id(id),
+        (None, None) => header,
+    }
+}
+
+fn sign(finished: &[Finished], buffer: &mut [u8]) {
+    for (index, response) in finished.iter().enumerate() {
+        let end = finished.get(index + 1).map_or(buffer.len(), |next| next.start);
+        if let Some(key) = &response.sign_with {
+            key.sign(&mut buffer[response.start..end]);
+        }
+    }
+}
+
+fn seal(session: &Session, buffer: &mut [u8]) -> Result<(), Disconnect> {
+    let keys = session.keys().ok_or(Disconnect("session ended before its response was sealed"))?;
+    let key = keys.server_to_client.as_ref().ok_or(Disconnect("session without a sealing key"))?;
+    let nonce = session.next_nonce().ok_or(Disconnect("the session's nonces are used up"))?;
+    key.seal(session.id, nonce, &mut buffer[TRANSPORT..]);
+    Ok(())
+}

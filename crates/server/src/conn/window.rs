@@ -1,0 +1,115 @@
+//! The command sequence window: which MessageIds the client may use, and how many credits it holds
+//! ([MS-SMB2] 3.3.1.1, 3.3.1.2, 3.3.5.2.3).
+//!
+//! Each granted credit is one MessageId; each id is used once, in any order. The window's size is bounded by
+//! `smb2 max credits` counted from the lowest unused id, so a client that never uses an id stops being granted new ones
+//! and the table of used ids stays small.
+
+use std::collections::VecDeque;
+
+/// The ids from `low` up to `high`, less those already used.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// The lowest id not yet used.
+    low: u64,
+    /// The first id not yet granted.
+    high: u64,
+    /// One bit for each id from `low` rounded down to 64: set once used.
+    used: VecDeque<u64>,
+    /// How many ids may lie between `low` and `high`.
+    max: u64,
+}
+
+impl Window {
+    /// [MS-SMB2] 3.3.1.1: a new connection may use MessageId 0.
+    pub(crate) fn new(max: u16) -> Self {
+        Window { low: 0, high: 1, used: VecDeque::from([0]), max: u64::from(max.max(1)) }
+    }
+
+    /// Uses the `charge` ids from `first`; `false`, and nothing used, unless all are granted and unused.
+    pub(crate) fn charge(&mut self, first: u64, charge: u16) -> bool {
+        let Some(end) = first.checked_add(u64::from(charge.max(1))) else { return false };
+        if first < self.low || end > self.high || (first..end).any(|id| self.is_used(id)) {
+            return false;
+        }
+        for id in first..end {
+            let (word, bit) = self.place(id);
+            self.used[word] |= 1 << bit;
+        }
+        while self.low < self.high && self.is_used(self.low) {
+            self.low += 1;
+            if self.low.is_multiple_of(64) {
+                self.used.pop_front();
+            }
+        }
+        true
+    }
+
+    /// Grants up to `wanted` further credits and answers how many; at least one where the client would else hold none.
+    pub(crate) fn grant(&mut self, wanted: u16) -> u16 {
+        let room = self.max - (self.high - self.low).min(self.max);
+        let granted = u64::from(wanted).min(room).max(u64::from(self.high == self.low));
+        self.high += granted;
+        let words = (self.high.div_ceil(64) - self.low / 64) as usize;
+        if self.used.len() < words {
+            self.used.resize(words, 0);
+        }
+        granted as u16
+    }
+
+    /// Changes the bound, as when a connection gains an authenticated user; what was granted stays granted.
+    pub(crate) fn set_max(&mut self, max: u16) {
+        self.max = u64::from(max.max(1));
+    }
+
+    fn place(&self, id: u64) -> (usize, u32) {
+        ((id / 64 - self.low / 64) as usize, (id % 64) as u32)
+    }
+
+    fn is_used(&self, id: u64) -> bool {
+        let (word, bit) = self.place(id);
+        self.used.get(word).is_some_and(|word| word & (1 << bit) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_granted_id_is_used_once() {
+        let mut window = Window::new(512);
+        assert!(!window.charge(1, 1), "not granted");
+        assert!(window.charge(0, 1));
+        assert!(!window.charge(0, 1), "used");
+        assert_eq!(window.grant(10), 10);
+        assert!(window.charge(3, 4), "3 to 6");
+        assert!(!window.charge(5, 1) && !window.charge(2, 2) && !window.charge(10, 2));
+        assert!(window.charge(1, 2) && window.charge(7, 4));
+        assert!(!window.charge(11, 1));
+    }
+
+    #[test]
+    fn a_client_always_keeps_a_credit_and_never_more_than_the_maximum() {
+        let mut window = Window::new(8);
+        assert!(window.charge(0, 1));
+        assert_eq!(window.grant(0), 1);
+        assert_eq!(window.grant(100), 7);
+        assert_eq!(window.grant(100), 0);
+        assert!(window.charge(2, 7), "all but the lowest");
+        assert_eq!(window.grant(100), 0, "the lowest id still holds the window");
+        assert!(window.charge(1, 1));
+        assert_eq!(window.grant(100), 8);
+    }
+
+    #[test]
+    fn a_long_lived_window_stays_small() {
+        let mut window = Window::new(8192);
+        for id in 0..100_000u64 {
+            assert!(window.charge(id, 1), "{id}");
+            assert!(window.grant(2) >= 1);
+        }
+        assert!(window.used.len() <= 8192 / 64 + 2);
+        assert!(!window.charge(u64::MAX, 1) && !window.charge(u64::MAX - 1, 4));
+    }
+}

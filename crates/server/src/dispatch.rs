@@ -1,0 +1,118 @@
+//! From a request to its command: signature, session and tree connect are checked here, once for all
+//! ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11).
+
+use std::sync::atomic::Ordering;
+
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::Dialect;
+use proto::status::Status;
+
+use crate::command;
+use crate::conn::{Reply, Request};
+use crate::error::{Disconnect, Error, Result};
+use crate::session::{Channel, Phase};
+
+/// Executes one request; the status is that of the response whose body stands in `reply`.
+pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let command = request.header.command;
+    match command {
+        Command::NEGOTIATE => return command::negotiate::negotiate(request, reply),
+        Command::SESSION_SETUP => return command::session_setup::session_setup(request, reply).await,
+        Command::ECHO => return command::echo::echo(request, reply),
+        _ => check_session(request)?,
+    }
+    match command {
+        Command::LOGOFF => return command::logoff::logoff(request, reply).await,
+        Command::TREE_CONNECT => return command::tree_connect::tree_connect(request, reply).await,
+        _ => check_tree(request)?,
+    }
+    if let Some(status) = request.inherited_failure()
+        && !matches!(command, Command::CREATE | Command::TREE_DISCONNECT)
+    {
+        return Err(Error::because(status, "the CREATE that this request is related to failed"));
+    }
+    match command {
+        Command::TREE_DISCONNECT => command::tree_disconnect::tree_disconnect(request, reply).await,
+        Command::CREATE => command::create::create(request, reply).await,
+        Command::CLOSE => command::close::close(request, reply).await,
+        Command::FLUSH => command::flush::flush(request, reply).await,
+        Command::READ => command::read::read(request, reply).await,
+        Command::WRITE => command::write::write(request, reply).await,
+        Command::LOCK => command::lock::lock(request, reply).await,
+        Command::IOCTL => command::ioctl::ioctl(request, reply).await,
+        Command::QUERY_DIRECTORY => command::query_directory::query_directory(request, reply).await,
+        Command::CHANGE_NOTIFY => command::change_notify::change_notify(request, reply).await,
+        Command::QUERY_INFO => command::query_info::query_info(request, reply).await,
+        Command::SET_INFO => command::set_info::set_info(request, reply).await,
+        Command::OPLOCK_BREAK => command::oplock_break::oplock_break(request, reply),
+        // CANCEL has no response and never comes here; other codes ended the connection in `receive`.
+        _ => Err(Error::new(Status::INVALID_PARAMETER)),
+    }
+}
+
+/// 3.3.5.2.4. The signature field of `message` is taken out for the check and put back.
+pub(crate) fn check_signature(
+    channel: Option<&Channel>,
+    header: &Header,
+    message: &mut [u8],
+    sealed: bool,
+) -> Result<()> {
+    if sealed {
+        return Ok(());
+    }
+    let signed = header.flags.contains(Flags::SIGNED);
+    if header.command == Command::NEGOTIATE {
+        return if signed { Err(Error::new(Status::INVALID_PARAMETER)) } else { Ok(()) };
+    }
+    let Some(channel) = channel else {
+        return if signed { Err(Error::new(Status::USER_SESSION_DELETED)) } else { Ok(()) };
+    };
+    if signed {
+        let Some(key) = channel.signing() else {
+            return Err(Error::because(Status::NOT_SUPPORTED, "signed, but the session has no key"));
+        };
+        if !key.verify(message) {
+            return Err(Error::because(Status::ACCESS_DENIED, "wrong signature"));
+        }
+    } else if channel.session.signing_required.load(Ordering::Relaxed) {
+        return Err(Error::because(Status::ACCESS_DENIED, "unsigned, but signing is required"));
+    }
+    Ok(())
+}
+
+/// 3.3.5.2.9.
+fn check_session(request: &Request<'_>) -> Result<()> {
+    let session = request.session()?;
+    let always = matches!(request.header.command, Command::LOGOFF | Command::CLOSE | Command::LOCK);
+    match session.phase() {
+        Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
+        Phase::Expired if !always => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),
+        // The status of Windows servers, <272>.
+        Phase::InProgress if !always => return Err(Error::new(Status(0x8009_0302))),
+        _ => {}
+    }
+    if session.encrypt_data.load(Ordering::Relaxed) && !request.sealed {
+        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the session requires it"));
+    }
+    // [MS-SMB2] 3.3.5.7: on 3.1.1 a tree connect proves that nobody tampered with the negotiation.
+    let plain = !request.sealed && !request.header.flags.contains(Flags::SIGNED);
+    let proven = request.connection.dialect() == Dialect::SMB_3_1_1 && session.phase() == Phase::Valid;
+    if request.header.command == Command::TREE_CONNECT
+        && proven
+        && plain
+        && session.user().is_some_and(|user| !user.guest && !user.anonymous)
+    {
+        request.connection.end(Disconnect("TREE_CONNECT on 3.1.1 neither signed nor sealed"));
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    Ok(())
+}
+
+/// 3.3.5.2.11.
+fn check_tree(request: &Request<'_>) -> Result<()> {
+    let tree = request.tree()?;
+    if tree.disk().is_some_and(|disk| disk.encrypt_data) && !request.sealed {
+        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the share requires it"));
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! The table of all open files, sharded by file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::ShareMode;
+use crate::vfs::{FileId, RelPath};
+
+const SHARDS: usize = 64;
+
+/// Where an open file is: renames through the server keep it up to date for every open.
+#[derive(Debug)]
+pub struct OpenName {
+    /// Which volume the path is relative to.
+    pub volume: u64,
+    /// The path as it is on disk.
+    pub path: Mutex<RelPath>,
+}
+
+/// Why a file cannot be opened now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Another open does not share what is asked for, or the other way round.
+    SharingViolation,
+    /// The file goes away with its last open.
+    DeletePending,
+    /// A name was removed since the caller looked the file up: look again.
+    Raced,
+}
+
+/// What became of a file when one of its opens was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closed {
+    /// Others still have it open, or it stays.
+    Stays,
+    /// That was the last open of a file that is to be deleted: unlink it, then call [`Table::deleted`].
+    Delete,
+}
+
+/// All open files of the server.
+pub struct Table {
+    shards: [Mutex<HashMap<FileId, File>>; SHARDS],
+    /// Counts removed names: tells an open that its look-up may be out of date.
+    removals: AtomicU64,
+}
+
+#[derive(Default)]
+struct File {
+    opens: Vec<Entry>,
+    delete_pending: bool,
+}
+
+struct Entry {
+    open: u64,
+    mode: ShareMode,
+    name: Arc<OpenName>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table { shards: std::array::from_fn(|_| Mutex::default()), removals: AtomicU64::new(0) }
+    }
+}
+
+impl Table {
+    fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
+        let mixed = (file.inode ^ file.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(mixed >> 58) as usize % SHARDS]
+    }
+
+    /// To be read before a look-up and given to [`Table::open`] after it.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// Adds an open, if share modes and the file's state admit it.
+    pub fn open(
+        &self,
+        file: FileId,
+        open: u64,
+        mode: ShareMode,
+        name: &Arc<OpenName>,
+        removals: u64,
+    ) -> Result<(), Refusal> {
+        let mut shard = self.shard(file).lock();
+        if self.removals() != removals {
+            return Err(Refusal::Raced);
+        }
+        if let Some(state) = shard.get(&file) {
+            if state.delete_pending {
+                return Err(Refusal::DeletePending);
+            }
+            if !state.opens.iter().all(|entry| entry.mode.admits(&mode)) {
+                return Err(Refusal::SharingViolation);
+            }
+        }
+        shard.entry(file).or_default().opens.push(Entry { open, mode, name: name.clone() });
+        Ok(())
+    }
+
+    /// Whether `mode` would be admitted now.
+    pub fn admits(&self, file: FileId, mode: ShareMode) -> Result<(), Refusal> {
+        match self.shard(file).lock().get(&file) {
+            Some(state) if state.delete_pending => Err(Refusal::DeletePending),
+            Some(state) if !state.opens.iter().all(|entry| entry.mode.admits(&mode)) => Err(Refusal::SharingViolation),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes an open out; with `delete`, the file is to be deleted with its last open.
+    /// A file that is to be deleted stays in the table, refusing new opens, until [`Table::deleted`].
+    pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {
+        let mut shard = self.shard(file).lock();
+        let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
+        state.opens.retain(|entry| entry.open != open);
+        state.delete_pending |= delete;
+        if !state.opens.is_empty() {
+            return Closed::Stays;
+        }
+        if state.delete_pending {
+            return Closed::Delete;
+        }
+        shard.remove(&file);
+        Closed::Stays
+    }
+
+    /// The name of a file that [`Closed::Delete`] was answered for is gone, or could not be removed.
+    pub fn deleted(&self, file: FileId) {
+        let mut shard = self.shard(file).lock();
+        self.removals.fetch_add(1, Ordering::AcqRel);
+        if shard.get(&file).is_some_and(|state| state.opens.is_empty()) {
+            shard.remove(&file);
+        }
+    }
+
+    /// Marks an open file for deletion with its last open, or takes the mark back.
+    pub fn set_delete_pending(&self, file: FileId, pending: bool) {
+        if let Some(state) = self.shard(file).lock().get_mut(&file) {
+            state.delete_pending = pending;
+        }
+    }
+
+    /// Whether the file goes away with its last open.
+    pub fn is_delete_pending(&self, file: FileId) -> bool {
+        self.shard(file).lock().get(&file).is_some_and(|state| state.delete_pending)
+    }
+
+    /// Whether anybody has the file open.
+    pub fn is_open(&self, file: FileId) -> bool {
+        self.shard(file).lock().contains_key(&file)
+    }
+
+    /// Whether all opens of the file but `except` share deletion, as a rename needs ([MS-FSA] 2.1.5.15.11).
+    pub fn shares_delete(&self, file: FileId, except: u64) -> bool {
+        self.shard(file).lock().get(&file).is_none_or(|state| {
+            let deletes = ShareMode { access: proto::dtyp::AccessMask::DELETE, share: EVERYTHING };
+            state.opens.iter().all(|entry| entry.open == except || entry.mode.admits(&deletes))
+        })
+    }
+
+    /// Whether anything beneath the directory `path` of `volume` is open.
+    pub fn is_open_beneath(&self, volume: u64, path: &RelPath) -> bool {
+        self.shards.iter().any(|shard| {
+            let shard = shard.lock();
+            shard
+                .values()
+                .flat_map(|state| &state.opens)
+                .any(|entry| entry.name.volume == volume && entry.name.path.lock().is_beneath(path))
+        })
+    }
+
+    /// A file was renamed: every open that had it by its old name has it by the new one.
+    pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath) {
+        if let Some(state) = self.shard(file).lock().get(&file) {
+            for entry in state.opens.iter().filter(|entry| entry.name.volume == volume) {
+                let mut path = entry.name.path.lock();
+                if *path == *from {
+                    *path = to.clone();
+                }
+            }
+        }
+    }
+
+    /// How many opens there are, for status.
+    pub fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().values().map(|state| state.opens.len()).sum::<usize>()).sum()
+    }
+}
+
+const EVERYTHING: proto::smb2::create::ShareAccess = proto::smb2::create::ShareAccess(7);

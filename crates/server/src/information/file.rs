@@ -1,0 +1,281 @@
+//! File information classes ([MS-FSCC] 2.4, [MS-FSA] 2.1.5.12).
+
+use std::sync::atomic::Ordering;
+
+use proto::dtyp::FileTime;
+use proto::fscc::{
+    EA_ALIGNMENT, EaFlags, EntryChain, FileAccessInformation, FileAlignmentInformation, FileAllInformation,
+    FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation, FileEaInformation,
+    FileFullEaInformation, FileGetEaInformation, FileIdInformation, FileInformationClass as Class,
+    FileInternalInformation, FileMode, FileModeInformation, FileNameInformation, FileNetworkOpenInformation,
+    FilePositionInformation, FileStandardInformation, FileStreamInformation, ReparseTag,
+};
+use proto::status::Status;
+
+use crate::attributes;
+use crate::command::query_info::{Answer, encoded};
+use crate::command::set_info::is_reserved;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::name;
+use crate::open::{FileOpen, Open};
+use crate::tree::Disk;
+use crate::vfs::{Kind, Metadata};
+
+/// The file's answer to `class`. `input` is the request's own buffer: a list of names for EAs.
+pub(crate) async fn query(
+    files: &files::Table,
+    class: Class,
+    input: &[u8],
+    open: &Open,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Answer> {
+    let metadata = file.node.metadata().await?;
+    let answer = match class {
+        Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),
+        Class::STANDARD => Answer::fixed(encoded(|out| standard(files, file, &metadata).encode(out))),
+        Class::INTERNAL => Answer::fixed(encoded(|out| internal(&metadata).encode(out))),
+        Class::EA => {
+            let ea_size = ea_size(file, disk).await;
+            Answer::fixed(encoded(|out| FileEaInformation { ea_size }.encode(out)))
+        }
+        Class::ACCESS => Answer::fixed(encoded(|out| access(open).encode(out))),
+        Class::POSITION => Answer::fixed(encoded(|out| position(file).encode(out))),
+        Class::MODE => Answer::fixed(encoded(|out| mode(file).encode(out))),
+        Class::ALIGNMENT => Answer::fixed(encoded(|out| ALIGNMENT.encode(out))),
+        Class::ALL => {
+            let ea_size = ea_size(file, disk).await;
+            all(files, open, file, disk, &metadata, ea_size)
+        }
+        Class::NETWORK_OPEN => Answer::fixed(encoded(|out| network_open(file, disk, &metadata).encode(out))),
+        Class::ATTRIBUTE_TAG => Answer::fixed(encoded(|out| attribute_tag(file, disk, &metadata).encode(out))),
+        Class::COMPRESSION => Answer::fixed(encoded(|out| compression(&metadata).encode(out))),
+        Class::STREAM => streams(&metadata),
+        Class::FULL_EA => full_ea(input, file, disk).await?,
+        Class::NORMALIZED_NAME => normalized_name(file),
+        Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
+        // Short names are off: no file has one.
+        Class::ALTERNATE_NAME => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
+        _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
+        _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
+    };
+    Ok(answer)
+}
+
+/// The classes that a pipe answers as a file would.
+pub(crate) fn query_pipe(class: Class) -> Result<Answer> {
+    match class {
+        Class::STANDARD => {
+            let standard = FileStandardInformation {
+                allocation_size: 4096,
+                end_of_file: 0,
+                number_of_links: 1,
+                delete_pending: true,
+                directory: false,
+            };
+            Ok(Answer::fixed(encoded(|out| standard.encode(out))))
+        }
+        _ => Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?} of a pipe"))),
+    }
+}
+
+/// The highest class that [MS-FSCC] 2.4 numbers.
+const LAST: u8 = Class::ID_ALL_EXTD_BOTH_DIRECTORY.0;
+
+/// Nothing needs aligning: the server copies.
+const ALIGNMENT: FileAlignmentInformation = FileAlignmentInformation { alignment_requirement: 0 };
+
+fn shown_attributes(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> proto::fscc::FileAttributes {
+    attributes::file_attributes(disk, file.name.path.lock().name(), metadata)
+}
+
+fn basic(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileBasicInformation {
+    FileBasicInformation {
+        creation_time: FileTime::from(metadata.created),
+        last_access_time: FileTime::from(metadata.accessed),
+        last_write_time: FileTime::from(metadata.modified),
+        change_time: FileTime::from(metadata.changed),
+        file_attributes: shown_attributes(file, disk, metadata),
+    }
+}
+
+fn standard(files: &files::Table, file: &FileOpen, metadata: &Metadata) -> FileStandardInformation {
+    let delete_pending = files.is_delete_pending(file.file);
+    FileStandardInformation {
+        allocation_size: attributes::allocation_size(metadata, file.asked_allocation()),
+        end_of_file: attributes::end_of_file(metadata),
+        // [MS-FSA] 2.1.5.12.28: the name that will go is not counted.
+        number_of_links: metadata.links.max(1).saturating_sub(u32::from(delete_pending)),
+        delete_pending,
+        directory: metadata.kind == Kind::Directory,
+    }
+}
+
+fn internal(metadata: &Metadata) -> FileInternalInformation {
+    FileInternalInformation { index_number: metadata.id.inode }
+}
+
+fn access(open: &Open) -> FileAccessInformation {
+    FileAccessInformation { access_flags: open.granted }
+}
+
+fn position(file: &FileOpen) -> FilePositionInformation {
+    FilePositionInformation { current_byte_offset: file.position.load(Ordering::Relaxed) }
+}
+
+fn mode(file: &FileOpen) -> FileModeInformation {
+    use proto::smb2::create::CreateOptions as Options;
+    // [MS-FSCC] 2.4.31: what CREATE was told, as far as it is a mode.
+    let shown = Options::WRITE_THROUGH.0
+        | Options::SEQUENTIAL_ONLY.0
+        | Options::NO_INTERMEDIATE_BUFFERING.0
+        | Options::SYNCHRONOUS_IO_ALERT.0
+        | Options::SYNCHRONOUS_IO_NONALERT.0
+        | Options::DELETE_ON_CLOSE.0;
+    FileModeInformation { mode: FileMode(file.options().0 & shown) }
+}
+
+fn network_open(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileNetworkOpenInformation {
+    FileNetworkOpenInformation {
+        creation_time: FileTime::from(metadata.created),
+        last_access_time: FileTime::from(metadata.accessed),
+        last_write_time: FileTime::from(metadata.modified),
+        change_time: FileTime::from(metadata.changed),
+        allocation_size: attributes::allocation_size(metadata, file.asked_allocation()),
+        end_of_file: attributes::end_of_file(metadata),
+        file_attributes: shown_attributes(file, disk, metadata),
+    }
+}
+
+fn attribute_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileAttributeTagInformation {
+    FileAttributeTagInformation {
+        file_attributes: shown_attributes(file, disk, metadata),
+        reparse_tag: if metadata.kind == Kind::Symlink { ReparseTag::SYMLINK } else { ReparseTag(0) },
+    }
+}
+
+fn compression(metadata: &Metadata) -> FileCompressionInformation {
+    FileCompressionInformation { compressed_file_size: attributes::end_of_file(metadata), ..Default::default() }
+}
+
+/// [MS-FSCC] 2.4.2. The name is the whole path from the share's root, with a leading backslash.
+fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata: &Metadata, ea_size: u32) -> Answer {
+    let name = wire_path(file, true);
+    let information = FileAllInformation {
+        basic: basic(file, disk, metadata),
+        standard: standard(files, file, metadata),
+        internal: internal(metadata),
+        ea: FileEaInformation { ea_size },
+        access: access(open),
+        position: position(file),
+        mode: mode(file),
+        alignment: ALIGNMENT,
+        name: FileNameInformation { file_name: &name },
+    };
+    Answer::variable(encoded(|out| information.encode(out)), FileAllInformation::FIXED_SIZE)
+}
+
+/// The path as clients write it, in UTF-16LE.
+fn wire_path(file: &FileOpen, absolute: bool) -> Vec<u8> {
+    let path = file.name.path.lock();
+    let mut units: Vec<u16> = Vec::new();
+    for component in path.components() {
+        if absolute || !units.is_empty() {
+            units.push(u16::from(b'\\'));
+        }
+        units.extend(name::to_wire(component));
+    }
+    if absolute && units.is_empty() {
+        units.push(u16::from(b'\\'));
+    }
+    units.into_iter().flat_map(u16::to_le_bytes).collect()
+}
+
+/// [MS-FSCC] 2.4.35: relative to the share, without a leading backslash.
+fn normalized_name(file: &FileOpen) -> Answer {
+    let name = wire_path(file, false);
+    Answer::variable(
+        encoded(|out| FileNameInformation { file_name: &name }.encode(out)),
+        FileNameInformation::FIXED_SIZE,
+    )
+}
+
+fn id(metadata: &Metadata) -> FileIdInformation {
+    let mut file_id = [0; 16];
+    file_id[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
+    FileIdInformation { volume_serial_number: metadata.id.device, file_id }
+}
+
+/// The data stream; a directory has none. Alternate streams are not served yet.
+fn streams(metadata: &Metadata) -> Answer {
+    let name = proto::bytes::utf16_bytes("::$DATA");
+    let bytes = encoded(|out| {
+        if metadata.kind == Kind::File {
+            let stream = FileStreamInformation {
+                stream_size: metadata.size,
+                stream_allocation_size: metadata.allocated,
+                stream_name: &name,
+            };
+            let mut chain = EntryChain::new(out, FileStreamInformation::ALIGNMENT, usize::MAX);
+            stream.push(&mut chain, out);
+        }
+    });
+    Answer::variable(bytes, 0)
+}
+
+/// Name and value of each extended attribute that is a client's business.
+async fn extended_attributes(file: &FileOpen, disk: &Disk) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut list = Vec::new();
+    if !disk.share.ea_support {
+        return Ok(list);
+    }
+    for full in file.node.list_xattrs(&file.identity).await? {
+        let Some(name) = full.strip_prefix("user.").filter(|name| !is_reserved(name)) else { continue };
+        if let Some(value) = file.node.get_xattr(&file.identity, &full).await? {
+            list.push((name.to_string(), value));
+        }
+    }
+    Ok(list)
+}
+
+/// `EaSize`: the bytes that a full EA list takes ([MS-FSCC] 2.4.12); 0 where there is none or it cannot be read.
+async fn ea_size(file: &FileOpen, disk: &Disk) -> u32 {
+    match extended_attributes(file, disk).await {
+        Ok(list) if !list.is_empty() => {
+            let sizes = list.iter().map(|(name, value)| 4 + 1 + name.len() + 1 + value.len());
+            4 + sizes.sum::<usize>() as u32
+        }
+        _ => 0,
+    }
+}
+
+/// 3.3.5.20.1: all of them, or those that the client names.
+async fn full_ea(input: &[u8], file: &FileOpen, disk: &Disk) -> Result<Answer> {
+    let mut list = extended_attributes(file, disk).await?;
+    if !input.is_empty() {
+        let present = list;
+        list = Vec::new();
+        for entry in FileGetEaInformation::list(input) {
+            let entry = entry.map_err(|_| Error::new(Status::EA_LIST_INCONSISTENT))?;
+            let name = String::from_utf8_lossy(entry.ea_name()).into_owned();
+            let value = present.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
+            // One that is not there is told with an empty value.
+            list.push((name, value.map(|(_, value)| value.clone()).unwrap_or_default()));
+        }
+    }
+    if list.is_empty() {
+        return Err(Error::new(Status::NO_EAS_ON_FILE));
+    }
+    let bytes = encoded(|out| {
+        let mut chain = EntryChain::new(out, EA_ALIGNMENT, usize::MAX);
+        let entries = list.iter().filter_map(|(name, value)| {
+            // Linux allows longer ones than the structure can hold: those are not shown.
+            FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value)
+        });
+        for entry in entries {
+            entry.push(&mut chain, out);
+        }
+    });
+    Ok(Answer::variable(bytes, 0))
+}

@@ -1,0 +1,121 @@
+//! File system information classes ([MS-FSCC] 2.5, [MS-FSA] 2.1.5.13).
+
+use proto::dtyp::{FileTime, Guid};
+use proto::fscc::{
+    DeviceCharacteristics, DeviceType, ExtendedInfo, FileFsAttributeInformation, FileFsDeviceInformation,
+    FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation, FileFsSizeInformation,
+    FileFsVolumeInformation, FileSystemAttributes, FsInformationClass as Class, SectorSizeFlags,
+};
+use proto::smb2::query_info::QueryInfoRequest;
+use proto::status::Status;
+
+use crate::command::query_info::{Answer, encoded};
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::open::FileOpen;
+use crate::tree::Disk;
+use crate::vfs::Space;
+
+/// Sectors are what disks have; allocation units are counted in them.
+const SECTOR: u32 = 512;
+/// What every share can do.
+const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
+    FileSystemAttributes::CASE_SENSITIVE_SEARCH.0
+        | FileSystemAttributes::CASE_PRESERVED_NAMES.0
+        | FileSystemAttributes::UNICODE_ON_DISK.0
+        | FileSystemAttributes::PERSISTENT_ACLS.0
+        | FileSystemAttributes::SUPPORTS_HARD_LINKS.0,
+);
+
+pub(crate) async fn query(
+    request: &Request<'_>,
+    asked: &QueryInfoRequest<'_>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Answer> {
+    let class = Class(asked.file_info_class);
+    let space = disk.vfs.space(&file.identity).await?;
+    let answer = match class {
+        Class::VOLUME => volume(request, disk, &space),
+        Class::SIZE => Answer::fixed(encoded(|out| {
+            FileFsSizeInformation {
+                total_allocation_units: space.blocks,
+                available_allocation_units: space.available,
+                sectors_per_allocation_unit: sectors(&space),
+                bytes_per_sector: SECTOR,
+            }
+            .encode(out);
+        })),
+        Class::DEVICE => Answer::fixed(encoded(|out| {
+            let characteristics = DeviceCharacteristics::DEVICE_IS_MOUNTED;
+            FileFsDeviceInformation { device_type: DeviceType::DISK, characteristics }.encode(out);
+        })),
+        Class::ATTRIBUTE => attribute(disk),
+        Class::FULL_SIZE => Answer::fixed(encoded(|out| {
+            FileFsFullSizeInformation {
+                total_allocation_units: space.blocks,
+                caller_available_allocation_units: space.available,
+                actual_available_allocation_units: space.free,
+                sectors_per_allocation_unit: sectors(&space),
+                bytes_per_sector: SECTOR,
+            }
+            .encode(out);
+        })),
+        Class::OBJECT_ID => Answer::fixed(encoded(|out| object_id(request, &space).encode(out))),
+        Class::SECTOR_SIZE => Answer::fixed(encoded(|out| sector_size(&space).encode(out))),
+        Class::CONTROL => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
+        _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
+        _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
+    };
+    Ok(answer)
+}
+
+fn sectors(space: &Space) -> u32 {
+    (space.block_size / SECTOR).max(1)
+}
+
+fn volume(request: &Request<'_>, disk: &Disk, space: &Space) -> Answer {
+    let share = &disk.share;
+    let label = if share.volume.is_empty() { &share.name } else { &share.volume };
+    let label = proto::bytes::utf16_bytes(label);
+    let information = FileFsVolumeInformation {
+        volume_creation_time: FileTime::from(request.connection.created),
+        volume_serial_number: serial_number(space),
+        supports_objects: false,
+        volume_label: &label,
+    };
+    Answer::variable(encoded(|out| information.encode(out)), FileFsVolumeInformation::FIXED_SIZE)
+}
+
+fn serial_number(space: &Space) -> u32 {
+    (space.id ^ (space.id >> 32)) as u32
+}
+
+fn attribute(disk: &Disk) -> Answer {
+    let name = proto::bytes::utf16_bytes(if disk.share.fstype.is_empty() { "NTFS" } else { &disk.share.fstype });
+    let information = FileFsAttributeInformation {
+        file_system_attributes: ATTRIBUTES,
+        maximum_component_name_length: 255,
+        file_system_name: &name,
+    };
+    Answer::variable(encoded(|out| information.encode(out)), FileFsAttributeInformation::FIXED_SIZE)
+}
+
+fn object_id(request: &Request<'_>, space: &Space) -> FileFsObjectIdInformation {
+    let mut object_id = request.connection.server.guid.0;
+    object_id[..8].copy_from_slice(&space.id.to_le_bytes());
+    FileFsObjectIdInformation { object_id: Guid(object_id), extended_info: ExtendedInfo::default() }
+}
+
+/// Partition and sectors are aligned, and no seek penalty is claimed: what is behind a Linux file system is unknown.
+fn sector_size(space: &Space) -> FileFsSectorSizeInformation {
+    FileFsSectorSizeInformation {
+        logical_bytes_per_sector: SECTOR,
+        physical_bytes_per_sector_for_atomicity: space.block_size.min(4096),
+        physical_bytes_per_sector_for_performance: space.block_size.min(4096),
+        file_system_effective_physical_bytes_per_sector_for_atomicity: space.block_size.min(4096),
+        flags: SectorSizeFlags::ALIGNED_DEVICE | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE,
+        byte_offset_for_sector_alignment: 0,
+        byte_offset_for_partition_alignment: 0,
+    }
+}

@@ -1,0 +1,224 @@
+//! The server as a whole: configuration, sessions, open files, and what they are served from ([MS-SMB2] 3.3.1.5).
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+use proto::dtyp::Guid;
+
+use crate::accounts::Accounts;
+use crate::answer::Answer;
+use crate::command::close;
+use crate::conn::Connection;
+use crate::files;
+use crate::open::Open;
+use crate::policy::{Policy, Share};
+use crate::session::Session;
+use crate::vfs::{self, Vfs};
+use crate::world::World;
+
+/// Opens the file systems behind shares.
+pub trait Volumes: Send + Sync {
+    /// The file system that `share` serves. Asked once for each path and its rules for links; errors are told to the client that connects.
+    fn volume(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
+}
+
+/// What makes two shares one volume: the directory, and which links may be followed in it.
+type Mount = (PathBuf, bool, bool);
+/// A file system and the number that tells it apart from others.
+type Volume = (u64, Arc<dyn Vfs>);
+
+/// A running server.
+pub struct Server {
+    policy: ArcSwap<Policy>,
+    /// Clock and dice.
+    pub world: Arc<dyn World>,
+    /// Who may log on.
+    pub accounts: Arc<dyn Accounts>,
+    volumes: Arc<dyn Volumes>,
+    /// `ServerGuid`.
+    pub guid: Guid,
+    pub(crate) files: files::Table,
+    pub(crate) buffers: Buffers,
+    mounted: Mutex<HashMap<Mount, Volume>>,
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    connections: Mutex<HashMap<u64, Weak<Connection>>>,
+    last_id: AtomicU64,
+    open_count: AtomicUsize,
+}
+
+impl Server {
+    /// A server that has no connections yet.
+    pub fn new(
+        policy: Policy,
+        guid: Guid,
+        world: Arc<dyn World>,
+        accounts: Arc<dyn Accounts>,
+        volumes: Arc<dyn Volumes>,
+    ) -> Arc<Server> {
+        Arc::new(Server {
+            policy: ArcSwap::from_pointee(policy),
+            world,
+            accounts,
+            volumes,
+            guid,
+            files: files::Table::default(),
+            buffers: Buffers::default(),
+            mounted: Mutex::default(),
+            sessions: Mutex::default(),
+            connections: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            open_count: AtomicUsize::new(0),
+        })
+    }
+
+    /// The configuration in force.
+    pub fn policy(&self) -> Guard<Arc<Policy>> {
+        self.policy.load()
+    }
+
+    /// Puts another configuration in force. Tree connects that exist keep the share they were made with.
+    pub fn reload(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    /// A number never given before by this server.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// `count` random bytes.
+    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.world.random(&mut bytes);
+        bytes
+    }
+
+    /// The file system behind `share`, and the number that tells it apart from others.
+    pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
+        let mount = (share.path.clone(), share.follow_symlinks, share.wide_links);
+        if let Some(mounted) = self.mounted.lock().get(&mount) {
+            return Ok(mounted.clone());
+        }
+        let vfs = self.volumes.volume(share).await?;
+        let number = self.next_id();
+        Ok(self.mounted.lock().entry(mount).or_insert((number, vfs)).clone())
+    }
+
+    /// Makes a session with a fresh, unpredictable id.
+    pub(crate) fn new_session(&self) -> Arc<Session> {
+        let mut sessions = self.sessions.lock();
+        loop {
+            let id = u64::from_le_bytes(self.random());
+            // 0 and -1 are no sessions ([MS-SMB2] 3.3.5.5.1).
+            if id != 0 && id != u64::MAX && !sessions.contains_key(&id) {
+                let session = Arc::new(Session::new(id, self.world.now()));
+                sessions.insert(id, session.clone());
+                return session;
+            }
+        }
+    }
+
+    /// The session `id` of any connection.
+    pub fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions.lock().get(&id).cloned()
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().values().cloned().collect()
+    }
+
+    /// Ends a session: it is found no more, and its opens are closed.
+    pub(crate) async fn end_session(&self, session: &Arc<Session>) {
+        self.sessions.lock().remove(&session.id);
+        for open in session.close() {
+            close::close_open(self, &open).await;
+        }
+    }
+
+    /// Counts an open; `false` when the server holds as many as it may.
+    pub(crate) fn charge_open(&self) -> bool {
+        let limit = self.policy().limits.opens;
+        self.open_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
+    }
+
+    /// An open that was charged is gone.
+    pub(crate) fn discharge_open(&self) {
+        self.open_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many opens there are.
+    pub fn open_count(&self) -> usize {
+        self.open_count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_connection(&self, connection: &Arc<Connection>) {
+        self.connections.lock().insert(connection.id, Arc::downgrade(connection));
+    }
+
+    pub(crate) fn remove_connection(&self, id: u64) {
+        self.connections.lock().remove(&id);
+    }
+
+    /// All connections.
+    pub fn connections(&self) -> Vec<Arc<Connection>> {
+        self.connections.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// How many connections there are, and how many of them from `address`.
+    pub fn connection_count(&self, address: std::net::IpAddr) -> (usize, usize) {
+        let connections = self.connections();
+        let same = connections.iter().filter(|connection| connection.peer.remote.ip() == address).count();
+        (connections.len(), same)
+    }
+
+    /// Takes back the buffer of a frame that was sent.
+    pub fn recycle(&self, buffer: Vec<u8>) {
+        self.buffers.put(buffer);
+    }
+
+    /// Opens of all sessions, for status.
+    pub fn opens(&self) -> Vec<Arc<Open>> {
+        self.sessions().iter().flat_map(|session| session.opens()).collect()
+    }
+}
+
+/// Buffers for frames, shared by all connections: an idle connection owns none.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+/// How many buffers are kept, and how large one may be to be worth keeping.
+const KEPT: usize = 64;
+const KEPT_BYTES: usize = 1024 * 1024 + 4096;
+
+impl Buffers {
+    /// An empty buffer, its room perhaps from an earlier frame.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.free.lock().pop().unwrap_or_default()
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn put(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() == 0 || buffer.capacity() > KEPT_BYTES {
+            return;
+        }
+        buffer.clear();
+        let mut free = self.free.lock();
+        if free.len() < KEPT {
+            free.push(buffer);
+        }
+    }
+}
+
+impl Server {
+    /// Who is connected and what they hold, for `frevo status`. `started`: since when the server runs.
+    pub fn snapshot(&self, started: crate::vfs::Time) -> crate::status::Snapshot {
+        crate::status::snapshot(self, started)
+    }
+}

@@ -1,0 +1,246 @@
+//! Sessions and their channels: who is logged on, with which keys ([MS-SMB2] 3.3.1.8, 3.3.1.14).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use proto::crypto::preauth::PreauthHash;
+use proto::crypto::seal::SealingKey;
+use proto::crypto::sign::SigningKey;
+
+use crate::command::session_setup::Authentication;
+use crate::open::Open;
+use crate::tree::Tree;
+use crate::vfs::{Identity, Time};
+
+/// How far a session has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The first authentication is under way.
+    InProgress,
+    /// A user is logged on.
+    Valid,
+    /// The user's credentials have run out; only LOGOFF, CLOSE, LOCK and a new SESSION_SETUP are served.
+    Expired,
+    /// Logged off, or replaced by the client's new session.
+    Closed,
+}
+
+/// Who is logged on.
+#[derive(Debug)]
+pub struct User {
+    /// The account's name.
+    pub name: String,
+    /// The domain or server that the account belongs to.
+    pub domain: String,
+    /// Let in as the guest.
+    pub guest: bool,
+    /// Nobody: an anonymous logon, good for IPC$ only.
+    pub anonymous: bool,
+    /// What the client's machine called itself; never to be trusted.
+    pub workstation: String,
+    /// The user that the kernel knows.
+    pub identity: Arc<Identity>,
+    /// Names of UNIX groups, for `@group`.
+    pub groups: Arc<[String]>,
+}
+
+/// The keys that belong to the session as a whole, set once when the first authentication succeeds.
+pub struct SessionKeys {
+    /// Opens what the client sealed; `None` below 3.0 and for anonymous and guest sessions.
+    pub client_to_server: Option<SealingKey>,
+    /// Seals what the server sends.
+    pub server_to_client: Option<SealingKey>,
+    /// `Session.SigningKey`: signs the last answer of the first authentication and verifies bindings.
+    pub signing: Option<Arc<SigningKey>>,
+}
+
+/// One logged-on user of one client.
+pub struct Session {
+    /// `SessionId`, never 0 or -1.
+    pub id: u64,
+    /// When it began.
+    pub created: Time,
+    phase: RwLock<Phase>,
+    user: RwLock<Option<Arc<User>>>,
+    keys: RwLock<Option<Arc<SessionKeys>>>,
+    /// `Session.SigningRequired`.
+    pub signing_required: AtomicBool,
+    /// `Session.EncryptData`: everything is sealed.
+    pub encrypt_data: AtomicBool,
+    /// The next nonce of `server_to_client`: never used twice.
+    nonce: AtomicU64,
+    trees: Mutex<Trees>,
+    opens: Mutex<HashMap<u64, Arc<Open>>>,
+    open_count: AtomicU32,
+}
+
+#[derive(Default)]
+struct Trees {
+    by_id: HashMap<u32, Arc<Tree>>,
+    last_id: u32,
+}
+
+impl Session {
+    /// A session whose authentication begins.
+    pub fn new(id: u64, created: Time) -> Self {
+        Session {
+            id,
+            created,
+            phase: RwLock::new(Phase::InProgress),
+            user: RwLock::new(None),
+            keys: RwLock::new(None),
+            signing_required: AtomicBool::new(false),
+            encrypt_data: AtomicBool::new(false),
+            nonce: AtomicU64::new(1),
+            trees: Mutex::default(),
+            opens: Mutex::default(),
+            open_count: AtomicU32::new(0),
+        }
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> Phase {
+        *self.phase.read()
+    }
+
+    /// Who is logged on; `None` before the first authentication is through.
+    pub fn user(&self) -> Option<Arc<User>> {
+        self.user.read().clone()
+    }
+
+    /// The session's keys; `None` before the first authentication is through.
+    pub fn keys(&self) -> Option<Arc<SessionKeys>> {
+        self.keys.read().clone()
+    }
+
+    /// The first authentication is through.
+    pub fn establish(&self, user: Arc<User>, keys: SessionKeys) {
+        *self.user.write() = Some(user);
+        *self.keys.write() = Some(Arc::new(keys));
+        *self.phase.write() = Phase::Valid;
+    }
+
+    /// A later authentication is through: keys stay, the user is the one proven now ([MS-SMB2] 3.3.5.5.2).
+    pub fn reauthenticated(&self, user: Arc<User>) {
+        *self.user.write() = Some(user);
+        *self.phase.write() = Phase::Valid;
+    }
+
+    /// Ends the session; answers the opens to be closed. Everything that still holds the session sees it closed.
+    pub fn close(&self) -> Vec<Arc<Open>> {
+        *self.phase.write() = Phase::Closed;
+        self.trees.lock().by_id.clear();
+        let opens = std::mem::take(&mut *self.opens.lock());
+        self.open_count.store(0, Ordering::Relaxed);
+        opens.into_values().collect()
+    }
+
+    /// A nonce for sealing, never given twice for this session's keys; `None` when they are used up, which ends the
+    /// connection rather than the secrecy.
+    pub fn next_nonce(&self) -> Option<u64> {
+        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
+        (nonce < u64::MAX - (1 << 32)).then_some(nonce)
+    }
+
+    /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already.
+    pub fn add_tree(&self, limit: usize, make: impl FnOnce(u32) -> Arc<Tree>) -> Option<Arc<Tree>> {
+        let mut trees = self.trees.lock();
+        if trees.by_id.len() >= limit || self.phase() == Phase::Closed {
+            return None;
+        }
+        loop {
+            trees.last_id = trees.last_id.wrapping_add(1);
+            let id = trees.last_id;
+            // 0 and -1 are no tree connects ([MS-SMB2] 3.3.5.7).
+            if id != 0 && id != u32::MAX && !trees.by_id.contains_key(&id) {
+                let tree = make(id);
+                trees.by_id.insert(id, tree.clone());
+                return Some(tree);
+            }
+        }
+    }
+
+    /// The tree connect `id`.
+    pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        self.trees.lock().by_id.get(&id).cloned()
+    }
+
+    /// All tree connects.
+    pub fn trees(&self) -> Vec<Arc<Tree>> {
+        self.trees.lock().by_id.values().cloned().collect()
+    }
+
+    /// Takes a tree connect out and answers the opens made through it, which are to be closed; `None` where there is
+    /// no such tree connect.
+    pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open>>> {
+        self.trees.lock().by_id.remove(&id)?;
+        let mut opens = self.opens.lock();
+        let closed: Vec<_> = opens.extract_if(|_, open| open.tree.id == id).map(|(_, open)| open).collect();
+        self.open_count.fetch_sub(closed.len() as u32, Ordering::Relaxed);
+        Some(closed)
+    }
+
+    /// Adds an open; gives it back when the session or its tree connect has ended meanwhile.
+    pub fn add_open(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
+        let mut opens = self.opens.lock();
+        if self.phase() == Phase::Closed || self.tree(open.tree.id).is_none() {
+            return Err(open);
+        }
+        opens.insert(open.volatile_id, open);
+        self.open_count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The open with these ids ([MS-SMB2] 3.3.5.10: both must match).
+    pub fn open(&self, persistent: u64, volatile: u64) -> Option<Arc<Open>> {
+        self.opens.lock().get(&volatile).filter(|open| open.persistent_id == persistent).cloned()
+    }
+
+    /// Takes an open out. Only one caller gets it, so an open is closed once.
+    pub fn remove_open(&self, volatile: u64) -> Option<Arc<Open>> {
+        let open = self.opens.lock().remove(&volatile)?;
+        self.open_count.fetch_sub(1, Ordering::Relaxed);
+        Some(open)
+    }
+
+    /// All opens.
+    pub fn opens(&self) -> Vec<Arc<Open>> {
+        self.opens.lock().values().cloned().collect()
+    }
+
+    /// How many opens there are.
+    pub fn open_count(&self) -> usize {
+        self.open_count.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// A session as one connection sees it ([MS-SMB2] 3.3.1.14).
+pub struct Channel {
+    /// The session.
+    pub session: Arc<Session>,
+    /// `Channel.SigningKey`.
+    signing: RwLock<Option<Arc<SigningKey>>>,
+    /// The authentication under way on this connection.
+    pub(crate) authentication: Mutex<Option<Authentication>>,
+    /// `Session.PreauthIntegrityHashValue`, while the first authentication is under way on 3.1.1.
+    pub(crate) preauth: Mutex<Option<PreauthHash>>,
+}
+
+impl Channel {
+    /// A channel of `session`; `preauth` is the connection's hash on 3.1.1.
+    pub fn new(session: Arc<Session>, preauth: Option<PreauthHash>) -> Self {
+        Channel { session, signing: RwLock::new(None), authentication: Mutex::new(None), preauth: Mutex::new(preauth) }
+    }
+
+    /// The key that signs on this channel; `None` before authentication and for anonymous and guest sessions.
+    pub fn signing(&self) -> Option<Arc<SigningKey>> {
+        self.signing.read().clone()
+    }
+
+    /// Sets the signing key, once.
+    pub fn set_signing(&self, key: Option<Arc<SigningKey>>) {
+        *self.signing.write() = key;
+    }
+}

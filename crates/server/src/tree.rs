@@ -1,0 +1,76 @@
+//! Tree connects: a share as one session uses it ([MS-SMB2] 3.3.1.9).
+
+use std::sync::Arc;
+
+use proto::dtyp::AccessMask;
+
+use crate::name::glob::Globs;
+use crate::policy::{Share, UserPattern};
+use crate::session::User;
+use crate::vfs::{Identity, Time, Vfs};
+
+/// A share as one session uses it.
+pub struct Tree {
+    /// `TreeId`.
+    pub id: u32,
+    /// What it is a tree of.
+    pub kind: TreeKind,
+    /// When it was connected.
+    pub created: Time,
+    /// `TreeConnect.MaximalAccess`.
+    pub maximal_access: AccessMask,
+}
+
+/// What a tree connect leads to.
+pub enum TreeKind {
+    /// IPC$: named pipes.
+    Pipes,
+    /// A directory.
+    Disk(Disk),
+}
+
+/// A directory share with the user's place in it.
+pub struct Disk {
+    /// The configuration at the time of the connect: a reload affects new tree connects only.
+    pub share: Arc<Share>,
+    /// The file system.
+    pub vfs: Arc<dyn Vfs>,
+    /// Tells volumes apart in the table of open files.
+    pub volume: u64,
+    /// On whose behalf the kernel is asked: the user, `force user`, or root for `admin users`.
+    pub identity: Arc<Identity>,
+    /// Whether changes are refused.
+    pub read_only: bool,
+    /// `hide files`, compiled.
+    pub hide: Globs,
+    /// `veto files`, compiled.
+    pub veto: Globs,
+    /// Whether requests must be sealed.
+    pub encrypt_data: bool,
+}
+
+impl Tree {
+    /// The directory share, where it is one.
+    pub fn disk(&self) -> Option<&Disk> {
+        match &self.kind {
+            TreeKind::Disk(disk) => Some(disk),
+            TreeKind::Pipes => None,
+        }
+    }
+
+    /// The share's name.
+    pub fn share_name(&self) -> &str {
+        match &self.kind {
+            TreeKind::Disk(disk) => &disk.share.name,
+            TreeKind::Pipes => "IPC$",
+        }
+    }
+}
+
+/// Whether `user` is on a list of users and groups. Names are compared without regard to case, as Samba does.
+pub fn is_listed(user: &User, list: &[UserPattern]) -> bool {
+    list.iter().any(|pattern| match pattern {
+        UserPattern::User(name) => name.eq_ignore_ascii_case(&user.name),
+        UserPattern::Group(name) => user.groups.iter().any(|group| group.eq_ignore_ascii_case(name)),
+    })
+}
