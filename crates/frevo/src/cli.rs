@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::check::{self, CheckArgs};
+use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::user::{self, UserArgs};
 
@@ -18,6 +19,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Serve(ServeArgs),
     Check(CheckArgs),
     User(UserArgs),
     Status(StatusArgs),
@@ -29,6 +31,7 @@ enum Command {
 /// Runs the command of `cli`; an error is said on the standard error output and is exit status 1.
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
+        Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
         Command::User(args) => user::run(args),
         Command::Status(args) => status::run(&args),

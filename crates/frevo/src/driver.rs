@@ -1,0 +1,227 @@
+//! One task for each connection: bytes from the socket to frames, frames to the socket.
+//!
+//! A connection that waits for its client owns no buffer. Requests are executed on this task as soon as they arrive; one
+//! that must wait for something (a disk, a lock) is set aside and finished when it can be, while the next ones run.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, BytesMut};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use server::conn::{Chain, Connection, Frame};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// How many bytes one read asks for when nothing is known of what comes.
+const READ_AHEAD: usize = 16 * 1024;
+/// A client that does not take its answers is not read from beyond this many bytes of them.
+const MAX_BACKLOG: usize = 16 * 1024 * 1024;
+/// How many frames of one connection may be executed at the same time.
+const MAX_IN_FLIGHT: usize = 1024;
+/// What is in flight when the server stops has this long to finish.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// The transport's own messages on port 139 ([MS-SMB2] 2.1, RFC 1002 4.3).
+const SESSION_MESSAGE: u8 = 0x00;
+const SESSION_REQUEST: u8 = 0x81;
+const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
+const KEEP_ALIVE: u8 = 0x85;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves `connection` over `stream` until either side ends it or `stop` becomes true.
+pub(crate) async fn drive(stream: TcpStream, connection: Arc<Connection>, mut stop: watch::Receiver<bool>) {
+    let mut driver = Driver {
+        stream,
+        connection: connection.clone(),
+        input: BytesMut::new(),
+        unsent: None,
+        running: FuturesUnordered::new(),
+    };
+    let reason = tokio::select! {
+        result = driver.run() => Some(result),
+        () = stopped(&mut stop) => None,
+    };
+    let reason = match reason {
+        Some(result) => result,
+        // What is in flight is finished and answered; nothing new is read.
+        None => tokio::time::timeout(STOP_TIME, driver.finish()).await.unwrap_or(Ok(())),
+    };
+    if let Err(error) = reason {
+        tracing::debug!(connection = connection.id, %error, "connection lost");
+    }
+    connection.close().await;
+}
+
+/// Waits until the server is to stop.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone: then the server has stopped long since.
+    let _ = stop.wait_for(|&stop| stop).await;
+}
+
+struct Driver {
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    /// Bytes of a frame that has not come whole yet; without capacity between frames.
+    input: BytesMut,
+    /// A frame of which the socket has taken only a part.
+    unsent: Option<(Frame, usize)>,
+    running: FuturesUnordered<Running>,
+}
+
+impl Driver {
+    async fn run(&mut self) -> io::Result<()> {
+        let logon_time = self.connection.server.policy().limits.logon_time;
+        let mut half_open = std::pin::pin!(tokio::time::sleep(logon_time));
+        let mut authenticated = false;
+        loop {
+            self.send()?;
+            if self.connection.ended().is_some() && self.unsent.is_none() {
+                return Ok(());
+            }
+            let may_read = self.connection.backlog() < MAX_BACKLOG && self.running.len() < MAX_IN_FLIGHT;
+            tokio::select! {
+                ready = self.stream.readable(), if may_read => {
+                    ready?;
+                    if !self.receive().await? {
+                        return Ok(());
+                    }
+                }
+                ready = self.stream.writable(), if self.unsent.is_some() => ready?,
+                () = self.connection.writable(), if self.unsent.is_none() => {}
+                Some(()) = self.running.next(), if !self.running.is_empty() => {}
+                () = &mut half_open, if !authenticated => {
+                    if !self.connection.is_authenticated() {
+                        self.connection.end(server::error::Disconnect("nobody logged on in time"));
+                    }
+                    authenticated = true;
+                }
+            }
+        }
+    }
+
+    /// Finishes what is in flight and sends what is queued.
+    async fn finish(&mut self) -> io::Result<()> {
+        loop {
+            self.send()?;
+            if self.running.is_empty() && self.unsent.is_none() {
+                return Ok(());
+            }
+            tokio::select! {
+                ready = self.stream.writable(), if self.unsent.is_some() => ready?,
+                Some(()) = self.running.next(), if !self.running.is_empty() => {}
+            }
+        }
+    }
+
+    /// Sends what the socket takes now.
+    fn send(&mut self) -> io::Result<()> {
+        loop {
+            let Some((frame, mut sent)) = self.unsent.take().or_else(|| Some((self.connection.next_frame()?, 0)))
+            else {
+                return Ok(());
+            };
+            loop {
+                match self.stream.try_write(&frame.as_bytes()[sent..]) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => sent += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.unsent = Some((frame, sent));
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                }
+                if sent == frame.as_bytes().len() {
+                    self.connection.server.recycle(frame.into_buffer());
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there and executes the frames that are whole; `false` at the end of the stream.
+    async fn receive(&mut self) -> io::Result<bool> {
+        let wanted = self.wanted()?;
+        self.input.reserve(wanted);
+        match self.stream.try_read_buf(&mut (&mut self.input).limit(wanted.max(READ_AHEAD))) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        while let Some(frame) = self.next_frame()? {
+            if let Err(reason) = self.execute(frame).await {
+                self.connection.end(reason);
+                return Ok(true);
+            }
+        }
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        Ok(true)
+    }
+
+    /// How many bytes complete the frame under way.
+    fn wanted(&self) -> io::Result<usize> {
+        match self.header()? {
+            Some((_, length)) => Ok((4 + length).saturating_sub(self.input.len()).max(1)),
+            None => Ok(READ_AHEAD),
+        }
+    }
+
+    /// The transport header of the frame under way: its type, and how many bytes follow.
+    fn header(&self) -> io::Result<Option<(u8, usize)>> {
+        let Some(&[kind, a, b, c]) = self.input.first_chunk::<4>() else { return Ok(None) };
+        let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        if length > self.connection.server.policy().limits.frame {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the limit"));
+        }
+        Ok(Some((kind, length)))
+    }
+
+    /// Takes the next whole frame out of the input.
+    fn next_frame(&mut self) -> io::Result<Option<BytesMut>> {
+        while let Some((kind, length)) = self.header()? {
+            if self.input.len() < 4 + length {
+                return Ok(None);
+            }
+            self.input.advance(4);
+            let frame = self.input.split_to(length);
+            if kind == SESSION_MESSAGE {
+                return Ok(Some(frame));
+            }
+            self.transport_message(kind)?;
+        }
+        Ok(None)
+    }
+
+    /// NetBIOS session service, on port 139 only.
+    fn transport_message(&mut self, kind: u8) -> io::Result<()> {
+        let netbios = self.connection.peer.local.port() == 139;
+        match kind {
+            SESSION_REQUEST if netbios => match self.stream.try_write(&POSITIVE_RESPONSE) {
+                Ok(4) => Ok(()),
+                Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+                Err(error) => Err(error),
+            },
+            KEEP_ALIVE => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no SMB transport message")),
+        }
+    }
+
+    /// Executes a frame as far as it goes without waiting; the rest goes on beside what comes next.
+    async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
+        let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
+        let mut running: Running = Box::pin(Chain::run(chain));
+        let done =
+            std::future::poll_fn(|context| std::task::Poll::Ready(running.as_mut().poll(context).is_ready())).await;
+        if !done {
+            self.running.push(running);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,361 @@
+//! `frevo serve`: from a configuration to a running server, and back down again.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use proto::dtyp::Guid;
+use server::answer::Answer;
+use server::policy::Share;
+use server::server::{Server, Volumes};
+use server::vfs::{Errno, Links, Vfs};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::accounts::Directory;
+use crate::admin::message::{UserReply, UserRequest};
+use crate::admin::{Control, Listener};
+use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
+use crate::host::Host;
+use crate::interfaces::{interfaces, reachable};
+use crate::log::{Log, LogFormat, LogLevel, LogOptions};
+use crate::state_dir::{self, StateDir};
+use crate::welcome::{self, Welcome};
+use crate::world::RealWorld;
+use crate::{limits, listen};
+
+/// The port where SMB lives, and the one to go to where that cannot be had.
+const SMB_PORT: u16 = 445;
+const FALLBACK_PORT: u16 = 4450;
+/// How long connections may take to finish what is in flight when the server stops.
+const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// `frevo serve [DIRECTORY]`.
+#[derive(clap::Args, Debug)]
+pub struct ServeArgs {
+    /// Directory to share, under its own name; needs no configuration
+    pub directory: Option<PathBuf>,
+    /// Configuration file
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A share and its directory; may be given more than once
+    #[arg(long = "share", value_name = "NAME=PATH", value_parser = parse_share)]
+    pub shares: Vec<(String, PathBuf)>,
+    /// Port to listen on; else `smb ports`, else 445, else 4450 where 445 cannot be had
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Address to listen on; may be given more than once
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Vec<IpAddr>,
+    /// Where accounts and other state are kept
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// 0 to 10, as `log level`
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+fn parse_share(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_string(), PathBuf::from(path))),
+        _ => Err("expected NAME=PATH".to_string()),
+    }
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: ServeArgs) -> Result<ExitCode> {
+    // Modes are given as they shall be; the caller's umask must not take from them.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    limits::forbid_core_dumps();
+    let plan = Plan::new(args)?;
+    let loaded = match plan.load() {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if !loaded.warnings.0.is_empty() {
+        eprintln!("{}", loaded.warnings);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    runtime.block_on(serve(plan, loaded))?;
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the command line asks for, kept for reloads.
+struct Plan {
+    args: ServeArgs,
+    host: Host,
+    config: Option<PathBuf>,
+    shares: Vec<(String, PathBuf)>,
+}
+
+impl Plan {
+    fn new(args: ServeArgs) -> Result<Plan> {
+        let mut shares = Vec::new();
+        if let Some(directory) = &args.directory {
+            let directory = std::fs::canonicalize(directory)
+                .with_context(|| format!("{}: cannot be shared", directory.display()))?;
+            shares.push((share_name(&directory), directory));
+        }
+        for (name, path) in &args.shares {
+            let path = std::fs::canonicalize(path).with_context(|| format!("{}: cannot be shared", path.display()))?;
+            shares.push((name.clone(), path));
+        }
+        let config = match &args.config {
+            Some(path) => Some(path.clone()),
+            None if shares.is_empty() => config::default_path(),
+            None => None,
+        };
+        if config.is_none() && shares.is_empty() {
+            bail!("nothing to serve: give a directory (frevo serve DIR), --share NAME=PATH or -c smb.conf");
+        }
+        let host = Host::of_process().context("this process's user")?;
+        Ok(Plan { args, host, config, shares })
+    }
+
+    fn load(&self) -> Result<Loaded, Problems> {
+        config::load_with(self.config.as_deref(), &self.shares, &self.host)
+    }
+
+    /// Where state lies, and whether that had to be said.
+    fn state_dir(&self, daemon: &Daemon) -> Result<PathBuf> {
+        match (&self.args.state_dir, &daemon.state_directory) {
+            (Some(flag), _) => Ok(flag.clone()),
+            (None, Some(configured)) => Ok(configured.clone()),
+            (None, None) => state_dir::default_path(),
+        }
+    }
+}
+
+/// The last component of a shared directory, as far as it can be a share's name.
+fn share_name(directory: &Path) -> String {
+    let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let legal: String = name.chars().filter(|letter| !r#""/\[]:|<>+=;,*?"#.contains(*letter)).take(80).collect();
+    if legal.trim().is_empty() { "share".to_string() } else { legal }
+}
+
+async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
+    let log = start_log(&plan, &loaded.daemon)?;
+    let descriptors = limits::raise_open_files();
+    tracing::info!(descriptors, "limit of open files raised");
+    let state_path = plan.state_dir(&loaded.daemon)?;
+    let state = Arc::new(StateDir::create(&state_path)?);
+    let accounts = {
+        let state = state.clone();
+        Arc::new(tokio::task::spawn_blocking(move || Directory::of_server(&state)).await??)
+    };
+    let listeners = listen_on(&plan, &loaded.daemon)?;
+    let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let world = Arc::new(RealWorld::new());
+    let guid = Guid(random());
+    let workers = Arc::new(LocalVolumes);
+    let server = Server::new(loaded.policy, guid, world, accounts.clone(), workers);
+    let (stop, stopping) = watch::channel(false);
+    let stop = Arc::new(stop);
+    if plan.args.directory.is_some() && plan.config.is_none() {
+        greet(&plan, &accounts, &bound, &state_path).await?;
+    }
+    for address in &bound {
+        tracing::info!(%address, "listening");
+    }
+    let control = Arc::new(Operations {
+        server: server.clone(),
+        accounts,
+        plan: Mutex::new(plan),
+        log,
+        stop: stop.clone(),
+        started: server.world.now(),
+    });
+    let admin = Listener::bind(state)?;
+    let mut admin = tokio::spawn(admin.serve(control.clone()));
+    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), stopping));
+    wait_for_signals(&control).await?;
+    tracing::info!("stopping");
+    stop.send_replace(true);
+    if tokio::time::timeout(STOP_TIME, &mut accepting).await.is_err() {
+        tracing::warn!("some connections did not finish in time");
+        accepting.abort();
+    }
+    admin.abort();
+    let _ = (&mut admin).await;
+    Ok(())
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    use server::world::World;
+    let mut bytes = [0; N];
+    RealWorld::new().random(&mut bytes);
+    bytes
+}
+
+fn start_log(plan: &Plan, daemon: &Daemon) -> Result<Log> {
+    let level = match &plan.args.log_level {
+        Some(level) => LogLevel::parse(level).context("--log-level")?,
+        None => LogLevel::from(&daemon.log_level),
+    };
+    let file = match &daemon.log {
+        LogTarget::File(path) => Some(path.clone()),
+        LogTarget::StandardError => None,
+    };
+    Log::start(&LogOptions { level, file, max_size: daemon.max_log_size, format: plan.args.log_format })
+}
+
+/// Binds what was asked for; without a wish, port 445 where it can be had, else 4450.
+fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener>> {
+    let chosen: Vec<u16> = match plan.args.port {
+        Some(port) => vec![port],
+        None => daemon.smb_ports.clone(),
+    };
+    let hosts = addresses(plan, daemon)?;
+    let all = |ports: &[u16]| -> Vec<SocketAddr> {
+        ports.iter().flat_map(|&port| hosts.iter().map(move |&host| SocketAddr::new(host, port))).collect()
+    };
+    let asked = plan.args.port.is_some() || plan.config.is_some();
+    match listen::bind(&all(&chosen)) {
+        Err(error) if !asked && chosen.contains(&SMB_PORT) => {
+            tracing::info!("port {SMB_PORT} cannot be had ({error:#}), using {FALLBACK_PORT}");
+            listen::bind(&all(&[FALLBACK_PORT]))
+        }
+        result => result,
+    }
+}
+
+/// The addresses to listen on: --bind, or those of `interfaces` with `bind interfaces only`, or all.
+fn addresses(plan: &Plan, daemon: &Daemon) -> Result<Vec<IpAddr>> {
+    if !plan.args.bind.is_empty() {
+        return Ok(plan.args.bind.clone());
+    }
+    if !daemon.bind_interfaces_only {
+        let v6 = std::path::Path::new("/proc/net/if_inet6").exists();
+        let mut all = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+        all.extend(v6.then_some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
+        return Ok(all);
+    }
+    let all = interfaces().context("asking for the network interfaces")?;
+    let mut found: Vec<IpAddr> = daemon
+        .served(&all)
+        .into_iter()
+        // Samba always listens on loopback too, for its own tools.
+        .chain(all.iter().filter(|interface| interface.loopback))
+        .filter(|interface| interface.up)
+        .filter(|interface| !matches!(interface.address, IpAddr::V6(address) if address.is_unicast_link_local()))
+        .map(|interface| interface.address)
+        .collect();
+    found.sort();
+    found.dedup();
+    if found.is_empty() {
+        bail!("bind interfaces only: no interface matches `interfaces`");
+    }
+    Ok(found)
+}
+
+/// Says how to connect, making an account first where there is none.
+async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], state: &Path) -> Result<()> {
+    let (name, directory) = plan.shares.first().context("a directory is shared")?;
+    let owner = {
+        let accounts = accounts.clone();
+        tokio::task::spawn_blocking(move || welcome::owner(&accounts)).await??
+    };
+    let addresses = reachable(bound, &interfaces().unwrap_or_default());
+    let is_default = state_dir::default_path().is_ok_and(|default| default == *state);
+    let text = Welcome {
+        directory,
+        share: name,
+        owner: &owner,
+        host: &crate::host::host_name(),
+        addresses: &addresses,
+        port: bound.first().map_or(SMB_PORT, SocketAddr::port),
+        only: accounts.users().only().map(|user| user.name.as_str()),
+        state_dir: (!is_default).then_some(state),
+    }
+    .text();
+    println!("{text}");
+    Ok(())
+}
+
+/// Waits for SIGTERM or SIGINT, reloading on SIGHUP.
+async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut asked = control.stop.subscribe();
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = asked.wait_for(|&stop| stop) => return Ok(()),
+            _ = hangup.recv() => {
+                let control = control.clone();
+                let outcome = tokio::task::spawn_blocking(move || control.reload()).await?;
+                match outcome {
+                    Ok(said) => tracing::info!("{said}"),
+                    Err(error) => tracing::error!("not reloaded: {error:#}"),
+                }
+            }
+        }
+    }
+}
+
+/// What the running server does on request.
+struct Operations {
+    server: Arc<Server>,
+    accounts: Arc<Directory>,
+    plan: Mutex<Plan>,
+    log: Log,
+    stop: Arc<watch::Sender<bool>>,
+    started: server::vfs::Time,
+}
+
+impl Control for Operations {
+    fn status(&self) -> server::status::Snapshot {
+        self.server.snapshot(self.started)
+    }
+
+    fn user(&self, request: UserRequest) -> Result<UserReply> {
+        self.accounts.perform(request)
+    }
+
+    fn reload(&self) -> Result<String> {
+        self.log.reopen()?;
+        let plan = self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match plan.load() {
+            Ok(loaded) => {
+                if plan.args.log_level.is_none() {
+                    self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
+                }
+                let shares = loaded.policy.shares.len();
+                self.server.reload(loaded.policy);
+                Ok(format!("configuration reloaded, {shares} shares"))
+            }
+            Err(problems) => bail!("the configuration has errors, the old one stays in force\n{problems}"),
+        }
+    }
+
+    fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Opens the directories behind shares.
+struct LocalVolumes;
+
+impl Volumes for LocalVolumes {
+    fn volume(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
+        let links = Links { follow: share.follow_symlinks, wide: share.wide_links };
+        let options = localfs::Options { links };
+        Answer::now(match localfs::LocalFs::open(&share.path, options) {
+            Ok(volume) => Ok(Arc::new(volume) as Arc<dyn Vfs>),
+            Err(error) => Err(Errno(error.raw_os_error().unwrap_or(Errno::IO.0))),
+        })
+    }
+}
