@@ -22,8 +22,8 @@ pub(crate) struct Case {
 /// What a case needs beyond a server; nothing by default.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
-    /// Two UNIX users, and so root.
-    pub(crate) users: bool,
+    /// Root: for a second UNIX user, or to trace a server that does not let itself be traced.
+    pub(crate) root: bool,
     /// Minutes rather than seconds: left out of a quick run.
     pub(crate) slow: bool,
     /// It tests something that only Frevo has.
@@ -32,7 +32,7 @@ pub(crate) struct Needs {
 
 impl Case {
     pub(crate) const fn new(name: &'static str, run: fn(&mut Stage) -> Result<()>) -> Case {
-        Case { name, needs: Needs { users: false, slow: false, frevo: false }, run }
+        Case { name, needs: Needs { root: false, slow: false, frevo: false }, run }
     }
 
     pub(crate) const fn slow(mut self) -> Case {
@@ -40,8 +40,8 @@ impl Case {
         self
     }
 
-    pub(crate) const fn two_users(mut self) -> Case {
-        self.needs.users = true;
+    pub(crate) const fn needs_root(mut self) -> Case {
+        self.needs.root = true;
         self
     }
 
@@ -84,8 +84,8 @@ pub fn run(options: &Options) -> Result<(usize, usize)> {
     let (mut passed, mut failed) = (0, 0);
     for case in cases {
         interrupt::check()?;
-        if case.needs.users && !stage.bed.people().many() {
-            println!("{:<44} NOT RUN: needs two UNIX users, run it as root", case.name);
+        if case.needs.root && !stage.bed.people().many() {
+            println!("{:<44} NOT RUN: needs root", case.name);
             failed += 1;
             continue;
         }

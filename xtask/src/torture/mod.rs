@@ -108,9 +108,19 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     Ok(report.counts())
 }
 
+/// Tests still to be run, and which run of each it is.
+type Queue<'a> = Mutex<VecDeque<(&'a str, usize)>>;
+
+/// Where the output of one run of a test goes.
+fn log_name(test: &str, run: usize) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = test.chars().map(safe).collect();
+    if run == 1 { format!("{name}.log") } else { format!("{name}.{run}.log") }
+}
+
 fn run_all(options: &Options, tests: &[String], logs: &Path) -> Result<Vec<Outcome>> {
-    let runs = tests.iter().flat_map(|test| std::iter::repeat_n(test.as_str(), options.repeat.max(1)));
-    let queue: Mutex<VecDeque<&str>> = Mutex::new(runs.collect());
+    let times = |test| (1..=options.repeat.max(1)).map(move |run| (test, run));
+    let queue: Queue<'_> = Mutex::new(tests.iter().map(String::as_str).flat_map(times).collect());
     let total = queue.lock().map_or(0, |queue| queue.len());
     let bar = progress(total);
     let worker = || work(options, &queue, logs, &bar);
@@ -127,7 +137,7 @@ fn run_all(options: &Options, tests: &[String], logs: &Path) -> Result<Vec<Outco
 }
 
 /// Takes tests from the queue until none is left.
-fn work(options: &Options, queue: &Mutex<VecDeque<&str>>, logs: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
+fn work(options: &Options, queue: &Queue<'_>, logs: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
     let stop_others = |error: anyhow::Error| {
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
         error
@@ -136,11 +146,14 @@ fn work(options: &Options, queue: &Mutex<VecDeque<&str>>, logs: &Path, bar: &Pro
     let map = list::Map::load(&ground.data()).map_err(stop_others)?;
     let mut outcomes = Vec::new();
     loop {
-        let Some(test) = queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front() else { break };
+        let Some((test, run)) = queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front() else {
+            break;
+        };
         interrupt::check().map_err(stop_others)?;
         bar.set_message(test.to_owned());
         let limit = Duration::from_secs(options.timeout);
-        let outcome = run::one(&mut ground, test, &map.route(test), limit, logs);
+        let log = logs.join(log_name(test, run));
+        let outcome = run::one(&mut ground, test, &map.route(test), limit, &log);
         let outcome = outcome.with_context(|| format!("running {test}")).map_err(stop_others)?;
         if !["success", "notrun"].contains(&outcome.result.as_str()) {
             bar.suspend(|| println!("{:<52} {:<12} {:7.2} s", outcome.name, outcome.result, outcome.seconds));

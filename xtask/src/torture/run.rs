@@ -31,8 +31,8 @@ impl Outcome {
     }
 }
 
-/// Runs one test on `ground`; its output is kept in `logs`.
-pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duration, logs: &Path) -> Result<Outcome> {
+/// Runs one test on `ground`; its output is kept in the file `log`.
+pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duration, log: &Path) -> Result<Outcome> {
     if let Some(why) = &route.skip {
         return Ok(Outcome::new(test, "notrun", 0.0, why));
     }
@@ -42,7 +42,7 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
     ground.clean()?;
     let port = ground.server(route.strict)?.port();
     let mut command = smbtorture(ground, test, route, port);
-    let log = Log::open(logs, test, &command)?;
+    let log = Log::open(log, &command)?;
     let start = Instant::now();
     let status = wait(log.spawn(&mut command)?, limit)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -79,11 +79,9 @@ struct Log {
 }
 
 impl Log {
-    fn open(folder: &Path, test: &str, command: &Command) -> Result<Log> {
-        let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let path = folder.join(test.chars().map(safe).collect::<String>() + ".log");
-        fs::write(&path, format!("{command:?}\n"))?;
-        Ok(Log { output: path.with_extension("out"), path })
+    fn open(path: &Path, command: &Command) -> Result<Log> {
+        fs::write(path, format!("{command:?}\n"))?;
+        Ok(Log { output: path.with_extension("out"), path: path.to_owned() })
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {

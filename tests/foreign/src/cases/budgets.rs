@@ -12,9 +12,9 @@ use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("budgets.open_close", |stage| keep(stage, "open_close", 12.0)),
-    Case::new("budgets.create_write_64k_close", |stage| keep(stage, "create_write", 20.0)),
-    Case::new("budgets.listing_entry", |stage| keep(stage, "listing", 3.0)),
+    Case::new("budgets.open_close", |stage| keep(stage, "open_close", 12.0)).needs_root(),
+    Case::new("budgets.create_write_64k_close", |stage| keep(stage, "create_write", 20.0)).needs_root(),
+    Case::new("budgets.listing_entry", |stage| keep(stage, "listing", 3.0)).needs_root(),
 ];
 
 const OPERATIONS: f64 = 500.0;

@@ -13,7 +13,7 @@ use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("first_run.serve_a_directory", serve_a_directory).frevo_only(),
-    Case::new("first_run.without_root", without_root).two_users().frevo_only(),
+    Case::new("first_run.without_root", without_root).needs_root().frevo_only(),
 ];
 
 /// `frevo serve` on a directory, and the file with all that it printed.

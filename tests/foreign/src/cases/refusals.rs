@@ -16,8 +16,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("refusals.disabled_user", disabled_user),
     Case::new("refusals.unknown_share", unknown_share),
     Case::new("refusals.read_only_share", read_only_share),
-    Case::new("refusals.private_file", private_file).two_users(),
-    Case::new("refusals.private_directory", private_directory).two_users(),
+    Case::new("refusals.private_file", private_file).needs_root(),
+    Case::new("refusals.private_directory", private_directory).needs_root(),
 ];
 
 fn wrong_password(stage: &mut Stage) -> Result<()> {
