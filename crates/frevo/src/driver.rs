@@ -34,10 +34,17 @@ const KEEP_ALIVE: u8 = 0x85;
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves `connection` over `stream` until either side ends it or `stop` becomes true.
-pub(crate) async fn drive(stream: TcpStream, connection: Arc<Connection>, mut stop: watch::Receiver<bool>) {
+/// With `dead_time`, a connection that was silent for so long and has no open file is closed.
+pub(crate) async fn drive(
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    dead_time: Option<Duration>,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut driver = Driver {
         stream,
         connection: connection.clone(),
+        dead_time,
         input: BytesMut::new(),
         unsent: None,
         running: FuturesUnordered::new(),
@@ -66,6 +73,7 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
+    dead_time: Option<Duration>,
     /// Bytes of a frame that has not come whole yet; without capacity between frames.
     input: BytesMut,
     /// A frame of which the socket has taken only a part.
@@ -78,6 +86,8 @@ impl Driver {
         let logon_time = self.connection.server.policy().limits.logon_time;
         let mut half_open = std::pin::pin!(tokio::time::sleep(logon_time));
         let mut authenticated = false;
+        let silence = self.dead_time.unwrap_or(Duration::MAX);
+        let mut dead = std::pin::pin!(tokio::time::sleep(silence));
         loop {
             self.send()?;
             if self.connection.ended().is_some() && self.unsent.is_none() {
@@ -90,10 +100,19 @@ impl Driver {
                     if !self.receive().await? {
                         return Ok(());
                     }
+                    if let Some(silence) = self.dead_time {
+                        dead.as_mut().reset(tokio::time::Instant::now() + silence);
+                    }
                 }
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
                 Some(()) = self.running.next(), if !self.running.is_empty() => {}
+                () = &mut dead, if self.dead_time.is_some() => {
+                    if !self.connection.has_opens() {
+                        self.connection.end(server::error::Disconnect("deadtime"));
+                    }
+                    dead.as_mut().reset(tokio::time::Instant::now() + silence);
+                }
                 () = &mut half_open, if !authenticated => {
                     if !self.connection.is_authenticated() {
                         self.connection.end(server::error::Disconnect("nobody logged on in time"));

@@ -3,22 +3,70 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::net::sockopt;
 use server::conn::{Connection, Peer};
 use server::server::Server;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::config::SocketOption;
 use crate::driver;
 
 /// Connections that the kernel holds before they are accepted.
 const BACKLOG: u32 = 1024;
 /// How long to wait before accepting again when descriptors have run out.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// How connections are kept: what the configuration says of the transport.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transport {
+    /// `socket options`.
+    pub(crate) socket_options: Vec<SocketOption>,
+    /// `keepalive`.
+    pub(crate) keepalive: Option<Duration>,
+    /// `deadtime`.
+    pub(crate) dead_time: Option<Duration>,
+}
+
+impl Transport {
+    /// Sets the options of an accepted connection. One that the kernel refuses is told in the log and left.
+    fn apply(&self, stream: &TcpStream) {
+        for option in &self.socket_options {
+            if let Err(error) = set_option(stream, option) {
+                tracing::warn!(option = option.name, value = option.value, %error, "socket option not set");
+            }
+        }
+        if let Some(silence) = self.keepalive {
+            let set = sockopt::set_socket_keepalive(stream, true)
+                .and_then(|()| sockopt::set_tcp_keepidle(stream, silence))
+                .and_then(|()| sockopt::set_tcp_keepintvl(stream, silence.min(Duration::from_secs(60))));
+            if let Err(error) = set {
+                tracing::warn!(%error, "keepalive not set");
+            }
+        }
+    }
+}
+
+fn set_option(stream: &TcpStream, option: &SocketOption) -> io::Result<()> {
+    let on = option.value != 0;
+    let bytes = usize::try_from(option.value).unwrap_or(0);
+    match option.name {
+        "SO_KEEPALIVE" => sockopt::set_socket_keepalive(stream, on)?,
+        "SO_BROADCAST" => sockopt::set_socket_broadcast(stream, on)?,
+        "TCP_NODELAY" => sockopt::set_tcp_nodelay(stream, on)?,
+        "SO_SNDBUF" => sockopt::set_socket_send_buffer_size(stream, bytes)?,
+        "SO_RCVBUF" => sockopt::set_socket_recv_buffer_size(stream, bytes)?,
+        "IPTOS_LOWDELAY" if on => sockopt::set_ip_tos(stream, 0x10)?,
+        "IPTOS_THROUGHPUT" if on => sockopt::set_ip_tos(stream, 0x08)?,
+        // The rest means nothing on an accepted TCP connection of Linux.
+        _ => {}
+    }
+    Ok(())
+}
 
 /// Binds `addresses`. All must succeed: half a server would be found out too late.
 pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
@@ -49,11 +97,15 @@ fn explain(address: SocketAddr) -> String {
 }
 
 /// Accepts connections until `stop` becomes true, then waits until the last one is closed.
-pub(crate) async fn accept(listeners: Vec<TcpListener>, server: Arc<Server>, stop: watch::Receiver<bool>) {
-    let open = Arc::new(AtomicUsize::new(0));
+pub(crate) async fn accept(
+    listeners: Vec<TcpListener>,
+    server: Arc<Server>,
+    transport: Arc<Transport>,
+    stop: watch::Receiver<bool>,
+) {
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept_on(listener, server.clone(), stop.clone(), open.clone()));
+        accepting.spawn(accept_on(listener, server.clone(), transport.clone(), stop.clone()));
     }
     while accepting.join_next().await.is_some() {}
 }
@@ -61,8 +113,8 @@ pub(crate) async fn accept(listeners: Vec<TcpListener>, server: Arc<Server>, sto
 async fn accept_on(
     listener: TcpListener,
     server: Arc<Server>,
+    transport: Arc<Transport>,
     mut stop: watch::Receiver<bool>,
-    open: Arc<AtomicUsize>,
 ) {
     let mut connections = JoinSet::new();
     loop {
@@ -73,13 +125,9 @@ async fn accept_on(
         };
         match accepted {
             Ok((stream, remote)) => {
-                if let Some(connection) = admit(&server, &stream, remote, open.load(Ordering::Relaxed)) {
-                    open.fetch_add(1, Ordering::Relaxed);
-                    let (stop, open) = (stop.clone(), open.clone());
-                    connections.spawn(async move {
-                        driver::drive(stream, connection, stop).await;
-                        open.fetch_sub(1, Ordering::Relaxed);
-                    });
+                if let Some(connection) = admit(&server, &stream, remote) {
+                    transport.apply(&stream);
+                    connections.spawn(driver::drive(stream, connection, transport.dead_time, stop.clone()));
                 }
             }
             Err(error) => {
@@ -93,21 +141,20 @@ async fn accept_on(
 }
 
 /// Applies the limits and `hosts allow`, `hosts deny`; refused clients are disconnected without a word.
-fn admit(server: &Arc<Server>, stream: &TcpStream, remote: SocketAddr, open: usize) -> Option<Arc<Connection>> {
+fn admit(server: &Arc<Server>, stream: &TcpStream, remote: SocketAddr) -> Option<Arc<Connection>> {
     let policy = server.policy();
     let limits = &policy.limits;
-    if open >= limits.connections {
+    let address: IpAddr = remote.ip();
+    let (all, same) = server.connection_count(address);
+    if all >= limits.connections {
         tracing::warn!(%remote, limit = limits.connections, "refused: too many connections");
         return None;
     }
-    let address: IpAddr = remote.ip();
     if !policy.hosts.permits(address) {
         tracing::info!(%remote, "refused: hosts allow, hosts deny");
         return None;
     }
-    if limits.connections_per_address < limits.connections
-        && server.connection_count(address).1 >= limits.connections_per_address
-    {
+    if same >= limits.connections_per_address {
         tracing::warn!(%remote, limit = limits.connections_per_address, "refused: too many connections from there");
         return None;
     }

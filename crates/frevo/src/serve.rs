@@ -160,6 +160,11 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
     let server = Server::new(loaded.policy, guid, world, accounts.clone(), workers);
+    let transport = Arc::new(listen::Transport {
+        socket_options: loaded.daemon.socket_options.clone(),
+        keepalive: loaded.daemon.keepalive,
+        dead_time: loaded.daemon.dead_time,
+    });
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
     if plan.args.directory.is_some() && plan.config.is_none() {
@@ -178,7 +183,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
-    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), stopping));
+    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), transport, stopping));
     wait_for_signals(&control).await?;
     tracing::info!("stopping");
     stop.send_replace(true);

@@ -1,6 +1,7 @@
 //! The server as a whole: configuration, sessions, open files, and what they are served from ([MS-SMB2] 3.3.1.5).
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -31,6 +32,13 @@ type Mount = (PathBuf, bool, bool);
 /// A file system and the number that tells it apart from others.
 type Volume = (u64, Arc<dyn Vfs>);
 
+/// All connections, and how many there are from each address.
+#[derive(Default)]
+struct Connections {
+    by_id: HashMap<u64, Weak<Connection>>,
+    by_address: HashMap<IpAddr, usize>,
+}
+
 /// A running server.
 pub struct Server {
     policy: ArcSwap<Policy>,
@@ -45,7 +53,7 @@ pub struct Server {
     pub(crate) buffers: Buffers,
     mounted: Mutex<HashMap<Mount, Volume>>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
-    connections: Mutex<HashMap<u64, Weak<Connection>>>,
+    connections: Mutex<Connections>,
     last_id: AtomicU64,
     open_count: AtomicUsize,
 }
@@ -157,23 +165,33 @@ impl Server {
     }
 
     pub(crate) fn add_connection(&self, connection: &Arc<Connection>) {
-        self.connections.lock().insert(connection.id, Arc::downgrade(connection));
+        let mut connections = self.connections.lock();
+        connections.by_id.insert(connection.id, Arc::downgrade(connection));
+        *connections.by_address.entry(connection.peer.remote.ip()).or_default() += 1;
     }
 
-    pub(crate) fn remove_connection(&self, id: u64) {
-        self.connections.lock().remove(&id);
+    pub(crate) fn remove_connection(&self, connection: &Connection) {
+        let mut connections = self.connections.lock();
+        let address = connection.peer.remote.ip();
+        if connections.by_id.remove(&connection.id).is_some()
+            && let Some(count) = connections.by_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                connections.by_address.remove(&address);
+            }
+        }
     }
 
     /// All connections.
     pub fn connections(&self) -> Vec<Arc<Connection>> {
-        self.connections.lock().values().filter_map(Weak::upgrade).collect()
+        self.connections.lock().by_id.values().filter_map(Weak::upgrade).collect()
     }
 
     /// How many connections there are, and how many of them from `address`.
-    pub fn connection_count(&self, address: std::net::IpAddr) -> (usize, usize) {
-        let connections = self.connections();
-        let same = connections.iter().filter(|connection| connection.peer.remote.ip() == address).count();
-        (connections.len(), same)
+    pub fn connection_count(&self, address: IpAddr) -> (usize, usize) {
+        let connections = self.connections.lock();
+        (connections.by_id.len(), connections.by_address.get(&address).copied().unwrap_or(0))
     }
 
     /// Takes back the buffer of a frame that was sent.

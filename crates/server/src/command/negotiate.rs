@@ -17,18 +17,10 @@ use proto::status::Status;
 
 use crate::conn::{Connection, Hash, Negotiated, Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::policy::{Encryption, Policy, Protocol, Signing};
+use crate::policy::{self, Encryption, EncryptionAlgorithm, Policy, Protocol, Signing};
 
 /// The dialect that asks a client of SMB1's multi-protocol negotiate to go on with an SMB2 NEGOTIATE.
 const WILDCARD: Dialect = Dialect(0x02ff);
-
-/// The ciphers offered, best first: GCM is an order of magnitude faster than CCM.
-const CIPHERS: [CipherId; 4] =
-    [CipherId::AES_128_GCM, CipherId::AES_256_GCM, CipherId::AES_128_CCM, CipherId::AES_256_CCM];
-
-/// The signing algorithms offered, best first.
-const SIGNING: [SigningAlgorithm; 3] =
-    [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
 
 pub(crate) fn negotiate(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let connection = request.connection;
@@ -77,7 +69,8 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     }
     let may_seal = policy.server_smb_encrypt != Encryption::Off;
     let asked_sealing = asked.capabilities.contains(Capabilities::ENCRYPTION);
-    let cipher = if smb3 && dialect != Dialect::SMB_3_1_1 && may_seal && asked_sealing {
+    let offers_ccm = ciphers(policy).any(|cipher| cipher == CipherId::AES_128_CCM);
+    let cipher = if smb3 && dialect != Dialect::SMB_3_1_1 && may_seal && asked_sealing && offers_ccm {
         capabilities |= Capabilities::ENCRYPTION;
         Some(CipherId::AES_128_CCM)
     } else {
@@ -100,6 +93,25 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
         max_write: limit(policy.smb2_max_write),
         preauth: None,
     }
+}
+
+/// The ciphers of `server smb3 encryption algorithms`, the preferred one first.
+fn ciphers(policy: &Policy) -> impl Iterator<Item = CipherId> {
+    policy.server_smb3_encryption_algorithms.iter().map(|algorithm| match algorithm {
+        EncryptionAlgorithm::Aes128Gcm => CipherId::AES_128_GCM,
+        EncryptionAlgorithm::Aes128Ccm => CipherId::AES_128_CCM,
+        EncryptionAlgorithm::Aes256Gcm => CipherId::AES_256_GCM,
+        EncryptionAlgorithm::Aes256Ccm => CipherId::AES_256_CCM,
+    })
+}
+
+/// The algorithms of `server smb3 signing algorithms`, the preferred one first.
+fn signing_algorithms(policy: &Policy) -> impl Iterator<Item = SigningAlgorithm> {
+    policy.server_smb3_signing_algorithms.iter().map(|algorithm| match algorithm {
+        policy::SigningAlgorithm::Aes128Gmac => SigningAlgorithm::AES_GMAC,
+        policy::SigningAlgorithm::Aes128Cmac => SigningAlgorithm::AES_CMAC,
+        policy::SigningAlgorithm::HmacSha256 => SigningAlgorithm::HMAC_SHA256,
+    })
 }
 
 fn security_mode(policy: &Policy) -> SecurityMode {
@@ -142,7 +154,7 @@ fn negotiate_contexts(
         if offered.is_empty() {
             return Err(Error::because(Status::INVALID_PARAMETER, "encryption context without ciphers"));
         }
-        negotiated.cipher = CIPHERS.into_iter().find(|cipher| offered.contains(cipher));
+        negotiated.cipher = ciphers(policy).find(|cipher| offered.contains(cipher));
         // A client that shares no cipher is told so by a cipher of 0.
         let ciphers = vec![negotiated.cipher.unwrap_or(CipherId(0))];
         answer.push(EncryptionCapabilities { ciphers }.to_context());
@@ -155,7 +167,7 @@ fn negotiate_contexts(
         if offered.is_empty() {
             return Err(Error::because(Status::INVALID_PARAMETER, "signing context without algorithms"));
         }
-        if let Some(best) = SIGNING.into_iter().find(|algorithm| offered.contains(algorithm)) {
+        if let Some(best) = signing_algorithms(policy).find(|algorithm| offered.contains(algorithm)) {
             negotiated.signing = best;
             answer.push(SigningCapabilities { signing_algorithms: vec![best] }.to_context());
         }

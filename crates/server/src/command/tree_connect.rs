@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use proto::bytes::utf16_units;
 use proto::dtyp::AccessMask;
+use proto::smb2::negotiate::Dialect;
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
-use crate::policy::{Encryption, Share};
+use crate::policy::template::Variable;
+use crate::policy::{CscPolicy, Encryption, Share};
 use crate::session::User;
 use crate::tree::{Disk, Tree, TreeKind, is_listed};
 use crate::vfs::Identity;
@@ -43,6 +45,12 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     reply.tree_id = Some(tree.id);
     let mut share_flags = ShareFlags::MANUAL_CACHING;
     if let Some(disk) = tree.disk() {
+        share_flags |= match disk.share.csc_policy {
+            CscPolicy::Manual => ShareFlags::MANUAL_CACHING,
+            CscPolicy::Documents => ShareFlags::AUTO_CACHING,
+            CscPolicy::Programs => ShareFlags::VDO_CACHING,
+            CscPolicy::Disable => ShareFlags::NO_CACHING,
+        };
         if disk.encrypt_data {
             share_flags |= ShareFlags::ENCRYPT_DATA;
         }
@@ -83,6 +91,9 @@ fn check_sealing(request: &Request<'_>, share: &Share) -> Result<()> {
 }
 
 async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Disk> {
+    if !share.hosts.permits(request.connection.peer.remote.ip()) {
+        return Err(Error::because(Status::ACCESS_DENIED, "hosts allow, hosts deny of the share"));
+    }
     if user.anonymous || (user.guest && !share.guest_ok) {
         return Err(Error::because(Status::ACCESS_DENIED, "guest ok = no"));
     }
@@ -93,6 +104,8 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "max connections"));
     }
+    let identity = identity(request, &share, user)?;
+    let share = with_path(request, share, user)?;
     let (volume, vfs) = request.connection.server.volume(&share).await.map_err(|errno| {
         tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
@@ -101,7 +114,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
     Ok(Disk {
-        identity: identity(&share, user),
+        identity,
         read_only: read_only(&share, user),
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
@@ -113,7 +126,13 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 }
 
 /// On whose behalf the kernel is asked: `admin users` are root, then `force user` and `force group` apply.
-fn identity(share: &Share, user: &User) -> Arc<Identity> {
+/// `guest only` comes before all of them.
+fn identity(request: &Request<'_>, share: &Share, user: &User) -> Result<Arc<Identity>> {
+    if share.guest_only {
+        let policy = request.connection.server.policy();
+        let guest = policy.guest.as_ref().ok_or(Error::because(Status::ACCESS_DENIED, "guest only, but no guest"))?;
+        return Ok(guest.identity.clone());
+    }
     let identity = if let Some(forced) = &share.force_user {
         forced.clone()
     } else if is_listed(user, &share.admin_users) {
@@ -121,9 +140,48 @@ fn identity(share: &Share, user: &User) -> Arc<Identity> {
     } else {
         user.identity.clone()
     };
-    match share.force_group {
-        Some(gid) => Arc::new(Identity { gid, ..(*identity).clone() }),
-        None => identity,
+    let member = |gid| user.identity.gid == gid || user.identity.groups.contains(&gid);
+    Ok(match share.force_group {
+        Some(gid) if !share.force_group_members_only || member(gid) => {
+            Arc::new(Identity { gid, ..(*identity).clone() })
+        }
+        _ => identity,
+    })
+}
+
+/// The share with its directory, where `path` has variables that only a session can fill.
+fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Arc<Share>> {
+    let Some(template) = &share.path_template else { return Ok(share) };
+    let connection = request.connection;
+    let (remote, local) = (connection.peer.remote.ip().to_string(), connection.peer.local.ip().to_string());
+    let plain = |address: &str| address.replace(['.', ':'], "_");
+    let value = |variable| match variable {
+        Variable::SESSION_USER | Variable::USER => Some(user.name.clone()),
+        Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
+        Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),
+        Variable::CLIENT_NETBIOS_NAME | Variable::CLIENT_HOST | Variable::CLIENT_ADDRESS => Some(remote.clone()),
+        Variable::CLIENT_ADDRESS_PLAIN => Some(plain(&remote)),
+        Variable::SERVER_ADDRESS => Some(local.clone()),
+        Variable::SERVER_ADDRESS_PLAIN => Some(plain(&local)),
+        Variable::PROTOCOL => Some(protocol_name(connection.dialect()).to_string()),
+        Variable::SHARE => Some(share.name.clone()),
+        _ => None,
+    };
+    let path = template.expand_path(value).ok_or_else(|| {
+        let why = format!("path {:?} cannot be filled for this session", share.path.display());
+        Error::because(Status::BAD_NETWORK_NAME, why)
+    })?;
+    Ok(Arc::new(Share { path, ..(*share).clone() }))
+}
+
+/// `%R`.
+fn protocol_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::SMB_3_1_1 => "SMB3_11",
+        Dialect::SMB_3_0_2 => "SMB3_02",
+        Dialect::SMB_3_0 => "SMB3_00",
+        Dialect::SMB_2_1 => "SMB2_10",
+        _ => "SMB2_02",
     }
 }
 

@@ -155,6 +155,11 @@ impl Connection {
         self.state.lock().channels.values().any(|channel| channel.session.phase() == Phase::Valid)
     }
 
+    /// Whether any session of this connection has something open.
+    pub fn has_opens(&self) -> bool {
+        self.channels().iter().any(|channel| channel.session.open_count() > 0)
+    }
+
     /// How many bytes wait to be sent.
     pub fn backlog(&self) -> usize {
         self.outbox.bytes()
@@ -184,7 +189,7 @@ impl Connection {
         for channel in channels.into_values() {
             self.server.end_session(&channel.session).await;
         }
-        self.server.remove_connection(self.id);
+        self.server.remove_connection(self);
     }
 }
 

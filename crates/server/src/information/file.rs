@@ -55,8 +55,7 @@ pub(crate) async fn query(
         Class::FULL_EA => full_ea(input, file, disk).await?,
         Class::NORMALIZED_NAME => normalized_name(file),
         Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
-        // Short names are off: no file has one.
-        Class::ALTERNATE_NAME => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
+        Class::ALTERNATE_NAME => alternate_name(file)?,
         _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
@@ -201,6 +200,25 @@ fn normalized_name(file: &FileOpen) -> Answer {
     )
 }
 
+/// The 8.3 name. None are made up; a name that is one already is its own ([MS-FSA] 2.1.5.12.5).
+fn alternate_name(file: &FileOpen) -> Result<Answer> {
+    let path = file.name.path.lock().clone();
+    let name = path.name().filter(|name| is_short(name)).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
+    let name: Vec<u8> = name::to_wire(name).into_iter().flat_map(u16::to_le_bytes).collect();
+    let bytes = encoded(|out| FileNameInformation { file_name: &name }.encode(out));
+    Ok(Answer::variable(bytes, FileNameInformation::FIXED_SIZE))
+}
+
+/// Whether a name is one of the 8.3 form ([MS-FSCC] 2.1.5.2.1).
+fn is_short(name: &[u8]) -> bool {
+    let legal =
+        |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(byte));
+    let mut parts = name.split(|&byte| byte == b'.');
+    let (base, extension) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let lengths = (1..=8).contains(&base.len()) && extension.len() <= 3 && parts.next().is_none();
+    lengths && legal(base) && legal(extension) && name.last() != Some(&b'.')
+}
+
 fn id(metadata: &Metadata) -> FileIdInformation {
     let mut file_id = [0; 16];
     file_id[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
@@ -278,4 +296,19 @@ async fn full_ea(input: &[u8], file: &FileOpen, disk: &Disk) -> Result<Answer> {
         }
     });
     Ok(Answer::variable(bytes, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_8_3_form() {
+        for short in ["a", "hello.txt", "README", "12345678.abc", "x~1"] {
+            assert!(is_short(short.as_bytes()), "{short}");
+        }
+        for long in ["", ".a", "a.", "a.b.c", "123456789", "a.text", "a b", "gr\u{fc}n"] {
+            assert!(!is_short(long.as_bytes()), "{long}");
+        }
+    }
 }
