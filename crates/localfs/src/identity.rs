@@ -1,85 +1,122 @@
-//! As whom a thread talks to the kernel: fsuid, fsgid and supplementary groups, which Linux keeps for each thread.
+//! As whom a thread talks to the kernel: fsuid, fsgid, supplementary groups and effective capabilities, which Linux
+//! keeps for each thread.
 //!
-//! Switching costs three system calls, so an identity stays on its thread until another is needed, and every operation
-//! of this crate asserts the one that it needs first. Threads that run operations must therefore do no other work with
-//! files, or do it in [`as_process`]. Without the privilege to switch, everything runs as the process's own user.
+//! Switching costs some system calls, so an identity stays on its thread until another is needed, and every operation
+//! of this crate asserts the one that it needs first. Other work with files on such threads belongs in [`as_process`].
+//! A new thread inherits what its maker had, so nothing is taken for granted on a thread that has not switched yet.
+//!
+//! A user other than root has no effective capability: the kernel itself takes those for files when the fsuid changes,
+//! but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
+//! not started as root) everything runs as the process's own user.
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use server::vfs::Identity;
 
 use crate::sys;
 
 thread_local! {
-    /// The identity that the thread has now.
-    static CURRENT: RefCell<Current> = const { RefCell::new(Current::Process) };
+    static CURRENT: RefCell<Current> = const { RefCell::new(Current::Unknown) };
 }
 
+/// What is known of the thread's identity.
 enum Current {
-    /// The process's own.
-    Process,
-    /// A user's.
-    User(Identity),
-    /// A switch was begun and not finished: nothing is known.
+    /// Nothing: the thread is new, or a switch was begun and not finished.
     Unknown,
+    /// It is the process's own.
+    Process,
+    /// It is a user's.
+    User(Arc<Identity>),
 }
 
-/// Whether the process may switch: decided once, at the first use, from its effective user.
-fn may_switch() -> bool {
-    static MAY: OnceLock<bool> = OnceLock::new();
-    *MAY.get_or_init(|| rustix::process::geteuid().is_root())
+/// The process's own identity, read before the first switch of any thread.
+struct Own {
+    identity: Identity,
+    capabilities: CapabilitySets,
+    may_switch: bool,
 }
 
-/// The process's own fsuid, fsgid and groups, as they were at the first use.
-fn own() -> &'static Identity {
-    static OWN: OnceLock<Identity> = OnceLock::new();
-    OWN.get_or_init(|| Identity {
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-        groups: sys::process_groups().into(),
+fn own() -> &'static Own {
+    static OWN: OnceLock<Own> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let uid = rustix::process::geteuid();
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        let none = CapabilitySet::empty();
+        let capabilities = rustix::thread::capabilities(None);
+        Own {
+            identity: Identity {
+                uid: uid.as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+                groups: groups.iter().map(|gid| gid.as_raw()).collect(),
+            },
+            may_switch: uid.is_root() && capabilities.is_ok(),
+            capabilities: capabilities.unwrap_or(CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            }),
+        }
     })
 }
 
-/// Makes the thread act as `who` from now on. On an error nothing may be done on anybody's behalf.
-pub(crate) fn assume(who: &Identity) -> io::Result<()> {
+/// Whether operations run as the users that ask for them; else they all run as the process's user.
+pub fn may_switch() -> bool {
+    own().may_switch
+}
+
+/// Makes the thread act as `who` from now on. After an error nothing may be done on anybody's behalf.
+pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if !may_switch() {
         return Ok(());
     }
     CURRENT.with_borrow_mut(|current| match current {
-        Current::User(user) if user == who => Ok(()),
+        Current::User(user) if Arc::ptr_eq(user, who) || user == who => Ok(()),
         _ => {
             // Whatever happens on the way, a half-done switch is never taken for a whole one.
             *current = Current::Unknown;
-            switch(who)?;
-            *current = Current::User(who.clone());
+            switch(who).map_err(crate::errno)?;
+            *current = Current::User(Arc::clone(who));
             Ok(())
         }
     })
 }
 
-/// Runs `work` with the process's own identity, whatever the thread's was.
-pub fn as_process<T>(work: impl FnOnce() -> T) -> io::Result<T> {
-    if may_switch() {
-        CURRENT.with_borrow_mut(|current| {
-            if !matches!(current, Current::Process) {
-                *current = Current::Unknown;
-                switch(own())?;
-                *current = Current::Process;
-            }
-            io::Result::Ok(())
-        })?;
+/// Makes the thread act as the process.
+pub(crate) fn assume_process() -> rustix::io::Result<()> {
+    if !may_switch() {
+        return Ok(());
     }
+    CURRENT.with_borrow_mut(|current| {
+        if !matches!(current, Current::Process) {
+            *current = Current::Unknown;
+            switch(&own().identity)?;
+            *current = Current::Process;
+        }
+        Ok(())
+    })
+}
+
+/// Runs `work` with the process's own identity, whatever the thread's was; the thread keeps it afterwards.
+///
+/// # Errors
+/// The thread could not switch; `work` was not run.
+pub fn as_process<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    assume_process()?;
     Ok(work())
 }
 
-/// Groups first and user last: only the process's own user may change groups.
-fn switch(who: &Identity) -> io::Result<()> {
-    // The own groups must be read before they are changed for the first time.
-    own();
-    sys::set_fsuid(own().uid)?;
-    sys::set_groups(&who.groups)?;
+/// Groups first and user last. All capabilities are there in between: a user's are none, and who sets groups needs one.
+fn switch(who: &Identity) -> rustix::io::Result<()> {
+    let own = own();
+    rustix::thread::set_capabilities(None, own.capabilities)?;
+    let groups: Vec<_> = who.groups.iter().map(|&gid| rustix::process::Gid::from_raw(gid)).collect();
+    rustix::thread::set_thread_groups(&groups)?;
     sys::set_fsgid(who.gid)?;
-    sys::set_fsuid(who.uid)
+    sys::set_fsuid(who.uid)?;
+    // To root's fsuid the kernel gives what it took from it; the others keep nothing.
+    let effective = if who.uid == 0 { own.capabilities.effective } else { CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own.capabilities })
 }

@@ -1,109 +1,298 @@
-//! Names that differ in case only: an index of each directory that is asked for them, so that a name that does not exist
-//! costs no walk through its directory.
+//! Names that differ in case only: an index of each directory that is searched for one, so that a name that is not
+//! there costs no reading of the directory.
 //!
-//! An index is built by reading the directory once and is good as long as the directory's ctime and mtime stay the same,
-//! so what others change is seen. A directory that changed within the last moments is read again the next time.
+//! An index is built by reading the directory once and kept right by inotify, which queues a change before the call
+//! that made it returns: draining the queue before a search makes the index as new as the search. Where a directory
+//! cannot be watched, or its file system changes elsewhere too, its change times tell instead. Everything is bounded,
+//! and the directory that was not searched for the longest time goes first.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
-use server::name;
-use server::vfs::{Errno, FileId, RelPath, Result, Time};
+use rustix::fs::{OFlags, Statx, inotify};
+use rustix::io::Errno as Raw;
+use server::name::fold_key;
+use server::vfs::{Errno, FileId, Result, Time};
 
-use crate::cache::is_settled;
-use crate::errno;
+use crate::metadata::{held_path, is_settled, time};
+use crate::root::{Root, Wait, id, stat};
+use crate::{dir, identity};
 
-/// How many names all indexes together may hold.
-const MAX_NAMES: usize = 2_000_000;
+/// Directories that are indexed at a time.
+const DIRECTORIES: usize = 512;
+/// Names of all indexes together, about 100 bytes each.
+const NAMES: usize = 2_000_000;
+/// Changes of one directory that wait to be applied; with more it is cheaper to read it again.
+const PENDING: usize = 16_384;
 
-/// The indexes of a share.
-#[derive(Default)]
+/// The indexes of one share.
 pub(crate) struct Names {
-    indexes: Mutex<Indexes>,
+    watched: Mutex<Watched>,
+    hasher: RandomState,
+    /// Names of all indexes.
+    total: Arc<AtomicUsize>,
+    clock: AtomicU64,
+    tick: Duration,
 }
 
-#[derive(Default)]
-struct Indexes {
-    by_directory: HashMap<FileId, Arc<Index>>,
-    names: usize,
+struct Watched {
+    /// `None` where the kernel gave none, and on file systems that change elsewhere too.
+    inotify: Option<OwnedFd>,
+    directories: HashMap<FileId, Arc<Directory>>,
+    by_watch: HashMap<i32, FileId>,
 }
 
+/// One directory.
+struct Directory {
+    watch: Option<i32>,
+    used: AtomicU64,
+    /// Changes that were drained and not yet applied.
+    pending: Mutex<Vec<Change>>,
+    index: Mutex<Option<Index>>,
+}
+
+enum Change {
+    Added(Box<[u8]>),
+    Removed(Box<[u8]>),
+}
+
+/// The names of a directory by the hash of their folded form. Names whose hashes are equal stand side by side.
 struct Index {
-    /// ctime and mtime of the directory when it was read.
-    stamp: (Time, Time),
-    /// Folded name to the name on disk; the first in the order of bytes where several fold alike.
-    by_key: HashMap<Box<[u8]>, Box<[u8]>>,
+    names: HashMap<u64, Vec<Box<[u8]>>>,
+    count: usize,
+    total: Arc<AtomicUsize>,
+    /// The directory's change times when it was read; `None` where they cannot tell of a change.
+    stamp: Option<Stamp>,
 }
+
+type Stamp = (Time, Time);
 
 impl Names {
-    /// The name in `directory` (a handle) that differs from `name` in case only; `None` where there is none.
-    pub(crate) fn find(&self, directory: &OwnedFd, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (id, stamp) = stamp(directory)?;
-        let key = name::fold_key(name);
-        let known = self.indexes.lock().by_directory.get(&id).filter(|index| index.stamp == stamp).cloned();
-        let index = match known {
-            Some(index) => index,
-            None => match self.build(directory, id, stamp) {
-                Ok(index) => index,
-                // Who may search but not read a directory must spell its names right.
-                Err(Errno::ACCES) => return Ok(None),
-                Err(error) => return Err(error),
+    /// Change times are trusted once they are older than `tick`.
+    pub(crate) fn new(local: bool, tick: Duration) -> Names {
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let inotify = if local { inotify::init(flags).ok() } else { None };
+        Names {
+            watched: Mutex::new(Watched { inotify, directories: HashMap::new(), by_watch: HashMap::new() }),
+            hasher: RandomState::new(),
+            total: Arc::default(),
+            clock: AtomicU64::new(0),
+            tick,
+        }
+    }
+
+    /// The name in `directory` that equals `name`, but for case: `name` itself if it is there, else the first of the
+    /// others in the order of their bytes. Reads the directory with the process's own identity, which the thread may
+    /// have afterwards: who may not search it has been refused before.
+    pub(crate) fn find(&self, root: &Root, directory: &OwnedFd, name: &[u8], wait: Wait) -> Result<Option<Box<[u8]>>> {
+        let present = stat(directory)?;
+        let entry = self.entry(id(&present), directory, wait)?;
+        let mut guard = match wait {
+            Wait::Never => entry.index.try_lock().ok_or(Errno::AGAIN)?,
+            Wait::Allowed => entry.index.lock(),
+        };
+        let index = match &mut *guard {
+            Some(index) if entry.watch.is_some() || index.is_of(&present) => index,
+            _ if wait == Wait::Never => return Err(Errno::AGAIN),
+            slot => match self.build(root, directory, entry.watch.is_some())? {
+                Some(index) => slot.insert(index),
+                None => return self.scan(root, directory, name),
             },
         };
-        Ok(index.by_key.get(&*key).map(|spelled| spelled.to_vec()))
+        for change in std::mem::take(&mut *entry.pending.lock()) {
+            index.apply(&self.hasher, change);
+        }
+        Ok(index.find(&self.hasher, name))
     }
 
-    fn build(&self, directory: &OwnedFd, id: FileId, stamp: (Time, Time)) -> Result<Arc<Index>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = rustix::fs::openat(directory, ".", flags, Mode::empty()).map_err(errno)?;
-        let mut by_key: HashMap<Box<[u8]>, Box<[u8]>> = HashMap::new();
-        let mut buffer = Vec::with_capacity(64 * 1024);
-        let mut entries = rustix::fs::RawDir::new(&open, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(errno)?;
-            let spelled = entry.file_name().to_bytes();
-            if matches!(spelled, b"." | b"..") {
-                continue;
+    /// The directory's entry, made if need be; all changes until now are known to it.
+    fn entry(&self, directory: FileId, fd: &OwnedFd, wait: Wait) -> Result<Arc<Directory>> {
+        let mut watched = self.watched.lock();
+        self.drain(&mut watched);
+        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+        if let Some(entry) = watched.directories.get(&directory) {
+            entry.used.store(used, Ordering::Relaxed);
+            return Ok(Arc::clone(entry));
+        }
+        if wait == Wait::Never {
+            return Err(Errno::AGAIN);
+        }
+        while watched.directories.len() >= DIRECTORIES || self.total.load(Ordering::Relaxed) > NAMES {
+            if !self.forget_oldest(&mut watched) {
+                break;
             }
-            let key = name::fold_key(spelled).into_boxed_slice();
-            let first = by_key.get(&key).is_none_or(|known| spelled < &**known);
-            if first {
-                by_key.insert(key, spelled.into());
+        }
+        let watch = watched.inotify.as_ref().and_then(|inotify| watch(inotify, fd));
+        let entry = Arc::new(Directory {
+            watch,
+            used: AtomicU64::new(used),
+            pending: Mutex::new(Vec::new()),
+            index: Mutex::new(None),
+        });
+        if let Some(watch) = watch {
+            watched.by_watch.insert(watch, directory);
+        }
+        watched.directories.insert(directory, Arc::clone(&entry));
+        Ok(entry)
+    }
+
+    /// Hands every queued change to its directory.
+    fn drain(&self, watched: &mut Watched) {
+        let Some(inotify) = watched.inotify.take() else { return };
+        let mut buffer = Vec::with_capacity(16 * 1024);
+        let mut reader = inotify::Reader::new(&inotify, buffer.spare_capacity_mut());
+        loop {
+            match reader.next() {
+                Ok(event) => self.hand_over(watched, &event),
+                Err(Raw::INTR) => {}
+                Err(_) => break,
             }
         }
-        let index = Arc::new(Index { stamp, by_key });
-        if is_settled(stamp.0) && is_settled(stamp.1) {
-            self.keep(id, &index);
-        }
-        Ok(index)
+        watched.inotify = Some(inotify);
     }
 
-    fn keep(&self, id: FileId, index: &Arc<Index>) {
-        let mut indexes = self.indexes.lock();
-        if indexes.names + index.by_key.len() > MAX_NAMES {
-            indexes.by_directory.clear();
-            indexes.names = 0;
+    fn hand_over(&self, watched: &mut Watched, event: &inotify::Event<'_>) {
+        use inotify::ReadFlags;
+        if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+            // What was lost is not known, so nothing is.
+            while self.forget_oldest(watched) {}
+            return;
         }
-        indexes.names += index.by_key.len();
-        if let Some(old) = indexes.by_directory.insert(id, index.clone()) {
-            indexes.names -= old.by_key.len();
+        let Some(&directory) = watched.by_watch.get(&event.wd()) else { return };
+        if event.events().contains(ReadFlags::IGNORED) {
+            // The directory is gone, and its watch with it: the number may be given again.
+            watched.by_watch.remove(&event.wd());
+            self.forget(watched, directory);
+            return;
+        }
+        let (Some(entry), Some(name)) = (watched.directories.get(&directory), event.file_name()) else { return };
+        let name = Box::from(name.to_bytes());
+        let added = event.events().intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+        let mut pending = entry.pending.lock();
+        if pending.len() < PENDING {
+            pending.push(if added { Change::Added(name) } else { Change::Removed(name) });
+            return;
+        }
+        drop(pending);
+        self.forget(watched, directory);
+    }
+
+    fn forget_oldest(&self, watched: &mut Watched) -> bool {
+        let oldest = watched.directories.iter().min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
+        let Some((&directory, _)) = oldest else { return false };
+        self.forget(watched, directory);
+        true
+    }
+
+    fn forget(&self, watched: &mut Watched, directory: FileId) {
+        let Some(entry) = watched.directories.remove(&directory) else { return };
+        if let (Some(inotify), Some(watch)) = (&watched.inotify, entry.watch)
+            && watched.by_watch.remove(&watch).is_some()
+        {
+            // An error means that it is gone already.
+            let _ = inotify::remove_watch(inotify, watch);
         }
     }
 
-    /// This server made `path`. The directory's time stamps tell; nothing is to be done yet.
-    pub(crate) fn added(&self, _path: &RelPath) {}
+    /// Reads the directory; `None` where it has more names than an index may.
+    fn build(&self, root: &Root, directory: &OwnedFd, is_watched: bool) -> Result<Option<Index>> {
+        let fd = open_for_reading(root, directory)?;
+        let before = stat(&fd)?;
+        let settled = is_settled(time(before.stx_ctime).max(time(before.stx_mtime)), self.tick);
+        let mut index = Index {
+            names: HashMap::new(),
+            count: 0,
+            total: Arc::clone(&self.total),
+            stamp: (settled && !is_watched).then(|| Index::stamp_of(&before)),
+        };
+        let complete = dir::each_name(&fd, |name| {
+            index.add(&self.hasher, name.into());
+            index.count <= NAMES / 2
+        })?;
+        Ok(complete.then_some(index))
+    }
 
-    /// This server renamed or removed a name. As above.
-    pub(crate) fn changed(&self) {}
+    /// Searches the directory itself, without an index.
+    fn scan(&self, root: &Root, directory: &OwnedFd, name: &[u8]) -> Result<Option<Box<[u8]>>> {
+        let key = fold_key(name);
+        let mut found: Option<Box<[u8]>> = None;
+        dir::each_name(&open_for_reading(root, directory)?, |other| {
+            if other == name || (fold_key(other) == key && found.as_deref().is_none_or(|found| other < found)) {
+                found = Some(other.into());
+            }
+            other != name
+        })?;
+        Ok(found)
+    }
 }
 
-fn stamp(directory: &OwnedFd) -> Result<(FileId, (Time, Time))> {
-    let wanted = StatxFlags::INO | StatxFlags::CTIME | StatxFlags::MTIME;
-    let stat = rustix::fs::statx(directory, "", AtFlags::EMPTY_PATH, wanted).map_err(errno)?;
-    let time = |time: rustix::fs::StatxTimestamp| Time { secs: time.tv_sec, nanos: time.tv_nsec };
-    let id = FileId { device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino };
-    Ok((id, (time(stat.stx_ctime), time(stat.stx_mtime))))
+fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {
+    use inotify::WatchFlags;
+    let changes = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+    identity::assume_process().ok()?;
+    inotify::add_watch(inotify, held_path(fd), changes | WatchFlags::ONLYDIR).ok()
+}
+
+/// The index is the server's own, so the server reads for it.
+fn open_for_reading(root: &Root, directory: &OwnedFd) -> Result<OwnedFd> {
+    identity::assume_process().map_err(crate::errno)?;
+    root.reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+impl Index {
+    fn stamp_of(stat: &Statx) -> Stamp {
+        (time(stat.stx_ctime), time(stat.stx_mtime))
+    }
+
+    /// Whether nothing has changed since the directory was read, judged by its times.
+    fn is_of(&self, present: &Statx) -> bool {
+        self.stamp == Some(Index::stamp_of(present))
+    }
+
+    fn apply(&mut self, hasher: &RandomState, change: Change) {
+        match change {
+            Change::Added(name) => self.add(hasher, name),
+            Change::Removed(name) => self.remove(hasher, &name),
+        }
+    }
+
+    fn add(&mut self, hasher: &RandomState, name: Box<[u8]>) {
+        let names = self.names.entry(hasher.hash_one(fold_key(&name))).or_default();
+        if let Err(at) = names.binary_search(&name) {
+            names.insert(at, name);
+            self.count += 1;
+            self.total.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn remove(&mut self, hasher: &RandomState, name: &[u8]) {
+        let hash = hasher.hash_one(fold_key(name));
+        let Some(names) = self.names.get_mut(&hash) else { return };
+        if let Ok(at) = names.binary_search_by(|other| (**other).cmp(name)) {
+            names.remove(at);
+            self.count -= 1;
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+        if names.is_empty() {
+            self.names.remove(&hash);
+        }
+    }
+
+    fn find(&self, hasher: &RandomState, name: &[u8]) -> Option<Box<[u8]>> {
+        let key = fold_key(name);
+        let names = self.names.get(&hasher.hash_one(&key))?;
+        let exact = names.iter().find(|other| &***other == name);
+        exact.or_else(|| names.iter().find(|other| fold_key(other) == key)).cloned()
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.count, Ordering::Relaxed);
+    }
 }

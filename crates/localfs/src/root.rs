@@ -1,87 +1,143 @@
-//! The share's root, and the resolution of paths beneath it by the kernel.
-//!
-//! `openat2` with RESOLVE_BENEATH refuses every step out of the root, whoever swaps links while it walks; magic links
-//! (`/proc/…/fd`) are never followed. Only `wide links` gives that up, on the administrator's word.
+//! The directory that is shared, held by a descriptor: every path is resolved beneath it by the kernel itself
+//! (openat2 with RESOLVE_BENEATH), so no link and no race leads out. Only `wide links` lifts that, where asked for.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-use server::vfs::{Errno, Links, RelPath, Result};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::path::DecInt;
+use server::vfs::{Errno, FileId, Links, RelPath, Result};
 
-use crate::{errno, stat};
+use crate::errno;
 
-/// The share's root.
+/// Whether the kernel may wait for a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// No: `Errno::AGAIN` where it would.
+    Never,
+    /// Yes: this is a worker.
+    Allowed,
+}
+
+/// How often a resolution that raced with a rename or a mount is tried again.
+const RACES: usize = 128;
+
+/// File systems of this kernel, whose caches it answers from and whose change times are fine. Others (a network's,
+/// FUSE's) may keep any call waiting.
+const LOCAL: [i64; 7] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0xf2f5_2010, // F2FS
+    0x2fc1_2fc1, // ZFS
+    0xca45_1a4e, // bcachefs
+];
+
+/// What every statx of this crate asks for.
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// The root of a share.
 pub(crate) struct Root {
     fd: OwnedFd,
+    /// `/proc/self/fd`, through which a descriptor for attributes is opened again with data access.
+    proc: OwnedFd,
+    /// Whether the file system is one of this machine.
+    pub(crate) local: bool,
+    /// Which links the paths of changes may go through.
+    links: Links,
 }
 
 impl Root {
-    /// Opens the directory.
-    pub(crate) fn of_directory(path: &Path) -> io::Result<Root> {
+    /// Opens the directory `path`, with the process's own identity.
+    pub(crate) fn open(path: &Path, links: Links) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Root { fd: rustix::fs::open(path, flags, Mode::empty())? })
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let proc = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        let local = LOCAL.contains(&rustix::fs::fstatfs(&fd)?.f_type);
+        Ok(Root { fd, proc, local, links })
     }
 
+    /// The root directory itself.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Opens `path` with `flags`.
-    pub(crate) fn open(&self, path: &RelPath, flags: OFlags, mode: Mode, links: Links) -> Result<OwnedFd> {
+    /// Opens `path`, of the form that [`RelPath`] has, beneath the root. Never waits on a FIFO or takes a terminal.
+    pub(crate) fn open_path(&self, path: &[u8], flags: OFlags, mode: u32, links: Links, wait: Wait) -> Result<OwnedFd> {
+        let mut resolve = ResolveFlags::NO_MAGICLINKS;
+        resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
+        resolve.set(ResolveFlags::NO_SYMLINKS, !links.follow);
+        resolve.set(ResolveFlags::CACHED, wait == Wait::Never);
         let flags = flags | OFlags::CLOEXEC;
-        if links.follow && links.wide {
-            return rustix::fs::openat(&self.fd, path.as_path(), flags, mode).map_err(errno);
-        }
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if !links.follow {
-            resolve |= ResolveFlags::NO_SYMLINKS;
-        }
-        loop {
-            match rustix::fs::openat2(&self.fd, path.as_path(), flags, mode, resolve) {
-                // Something was renamed during the walk, so the kernel could not tell that it stayed beneath.
-                Err(rustix::io::Errno::AGAIN) => {}
-                // A link that leads out is treated like one that is not followed, whatever is at its end.
+        for _ in 0..RACES {
+            match rustix::fs::openat2(&self.fd, path, flags, Mode::from_raw_mode(mode), resolve) {
+                Err(rustix::io::Errno::INTR) => {}
+                // Out of the root, or in circles: where a link leads does not show.
                 Err(rustix::io::Errno::XDEV) => return Err(Errno::LOOP),
-                result => return result.map_err(errno),
+                Err(rustix::io::Errno::AGAIN) if wait == Wait::Allowed => std::thread::yield_now(),
+                done => return done.map_err(errno),
             }
         }
+        Err(Errno::BUSY)
     }
 
-    /// A handle to what `path` names: the target of a link where links are followed, else the link.
-    pub(crate) fn handle(&self, path: &RelPath, links: Links) -> Result<OwnedFd> {
-        match self.open(path, OFlags::PATH, Mode::empty(), links) {
-            Err(Errno::LOOP) => self.link_itself(path, links),
-            // The link is there, its target is not.
-            Err(Errno::NOENT) if links.follow && !path.is_root() => {
-                self.link_itself(path, links).map_err(|_| Errno::NOENT)
-            }
-            result => result,
-        }
+    /// Opens the directory `path` for resolving names in it, which takes the right to search it.
+    pub(crate) fn open_directory(&self, path: &RelPath, links: Links, wait: Wait) -> Result<OwnedFd> {
+        let mut bytes = path.as_bytes().to_vec();
+        // With a component behind it, the kernel checks that the directory may be searched.
+        bytes.extend_from_slice(if bytes.is_empty() { b"." } else { b"/." });
+        self.open_path(&bytes, OFlags::PATH | OFlags::DIRECTORY, 0, links, wait)
     }
 
-    /// A handle to the symbolic link that `path` names; LOOP where the link stands on the way.
-    fn link_itself(&self, path: &RelPath, links: Links) -> Result<OwnedFd> {
-        let fd = self.open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), links)?;
-        let is_link = stat::of_link(&fd)?;
-        if is_link { Ok(fd) } else { Err(Errno::LOOP) }
+    /// The directory that holds `path`, which a change is made in, and the name there.
+    pub(crate) fn parent<'a>(&self, path: &'a RelPath) -> Result<(OwnedFd, &'a [u8])> {
+        // The root has no name that could be given or taken.
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
+        Ok((self.changed_directory(&parent)?, name))
     }
 
-    /// A handle to the directory `path`.
-    pub(crate) fn directory(&self, path: &RelPath, links: Links) -> Result<OwnedFd> {
-        self.open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty(), links)
+    /// The directory `path`, with the links that changes may go through.
+    pub(crate) fn changed_directory(&self, path: &RelPath) -> Result<OwnedFd> {
+        self.open_directory(path, self.links, Wait::Allowed)
+    }
+
+    /// Opens `path` to make it, with the links that changes may go through.
+    pub(crate) fn make(&self, path: &RelPath, flags: OFlags, mode: u32) -> Result<OwnedFd> {
+        self.open_path(path.as_bytes(), flags, mode, self.links, Wait::Allowed)
+    }
+
+    /// What `path` leads to, if it is a link, with the links that changes may go through.
+    pub(crate) fn target(&self, path: &RelPath) -> Result<FileId> {
+        let fd = self.open_path(path.as_bytes(), OFlags::PATH, 0, self.links, Wait::Allowed)?;
+        Ok(id(&stat(&fd)?))
+    }
+
+    /// Opens again what `fd` holds. Permissions are checked for the thread's identity.
+    pub(crate) fn reopen(&self, fd: impl AsFd, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        rustix::fs::openat(&self.proc, DecInt::from_fd(fd), flags, Mode::empty()).map_err(errno)
+    }
+
+    /// `/proc/self/fd` and the name of `fd` in it: a path that leads to what `fd` holds.
+    pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
+        (self.proc.as_fd(), DecInt::from_fd(fd))
     }
 }
 
-/// `/proc/self/fd`, by whose links a handle becomes an open file: opened once, so that it works wherever the process
-/// has gone since.
-pub(crate) fn proc_fds() -> io::Result<&'static OwnedFd> {
-    static FDS: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
-    if let Some(fd) = FDS.get() {
-        return Ok(fd);
-    }
-    let fd: OwnedFd = File::open("/proc/self/fd")?.into();
-    Ok(FDS.get_or_init(|| fd))
+/// What `fd` holds.
+pub(crate) fn stat(fd: impl AsFd) -> Result<Statx> {
+    rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, WANTED).map_err(errno)
+}
+
+/// What `name` in `directory` names; a link is looked at, not followed.
+pub(crate) fn stat_name(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(directory, name, flags, WANTED).map_err(errno)
+}
+
+/// Which file it is.
+pub(crate) fn id(stat: &Statx) -> FileId {
+    FileId { device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino }
 }

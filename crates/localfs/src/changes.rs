@@ -1,0 +1,188 @@
+//! Making, renaming, linking and removing names, each in its directory's own descriptor.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
+use server::vfs::xattr::DosAttributes;
+use server::vfs::{Access, Create, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, Space};
+
+use crate::metadata::{self, Source, kind};
+use crate::node::{Held, Open};
+use crate::root::{id, stat, stat_name};
+use crate::{Share, errno, identity};
+
+impl Share {
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+    ) -> Result<(Arc<dyn Node>, Metadata)> {
+        identity::assume(who)?;
+        let fd = match what {
+            Create::File(access) => self.create_file(path, access, mode)?,
+            Create::Directory => self.create_directory(path, mode)?,
+        };
+        let (kind, access) = match what {
+            Create::File(access) => (Kind::File, Some(access)),
+            Create::Directory => (Kind::Directory, None),
+        };
+        // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
+        let stored = dos_attributes.and_then(|attributes| {
+            let attributes = DosAttributes { attributes: Some(attributes), created: None };
+            let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
+            metadata::store(source, &attributes, true).ok().map(|()| attributes)
+        });
+        let made = stat(&fd)?;
+        let open = Open::new(Arc::clone(self), Held::Own(fd), id(&made), kind, access);
+        let metadata = match stored {
+            Some(attributes) => metadata::describe(&made, attributes),
+            None => self.cache.metadata(&made, open.source()),
+        };
+        Ok((open.created_in(path.parent()).into_node(), metadata))
+    }
+
+    fn create_file(&self, path: &RelPath, access: Access, mode: u32) -> Result<OwnedFd> {
+        let access = match (access.read, access.write) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            (_, false) => OFlags::RDONLY,
+        };
+        let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        self.root.make(path, flags, mode & 0o7777)
+    }
+
+    fn create_directory(&self, path: &RelPath, mode: u32) -> Result<OwnedFd> {
+        if path.is_root() {
+            return Err(Errno::EXIST);
+        }
+        let (parent, name) = self.root.parent(path)?;
+        rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode & 0o7777)).map_err(errno)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(errno)
+    }
+
+    pub(crate) fn rename(
+        &self,
+        who: &Arc<Identity>,
+        from: &RelPath,
+        file: FileId,
+        to: &RelPath,
+        replace: bool,
+    ) -> Result<()> {
+        identity::assume(who)?;
+        let (source, old) = self.root.parent(from)?;
+        let here = self.named(&source, old, from, file)?;
+        let (target, new) = self.root.parent(to)?;
+        // The kernel would put a directory in place of an empty one.
+        let replace = replace && kind(&here) != Kind::Directory;
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        match rustix::fs::renameat_with(&source, old, &target, new, flags).map_err(errno) {
+            Ok(()) => {}
+            // Where the directory itself ignores case, the other spelling is the same name.
+            Err(Errno::EXIST) if is_respelling(&source, old, &target, new, &here) => {
+                return rustix::fs::renameat(&source, old, &target, new).map_err(errno);
+            }
+            Err(Errno::INVAL) if !replace => return rename_without_flags(&source, old, &target, new),
+            Err(error) => return Err(error),
+        }
+        // Two names of one file: the kernel leaves both.
+        let linked = replace && here.stx_nlink > 1 && (old != new || id(&stat(&source)?) != id(&stat(&target)?));
+        if linked && stat_name(&source, old).is_ok_and(|still| id(&still) == id(&here)) {
+            return rustix::fs::unlinkat(&source, old, AtFlags::empty()).map_err(errno);
+        }
+        Ok(())
+    }
+
+    /// What `name` in `directory` names, which must be `file` or a link that leads there.
+    fn named(&self, directory: &OwnedFd, name: &[u8], path: &RelPath, file: FileId) -> Result<Statx> {
+        let here = stat_name(directory, name)?;
+        let leads_there = || kind(&here) == Kind::Symlink && self.root.target(path) == Ok(file);
+        if id(&here) == file || leads_there() { Ok(here) } else { Err(Errno::STALE) }
+    }
+
+    pub(crate) fn link(&self, who: &Arc<Identity>, open: &Open, to: &RelPath, replace: bool) -> Result<()> {
+        identity::assume(who)?;
+        if open.kind == Kind::Directory {
+            return Err(Errno::PERM);
+        }
+        let (target, name) = self.root.parent(to)?;
+        let (proc, magic) = self.root.magic(open.fd());
+        let link = |name: &[u8]| {
+            rustix::fs::linkat(proc, magic.as_c_str(), &target, name, AtFlags::SYMLINK_FOLLOW).map_err(errno)
+        };
+        match link(name) {
+            Err(Errno::EXIST) if replace => {}
+            done => return done,
+        }
+        let other = stat_name(&target, name)?;
+        if id(&other) == open.id {
+            return Ok(());
+        }
+        if kind(&other) == Kind::Directory {
+            return Err(Errno::ISDIR);
+        }
+        // Only a rename replaces in one step.
+        let aside = temporary_name();
+        link(&aside)?;
+        let renamed = rustix::fs::renameat(&target, aside.as_slice(), &target, name).map_err(errno);
+        // Left over where the rename failed, or found both to be one file by then.
+        let _ = rustix::fs::unlinkat(&target, aside.as_slice(), AtFlags::empty());
+        renamed
+    }
+
+    pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
+        identity::assume(who)?;
+        let (directory, name) = self.root.parent(path)?;
+        self.named(&directory, name, path, file)?;
+        let flags = if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match rustix::fs::unlinkat(&directory, name, flags).map_err(errno) {
+            // Some file systems say so of a directory that has entries.
+            Err(Errno::EXIST) => Err(Errno::NOTEMPTY),
+            done => done,
+        }
+    }
+
+    pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {
+        identity::assume(who)?;
+        let said = rustix::fs::fstatvfs(self.root.fd()).map_err(errno)?;
+        let unit = if said.f_frsize == 0 { said.f_bsize } else { said.f_frsize };
+        Ok(Space {
+            block_size: u32::try_from(unit).unwrap_or(4096).max(1),
+            blocks: said.f_blocks,
+            free: said.f_bfree.min(said.f_blocks),
+            available: said.f_bavail.min(said.f_bfree).min(said.f_blocks),
+            id: said.f_fsid,
+        })
+    }
+}
+
+/// Whether `new` is another spelling of the name `old`, in a directory that does not tell them apart.
+fn is_respelling(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8], here: &Statx) -> bool {
+    let is_it = || stat_name(target, new).is_ok_and(|there| id(&there) == id(here));
+    let same_directory = || match (stat(source), stat(target)) {
+        (Ok(source), Ok(target)) => id(&source) == id(&target),
+        _ => false,
+    };
+    old != new && here.stx_nlink == 1 && server::name::same(old, new) && is_it() && same_directory()
+}
+
+/// For file systems that cannot refuse to replace: looks first.
+fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8]) -> Result<()> {
+    match stat_name(target, new) {
+        Ok(_) => Err(Errno::EXIST),
+        Err(Errno::NOENT) => rustix::fs::renameat(source, old, target, new).map_err(errno),
+        Err(error) => Err(error),
+    }
+}
+
+/// A name that nobody has: made from the process and a counter. Where somebody has it all the same, the link fails.
+fn temporary_name() -> Vec<u8> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!(".frevo-link-{}-{number}", std::process::id()).into_bytes()
+}

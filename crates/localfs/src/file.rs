@@ -1,0 +1,292 @@
+//! The content of files.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::{Errno as Raw, ReadWriteFlags};
+use server::answer::Answer;
+use server::vfs::{DataRange, Errno, Identity, Kind, Result};
+
+use crate::node::Open;
+use crate::pace::change;
+use crate::root::stat;
+use crate::worker::{Lane, later, later_or};
+use crate::{errno, identity};
+
+/// Where every file ends at the latest.
+const MAX_SIZE: u64 = i64::MAX as u64;
+/// The largest write that is done on the calling thread where the kernel cannot say whether it would wait.
+const INLINE_WRITE: usize = 256 * 1024;
+/// A file that shrinks by more than this has its blocks freed by a worker.
+const LARGE: u64 = 64 << 20;
+/// How many ranges one answer has at most.
+const RANGES: usize = 65_536;
+
+/// What the file system turned out to refuse.
+#[derive(Default)]
+pub(crate) struct Abilities {
+    /// Reads that do not wait.
+    no_nowait_read: AtomicBool,
+    /// Writes that do not wait (ext4 as of Linux 6.18).
+    no_nowait_write: AtomicBool,
+}
+
+/// How far an attempt got that must not wait.
+enum Attempt {
+    /// To the end.
+    Done(usize),
+    /// So far; the rest takes waiting.
+    Partly(usize),
+}
+
+impl Open {
+    /// The descriptor, where it may read.
+    fn reader(&self) -> Result<BorrowedFd<'_>> {
+        if self.access.is_some_and(|access| access.read) { Ok(self.fd()) } else { Err(Errno::BADF) }
+    }
+
+    /// The descriptor, where it may write.
+    fn writer(&self) -> Result<BorrowedFd<'_>> {
+        if self.access.is_some_and(|access| access.write) { Ok(self.fd()) } else { Err(Errno::BADF) }
+    }
+
+    pub(crate) fn read(
+        open: &Arc<Open>,
+        offset: u64,
+        mut buffer: Vec<u8>,
+        filled: usize,
+    ) -> Answer<(Vec<u8>, Result<usize>)> {
+        let attempt = match buffer.get_mut(filled..) {
+            Some(space) => open.read_cached(offset, space),
+            None => Err(Errno::INVAL),
+        };
+        let partly = match attempt {
+            Ok(Attempt::Done(count)) => return Answer::now((buffer, Ok(count))),
+            Ok(Attempt::Partly(count)) => count,
+            Err(error) => return Answer::now((buffer, Err(error))),
+        };
+        let open = Arc::clone(open);
+        let work = move || {
+            let done = match buffer.get_mut(filled + partly..) {
+                Some(space) => open.read_waiting(offset + partly as u64, space),
+                None => Err(Errno::INVAL),
+            };
+            (buffer, done.map(|count| partly + count))
+        };
+        later_or(Lane::Data, work, || (Vec::new(), Err(Errno::IO)))
+    }
+
+    /// Reads what the kernel has in its cache.
+    fn read_cached(&self, offset: u64, space: &mut [u8]) -> Result<Attempt> {
+        let fd = self.reader()?;
+        let space = within_file(offset, space);
+        if space.is_empty() {
+            return Ok(Attempt::Done(0));
+        }
+        if self.share.file.no_nowait_read.load(Ordering::Relaxed) {
+            return Ok(Attempt::Partly(0));
+        }
+        let mut count = 0;
+        // A short read is the end of the file or of the cache; the next one tells which.
+        while count < space.len() {
+            let slices = &mut [IoSliceMut::new(&mut space[count..])];
+            match rustix::io::preadv2(fd, slices, offset + count as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return Ok(Attempt::Done(count)),
+                Ok(more) => count += more,
+                Err(Raw::INTR) => {}
+                Err(Raw::AGAIN) => return Ok(Attempt::Partly(count)),
+                Err(Raw::OPNOTSUPP) => {
+                    self.share.file.no_nowait_read.store(true, Ordering::Relaxed);
+                    return Ok(Attempt::Partly(count));
+                }
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(Attempt::Done(count))
+    }
+
+    fn read_waiting(&self, offset: u64, space: &mut [u8]) -> Result<usize> {
+        let fd = self.reader()?;
+        let space = within_file(offset, space);
+        let mut count = 0;
+        while count < space.len() {
+            match rustix::io::pread(fd, &mut space[count..], offset + count as u64) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(Raw::INTR) => {}
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn write(
+        open: &Arc<Open>,
+        who: &Arc<Identity>,
+        offset: u64,
+        data: Bytes,
+        through: bool,
+    ) -> Answer<Result<()>> {
+        let written = match open.write_cached(who, offset, &data, through) {
+            Ok(Attempt::Done(_)) => return Answer::now(Ok(())),
+            Ok(Attempt::Partly(count)) => count,
+            Err(error) => return Answer::now(Err(error)),
+        };
+        let flags = if through { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let (open, who) = (Arc::clone(open), Arc::clone(who));
+        let lane = if through { Lane::Slow } else { Lane::Data };
+        later(lane, move || open.share.pace.timed(|| open.write_all(&who, offset, &data, written, flags)))
+    }
+
+    /// Writes what the kernel takes without waiting.
+    fn write_cached(&self, who: &Arc<Identity>, offset: u64, data: &[u8], through: bool) -> Result<Attempt> {
+        let fd = self.writer()?;
+        end_of(offset, data.len() as u64)?;
+        if data.is_empty() {
+            return Ok(Attempt::Done(0));
+        }
+        if through {
+            return Ok(Attempt::Partly(0));
+        }
+        identity::assume(who)?;
+        let refused = &self.share.file.no_nowait_write;
+        if !refused.load(Ordering::Relaxed) {
+            match rustix::io::pwritev2(fd, &[IoSlice::new(data)], offset, ReadWriteFlags::NOWAIT) {
+                Ok(count) if count == data.len() => return Ok(Attempt::Done(count)),
+                Ok(count) => return Ok(Attempt::Partly(count)),
+                Err(Raw::AGAIN | Raw::INTR) => return Ok(Attempt::Partly(0)),
+                Err(Raw::OPNOTSUPP) => refused.store(true, Ordering::Relaxed),
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        if data.len() > INLINE_WRITE || !self.share.pace.is_quick() {
+            return Ok(Attempt::Partly(0));
+        }
+        let pace = &self.share.pace;
+        pace.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
+        Ok(Attempt::Done(data.len()))
+    }
+
+    /// Writes `data` from its byte `from` on.
+    fn write_all(
+        &self,
+        who: &Arc<Identity>,
+        offset: u64,
+        data: &[u8],
+        from: usize,
+        flags: ReadWriteFlags,
+    ) -> Result<()> {
+        // The blocks kept for root, and quotas, look at who writes.
+        identity::assume(who)?;
+        let fd = self.writer()?;
+        let mut written = from;
+        while written < data.len() {
+            let slices = &[IoSlice::new(&data[written..])];
+            match rustix::io::pwritev2(fd, slices, offset + written as u64, flags) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => written += count,
+                Err(Raw::INTR) => {}
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_size(open: &Arc<Open>, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
+        let frees_much = match open.writer().and_then(stat) {
+            Ok(now) => now.stx_blocks.saturating_mul(512) > size.saturating_add(LARGE),
+            Err(error) => return Answer::now(Err(error)),
+        };
+        let who = Arc::clone(who);
+        if frees_much {
+            let open = Arc::clone(open);
+            return later(Lane::Slow, move || open.truncate(&who, size));
+        }
+        change(Arc::clone(open), move |open| open.truncate(&who, size))
+    }
+
+    fn truncate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
+        identity::assume(who)?;
+        end_of(0, size)?;
+        rustix::fs::ftruncate(self.writer()?, size).map_err(errno)
+    }
+
+    pub(crate) fn allocate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
+        identity::assume(who)?;
+        let fd = self.writer()?;
+        end_of(0, size)?;
+        if size == 0 {
+            return Ok(());
+        }
+        rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, size).map_err(errno)
+    }
+
+    pub(crate) fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Result<()> {
+        identity::assume(who)?;
+        let fd = self.writer()?;
+        let end = offset.saturating_add(length).min(stat(fd)?.stx_size);
+        if offset >= end {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(fd, flags, offset, end - offset) {
+            Err(Raw::OPNOTSUPP | Raw::NOSYS) => self.write_zeros(who, offset, end),
+            done => done.map_err(errno),
+        }
+    }
+
+    fn write_zeros(&self, who: &Arc<Identity>, offset: u64, end: u64) -> Result<()> {
+        const STEP: usize = 64 * 1024;
+        let zeros = [0; STEP];
+        let mut at = offset;
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(STEP).min(STEP);
+            self.write_all(who, at, &zeros[..count], 0, ReadWriteFlags::empty())?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn data_ranges(&self, offset: u64, length: u64) -> Result<Vec<DataRange>> {
+        let fd = match self.kind {
+            Kind::Directory => return Err(Errno::ISDIR),
+            _ if self.access.is_some() => self.fd(),
+            _ => return Err(Errno::BADF),
+        };
+        let end = offset.saturating_add(length).min(MAX_SIZE);
+        let (mut at, mut ranges) = (offset, Vec::new());
+        while at < end && ranges.len() < RANGES {
+            let start = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
+                Ok(start) if start < end => start,
+                // Nothing but a hole until the end of the file, or of what was asked for.
+                Ok(_) | Err(Raw::NXIO) => break,
+                Err(error) => return Err(errno(error)),
+            };
+            let stop = match rustix::fs::seek(fd, SeekFrom::Hole(start)) {
+                Ok(stop) => stop.min(end),
+                // The file shrank meanwhile.
+                Err(Raw::NXIO) => break,
+                Err(error) => return Err(errno(error)),
+            };
+            ranges.push(DataRange { offset: start, length: stop - start });
+            at = stop;
+        }
+        Ok(ranges)
+    }
+}
+
+/// The part of `space` that lies before the end of the largest file.
+fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
+    let room = usize::try_from(MAX_SIZE.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let length = space.len().min(room);
+    &mut space[..length]
+}
+
+/// The end of a range; `Errno::FBIG` where no file reaches that far.
+fn end_of(offset: u64, length: u64) -> Result<u64> {
+    offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
+}

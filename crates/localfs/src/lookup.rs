@@ -1,0 +1,120 @@
+//! From a path to a file: the exact name first, in one system call as a rule, then one that differs in case only.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result};
+
+use crate::metadata::{Source, kind};
+use crate::node::{Held, Open};
+use crate::root::{Wait, stat};
+use crate::{Share, identity};
+
+/// A question.
+#[derive(Clone)]
+pub(crate) struct Question {
+    pub(crate) who: Arc<Identity>,
+    pub(crate) path: RelPath,
+    pub(crate) case: Case,
+    pub(crate) links: Links,
+}
+
+/// A directory on the way, found or not.
+enum Way {
+    Found(RelPath, OwnedFd),
+    Missing,
+}
+
+impl Question {
+    /// Answers it; `Errno::AGAIN` where that takes waiting and `wait` forbids it.
+    pub(crate) fn answer(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
+        identity::assume(&self.who)?;
+        if self.path.is_root() {
+            return found(share, RelPath::root(), Held::Root);
+        }
+        match self.open(share, &self.path, wait) {
+            Ok(fd) => found(share, self.path.clone(), Held::Own(fd)),
+            Err(Errno::NOENT) => self.search(share, wait),
+            // The kernel has not looked at this name lately; an index may know that it does not exist.
+            Err(Errno::AGAIN) if self.case == Case::Insensitive => self.search(share, wait),
+            Err(Errno::NOTDIR) => Ok(Lookup::NoParent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens what `path` names exactly. A link that may not be followed, or leads nowhere, is opened itself where it is
+    /// the last component, and is `Errno::LOOP` before that.
+    fn open(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<OwnedFd> {
+        let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.links, wait);
+        let not_followed = || open(OFlags::NOFOLLOW);
+        if !self.links.follow {
+            return not_followed();
+        }
+        match open(OFlags::empty()) {
+            Err(failed @ (Errno::NOENT | Errno::LOOP | Errno::ACCES | Errno::NOTDIR)) => match not_followed() {
+                Err(error) if error != Errno::AGAIN => Err(failed),
+                done => done,
+            },
+            done => done,
+        }
+    }
+
+    /// The last component does not exist under its exact name, or a directory on the way does not.
+    fn search(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
+        let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
+        let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
+        let missing = || parent.join(name).map(|path| Lookup::Missing { path }).ok_or(Errno::NOENT);
+        let Some(name) = self.name_in(share, &fd, name, wait)? else { return missing() };
+        if wait == Wait::Never {
+            return Err(Errno::AGAIN);
+        }
+        let Some(path) = parent.join(&name) else { return missing() };
+        match self.open(share, &path, wait) {
+            Ok(fd) => found(share, path, Held::Own(fd)),
+            Err(Errno::NOENT) => missing(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds the directory `path`.
+    fn directory(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<Way> {
+        match share.root.open_directory(path, self.links, wait) {
+            Ok(fd) => return Ok(Way::Found(path.clone(), fd)),
+            Err(Errno::NOTDIR) => return Ok(Way::Missing),
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(Way::Missing) };
+        let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Way::Missing) };
+        let Some(name) = self.name_in(share, &fd, name, wait)? else { return Ok(Way::Missing) };
+        let Some(path) = parent.join(&name) else { return Ok(Way::Missing) };
+        match share.root.open_directory(&path, self.links, wait) {
+            Ok(fd) => Ok(Way::Found(path, fd)),
+            Err(Errno::NOTDIR) => Ok(Way::Missing),
+            // The name exists, so it is that of a link that leads nowhere; or it has just gone.
+            Err(Errno::NOENT) => Err(Errno::LOOP),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name on disk in `directory`.
+    fn name_in(&self, share: &Share, directory: &OwnedFd, name: &[u8], wait: Wait) -> Result<Option<Box<[u8]>>> {
+        let found = match self.case {
+            Case::Insensitive => share.names.find(&share.root, directory, name, wait)?,
+            // A link that leads nowhere is there all the same.
+            Case::Sensitive if wait == Wait::Never => return Err(Errno::AGAIN),
+            Case::Sensitive => crate::root::stat_name(directory, name).is_ok().then(|| name.into()),
+        };
+        identity::assume(&self.who)?;
+        Ok(found)
+    }
+}
+
+fn found(share: &Arc<Share>, path: RelPath, held: Held) -> Result<Lookup> {
+    let fd = held.fd(share);
+    let stat = stat(fd)?;
+    let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
+    let node = Open::new(Arc::clone(share), held, metadata.id, kind(&stat), None);
+    Ok(Lookup::Found { path, node: node.into_node(), metadata })
+}

@@ -1,0 +1,205 @@
+//! Metadata: what statx says, with what `user.DOSATTRIB` adds, kept so that it is read once per change.
+//!
+//! A change of an attribute changes the inode's change time, so what was read is right for as long as that time stays.
+//! The clock behind it may tick slowly: a file that changed just now may change again without showing it, and what was
+//! read of such a file is not kept.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp, XattrFlags};
+use rustix::io::Errno as Raw;
+use server::vfs::xattr::{DOSATTRIB, DosAttributes};
+use server::vfs::{FileId, Kind, Metadata, Time};
+
+use crate::identity;
+use crate::root::id;
+
+/// How old a change must be before it can be told from the next one.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+/// The same on file systems of other machines, some of which count seconds.
+pub(crate) const COARSE_TICK: Duration = Duration::from_secs(3);
+
+/// Shards of the cache, so that threads seldom wait for each other.
+const SHARDS: usize = 16;
+/// Files of one generation of one shard: about 64 bytes each, 8 MiB in all.
+const GENERATION: usize = 4096;
+
+/// Where an attribute is read from.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a, Fd> {
+    /// A descriptor with data access.
+    Open(Fd),
+    /// A descriptor without, which takes a path to get at its attributes.
+    Held(Fd),
+    /// A name in a directory.
+    Named(Fd, &'a [u8]),
+}
+
+/// What is known of the attributes of many files.
+pub(crate) struct Cache {
+    shards: [Mutex<Shard>; SHARDS],
+    tick: Duration,
+}
+
+/// Two generations: what was not asked for while the young one filled goes with the old one.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<FileId, Kept>,
+    old: HashMap<FileId, Kept>,
+}
+
+#[derive(Clone, Copy)]
+struct Kept {
+    changed: Time,
+    attributes: DosAttributes,
+}
+
+impl Cache {
+    /// Trusts change times that are older than `tick`.
+    pub(crate) fn new(tick: Duration) -> Cache {
+        Cache { shards: Default::default(), tick }
+    }
+
+    /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
+    /// file: where the user may not read them, the process does, and the thread keeps the process's identity.
+    pub(crate) fn metadata(&self, stat: &Statx, source: Source<'_, impl AsFd>) -> Metadata {
+        let kind = kind(stat);
+        // Linux keeps user attributes of files and directories only.
+        if !matches!(kind, Kind::File | Kind::Directory) {
+            return describe(stat, DosAttributes::default());
+        }
+        let (file, changed) = (id(stat), time(stat.stx_ctime));
+        let shard = &self.shards[(file.inode as usize) % SHARDS];
+        if let Some(attributes) = shard.lock().get(file, changed) {
+            return describe(stat, attributes);
+        }
+        let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
+        if is_settled(changed, self.tick) {
+            shard.lock().put(file, Kept { changed, attributes });
+        }
+        describe(stat, attributes)
+    }
+
+    /// The attributes as they are stored now, never from the cache.
+    pub(crate) fn stored(&self, source: Source<'_, impl AsFd>) -> DosAttributes {
+        read(&source).unwrap_or_default()
+    }
+}
+
+impl Shard {
+    fn get(&mut self, file: FileId, changed: Time) -> Option<DosAttributes> {
+        if let Some(kept) = self.young.get(&file) {
+            return (kept.changed == changed).then_some(kept.attributes);
+        }
+        let kept = self.old.remove(&file).filter(|kept| kept.changed == changed)?;
+        self.put(file, kept);
+        Some(kept.attributes)
+    }
+
+    fn put(&mut self, file: FileId, kept: Kept) {
+        if self.young.len() >= GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(file, kept);
+    }
+}
+
+/// Whether a change at `changed` is so long ago that another one would show.
+pub(crate) fn is_settled(changed: Time, tick: Duration) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let Some(limit) = now.checked_sub(tick) else { return false };
+    (changed.secs, changed.nanos) < (limit.as_secs() as i64, limit.subsec_nanos())
+}
+
+/// Reads the attribute; `None` where it could not be asked for. A value that nobody knows is no value.
+fn read(source: &Source<'_, impl AsFd>) -> Option<DosAttributes> {
+    let mut buffer = [0; 256];
+    let mut result = get(source, &mut buffer);
+    if matches!(result, Err(Raw::ACCESS | Raw::PERM)) && identity::assume_process().is_ok() {
+        result = get(source, &mut buffer);
+    }
+    match result {
+        Ok(length) => Some(buffer.get(..length).and_then(DosAttributes::decode).unwrap_or_default()),
+        Err(Raw::NODATA | Raw::OPNOTSUPP | Raw::RANGE) => Some(DosAttributes::default()),
+        Err(_) => None,
+    }
+}
+
+fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+    match source {
+        Source::Open(fd) => rustix::fs::fgetxattr(fd, DOSATTRIB, buffer),
+        Source::Held(fd) => rustix::fs::getxattr(held_path(fd), DOSATTRIB, buffer),
+        Source::Named(directory, name) => {
+            let mut path = held_path(directory);
+            path.push(b'/');
+            path.extend_from_slice(name);
+            rustix::fs::lgetxattr(path, DOSATTRIB, buffer)
+        }
+    }
+}
+
+/// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
+/// attributes. The thread may have the process's identity afterwards.
+pub(crate) fn store(
+    source: Source<'_, impl AsFd>,
+    attributes: &DosAttributes,
+    is_owner: bool,
+) -> server::vfs::Result<()> {
+    let value = attributes.encode();
+    let set = || match &source {
+        Source::Open(fd) => rustix::fs::fsetxattr(fd, DOSATTRIB, &value, XattrFlags::empty()),
+        Source::Held(fd) => rustix::fs::setxattr(held_path(fd), DOSATTRIB, &value, XattrFlags::empty()),
+        Source::Named(..) => Err(Raw::BADF),
+    };
+    match set() {
+        Err(Raw::ACCESS | Raw::PERM) if is_owner => {
+            identity::assume_process().map_err(crate::errno)?;
+            set().map_err(crate::errno)
+        }
+        done => done.map_err(crate::errno),
+    }
+}
+
+/// A path to what `fd` holds, for the calls that take nothing else. Only the kernel's own link is followed.
+pub(crate) fn held_path(fd: &impl AsFd) -> Vec<u8> {
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into_bytes()
+}
+
+/// What it is.
+pub(crate) fn kind(stat: &Statx) -> Kind {
+    match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    }
+}
+
+pub(crate) fn time(stamp: StatxTimestamp) -> Time {
+    Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
+}
+
+/// The metadata of the file that `stat` tells of.
+pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
+    let (accessed, modified, changed) = (time(stat.stx_atime), time(stat.stx_mtime), time(stat.stx_ctime));
+    let born = (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| time(stat.stx_btime));
+    let kind = kind(stat);
+    Metadata {
+        id: id(stat),
+        kind,
+        size: if kind == Kind::Directory { 0 } else { stat.stx_size },
+        allocated: stat.stx_blocks.saturating_mul(512),
+        links: stat.stx_nlink,
+        mode: u32::from(stat.stx_mode) & 0o7777,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        accessed,
+        modified,
+        changed,
+        created: dos.created.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
+        dos_attributes: dos.attributes,
+    }
+}

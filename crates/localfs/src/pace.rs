@@ -1,0 +1,87 @@
+//! Whether changes are made on the calling thread or on a worker.
+//!
+//! Creating, renaming, setting attributes and writing into the page cache take the kernel microseconds; handing them to
+//! another thread takes longer than that. But a file system whose journal is full or whose disk cannot follow makes its
+//! callers wait, and one client's flood of writes must not hold up the others. So changes are made in place until one
+//! turns out slow; from then on they go to workers until they have been quick for a while.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use server::answer::Answer;
+use server::vfs::Result;
+
+use crate::worker::{Lane, later};
+
+/// What the calling thread may be kept for.
+const SLOW: Duration = Duration::from_millis(3);
+/// How long changes go to workers after a slow one.
+const PENALTY: Duration = Duration::from_secs(1);
+
+/// The pace of one file system.
+pub(crate) struct Pace {
+    began: Instant,
+    /// Until when changes go to workers, in milliseconds since `began`; `u64::MAX` is always.
+    slow_until: AtomicU64,
+}
+
+impl Pace {
+    /// With `local` false, every change goes to a worker: a network may keep any call waiting.
+    pub(crate) fn new(local: bool) -> Pace {
+        Pace { began: Instant::now(), slow_until: AtomicU64::new(if local { 0 } else { u64::MAX }) }
+    }
+
+    /// Whether the file system answers quickly now.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.slow_until.load(Ordering::Relaxed) <= self.began.elapsed().as_millis() as u64
+    }
+
+    /// Notes how long a change took.
+    fn note(&self, took: Duration) {
+        if took > SLOW {
+            let until = (self.began.elapsed() + PENALTY).as_millis() as u64;
+            self.slow_until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Does `work`, noting how long it takes.
+    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.note(start.elapsed());
+        done
+    }
+}
+
+/// What has a pace.
+pub(crate) trait Paced: Send + Sync + 'static {
+    fn pace(&self) -> &Pace;
+}
+
+/// Makes a change that is quick as a rule.
+pub(crate) fn change<P: Paced, T: Send + 'static>(
+    on: P,
+    work: impl FnOnce(&P) -> Result<T> + Send + 'static,
+) -> Answer<Result<T>> {
+    if on.pace().is_quick() {
+        return Answer::now(on.pace().timed(|| work(&on)));
+    }
+    later(Lane::Data, move || on.pace().timed(|| work(&on)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_change_sends_the_next_ones_away() {
+        let pace = Pace::new(true);
+        pace.note(Duration::from_micros(50));
+        assert!(pace.is_quick());
+        pace.note(Duration::from_secs(1));
+        assert!(!pace.is_quick());
+        pace.slow_until.store(0, Ordering::Relaxed);
+        assert!(pace.is_quick());
+        assert!(!Pace::new(false).is_quick());
+    }
+}
