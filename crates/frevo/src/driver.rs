@@ -7,12 +7,14 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use server::conn::{Chain, Connection, Frame};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -166,11 +168,14 @@ impl Driver {
     async fn receive(&mut self) -> io::Result<bool> {
         let wanted = self.wanted()?;
         self.input.reserve(wanted);
-        match self.stream.try_read_buf(&mut (&mut self.input).limit(wanted.max(READ_AHEAD))) {
-            Ok(0) => return Ok(false),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        let mut room = (&mut self.input).limit(wanted.max(READ_AHEAD));
+        // Polled once. Unlike `try_read_buf`, it knows that a short read has emptied the socket, and so spares the
+        // next call that would only say so.
+        let mut read = std::pin::pin!(self.stream.read_buf(&mut room));
+        match std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+            Poll::Ready(Ok(0)) => return Ok(false),
+            Poll::Ready(Ok(_)) | Poll::Pending => {}
+            Poll::Ready(Err(error)) => return Err(error),
         }
         while let Some(frame) = self.next_frame()? {
             if let Err(reason) = self.execute(frame).await {
