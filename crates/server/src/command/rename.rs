@@ -30,7 +30,7 @@ pub(crate) async fn rename(
     if files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    let target = target(request, disk, asked.file_name, &from).await?;
+    let target = target(disk, asked.file_name, &from).await?;
     if !files.shares_delete(file.file, open.persistent_id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "another open does not share deletion"));
     }
@@ -57,20 +57,13 @@ pub(crate) async fn rename(
 }
 
 /// Gives the open file one more name.
-pub(crate) async fn link(
-    request: &Request<'_>,
-    buffer: &[u8],
-    open: &Arc<Open>,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<()> {
-    let _ = open;
+pub(crate) async fn link(request: &Request<'_>, buffer: &[u8], file: &FileOpen, disk: &Disk) -> Result<()> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
     }
     let from = file.name.path.lock().clone();
-    let target = target(request, disk, asked.file_name, &from).await?;
+    let target = target(disk, asked.file_name, &from).await?;
     if let Some(existing) = &target.existing {
         if existing.id == file.file && target.path == from {
             return Ok(());
@@ -88,7 +81,7 @@ struct Target {
     existing: Option<Metadata>,
 }
 
-async fn target(request: &Request<'_>, disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
+async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
     // Some clients begin the new name with a backslash though it is relative to the share.
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
     let name = name::parse(wire_name).map_err(|error| Error::new(error.status()))?;
@@ -103,7 +96,6 @@ async fn target(request: &Request<'_>, disk: &Disk, wire_name: &[u8], from: &Rel
     }
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let _ = request;
     match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
         Lookup::Missing { path } => Ok(Target { path, existing: None }),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),

@@ -42,7 +42,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     }
     match asked.info_type {
         InfoType::FILE => set_file(request, &asked, &open, file, disk).await?,
-        InfoType::SECURITY => security::set(request, &asked, &open, file).await?,
+        InfoType::SECURITY => security::set(&asked, &open, file).await?,
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     }
@@ -79,7 +79,7 @@ async fn set_file(
             set_disposition(request, file, disk, flags.contains(DispositionFlags::DELETE)).await
         }
         Class::RENAME => rename::rename(request, buffer, open, file, disk).await,
-        Class::LINK => rename::link(request, buffer, open, file, disk).await,
+        Class::LINK => rename::link(request, buffer, file, disk).await,
         Class::FULL_EA => set_ea(file, buffer).await,
         Class::MODE => set_mode(file, FileModeInformation::decode(&mut Reader::new(buffer))?.mode.0),
         Class::POSITION => {

@@ -11,20 +11,13 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
 
 use crate::command::query_info::{Answer, encoded};
-use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
 use crate::security::posix_acl::PosixAcl;
 use crate::security::{posix, posix_acl};
 use crate::vfs::{Kind, Metadata, SetMetadata};
 
-pub(crate) async fn query(
-    request: &Request<'_>,
-    asked: &QueryInfoRequest<'_>,
-    open: &Arc<Open>,
-    file: &FileOpen,
-) -> Result<Answer> {
-    let _ = request;
+pub(crate) async fn query(asked: &QueryInfoRequest<'_>, open: &Arc<Open>, file: &FileOpen) -> Result<Answer> {
     let parts = SecurityInformation(asked.additional_information);
     let mut needed = AccessMask(0);
     if parts.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL) {
@@ -76,13 +69,7 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
 }
 
 /// What permission bits can say is applied; the rest is refused rather than dropped without a word.
-pub(crate) async fn set(
-    request: &Request<'_>,
-    asked: &SetInfoRequest<'_>,
-    open: &Arc<Open>,
-    file: &FileOpen,
-) -> Result<()> {
-    let _ = request;
+pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Arc<Open>, file: &FileOpen) -> Result<()> {
     let parts = SecurityInformation(asked.additional_information);
     let mut needed = AccessMask(0);
     if parts.contains(SecurityInformation::DACL) {

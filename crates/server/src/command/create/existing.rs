@@ -44,7 +44,7 @@ pub(super) async fn open(
     if parameters.disposition == CreateDisposition::CREATE {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
-    check_kind(disk, name, parameters, &found.metadata)?;
+    check_kind(name, parameters, &found.metadata)?;
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
     let files = &request.connection.server.files;
@@ -70,7 +70,7 @@ pub(super) async fn open(
     }
 }
 
-fn check_kind(disk: &Disk, name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
+fn check_kind(name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
     match metadata.kind {
         Kind::Directory => {
             if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) || name.stream == Stream::Data {
@@ -99,7 +99,6 @@ fn check_kind(disk: &Disk, name: &Name, parameters: &Parameters, metadata: &Meta
     if data && matches!(metadata.kind, Kind::Special | Kind::Symlink) {
         return Err(Error::because(Status::ACCESS_DENIED, "not a regular file"));
     }
-    let _ = disk;
     Ok(())
 }
 
