@@ -44,7 +44,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
         Command::CHANGE_NOTIFY => command::change_notify::change_notify(request, reply).await,
         Command::QUERY_INFO => command::query_info::query_info(request, reply).await,
         Command::SET_INFO => command::set_info::set_info(request, reply).await,
-        Command::OPLOCK_BREAK => command::oplock_break::oplock_break(request, reply),
+        Command::OPLOCK_BREAK => command::oplock_break::acknowledge(request, reply),
         // CANCEL has no response and never comes here; other codes ended the connection in `receive`.
         _ => Err(Error::new(Status::INVALID_PARAMETER)),
     }

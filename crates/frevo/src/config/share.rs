@@ -138,6 +138,8 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.delete_readonly = reader.boolean("delete readonly");
     share.dos_filemode = reader.boolean("dos filemode");
     share.ea_support = reader.boolean("ea support");
+    share.oplocks = reader.boolean("oplocks");
+    share.level2_oplocks = reader.boolean("level2 oplocks");
     share.strict_sync = reader.boolean("strict sync");
     share.sync_always = reader.boolean("sync always");
     share.strict_allocate = reader.boolean("strict allocate");

@@ -64,11 +64,11 @@ async fn set_file(
         Class::BASIC => set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await,
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
-            set_size(file, size).await
+            set_size(request, file, size).await
         }
         Class::ALLOCATION => {
             let size = FileAllocationInformation::decode(&mut Reader::new(buffer))?.allocation_size;
-            set_allocation(file, disk, size).await
+            set_allocation(request, file, disk, size).await
         }
         Class::DISPOSITION => {
             let delete = FileDispositionInformation::decode(&mut Reader::new(buffer))?.delete_pending;
@@ -180,8 +180,9 @@ fn mode_of(disk: &Disk, bits: u32, mode: u32, directory: bool) -> u32 {
 /// The largest size that Linux can give a file.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
-async fn set_size(file: &FileOpen, size: u64) -> Result<()> {
+async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
+    request.connection.server.files.content_changes(file.file);
     file.node.set_size(&file.identity, size).await?;
     Ok(())
 }
@@ -194,8 +195,9 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
 }
 
 /// [MS-FSA] 2.1.5.15.1: a smaller allocation cuts the file, a larger one sets room aside.
-async fn set_allocation(file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
+async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
+    request.connection.server.files.content_changes(file.file);
     if size < file.node.metadata().await?.size {
         file.node.set_size(&file.identity, size).await?;
     } else if disk.share.strict_allocate {

@@ -42,6 +42,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
     }
     if length > 0 {
+        request.connection.server.files.content_changes(file.file);
         let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
             || file.options().contains(CreateOptions::WRITE_THROUGH)
             || open.tree.disk().is_some_and(|disk| disk.share.sync_always);

@@ -69,6 +69,8 @@ pub(crate) struct Reply {
     pub(crate) hash: Hash,
     /// The AsyncId, once an interim response was sent.
     pub(crate) async_id: Option<u64>,
+    /// The request as CANCEL finds it, once an interim response was sent.
+    pending: Option<Arc<Pending>>,
 }
 
 /// Who wants the response's bytes for the preauthentication integrity hash of 3.1.1.
@@ -198,6 +200,7 @@ impl Reply {
             sign_with: None,
             hash: Hash::Nobody,
             async_id: None,
+            pending: None,
         }
     }
 
@@ -221,6 +224,7 @@ impl Reply {
         self.sign_with = None;
         self.hash = Hash::Nobody;
         self.async_id = None;
+        self.pending = None;
     }
 
     /// Where the body goes: position 64, behind the header.
@@ -229,8 +233,11 @@ impl Reply {
     }
 
     /// Sends what the chain has answered so far and an interim response for this request, which from now on can be
-    /// cancelled. To be called before a wait of unknown length (3.3.4.2).
+    /// cancelled. To be called before each wait of unknown length (3.3.4.2); only the first sends anything.
     pub(crate) fn go_async(&mut self, request: &Request<'_>) -> Result<Arc<Pending>> {
+        if let Some(pending) = &self.pending {
+            return Ok(pending.clone());
+        }
         let limit = request.connection.server.policy().limits.pending_per_connection;
         let (id, pending) = {
             let mut state = request.connection.state.lock();
@@ -238,6 +245,7 @@ impl Reply {
         };
         self.async_id = Some(id);
         self.outgoing.send_interim(request, id);
+        self.pending = Some(pending.clone());
         Ok(pending)
     }
 

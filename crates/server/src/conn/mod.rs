@@ -27,6 +27,7 @@ pub(crate) use chain::{Hash, Reply, Request};
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
+pub(crate) use respond::Outgoing;
 pub(crate) use window::Window;
 
 use crate::error::Disconnect;

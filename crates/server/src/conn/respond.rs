@@ -11,6 +11,7 @@ use proto::status::Status;
 
 use super::chain::{Hash, Request};
 use super::{Connection, Frame};
+use crate::command::oplock_break::Notifier;
 use crate::error::{Disconnect, Error};
 use crate::session::{Channel, Session};
 
@@ -29,6 +30,8 @@ pub(crate) struct Outgoing {
     start: usize,
     /// The session whose key seals the frame.
     seal_for: Option<Arc<Session>>,
+    /// Oplocks granted by responses of this frame: their breaks may be told once it is sent.
+    granted: Vec<Arc<Notifier>>,
 }
 
 struct Finished {
@@ -39,7 +42,7 @@ struct Finished {
 impl Outgoing {
     pub(super) fn new(connection: Arc<Connection>) -> Self {
         let buffer = connection.server.buffers.take();
-        Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None }
+        Outgoing { connection, buffer, finished: Vec::new(), start: FIRST, seal_for: None, granted: Vec::new() }
     }
 
     /// Begins a response behind those already in the frame, leaving room for its header.
@@ -204,6 +207,30 @@ impl Outgoing {
         // The length is 24 bits on direct TCP; a frame is bounded far below that by `limits.frame`.
         buffer[begin..begin + TRANSPORT].copy_from_slice(&(length as u32).to_be_bytes());
         self.connection.outbox.push(Frame::new(buffer, begin));
+        for notifier in self.granted.drain(..) {
+            notifier.announce();
+        }
+    }
+
+    /// The response under way grants an oplock.
+    pub(crate) fn grants(&mut self, notifier: Arc<Notifier>) {
+        self.granted.push(notifier);
+    }
+
+    /// Sends a message that answers no request: `header` and what `body` writes, sealed for `seal_for` (3.3.4.6).
+    pub(crate) fn unsolicited(
+        connection: &Arc<Connection>,
+        header: &Header,
+        seal_for: Option<Arc<Session>>,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) {
+        let mut outgoing = Outgoing::new(connection.clone());
+        outgoing.begin();
+        body(&mut outgoing.body());
+        outgoing.write_header(header);
+        outgoing.seal_for = seal_for;
+        outgoing.finished.push(Finished { start: outgoing.start, sign_with: None });
+        outgoing.send();
     }
 }
 

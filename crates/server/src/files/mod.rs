@@ -1,6 +1,7 @@
 //! What all opens of one file share: share modes, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
 
 pub mod byte_lock;
+pub mod oplock;
 mod share_mode;
 mod table;
 

@@ -3,10 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use proto::smb2::OplockLevel;
+use proto::status::Status;
 
 use super::ShareMode;
+use super::oplock::{Holder, Opening, Oplocks, Wait};
 use crate::vfs::{FileId, RelPath};
 
 const SHARDS: usize = 64;
@@ -21,7 +25,7 @@ pub struct OpenName {
 }
 
 /// Why a file cannot be opened now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Refusal {
     /// Another open does not share what is asked for, or the other way round.
     SharingViolation,
@@ -29,6 +33,8 @@ pub enum Refusal {
     DeletePending,
     /// A name was removed since the caller looked the file up: look again.
     Raced,
+    /// Somebody must give up an oplock first: wait, then look again.
+    OplockBreak(Wait),
 }
 
 /// What became of a file when one of its opens was closed.
@@ -51,6 +57,7 @@ pub struct Table {
 struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
+    oplocks: Oplocks,
 }
 
 struct Entry {
@@ -84,21 +91,70 @@ impl Table {
         mode: ShareMode,
         name: &Arc<OpenName>,
         removals: u64,
+        opening: Opening,
     ) -> Result<(), Refusal> {
         let mut shard = self.shard(file).lock();
         if self.removals() != removals {
             return Err(Refusal::Raced);
         }
-        if let Some(state) = shard.get(&file) {
+        if let Some(state) = shard.get_mut(&file) {
             if state.delete_pending {
                 return Err(Refusal::DeletePending);
+            }
+            // [MS-FSA] 2.1.5.1.2: a batch oplock may hide that its holder has closed the file, so it is broken before
+            // share modes are compared; any other one after.
+            if state.oplocks.is_batch()
+                && let Some(wait) = state.oplocks.open(opening)
+            {
+                return Err(Refusal::OplockBreak(wait));
             }
             if !state.opens.iter().all(|entry| entry.mode.admits(&mode)) {
                 return Err(Refusal::SharingViolation);
             }
+            if let Some(wait) = state.oplocks.open(opening) {
+                return Err(Refusal::OplockBreak(wait));
+            }
         }
         shard.entry(file).or_default().opens.push(Entry { open, mode, name: name.clone() });
         Ok(())
+    }
+
+    /// Grants an oplock to an open, or as much of it as goes ([MS-SMB2] 3.3.5.9 "Oplock Acquisition").
+    /// `level_two`: whether several clients may cache the file for reading.
+    pub fn grant_oplock(
+        &self,
+        file: FileId,
+        open: u64,
+        asked: OplockLevel,
+        level_two: bool,
+        holder: Arc<dyn Holder>,
+    ) -> OplockLevel {
+        let mut shard = self.shard(file).lock();
+        let Some(state) = shard.get_mut(&file) else { return OplockLevel::NONE };
+        if !state.opens.iter().any(|entry| entry.open == open) {
+            return OplockLevel::NONE;
+        }
+        state.oplocks.grant(open, asked, state.opens.len() == 1, level_two, holder)
+    }
+
+    /// The holder of an oplock acknowledges its break; answers what it holds now ([MS-SMB2] 3.3.5.22.1).
+    pub fn acknowledge_oplock(&self, file: FileId, open: u64, level: OplockLevel) -> Result<OplockLevel, Status> {
+        let mut shard = self.shard(file).lock();
+        shard.get_mut(&file).ok_or(Status::INVALID_DEVICE_STATE)?.oplocks.acknowledge(open, level)
+    }
+
+    /// The time to acknowledge a break has perhaps run out.
+    pub fn expire_oplocks(&self, file: FileId, now: Duration) {
+        if let Some(state) = self.shard(file).lock().get_mut(&file) {
+            state.oplocks.expire(now);
+        }
+    }
+
+    /// The content of a file is about to change, or a range of it to be locked: what others cached is out of date.
+    pub fn content_changes(&self, file: FileId) {
+        if let Some(state) = self.shard(file).lock().get_mut(&file) {
+            state.oplocks.write();
+        }
     }
 
     /// Whether `mode` would be admitted now.
@@ -117,6 +173,7 @@ impl Table {
         let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
         state.opens.retain(|entry| entry.open != open);
         state.delete_pending |= delete;
+        state.oplocks.close(open);
         if !state.opens.is_empty() {
             return Closed::Stays;
         }

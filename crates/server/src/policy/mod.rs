@@ -160,6 +160,10 @@ pub struct Share {
     pub dos_filemode: bool,
     /// `ea support`.
     pub ea_support: bool,
+    /// `oplocks`: clients may cache files.
+    pub oplocks: bool,
+    /// `level2 oplocks`: several clients may cache one file for reading.
+    pub level2_oplocks: bool,
     /// `strict sync`: FLUSH reaches the disk. Off means that an acknowledged flush may be lost in a crash.
     pub strict_sync: bool,
     /// `sync always`: each write is on disk before its answer.
@@ -248,6 +252,8 @@ impl Share {
             delete_readonly: false,
             dos_filemode: false,
             ea_support: true,
+            oplocks: true,
+            level2_oplocks: true,
             strict_sync: true,
             sync_always: false,
             strict_allocate: false,

@@ -8,7 +8,7 @@ const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
 
 const LOCKS: &str = "byte-range locks";
-const OPLOCKS: &str = "oplocks and leases";
+const OPLOCKS: &str = "leases, and oplocks seen by local programs";
 const DURABLE: &str = "durable handles";
 const ACLS: &str = "Windows ACLs";
 const NOTIFY: &str = "change notification";
@@ -57,8 +57,8 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved(LOCKS),
     share("kernel share modes", BOOL, "no", "Show share modes to local programs as flock locks.")
         .unserved("share modes seen by local programs"),
-    share("oplocks", BOOL, "yes", "Let clients cache files.").unserved(OPLOCKS),
-    share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading.").unserved(OPLOCKS),
+    share("oplocks", BOOL, "yes", "Let clients cache files."),
+    share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading."),
     share("kernel oplocks", BOOL, "no", "Break caches of clients when a local program opens the file.")
         .unserved(OPLOCKS),
     share("fake oplocks", BOOL, "no", "Let clients cache, and never break it.")

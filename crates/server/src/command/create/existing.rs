@@ -11,8 +11,10 @@ use proto::status::Status;
 use super::Opened;
 use super::parameters::Parameters;
 use crate::attributes;
-use crate::conn::Request;
+use crate::command::oplock_break;
+use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, ShareMode};
 use crate::name::{Name, Stream};
 use crate::security::access;
@@ -33,9 +35,10 @@ const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DAT
 /// Rights that a file with READONLY does not give ([MS-FSA] 2.1.5.1.2.1).
 const REFUSED_BY_READONLY: u32 = WRITING;
 
-/// Opens it; `None` when a name was removed meanwhile and it must be looked up again.
+/// Opens it; `None` when a name was removed or an oplock broken meanwhile and it must be looked up again.
 pub(super) async fn open(
     request: &Request<'_>,
+    reply: &mut Reply,
     disk: &Disk,
     name: &Name,
     parameters: &Parameters,
@@ -53,9 +56,14 @@ pub(super) async fn open(
     // Overwriting writes, whatever access was asked for: others must share that.
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
-    match files.open(found.metadata.id, open_id, mode, &open_name, found.removals) {
+    let opening = Opening::new(granted, parameters.overwrites(), request.connection.server.world.uptime());
+    match files.open(found.metadata.id, open_id, mode, &open_name, found.removals, opening) {
         Ok(()) => {}
         Err(Refusal::Raced) => return Ok(None),
+        Err(Refusal::OplockBreak(wait)) => {
+            oplock_break::wait(request, reply, found.metadata.id, wait).await?;
+            return Ok(None);
+        }
         Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
     }

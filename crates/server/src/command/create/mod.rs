@@ -1,8 +1,8 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
 //!
 //! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
-//! `contexts` reads and answers create contexts. Oplocks, leases and durable handles are not granted yet: a client that
-//! asks for one gets an open without.
+//! `contexts` reads and answers create contexts. Leases and durable handles are not granted yet: a client that asks for
+//! one gets an open without.
 
 mod contexts;
 mod existing;
@@ -22,6 +22,7 @@ use proto::status::Status;
 use self::contexts::Contexts;
 use self::parameters::Parameters;
 use crate::attributes;
+use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -48,7 +49,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     }
     check_stream(&name, &parameters)?;
     check_veto(disk, &name.path, &parameters)?;
-    let mut opened = open_file(request, disk, &name, &parameters, &contexts).await?;
+    let mut opened = open_file(request, reply, disk, &name, &parameters, &contexts).await?;
     if let Some(size) = contexts.allocation_size
         && opened.action != CreateAction::OPENED
     {
@@ -62,11 +63,12 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
     };
+    let oplock_level = oplock_break::grant(request, reply, &open.0, file, disk, asked.requested_oplock_level);
     let answer = contexts.answer(file, maximal);
     let path = file.name.path.lock().clone();
     let file_id = FileId { persistent: open.0.persistent_id, volatile: open.0.volatile_id };
     CreateResponse {
-        oplock_level: OplockLevel::NONE,
+        oplock_level,
         flags: CreateResponseFlags::NONE,
         create_action: action,
         creation_time: attributes::file_time(metadata.created),
@@ -132,6 +134,7 @@ fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()
 /// Opens or makes the file. Whoever changes the same name at the same time may win; then it is looked up again.
 async fn open_file(
     request: &Request<'_>,
+    reply: &mut Reply,
     disk: &Disk,
     name: &name::Name,
     parameters: &Parameters,
@@ -144,7 +147,7 @@ async fn open_file(
         let opened = match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
-                existing::open(request, disk, name, parameters, found).await?
+                existing::open(request, reply, disk, name, parameters, found).await?
             }
             Lookup::Missing { path } => new::make(request, disk, name, parameters, contexts, path).await?,
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),

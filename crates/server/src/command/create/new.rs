@@ -13,6 +13,7 @@ use super::contexts::Contexts;
 use super::parameters::Parameters;
 use crate::conn::Request;
 use crate::error::{Error, Result};
+use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
 use crate::tree::Disk;
@@ -68,7 +69,8 @@ pub(super) async fn make(
     let mode = ShareMode { access: granted, share: parameters.share_access };
     // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
     // stays, as it would after a create and an immediate close.
-    match server.files.open(metadata.id, open_id, mode, &open_name, removals) {
+    let opening = Opening::new(granted, false, server.world.uptime());
+    match server.files.open(metadata.id, open_id, mode, &open_name, removals, opening) {
         Ok(()) => Ok(Some(Opened {
             open_id,
             node,
@@ -82,7 +84,7 @@ pub(super) async fn make(
             let again = server.files.removals();
             server
                 .files
-                .open(metadata.id, open_id, mode, &open_name, again)
+                .open(metadata.id, open_id, mode, &open_name, again, opening)
                 .map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
             Ok(Some(Opened {
                 open_id,
