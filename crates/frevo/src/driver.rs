@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use server::conn::{Chain, Connection, Frame};
+use server::conn::{Connection, Frame};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -33,7 +33,12 @@ const SESSION_REQUEST: u8 = 0x81;
 const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
 const KEEP_ALIVE: u8 = 0x85;
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Bytes that the waiting requests of one connection may hold before nothing further is read: a client has credits for
+/// much more.
+const MAX_HELD: usize = 64 * 1024 * 1024;
+
+/// A chain that waits, and its cost when it is done.
+type Running = Pin<Box<dyn Future<Output = usize> + Send>>;
 
 /// Serves `connection` over `stream` until either side ends it or `stop` becomes true.
 /// With `dead_time`, a connection that was silent for so long and has no open file is closed.
@@ -47,9 +52,11 @@ pub(crate) async fn drive(
         stream,
         connection: connection.clone(),
         dead_time,
+        logged_on: false,
         input: BytesMut::new(),
         unsent: None,
         running: FuturesUnordered::new(),
+        held: 0,
     };
     let reason = tokio::select! {
         result = driver.run() => Some(result),
@@ -76,11 +83,15 @@ struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
     dead_time: Option<Duration>,
+    /// Somebody has logged on: larger frames are taken.
+    logged_on: bool,
     /// Bytes of a frame that has not come whole yet; without capacity between frames.
     input: BytesMut,
     /// A frame of which the socket has taken only a part.
     unsent: Option<(Frame, usize)>,
     running: FuturesUnordered<Running>,
+    /// What those hold, bytes.
+    held: usize,
 }
 
 impl Driver {
@@ -95,7 +106,8 @@ impl Driver {
             if self.connection.ended().is_some() && self.unsent.is_none() {
                 return Ok(());
             }
-            let may_read = self.connection.backlog() < MAX_BACKLOG && self.running.len() < MAX_IN_FLIGHT;
+            let may_read =
+                self.connection.backlog() < MAX_BACKLOG && self.running.len() < MAX_IN_FLIGHT && self.held < MAX_HELD;
             tokio::select! {
                 ready = self.stream.readable(), if may_read => {
                     ready?;
@@ -108,7 +120,7 @@ impl Driver {
                 }
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
-                Some(()) = self.running.next(), if !self.running.is_empty() => {}
+                Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
                 () = &mut dead, if self.dead_time.is_some() => {
                     if !self.connection.has_opens() {
                         self.connection.end(server::error::Disconnect("deadtime"));
@@ -134,7 +146,7 @@ impl Driver {
             }
             tokio::select! {
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
-                Some(()) = self.running.next(), if !self.running.is_empty() => {}
+                Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
             }
         }
     }
@@ -190,7 +202,7 @@ impl Driver {
     }
 
     /// How many bytes complete the frame under way.
-    fn wanted(&self) -> io::Result<usize> {
+    fn wanted(&mut self) -> io::Result<usize> {
         match self.header()? {
             Some((_, length)) => Ok((4 + length).saturating_sub(self.input.len()).max(1)),
             None => Ok(READ_AHEAD),
@@ -198,10 +210,12 @@ impl Driver {
     }
 
     /// The transport header of the frame under way: its type, and how many bytes follow.
-    fn header(&self) -> io::Result<Option<(u8, usize)>> {
+    fn header(&mut self) -> io::Result<Option<(u8, usize)>> {
         let Some(&[kind, a, b, c]) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        if length > self.connection.server.policy().limits.frame {
+        self.logged_on = self.logged_on || self.connection.is_authenticated();
+        let limits = &self.connection.server.policy().limits;
+        if length > if self.logged_on { limits.frame } else { limits.frame_before_logon } {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the limit"));
         }
         Ok(Some((kind, length)))
@@ -240,10 +254,15 @@ impl Driver {
     /// Executes a frame as far as it goes without waiting; the rest goes on beside what comes next.
     async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
         let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
-        let mut running: Running = Box::pin(Chain::run(chain));
+        let cost = chain.cost();
+        let mut running: Running = Box::pin(async move {
+            chain.run().await;
+            cost
+        });
         let done =
             std::future::poll_fn(|context| std::task::Poll::Ready(running.as_mut().poll(context).is_ready())).await;
         if !done {
+            self.held += cost;
             self.running.push(running);
         }
         Ok(())

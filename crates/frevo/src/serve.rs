@@ -146,8 +146,7 @@ fn share_name(directory: &Path) -> String {
 
 async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
-    let descriptors = limits::raise_open_files();
-    tracing::info!(descriptors, "limit of open files raised");
+    limits::raise_open_files();
     let state_path = plan.state_dir(&loaded.daemon)?;
     let state = Arc::new(StateDir::create(&state_path)?);
     let accounts = {

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use proto::bytes::Writer;
 use proto::smb2::FileId;
 use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::read::ReadRequest;
 use proto::status::Status;
 
 use super::respond::Outgoing;
@@ -87,6 +88,18 @@ pub(crate) enum Hash {
 impl Chain {
     pub(super) fn new(connection: Arc<Connection>, elements: Vec<Element>, sealed: Option<u64>) -> Self {
         Chain { connection, elements, sealed }
+    }
+
+    /// How many bytes the chain may hold while it waits: its requests, and the data that it asks for.
+    pub fn cost(&self) -> usize {
+        let cost = |element: &Element| {
+            let asked = match element.header.command {
+                Command::READ => ReadRequest::decode(&element.message).map_or(0, |read| read.length as usize),
+                _ => 0,
+            };
+            element.message.len() + asked
+        };
+        self.elements.iter().map(cost).sum()
     }
 
     /// Executes the requests in their order and puts the responses into the connection's outbox.

@@ -23,6 +23,8 @@ pub struct Limits {
     pub pending_per_connection: usize,
     /// Bytes of one frame: the largest write with its headers, and room for a compound.
     pub frame: usize,
+    /// Bytes of one frame while nobody is logged on: a NEGOTIATE or a token is far smaller, and strangers get no more.
+    pub frame_before_logon: usize,
     /// Elements of one compound chain.
     pub chain: usize,
     /// Directory entries read ahead for one listing handle.
@@ -41,6 +43,7 @@ impl Default for Limits {
             opens: 1_048_576,
             pending_per_connection: 512,
             frame: 8 * 1024 * 1024 + 128 * 1024,
+            frame_before_logon: 128 * 1024,
             chain: 256,
             listing_batch: 512,
         }
