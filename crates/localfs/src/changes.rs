@@ -33,7 +33,7 @@ impl Share {
         };
         // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
         let stored = dos_attributes.and_then(|attributes| {
-            let attributes = DosAttributes { attributes: Some(attributes), created: None };
+            let attributes = DosAttributes { attributes: Some(attributes), created: None, changed: None };
             let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
             metadata::store(source, &attributes, true).ok().map(|()| attributes)
         });

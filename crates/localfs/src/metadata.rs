@@ -198,7 +198,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         gid: stat.stx_gid,
         accessed,
         modified,
-        changed,
+        changed: dos.changed.filter(|set| set.holds(modified)).map_or(changed, |set| set.time),
         created: dos.created.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
         dos_attributes: dos.attributes,
     }

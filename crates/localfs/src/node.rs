@@ -10,13 +10,13 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::answer::Answer;
-use server::vfs::xattr::DosAttributes;
+use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
     Access, DataRange, Entry, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, SetMetadata, Time,
 };
 
 use crate::dir::{self, Listing};
-use crate::metadata::{Source, held_path, store};
+use crate::metadata::{Source, held_path, store, time};
 use crate::pace::{Pace, Paced, change};
 use crate::root::stat;
 use crate::worker::{Lane, later};
@@ -169,7 +169,7 @@ impl Open {
 
     fn set_metadata(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         // First what takes the right to write the file, last what may take it away.
-        if set.created.is_some() || set.dos_attributes.is_some() {
+        if set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some() {
             self.store_attributes(who, set)?;
         }
         identity::assume(who)?;
@@ -193,16 +193,18 @@ impl Open {
     fn store_attributes(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _lock = self.share.locks.of(self.id);
         let stored = self.share.cache.stored(self.source());
-        let changed = DosAttributes {
+        let present = stat(self.fd())?;
+        let modified = set.modified.unwrap_or(time(present.stx_mtime));
+        let wanted = DosAttributes {
             attributes: set.dos_attributes.or(stored.attributes),
             created: set.created.or(stored.created),
+            changed: set.changed.map(|time| ChangeTime { time, modified }),
         };
-        if changed == stored {
+        if wanted == stored {
             return Ok(());
         }
-        let owner = stat(self.fd())?.stx_uid;
         identity::assume(who)?;
-        store(self.source(), &changed, who.uid == owner)
+        store(self.source(), &wanted, who.uid == present.stx_uid)
     }
 
     fn list(&self, who: &Arc<Identity>, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {

@@ -1,17 +1,18 @@
 //! Opens: a file, directory or pipe as one client holds it ([MS-SMB2] 3.3.1.10).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use proto::dtyp::AccessMask;
+use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
 
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
+use crate::error::Result;
 use crate::files::OpenName;
 use crate::pipe::Pipe;
 use crate::tree::Tree;
-use crate::vfs::{FileId, Identity, Kind, Node, Time};
+use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
 
 /// A file, directory or pipe as one client holds it.
 pub struct Open {
@@ -57,13 +58,12 @@ pub struct FileOpen {
     pub options: AtomicU32,
     /// The file goes when this open is closed.
     pub delete_on_close: AtomicBool,
-    /// `FilePositionInformation`: kept for the client, used by nobody.
+    /// `FilePositionInformation`: the byte behind the last one read or written. Kept for the client, used by nobody.
     pub position: AtomicU64,
     /// Bytes that the opener asked to be set aside; shown as `AllocationSize` where the file takes less.
     pub asked_allocation: AtomicU64,
-    /// What the client has explicitly set with -1: times that this handle's I/O must not change
-    /// ([MS-FSCC] 2.4.7).
-    pub sticky_times: AtomicU32,
+    /// Times that this handle's I/O must not change.
+    pub sticky: StickyTimes,
     /// Requests that wait for something to happen to this handle.
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
     /// The handle was closed: whoever still waits on it is to go.
@@ -82,14 +82,73 @@ impl Open {
     }
 }
 
+/// `Open.UserSetAccessTime` and `Open.UserSetModificationTime` ([MS-FSA] 2.1.1.9): times that the client has set through
+/// the handle, or stopped with -1, and that the handle's own I/O leaves alone from then on until it says -2
+/// ([MS-FSCC] 2.4.7).
+#[derive(Default)]
+pub struct StickyTimes(AtomicU32);
+
+impl StickyTimes {
+    /// The last access.
+    pub const ACCESSED: u32 = 1;
+    /// The last change of content.
+    pub const MODIFIED: u32 = 2;
+
+    /// Takes note of what FileBasicInformation says of a time.
+    pub fn set(&self, which: u32, time: FileTime) {
+        match time.0 as i64 {
+            0 => {}
+            -2 => _ = self.0.fetch_and(!which, Ordering::Relaxed),
+            _ => _ = self.0.fetch_or(which, Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the handle's I/O must leave the time alone.
+    pub fn has(&self, which: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & which != 0
+    }
+}
+
 impl FileOpen {
+    /// The write time to put back after a change through this handle; `None` where the change may show.
+    pub(crate) async fn hold_times(&self) -> Result<Option<Time>> {
+        if !self.sticky.has(StickyTimes::MODIFIED) {
+            return Ok(None);
+        }
+        Ok(Some(self.node.metadata().await?.modified))
+    }
+
+    /// Puts back what [`FileOpen::hold_times`] gave.
+    pub(crate) async fn restore_times(&self, held: Option<Time>) -> Result<()> {
+        if held.is_some() {
+            let set = SetMetadata { modified: held, ..SetMetadata::default() };
+            self.node.set_metadata(&self.identity, set).await?;
+        }
+        Ok(())
+    }
+
     /// Bytes that the opener asked to be set aside.
     pub fn asked_allocation(&self) -> u64 {
-        self.asked_allocation.load(std::sync::atomic::Ordering::Relaxed)
+        self.asked_allocation.load(Ordering::Relaxed)
     }
 
     /// The CREATE options that stand.
     pub fn options(&self) -> CreateOptions {
-        CreateOptions(self.options.load(std::sync::atomic::Ordering::Relaxed))
+        CreateOptions(self.options.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_sticky_from_its_setting_until_minus_two() {
+        let sticky = StickyTimes::default();
+        for (time, expected) in [(0, false), (-2, false), (-1, true), (0, true), (-2, false), (1, true), (-2, false)] {
+            sticky.set(StickyTimes::MODIFIED, FileTime(time as u64));
+            assert_eq!(sticky.has(StickyTimes::MODIFIED), expected, "{time}");
+            assert!(!sticky.has(StickyTimes::ACCESSED));
+        }
     }
 }

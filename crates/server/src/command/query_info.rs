@@ -5,6 +5,7 @@ use proto::dtyp::AccessMask;
 use proto::fscc::FileInformationClass as Class;
 use proto::smb2::InfoType;
 use proto::smb2::header::Header;
+use proto::smb2::negotiate::Dialect;
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::status::Status;
 
@@ -89,6 +90,10 @@ async fn query_file(
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
+    // [MS-SMB2] 3.3.5.20.1: the server fails FileNormalizedNameInformation on dialects before 3.1.1.
+    if class == Class::NORMALIZED_NAME && request.connection.dialect() < Dialect::SMB_3_1_1 {
+        return Err(Error::because(Status::NOT_SUPPORTED, "FileNormalizedNameInformation before 3.1.1"));
+    }
     let needed = match class {
         // [MS-FSA] 2.1.5.12: what shows times and attributes needs the right to read them.
         Class::BASIC | Class::ALL | Class::NETWORK_OPEN | Class::ATTRIBUTE_TAG => AccessMask::FILE_READ_ATTRIBUTES.0,

@@ -1,5 +1,7 @@
 //! READ ([MS-SMB2] 3.3.5.12): the file system reads straight into the response.
 
+use std::sync::atomic::Ordering;
+
 use proto::dtyp::AccessMask;
 use proto::smb2::header::Header;
 use proto::smb2::read::{ReadRequest, ReadResponse, ReadResponseFlags};
@@ -47,6 +49,8 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let (buffer, result) = file.node.read(asked.offset, buffer, filled).await;
     reply.outgoing.put_buffer(buffer);
     let count = result?;
+    // Deviates from [MS-FSA] 2.1.5.3: the position is kept for every open, synchronous or not, as servers do.
+    file.position.store(asked.offset + count as u64, Ordering::Relaxed);
     // 3.3.5.12: nothing there, or less than the client insists on, is the end of the file.
     if (count == 0 && length > 0) || count < asked.minimum_count as usize {
         return Err(Error::new(Status::END_OF_FILE));

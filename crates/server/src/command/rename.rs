@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
-use crate::vfs::{Case, Kind, Links, Lookup, Metadata, RelPath};
+use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, RelPath};
 
 /// Gives the open file another name.
 pub(crate) async fn rename(
@@ -31,6 +31,9 @@ pub(crate) async fn rename(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let target = target(disk, asked.file_name, &from).await?;
+    if directory(disk, &target.path).await?.is_some_and(|directory| !files.admits_new_name(directory)) {
+        return Err(Error::because(Status::SHARING_VIOLATION, "the destination directory is open for deletion"));
+    }
     if !files.shares_delete(file.file, open.persistent_id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "another open does not share deletion"));
     }
@@ -105,6 +108,16 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
             let same = path == *from;
             Ok(Target { path: if same { spelled.unwrap_or(path) } else { path }, existing: Some(metadata) })
         }
+    }
+}
+
+/// The directory that `path` lies in.
+async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
+    let Some(parent) = path.parent() else { return Ok(None) };
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    match disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, links).await? {
+        Lookup::Found { metadata, .. } => Ok(Some(metadata.id)),
+        _ => Ok(None),
     }
 }
 

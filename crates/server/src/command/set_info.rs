@@ -22,7 +22,7 @@ use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::information::security;
-use crate::open::{FileOpen, Open, Target};
+use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::tree::Disk;
 use crate::vfs::{Kind, SetMetadata, Time};
 
@@ -112,7 +112,7 @@ fn need(open: &Open, class: Class) -> Result<()> {
 /// [MS-FSA] 2.1.5.15.2. 0 leaves a time alone; -1 stops the handle's own I/O from changing it, -2 lets it again.
 async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) -> Result<()> {
     let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
-    if times.iter().any(|time| (time.0 as i64) < -2) {
+    if times.iter().any(|time| !time.is_settable()) {
         return Err(Error::because(Status::INVALID_PARAMETER, "a time before 1601"));
     }
     let wanted = info.file_attributes.0;
@@ -124,9 +124,10 @@ async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) ->
         return Err(Error::because(Status::INVALID_PARAMETER, "TEMPORARY on a directory"));
     }
     let mut set = SetMetadata {
-        created: settable(info.creation_time),
-        accessed: settable(info.last_access_time),
-        modified: settable(info.last_write_time),
+        created: moment(info.creation_time),
+        accessed: moment(info.last_access_time),
+        modified: moment(info.last_write_time),
+        changed: moment(info.change_time),
         ..SetMetadata::default()
     };
     if wanted != 0 {
@@ -143,11 +144,14 @@ async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) ->
     if set != SetMetadata::default() {
         file.node.set_metadata(&file.identity, set).await?;
     }
+    file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);
+    file.sticky.set(StickyTimes::MODIFIED, info.last_write_time);
     Ok(())
 }
 
-fn settable(time: FileTime) -> Option<Time> {
-    time.is_settable().then(|| {
+/// The moment that a file time stands for: 0, -1 and -2 stand for none.
+fn moment(time: FileTime) -> Option<Time> {
+    time.is_time().then(|| {
         let (secs, nanos) = time.to_unix();
         Time { secs, nanos }
     })
@@ -183,8 +187,9 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
     request.connection.server.files.content_changes(file.file);
+    let held = file.hold_times().await?;
     file.node.set_size(&file.identity, size).await?;
-    Ok(())
+    file.restore_times(held).await
 }
 
 fn check_size(file: &FileOpen, size: u64) -> Result<()> {
@@ -199,7 +204,9 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
     check_size(file, size)?;
     request.connection.server.files.content_changes(file.file);
     if size < file.node.metadata().await?.size {
+        let held = file.hold_times().await?;
         file.node.set_size(&file.identity, size).await?;
+        file.restore_times(held).await?;
     } else if disk.share.strict_allocate {
         file.node.allocate(&file.identity, size).await?;
     }

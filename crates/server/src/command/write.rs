@@ -1,5 +1,7 @@
 //! WRITE ([MS-SMB2] 3.3.5.13).
 
+use std::sync::atomic::Ordering;
+
 use proto::dtyp::AccessMask;
 use proto::smb2::create::CreateOptions;
 use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
@@ -46,7 +48,10 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
             || file.options().contains(CreateOptions::WRITE_THROUGH)
             || open.tree.disk().is_some_and(|disk| disk.share.sync_always);
+        let held = file.hold_times().await?;
         file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
+        file.restore_times(held).await?;
+        file.position.store(offset + length as u64, Ordering::Relaxed);
     }
     WriteResponse { count: length as u32 }.encode(&mut reply.body());
     Ok(Status::SUCCESS)

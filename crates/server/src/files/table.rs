@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use proto::smb2::OplockLevel;
+use proto::smb2::create::ShareAccess;
 use proto::status::Status;
 
 use super::ShareMode;
@@ -218,6 +219,13 @@ impl Table {
         })
     }
 
+    /// Whether the opens of a directory let a name be added to it: a rename opens the destination for that, sharing
+    /// reading and writing but not deletion ([MS-FSA] 2.1.5.15.12, note 185).
+    pub fn admits_new_name(&self, directory: FileId) -> bool {
+        let access = proto::dtyp::AccessMask::FILE_ADD_FILE;
+        !matches!(self.admits(directory, ShareMode { access, share: ShareAccess(3) }), Err(Refusal::SharingViolation))
+    }
+
     /// Whether anything beneath the directory `path` of `volume` is open.
     pub fn is_open_beneath(&self, volume: u64, path: &RelPath) -> bool {
         self.shards.iter().any(|shard| {
@@ -247,4 +255,4 @@ impl Table {
     }
 }
 
-const EVERYTHING: proto::smb2::create::ShareAccess = proto::smb2::create::ShareAccess(7);
+const EVERYTHING: ShareAccess = ShareAccess(7);

@@ -172,7 +172,13 @@ fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata
         alignment: ALIGNMENT,
         name: FileNameInformation { file_name: &name },
     };
-    Answer::variable(encoded(|out| information.encode(out)), FileAllInformation::FIXED_SIZE)
+    Answer::variable(encoded(|out| information.encode(out)), padded(FileAllInformation::FIXED_SIZE + 2, 8))
+}
+
+/// The room that a structure needs at least: that of its declaration, with one character of its name and padding up to
+/// its alignment. It is what servers compare `OutputBufferLength` with ([MS-SMB2] 3.3.5.20.1).
+pub(super) const fn padded(size: usize, alignment: usize) -> usize {
+    size.next_multiple_of(alignment)
 }
 
 /// The path as clients write it, in UTF-16LE.
@@ -196,7 +202,7 @@ fn normalized_name(file: &FileOpen) -> Answer {
     let name = wire_path(file, false);
     Answer::variable(
         encoded(|out| FileNameInformation { file_name: &name }.encode(out)),
-        FileNameInformation::FIXED_SIZE,
+        padded(FileNameInformation::FIXED_SIZE + 2, 4),
     )
 }
 
@@ -239,7 +245,8 @@ fn streams(metadata: &Metadata) -> Answer {
             stream.push(&mut chain, out);
         }
     });
-    Answer::variable(bytes, 0)
+    let fixed = if bytes.is_empty() { 0 } else { padded(FileStreamInformation::FIXED_SIZE + 2, 8) };
+    Answer::variable(bytes, fixed)
 }
 
 /// Name and value of each extended attribute that is a client's business.

@@ -2,13 +2,15 @@
 
 use proto::dtyp::{FileTime, Guid};
 use proto::fscc::{
-    DeviceCharacteristics, DeviceType, ExtendedInfo, FileFsAttributeInformation, FileFsDeviceInformation,
-    FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation, FileFsSizeInformation,
-    FileFsVolumeInformation, FileSystemAttributes, FsInformationClass as Class, SectorSizeFlags,
+    DeviceCharacteristics, DeviceType, ExtendedInfo, FileFsAttributeInformation, FileFsControlInformation,
+    FileFsDeviceInformation, FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
+    FileFsSizeInformation, FileFsVolumeInformation, FileSystemAttributes, FileSystemControlFlags,
+    FsInformationClass as Class, SectorSizeFlags,
 };
 use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
+use super::file::padded;
 use crate::command::query_info::{Answer, encoded};
 use crate::conn::Request;
 use crate::error::{Error, Result};
@@ -26,6 +28,16 @@ const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
         | FileSystemAttributes::PERSISTENT_ACLS.0
         | FileSystemAttributes::SUPPORTS_HARD_LINKS.0,
 );
+
+/// Quotas are neither kept nor enforced.
+const NO_QUOTAS: FileFsControlInformation = FileFsControlInformation {
+    free_space_start_filtering: 0,
+    free_space_threshold: 0,
+    free_space_stop_filtering: 0,
+    default_quota_threshold: u64::MAX,
+    default_quota_limit: u64::MAX,
+    file_system_control_flags: FileSystemControlFlags(0),
+};
 
 pub(crate) async fn query(
     request: &Request<'_>,
@@ -63,7 +75,7 @@ pub(crate) async fn query(
         })),
         Class::OBJECT_ID => Answer::fixed(encoded(|out| object_id(request, &space).encode(out))),
         Class::SECTOR_SIZE => Answer::fixed(encoded(|out| sector_size(&space).encode(out))),
-        Class::CONTROL => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
+        Class::CONTROL => Answer::fixed(encoded(|out| NO_QUOTAS.encode(out))),
         _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
@@ -84,7 +96,7 @@ fn volume(request: &Request<'_>, disk: &Disk, space: &Space) -> Answer {
         supports_objects: false,
         volume_label: &label,
     };
-    Answer::variable(encoded(|out| information.encode(out)), FileFsVolumeInformation::FIXED_SIZE)
+    Answer::variable(encoded(|out| information.encode(out)), padded(FileFsVolumeInformation::FIXED_SIZE + 2, 8))
 }
 
 fn serial_number(space: &Space) -> u32 {
@@ -98,7 +110,7 @@ fn attribute(disk: &Disk) -> Answer {
         maximum_component_name_length: 255,
         file_system_name: &name,
     };
-    Answer::variable(encoded(|out| information.encode(out)), FileFsAttributeInformation::FIXED_SIZE)
+    Answer::variable(encoded(|out| information.encode(out)), padded(FileFsAttributeInformation::FIXED_SIZE + 2, 4))
 }
 
 fn object_id(request: &Request<'_>, space: &Space) -> FileFsObjectIdInformation {

@@ -115,16 +115,18 @@ pub fn parse(bytes: &[u8]) -> Result<Name, NameError> {
 
 /// [`parse`] for a name that has been decoded already.
 pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
-    const BACKSLASH: u16 = b'\\' as u16;
-    if units.first() == Some(&BACKSLASH) {
+    if units.first().is_some_and(is_separator) {
         return Err(NameError::Parameter);
     }
     if units.len() > MAX_PATH {
         return Err(NameError::Invalid);
     }
-    let mut name =
-        Name { path: RelPath::root(), stream: Stream::Unnamed, trailing_backslash: units.last() == Some(&BACKSLASH) };
-    let mut components = units.split(|&unit| unit == BACKSLASH).filter(|part| !part.is_empty()).peekable();
+    let mut name = Name {
+        path: RelPath::root(),
+        stream: Stream::Unnamed,
+        trailing_backslash: units.last().is_some_and(is_separator),
+    };
+    let mut components = units.split(is_separator).filter(|part| !part.is_empty()).peekable();
     while let Some(component) = components.next() {
         let (file, stream) = split_stream(component)?;
         match &stream {
@@ -140,6 +142,12 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
         return Err(NameError::Device);
     }
     Ok(name)
+}
+
+/// What parts components.
+// Deviates from [MS-FSCC] 2.1.5: a slash does so too, as on Samba. No name on Linux has one.
+fn is_separator(unit: &u16) -> bool {
+    matches!(u8::try_from(*unit), Ok(b'\\' | b'/'))
 }
 
 /// Appends a component, checked as a filename of [MS-FSCC] 2.1.5.2 and as a name that Linux can hold.
@@ -220,6 +228,7 @@ mod tests {
         check("a", b"a", Stream::Unnamed);
         check(r"a\b\c", b"a/b/c", Stream::Unnamed);
         check(r"a\\b\", b"a/b", Stream::Unnamed);
+        check(r"a/b\c", b"a/b/c", Stream::Unnamed);
         check("ä\\ß €", "ä/ß €".as_bytes(), Stream::Unnamed);
         check("a.", b"a.", Stream::Unnamed);
         check("a ", b"a ", Stream::Unnamed);
@@ -247,7 +256,7 @@ mod tests {
 
     #[test]
     fn refusals() {
-        for text in ["a*", "a?", "a\"", "a<", "a>", "a|", "a/b", "a\u{1f}", "a\0", "a\tb", ".", r"a\.", r".\a"] {
+        for text in ["a*", "a?", "a\"", "a<", "a>", "a|", "a\u{1f}", "a\0", "a\tb", ".", r"a\.", r".\a"] {
             refused(text, NameError::Invalid);
         }
         for text in ["a:", "a::", "a:s:", ":", "::", "a:s:$DATA:", "a:b:c:d", "a:s:$BITMAP", r"a:s\b", r"a\:s"] {
@@ -259,7 +268,7 @@ mod tests {
         for text in ["..", r"a\..\b", r"..\..\etc\passwd", r"a\..", "..:s"] {
             refused(text, NameError::Syntax);
         }
-        for text in ["\\", r"\a", r"\\a", "a:s:$INDEX_ALLOCATION"] {
+        for text in ["\\", r"\a", r"\\a", "/a", "a:s:$INDEX_ALLOCATION"] {
             refused(text, NameError::Parameter);
         }
         for text in ["CON", "aux", "Lpt9", "clock$", "nul:s", r"com1\"] {

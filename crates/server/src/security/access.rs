@@ -13,8 +13,10 @@ const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// Whoever may read a file may run it: the bytes that go over the wire are the same.
 /// Deviates from Samba's default, as `acl allow execute always = yes` there.
 const READ_FILE: u32 = READ | AccessMask::FILE_EXECUTE.0;
+/// For a file, the right to delete children means nothing; without it nobody would have all rights on one.
 const WRITE: u32 = AccessMask::FILE_WRITE_DATA.0
     | AccessMask::FILE_APPEND_DATA.0
+    | AccessMask::FILE_DELETE_CHILD.0
     | AccessMask::FILE_WRITE_EA.0
     | AccessMask::FILE_WRITE_ATTRIBUTES.0;
 /// What everybody may do who can reach the file: Linux shows attributes and permissions to all of them.
@@ -46,9 +48,6 @@ pub(crate) fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> A
     }
     if permissions & 0o2 != 0 {
         rights |= WRITE;
-        if directory {
-            rights |= AccessMask::FILE_DELETE_CHILD.0;
-        }
     }
     if permissions & 0o1 != 0 {
         rights |= AccessMask::FILE_EXECUTE.0;

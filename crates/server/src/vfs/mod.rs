@@ -170,6 +170,8 @@ pub struct SetMetadata {
     pub modified: Option<Time>,
     /// Creation time, kept in `user.DOSATTRIB`.
     pub created: Option<Time>,
+    /// Change time: shown until the file is changed again. Kept in `user.DOSATTRIB`, for Linux sets its own.
+    pub changed: Option<Time>,
     /// DOS attributes, kept in `user.DOSATTRIB`.
     pub dos_attributes: Option<u32>,
     /// Permission bits.
@@ -290,7 +292,7 @@ pub trait Node: Send + Sync + std::any::Any {
     /// The ranges within `offset..offset + length` that hold data.
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>>;
 
-    /// Changes metadata. Times of the inode itself (`changed`) cannot be set on Linux.
+    /// Changes metadata.
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;
 
     /// Up to about `count` entries of this directory following the position `cursor` (0 = the start), without `.` and

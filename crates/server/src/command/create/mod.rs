@@ -27,7 +27,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::name::{self, Stream};
-use crate::open::{FileOpen, Open, Target};
+use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::pipe::Pipe;
 use crate::tree::Disk;
 use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
@@ -189,7 +189,7 @@ fn register(
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             position: AtomicU64::new(0),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
-            sticky_times: AtomicU32::new(0),
+            sticky: StickyTimes::default(),
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
             listing: tokio::sync::Mutex::default(),

@@ -47,13 +47,14 @@ impl Parameters {
         if asked.create_disposition.0 > CreateDisposition::OVERWRITE_IF.0 || asked.share_access.0 > 7 {
             return Err(Error::because(Status::INVALID_PARAMETER, "CreateDisposition or ShareAccess"));
         }
+        // Windows looks at DesiredAccess first.
+        if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
+            return Err(Error::because(Status::ACCESS_DENIED, "DesiredAccess"));
+        }
         if asked.file_attributes & !KNOWN_ATTRIBUTES != 0 {
             return Err(Error::because(Status::INVALID_PARAMETER, "FileAttributes"));
         }
         Self::check_options(asked)?;
-        if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
-            return Err(Error::because(Status::ACCESS_DENIED, "DesiredAccess"));
-        }
         let maximum_allowed = asked.desired_access & AccessMask::MAXIMUM_ALLOWED.0 != 0;
         let mut desired_access =
             AccessMask(asked.desired_access & !AccessMask::MAXIMUM_ALLOWED.0).expand(&GenericMapping::FILE);

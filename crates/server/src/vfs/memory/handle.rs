@@ -108,7 +108,9 @@ impl Handle {
             return Err(Errno::PERM);
         }
         // These lie in an attribute, for which the right to write the file is enough.
-        if (set.created.is_some() || set.dos_attributes.is_some()) && inode.permissions(who) & 2 == 0 {
+        if (set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some())
+            && inode.permissions(who) & 2 == 0
+        {
             return Err(Errno::ACCES);
         }
         check_chown(inode, who, set)?;
@@ -123,7 +125,7 @@ impl Handle {
         inode.created = set.created.unwrap_or(inode.created);
         inode.dos_attributes = set.dos_attributes.or(inode.dos_attributes);
         if *set != SetMetadata::default() {
-            inode.changed = now;
+            inode.changed = set.changed.unwrap_or(now);
         }
         Ok(())
     }
