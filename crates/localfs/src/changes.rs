@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
-use server::vfs::xattr::DosAttributes;
 use server::vfs::{Access, Create, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, Space};
 
+use crate::file::LARGE;
 use crate::metadata::{self, Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
+use crate::worker::{Lane, submit};
 use crate::{Share, errno, identity};
 
 impl Share {
@@ -31,13 +32,15 @@ impl Share {
             Create::File(access) => (Kind::File, Some(access)),
             Create::Directory => (Kind::Directory, None),
         };
-        // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
-        let stored = dos_attributes.and_then(|attributes| {
-            let attributes = DosAttributes { attributes: Some(attributes), created: None, changed: None };
+        let mut made = stat(&fd)?;
+        let mut stored = None;
+        if let Some(attributes) = dos_attributes {
+            let attributes = metadata::first_attributes(&made, attributes);
             let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
-            metadata::store(source, &attributes, true).ok().map(|()| attributes)
-        });
-        let made = stat(&fd)?;
+            // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
+            stored = metadata::store(source, &attributes, true).ok().map(|()| attributes);
+            made = stat(&fd)?;
+        }
         let open = Open::new(Arc::clone(self), Held::Own(fd), id(&made), kind, access);
         let metadata = match stored {
             Some(attributes) => metadata::describe(&made, attributes),
@@ -138,9 +141,21 @@ impl Share {
     pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
-        self.named(&directory, name, path, file)?;
+        let here = self.named(&directory, name, path, file)?;
         let flags = if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        match rustix::fs::unlinkat(&directory, name, flags).map_err(errno) {
+        // Whoever lets go of a removed file last frees its blocks.
+        let held = match kind {
+            Kind::File if here.stx_blocks.saturating_mul(512) > LARGE => {
+                let hold = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                Some(rustix::fs::openat(&directory, name, hold, Mode::empty()).map_err(errno)?)
+            }
+            _ => None,
+        };
+        let removed = rustix::fs::unlinkat(&directory, name, flags).map_err(errno);
+        if held.is_some() {
+            submit(Lane::Slow, Box::new(move || drop(held)));
+        }
+        match removed {
             // Some file systems say so of a directory that has entries.
             Err(Errno::EXIST) => Err(Errno::NOTEMPTY),
             done => done,

@@ -21,8 +21,8 @@ use crate::{errno, identity};
 const MAX_SIZE: u64 = i64::MAX as u64;
 /// The largest write that is done on the calling thread where the kernel cannot say whether it would wait.
 const INLINE_WRITE: usize = 256 * 1024;
-/// A file that shrinks by more than this has its blocks freed by a worker.
-const LARGE: u64 = 64 << 20;
+/// Freeing more than this is left to a worker.
+pub(crate) const LARGE: u64 = 64 << 20;
 /// How many ranges one answer has at most.
 const RANGES: usize = 65_536;
 
@@ -145,7 +145,7 @@ impl Open {
     /// Writes what the kernel takes without waiting.
     fn write_cached(&self, who: &Arc<Identity>, offset: u64, data: &[u8], through: bool) -> Result<Attempt> {
         let fd = self.writer()?;
-        end_of(offset, data.len() as u64)?;
+        self.note_size(end_of(offset, data.len() as u64)?);
         if data.is_empty() {
             return Ok(Attempt::Done(0));
         }

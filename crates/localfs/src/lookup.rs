@@ -116,5 +116,6 @@ fn found(share: &Arc<Share>, path: RelPath, held: Held) -> Result<Lookup> {
     let stat = stat(fd)?;
     let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
     let node = Open::new(Arc::clone(share), held, metadata.id, kind(&stat), None);
+    node.note_size(metadata.allocated);
     Ok(Lookup::Found { path, node: node.into_node(), metadata })
 }

@@ -141,6 +141,12 @@ fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<
     }
 }
 
+/// The attributes that a new file is given: its creation time is the file system's own.
+pub(crate) fn first_attributes(stat: &Statx, attributes: u32) -> DosAttributes {
+    let plain = describe(stat, DosAttributes::default());
+    DosAttributes { attributes: Some(attributes), created: Some(plain.created), changed: None }.as_stored(plain.kind)
+}
+
 /// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
 /// attributes. The thread may have the process's identity afterwards.
 pub(crate) fn store(

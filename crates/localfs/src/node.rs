@@ -4,6 +4,7 @@ use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -16,10 +17,11 @@ use server::vfs::{
 };
 
 use crate::dir::{self, Listing};
-use crate::metadata::{Source, held_path, store, time};
+use crate::file::LARGE;
+use crate::metadata::{Source, describe, held_path, store, time};
 use crate::pace::{Pace, Paced, change};
 use crate::root::stat;
-use crate::worker::{Lane, later};
+use crate::worker::{Lane, later, submit};
 use crate::{Share, errno, identity};
 
 /// A descriptor, or the share's own.
@@ -50,6 +52,18 @@ pub(crate) struct Open {
     listing: Mutex<Option<Listing>>,
     /// The directory that the file was made in, until both are on disk.
     made_in: Mutex<Option<RelPath>>,
+    /// So many blocks that freeing them takes long.
+    large: AtomicBool,
+}
+
+impl Drop for Open {
+    /// The last close of a removed file frees its blocks.
+    fn drop(&mut self) {
+        if *self.large.get_mut() {
+            let held = std::mem::replace(&mut self.held, Held::Root);
+            submit(Lane::Slow, Box::new(move || drop(held)));
+        }
+    }
 }
 
 /// An [`Open`] that can go to a worker.
@@ -86,7 +100,15 @@ impl Paced for Arc<Open> {
 
 impl Open {
     pub(crate) fn new(share: Arc<Share>, held: Held, id: FileId, kind: Kind, access: Option<Access>) -> Open {
-        Open { share, held, id, kind, access, listing: Mutex::default(), made_in: Mutex::default() }
+        let (listing, made_in, large) = Default::default();
+        Open { share, held, id, kind, access, listing, made_in, large }
+    }
+
+    /// Notes how large the file may be.
+    pub(crate) fn note_size(&self, bytes: u64) {
+        if bytes > LARGE && self.kind == Kind::File {
+            self.large.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Notes that the file was made just now.
@@ -113,7 +135,9 @@ impl Open {
     }
 
     fn metadata(&self) -> Result<Metadata> {
-        Ok(self.share.cache.metadata(&stat(self.fd())?, self.source()))
+        let metadata = self.share.cache.metadata(&stat(self.fd())?, self.source());
+        self.note_size(metadata.allocated);
+        Ok(metadata)
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Result<Open> {
@@ -133,7 +157,9 @@ impl Open {
         let waits = if flags == OFlags::PATH { OFlags::empty() } else { OFlags::NONBLOCK };
         let fd = self.share.root.reopen(self.fd(), flags | waits)?;
         let access = (flags != OFlags::PATH).then_some(access);
-        Ok(Open::new(Arc::clone(&self.share), Held::Own(fd), self.id, self.kind, access))
+        let mut open = Open::new(Arc::clone(&self.share), Held::Own(fd), self.id, self.kind, access);
+        open.large = AtomicBool::new(self.large.load(Ordering::Relaxed));
+        Ok(open)
     }
 
     fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {
@@ -192,19 +218,15 @@ impl Open {
     /// Writes the stored attributes again, changed.
     fn store_attributes(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _lock = self.share.locks.of(self.id);
-        let stored = self.share.cache.stored(self.source());
-        let present = stat(self.fd())?;
-        let modified = set.modified.unwrap_or(time(present.stx_mtime));
+        let (now, stored) = (stat(self.fd())?, self.share.cache.stored(self.source()));
+        let modified = set.modified.unwrap_or(time(now.stx_mtime));
         let wanted = DosAttributes {
             attributes: set.dos_attributes.or(stored.attributes),
-            created: set.created.or(stored.created),
+            created: set.created.or(Some(describe(&now, stored).created)),
             changed: set.changed.map(|time| ChangeTime { time, modified }),
         };
-        if wanted == stored {
-            return Ok(());
-        }
         identity::assume(who)?;
-        store(self.source(), &wanted, who.uid == present.stx_uid)
+        store(self.source(), &wanted.as_stored(self.kind), who.uid == now.stx_uid)
     }
 
     fn list(&self, who: &Arc<Identity>, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {

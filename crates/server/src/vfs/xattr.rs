@@ -1,8 +1,8 @@
 //! The extended attributes in which Samba keeps what Linux has no place for, byte for byte, so that a share changes
 //! hands without losing any of it.
 //!
-//! `user.DOSATTRIB`: the DOS attributes and the creation time. Samba 4.17 writes version 5 of its structure; versions 1,
-//! 3 and 4 and the plain text of the oldest releases are read.
+//! `user.DOSATTRIB`: the DOS attributes and the creation time. Samba 4.17 writes version 5 of its structure; the older
+//! versions and the plain text of the oldest releases are read.
 //!
 //! A change time that a client set has no place on Linux and none in version 5. It is kept in version 3, which has one,
 //! together with the write time beside which it was set, in a field (the file's size) that Samba no longer reads: once
@@ -11,7 +11,7 @@
 use proto::bytes::{Reader, Writer};
 use proto::dtyp::FileTime;
 
-use super::Time;
+use super::{Kind, Time};
 
 /// The attribute's name.
 pub const DOSATTRIB: &str = "user.DOSATTRIB";
@@ -47,51 +47,66 @@ const HAS_ATTRIBUTES: u32 = 0x01;
 const HAS_CREATION_TIME: u32 = 0x10;
 const HAS_CHANGE_TIME: u32 = 0x20;
 
+/// FILE_ATTRIBUTE_DIRECTORY ([MS-FSCC] 2.6), which Samba stores with the others.
+const DIRECTORY: u32 = 0x10;
+
 impl DosAttributes {
     /// Reads the value; `None` where it is of no version that is known.
+    ///
+    /// It is NDR: the attributes as text (`0x22`, from version 4 on the empty text), the version, the version once more
+    /// as the discriminant of a union, and what that version has. The oldest releases stored nothing but the text.
     pub fn decode(value: &[u8]) -> Option<DosAttributes> {
-        if let Some(text) = value.strip_prefix(b"0x") {
-            let digits = text.split(|&byte| byte == 0).next()?;
-            let attributes = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+        let (text, _) = value.split_at_checked(end)?;
+        if value.len() <= end + 1 {
+            let digits = std::str::from_utf8(text.strip_prefix(b"0x")?).ok()?;
+            let attributes = u32::from_str_radix(digits, 16).ok()?;
             return Some(DosAttributes { attributes: Some(attributes), created: None, changed: None });
         }
         let mut reader = Reader::new(value);
-        // An empty text, the version, and the version once more as the discriminant of a union.
-        reader.skip(2).ok()?;
+        reader.skip((end + 1).next_multiple_of(2)).ok()?;
         let version = reader.u16().ok()?;
-        reader.skip(4).ok()?;
+        reader.skip(2).ok()?;
+        reader.skip(reader.position().next_multiple_of(4) - reader.position()).ok()?;
+        let valid = match version {
+            1 => HAS_ATTRIBUTES | HAS_CREATION_TIME,
+            // Its flags mean something else, and Samba takes no time from it.
+            2 => reader.skip(4).ok().map(|()| HAS_ATTRIBUTES)?,
+            3..=5 => reader.u32().ok()?,
+            _ => return None,
+        };
+        let attributes = reader.u32().ok()?;
+        // The size of its extended attributes, its own and its allocation size; or the time that makes a file identity.
+        let mut modified = 0;
         match version {
-            1 => {
-                let attributes = reader.u32().ok()?;
-                reader.skip(4 + 8 + 8).ok()?;
-                let created = reader.u64().ok()?;
-                Some(Self::of(HAS_ATTRIBUTES | HAS_CREATION_TIME, attributes, created))
-            }
-            3 => {
-                let (valid, attributes) = (reader.u32().ok()?, reader.u32().ok()?);
+            1..=3 => {
                 reader.skip(4).ok()?;
-                let modified = reader.u64().ok()?;
+                modified = reader.u64().ok()?;
                 reader.skip(8).ok()?;
-                let read = Self::of(valid, attributes, reader.u64().ok()?);
-                let changed = reader.u64().ok()?;
-                let set = valid & HAS_CHANGE_TIME != 0 && modified != 0;
-                let changed = set.then(|| ChangeTime { time: time(changed), modified: time(modified) });
-                Some(DosAttributes { changed, ..read })
             }
-            4 | 5 => {
-                let (valid, attributes) = (reader.u32().ok()?, reader.u32().ok()?);
-                reader.skip(if version == 4 { 8 } else { 0 }).ok()?;
-                Some(Self::of(valid, attributes, reader.u64().ok()?))
-            }
-            _ => None,
+            4 => reader.skip(8).ok()?,
+            _ => {}
         }
-    }
-
-    fn of(valid: u32, attributes: u32, created: u64) -> DosAttributes {
-        DosAttributes {
+        let created = reader.u64().ok()?;
+        let sets_change_time = version == 3 && valid & HAS_CHANGE_TIME != 0 && modified != 0;
+        let changed = if sets_change_time { Some(reader.u64().ok()?) } else { None };
+        Some(DosAttributes {
             attributes: (valid & HAS_ATTRIBUTES != 0).then_some(attributes),
             created: (valid & HAS_CREATION_TIME != 0 && created != 0).then(|| time(created)),
-            changed: None,
+            changed: changed.map(|changed| ChangeTime { time: time(changed), modified: time(modified) }),
+        })
+    }
+
+    /// These attributes as a file of `kind` has them once they were stored: a directory says that it is one, and times
+    /// are whole units of 100 ns.
+    pub fn as_stored(self, kind: Kind) -> DosAttributes {
+        let directory = if kind == Kind::Directory { DIRECTORY } else { 0 };
+        let whole = |time: Time| Time { nanos: time.nanos / 100 * 100, ..time };
+        let changed = |set: ChangeTime| ChangeTime { time: whole(set.time), modified: whole(set.modified) };
+        DosAttributes {
+            attributes: self.attributes.map(|attributes| attributes | directory),
+            created: self.created.map(whole),
+            changed: self.changed.map(changed),
         }
     }
 
@@ -154,11 +169,54 @@ mod tests {
         assert!(!changed.holds(Time { secs: 1_795_245_925, nanos: 200 }));
     }
 
+    /// The versions as the NDR library of Samba 4.17.12 packs them: attributes 0x26, created at 0x01dd798d57c22030.
+    const VERSIONS: [&[u8]; 5] = [
+        b"0x26\0\0\x01\0\x01\0\0\0\x26\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\
+          \x30\x20\xc2\x57\x8d\x79\xdd\x01\x05\0\0\0\0\0\0\0",
+        b"0x26\0\0\x02\0\x02\0\0\0\0\0\0\0\x26\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\
+          \x30\x20\xc2\x57\x8d\x79\xdd\x01\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0nm\0",
+        b"0x26\0\0\x03\0\x03\0\0\0\x11\0\0\0\x26\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\
+          \x30\x20\xc2\x57\x8d\x79\xdd\x01\x05\0\0\0\0\0\0\0",
+        b"\0\0\x04\0\x04\0\0\0\x11\0\0\0\x26\0\0\0\x07\0\0\0\0\0\0\0\x30\x20\xc2\x57\x8d\x79\xdd\x01",
+        b"\0\0\x05\0\x05\0\0\0\x11\0\0\0\x26\0\0\0\x30\x20\xc2\x57\x8d\x79\xdd\x01",
+    ];
+
+    #[test]
+    fn every_version_is_read() {
+        // 2026-11-21 07:53:06.0672560 UTC.
+        let created = Some(Time { secs: 1_795_247_586, nanos: 67_256_000 });
+        for (version, value) in (1..).zip(VERSIONS) {
+            let expected =
+                DosAttributes { attributes: Some(0x26), created: created.filter(|_| version != 2), changed: None };
+            assert_eq!(DosAttributes::decode(value), Some(expected), "version {version}");
+            let needed = if version == 4 || version == 5 { value.len() } else { 40 };
+            for length in 5..needed {
+                // Cut right behind the text, it is what the oldest releases stored.
+                let cut = DosAttributes::decode(&value[..length]).filter(|_| length != 5);
+                assert_eq!(cut, None, "version {version}, {length} bytes");
+            }
+        }
+        assert_eq!(DosAttributes::decode(VERSIONS[4]).map(|read| read.encode()), Some(VERSIONS[4].to_vec()));
+    }
+
     #[test]
     fn old_and_broken_values() {
-        assert_eq!(DosAttributes::decode(b"0x22\0").unwrap().attributes, Some(0x22));
-        for length in 0..SAMBA_4_17.len() {
-            assert_eq!(DosAttributes::decode(&SAMBA_4_17[..length]), None, "{length}");
+        for text in [&b"0x22\0"[..], b"0x22"] {
+            assert_eq!(
+                DosAttributes::decode(text),
+                Some(DosAttributes { attributes: Some(0x22), ..DosAttributes::default() })
+            );
+        }
+        for broken in [&b""[..], b"\0", b"0x", b"0xg\0", b"22\0", &[0; 24], b"\0\0\x06\0\x06\0\0\0", &[0xff; 256]] {
+            assert_eq!(DosAttributes::decode(broken), None, "{broken:02x?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_stored() {
+        let (none, created) = (DosAttributes::default(), Some(Time { secs: -1, nanos: 999_999_900 }));
+        for attributes in [DosAttributes { attributes: Some(0x2026), ..none }, DosAttributes { created, ..none }] {
+            assert_eq!(DosAttributes::decode(&attributes.encode()), Some(attributes));
         }
     }
 }
