@@ -31,7 +31,7 @@ use server::vfs::{
 use crate::lookup::Question;
 use crate::metadata::{COARSE_TICK, Cache, TICK};
 use crate::names::Names;
-use crate::pace::{Pace, Paced, change};
+use crate::pace::{Pace, Paced, ask, change};
 use crate::root::{Root, Wait};
 use crate::worker::{Lane, later};
 
@@ -144,7 +144,7 @@ impl Vfs for LocalFs {
 
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
         let who = Arc::clone(who);
-        change(Arc::clone(&self.0), move |share| share.space(&who))
+        ask(Arc::clone(&self.0), move |share| share.space(&who))
     }
 }
 

@@ -8,7 +8,7 @@ use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result};
 
 use crate::metadata::{Source, kind};
 use crate::node::{Held, Open};
-use crate::root::{Wait, stat};
+use crate::root::{Wait, id, stat, stat_name};
 use crate::{Share, identity};
 
 /// A question.
@@ -65,7 +65,7 @@ impl Question {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
         let missing = || parent.join(name).map(|path| Lookup::Missing { path }).ok_or(Errno::NOENT);
-        let Some(name) = self.name_in(share, &fd, name, wait)? else { return missing() };
+        let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return missing() };
         if wait == Wait::Never {
             return Err(Errno::AGAIN);
         }
@@ -87,7 +87,7 @@ impl Question {
         }
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(Way::Missing) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Way::Missing) };
-        let Some(name) = self.name_in(share, &fd, name, wait)? else { return Ok(Way::Missing) };
+        let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return Ok(Way::Missing) };
         let Some(path) = parent.join(&name) else { return Ok(Way::Missing) };
         match share.root.open_directory(&path, self.links, wait) {
             Ok(fd) => Ok(Way::Found(path, fd)),
@@ -98,13 +98,23 @@ impl Question {
         }
     }
 
-    /// The name on disk in `directory`.
-    fn name_in(&self, share: &Share, directory: &OwnedFd, name: &[u8], wait: Wait) -> Result<Option<Box<[u8]>>> {
+    /// The name on disk in the directory that `path` names and `fd` holds.
+    fn name_in(
+        &self,
+        share: &Share,
+        path: &RelPath,
+        fd: &OwnedFd,
+        name: &[u8],
+        wait: Wait,
+    ) -> Result<Option<Box<[u8]>>> {
         let found = match self.case {
-            Case::Insensitive => share.names.find(&share.root, directory, name, wait)?,
+            Case::Insensitive => {
+                let file = if path.is_root() { share.root.id } else { id(&stat(fd)?) };
+                share.names.find(&share.root, fd, file, name, wait)?
+            }
             // A link that leads nowhere is there all the same.
             Case::Sensitive if wait == Wait::Never => return Err(Errno::AGAIN),
-            Case::Sensitive => crate::root::stat_name(directory, name).is_ok().then(|| name.into()),
+            Case::Sensitive => stat_name(fd, name).is_ok().then(|| name.into()),
         };
         identity::assume(&self.who)?;
         Ok(found)

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -42,6 +43,8 @@ pub(crate) enum Source<'a, Fd> {
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     tick: Duration,
+    /// How often an attribute was read.
+    reads: AtomicU64,
 }
 
 /// Two generations: what was not asked for while the young one filled goes with the old one.
@@ -60,7 +63,7 @@ struct Kept {
 impl Cache {
     /// Trusts change times that are older than `tick`.
     pub(crate) fn new(tick: Duration) -> Cache {
-        Cache { shards: Default::default(), tick }
+        Cache { shards: Default::default(), tick, reads: AtomicU64::new(0) }
     }
 
     /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
@@ -76,11 +79,17 @@ impl Cache {
         if let Some(attributes) = shard.lock().get(file, changed) {
             return describe(stat, attributes);
         }
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
         if is_settled(changed, self.tick) {
             shard.lock().put(file, Kept { changed, attributes });
         }
         describe(stat, attributes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// The attributes as they are stored now, never from the cache.

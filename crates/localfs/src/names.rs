@@ -20,7 +20,7 @@ use server::name::fold_key;
 use server::vfs::{Errno, FileId, Result, Time};
 
 use crate::metadata::{held_path, is_settled, time};
-use crate::root::{Root, Wait, id, stat};
+use crate::root::{Root, Wait, stat};
 use crate::{dir, identity};
 
 /// Directories that are indexed at a time.
@@ -30,6 +30,10 @@ const NAMES: usize = 2_000_000;
 /// Changes of one directory that wait to be applied; with more it is cheaper to read it again.
 const PENDING: usize = 16_384;
 
+/// Bytes of queued changes that are read at a time, and what one change takes at most.
+const QUEUE: usize = 16 * 1024;
+const LONGEST_EVENT: usize = 16 + 256 + 16;
+
 /// The indexes of one share.
 pub(crate) struct Names {
     watched: Mutex<Watched>,
@@ -38,6 +42,8 @@ pub(crate) struct Names {
     total: Arc<AtomicUsize>,
     clock: AtomicU64,
     tick: Duration,
+    /// How often a directory was read.
+    reads: AtomicU64,
 }
 
 struct Watched {
@@ -83,21 +89,28 @@ impl Names {
             total: Arc::default(),
             clock: AtomicU64::new(0),
             tick,
+            reads: AtomicU64::new(0),
         }
     }
 
     /// The name in `directory` that equals `name`, but for case: `name` itself if it is there, else the first of the
-    /// others in the order of their bytes. Reads the directory with the process's own identity, which the thread may
-    /// have afterwards: who may not search it has been refused before.
-    pub(crate) fn find(&self, root: &Root, directory: &OwnedFd, name: &[u8], wait: Wait) -> Result<Option<Box<[u8]>>> {
-        let present = stat(directory)?;
-        let entry = self.entry(id(&present), directory, wait)?;
+    /// others in the order of their bytes. `directory` is the file `file`. The directory is read with the process's own
+    /// identity, which the thread may have afterwards: who may not search it has been refused before.
+    pub(crate) fn find(
+        &self,
+        root: &Root,
+        directory: &OwnedFd,
+        file: FileId,
+        name: &[u8],
+        wait: Wait,
+    ) -> Result<Option<Box<[u8]>>> {
+        let entry = self.entry(file, directory, wait)?;
         let mut guard = match wait {
             Wait::Never => entry.index.try_lock().ok_or(Errno::AGAIN)?,
             Wait::Allowed => entry.index.lock(),
         };
         let index = match &mut *guard {
-            Some(index) if entry.watch.is_some() || index.is_of(&present) => index,
+            Some(index) if entry.watch.is_some() || index.is_of(&stat(directory)?) => index,
             _ if wait == Wait::Never => return Err(Errno::AGAIN),
             slot => match self.build(root, directory, entry.watch.is_some())? {
                 Some(index) => slot.insert(index),
@@ -108,6 +121,16 @@ impl Names {
             index.apply(&self.hasher, change);
         }
         Ok(index.find(&self.hasher, name))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn directories(&self) -> usize {
+        self.watched.lock().directories.len()
     }
 
     /// The directory's entry, made if need be; all changes until now are known to it.
@@ -144,13 +167,24 @@ impl Names {
     /// Hands every queued change to its directory.
     fn drain(&self, watched: &mut Watched) {
         let Some(inotify) = watched.inotify.take() else { return };
-        let mut buffer = Vec::with_capacity(16 * 1024);
+        let mut buffer = Vec::with_capacity(QUEUE);
         let mut reader = inotify::Reader::new(&inotify, buffer.spare_capacity_mut());
+        let mut room = QUEUE;
         loop {
             match reader.next() {
-                Ok(event) => self.hand_over(watched, &event),
+                Ok(event) => {
+                    room = room.saturating_sub(event_size(&event));
+                    self.hand_over(watched, &event);
+                }
                 Err(Raw::INTR) => {}
                 Err(_) => break,
+            }
+            if reader.is_buffer_empty() {
+                // The kernel had room for another event and gave none: there was none.
+                if room > LONGEST_EVENT {
+                    break;
+                }
+                room = QUEUE;
             }
         }
         watched.inotify = Some(inotify);
@@ -201,6 +235,7 @@ impl Names {
 
     /// Reads the directory; `None` where it has more names than an index may.
     fn build(&self, root: &Root, directory: &OwnedFd, is_watched: bool) -> Result<Option<Index>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let fd = open_for_reading(root, directory)?;
         let before = stat(&fd)?;
         let settled = is_settled(time(before.stx_ctime).max(time(before.stx_mtime)), self.tick);
@@ -221,6 +256,7 @@ impl Names {
     fn scan(&self, root: &Root, directory: &OwnedFd, name: &[u8]) -> Result<Option<Box<[u8]>>> {
         let key = fold_key(name);
         let mut found: Option<Box<[u8]>> = None;
+        self.reads.fetch_add(1, Ordering::Relaxed);
         dir::each_name(&open_for_reading(root, directory)?, |other| {
             if other == name || (fold_key(other) == key && found.as_deref().is_none_or(|found| other < found)) {
                 found = Some(other.into());
@@ -229,6 +265,12 @@ impl Names {
         })?;
         Ok(found)
     }
+}
+
+/// How many bytes an event takes: the kernel fills its name up to whole headers.
+fn event_size(event: &inotify::Event<'_>) -> usize {
+    const HEADER: usize = 16;
+    HEADER + event.file_name().map_or(0, |name| name.to_bytes_with_nul().len().next_multiple_of(HEADER))
 }
 
 fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {

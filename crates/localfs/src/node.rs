@@ -19,7 +19,7 @@ use server::vfs::{
 use crate::dir::{self, Listing};
 use crate::file::LARGE;
 use crate::metadata::{Source, describe, held_path, store, time};
-use crate::pace::{Pace, Paced, change};
+use crate::pace::{Pace, Paced, ask, change};
 use crate::root::stat;
 use crate::worker::{Lane, later, submit};
 use crate::{Share, errno, identity};
@@ -336,21 +336,17 @@ impl Node for Handle {
     }
 
     fn metadata(&self) -> Answer<Result<Metadata>> {
-        if self.0.share.root.local {
-            return Answer::now(self.0.metadata());
-        }
-        let open = Arc::clone(&self.0);
-        later(Lane::Data, move || open.metadata())
+        ask(Arc::clone(&self.0), |open| open.metadata())
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
         let who = Arc::clone(who);
-        change(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
+        ask(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
     }
 
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
         let who = Arc::clone(who);
-        change(Arc::clone(&self.0), move |open| open.permissions(&who))
+        ask(Arc::clone(&self.0), move |open| open.permissions(&who))
     }
 
     fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
@@ -408,7 +404,7 @@ impl Node for Handle {
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         let (who, name) = (Arc::clone(who), name.to_owned());
-        change(Arc::clone(&self.0), move |open| open.get_xattr(&who, &name))
+        ask(Arc::clone(&self.0), move |open| open.get_xattr(&who, &name))
     }
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
@@ -418,6 +414,6 @@ impl Node for Handle {
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
         let who = Arc::clone(who);
-        change(Arc::clone(&self.0), move |open| open.list_xattrs(&who))
+        ask(Arc::clone(&self.0), move |open| open.list_xattrs(&who))
     }
 }

@@ -3,9 +3,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
 use server::vfs::{Errno, FileId, Links, RelPath, Result};
 
@@ -25,7 +27,7 @@ const RACES: usize = 128;
 
 /// File systems of this kernel, whose caches it answers from and whose change times are fine. Others (a network's,
 /// FUSE's) may keep any call waiting.
-const LOCAL: [i64; 7] = [
+const LOCAL: [i64; 8] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
     0x9123_683e, // btrfs
@@ -33,7 +35,11 @@ const LOCAL: [i64; 7] = [
     0xf2f5_2010, // F2FS
     0x2fc1_2fc1, // ZFS
     0xca45_1a4e, // bcachefs
+    0x794c_7630, // overlay
 ];
+
+/// How many links are spelled out on one path: as many as the kernel follows.
+const LINKS: usize = 40;
 
 /// What every statx of this crate asks for.
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
@@ -43,6 +49,10 @@ pub(crate) struct Root {
     fd: OwnedFd,
     /// `/proc/self/fd`, through which a descriptor for attributes is opened again with data access.
     proc: OwnedFd,
+    /// Which directory it is.
+    pub(crate) id: FileId,
+    /// Its absolute paths: as given, and without links.
+    paths: [PathBuf; 2],
     /// Whether the file system is one of this machine.
     pub(crate) local: bool,
     /// Which links the paths of changes may go through.
@@ -55,8 +65,10 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let proc = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        let id = id(&rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?);
+        let paths = [std::path::absolute(path)?, path.canonicalize()?];
         let local = LOCAL.contains(&rustix::fs::fstatfs(&fd)?.f_type);
-        Ok(Root { fd, proc, local, links })
+        Ok(Root { fd, proc, id, paths, local, links })
     }
 
     /// The root directory itself.
@@ -66,6 +78,22 @@ impl Root {
 
     /// Opens `path`, of the form that [`RelPath`] has, beneath the root. Never waits on a FIFO or takes a terminal.
     pub(crate) fn open_path(&self, path: &[u8], flags: OFlags, mode: u32, links: Links, wait: Wait) -> Result<OwnedFd> {
+        match self.open_beneath(path, flags, mode, links, wait) {
+            // An absolute link that leads back beneath the root is no way out, though the kernel takes it for one.
+            Err(Raw::XDEV) if links.follow && wait == Wait::Never => Err(Errno::AGAIN),
+            Err(Raw::XDEV) if links.follow => self.open_through_absolute(path, flags, mode, links),
+            done => done.map_err(outside),
+        }
+    }
+
+    fn open_beneath(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: u32,
+        links: Links,
+        wait: Wait,
+    ) -> rustix::io::Result<OwnedFd> {
         let mut resolve = ResolveFlags::NO_MAGICLINKS;
         resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
         resolve.set(ResolveFlags::NO_SYMLINKS, !links.follow);
@@ -73,14 +101,55 @@ impl Root {
         let flags = flags | OFlags::CLOEXEC;
         for _ in 0..RACES {
             match rustix::fs::openat2(&self.fd, path, flags, Mode::from_raw_mode(mode), resolve) {
-                Err(rustix::io::Errno::INTR) => {}
-                // Out of the root, or in circles: where a link leads does not show.
-                Err(rustix::io::Errno::XDEV) => return Err(Errno::LOOP),
-                Err(rustix::io::Errno::AGAIN) if wait == Wait::Allowed => std::thread::yield_now(),
-                done => return done.map_err(errno),
+                Err(Raw::INTR) => {}
+                Err(Raw::AGAIN) if wait == Wait::Allowed => std::thread::yield_now(),
+                done => return done,
             }
         }
-        Err(Errno::BUSY)
+        Err(Raw::BUSY)
+    }
+
+    /// Opens `path` with its links spelled out, those that lead beneath the root by its absolute path from there.
+    fn open_through_absolute(&self, path: &[u8], flags: OFlags, mode: u32, links: Links) -> Result<OwnedFd> {
+        let mut path = path.to_vec();
+        for _ in 0..LINKS {
+            path = self.spell_out(&path, flags, links).ok_or(Errno::LOOP)?;
+            match self.open_beneath(&path, flags, mode, links, Wait::Allowed) {
+                Err(Raw::XDEV) => {}
+                done => return done.map_err(outside),
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// `path` with its first link replaced by where that leads; `None` where that is no place beneath the root.
+    fn spell_out(&self, path: &[u8], flags: OFlags, links: Links) -> Option<Vec<u8>> {
+        let ends = (0..=path.len()).filter(|&at| at > 0 && path.get(at).is_none_or(|&byte| byte == b'/'));
+        for end in ends.filter(|&end| end < path.len() || !flags.contains(OFlags::NOFOLLOW)) {
+            let hold = OFlags::PATH | OFlags::NOFOLLOW;
+            let fd = self.open_beneath(&path[..end], hold, 0, links, Wait::Allowed).ok()?;
+            let Ok(target) = rustix::fs::readlinkat(&fd, "", Vec::new()) else { continue };
+            let target = target.as_bytes();
+            let mut spelled = match target.strip_prefix(b"/") {
+                Some(_) => self.beneath(target)?.to_vec(),
+                None => {
+                    let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+                    [&path[..start], target].concat()
+                }
+            };
+            spelled.extend_from_slice(&path[end..]);
+            return Some(spelled);
+        }
+        None
+    }
+
+    /// The part of the absolute path `target` that lies beneath the root.
+    fn beneath<'a>(&self, target: &'a [u8]) -> Option<&'a [u8]> {
+        self.paths.iter().find_map(|root| match target.strip_prefix(root.as_os_str().as_bytes())? {
+            [] => Some(&b"."[..]),
+            [b'/', rest @ ..] if rest.first().is_some_and(|&byte| byte != b'/') => Some(rest),
+            _ => None,
+        })
     }
 
     /// Opens the directory `path` for resolving names in it, which takes the right to search it.
@@ -124,6 +193,11 @@ impl Root {
     pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
         (self.proc.as_fd(), DecInt::from_fd(fd))
     }
+}
+
+/// The errno of a resolution. A link that leads out is like one that leads in circles: where does not show.
+fn outside(error: Raw) -> Errno {
+    if error == Raw::XDEV { Errno::LOOP } else { errno(error) }
 }
 
 /// What `fd` holds.

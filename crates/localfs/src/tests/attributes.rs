@@ -1,0 +1,132 @@
+//! `user.DOSATTRIB` and the metadata that it adds to.
+
+use std::time::Duration;
+
+use rustix::fs::XattrFlags;
+use server::vfs::SetMetadata;
+use server::vfs::xattr::{DOSATTRIB, DosAttributes};
+
+use super::*;
+
+fn set(dos_attributes: u32) -> SetMetadata {
+    SetMetadata { dos_attributes: Some(dos_attributes), ..SetMetadata::default() }
+}
+
+impl Bed {
+    fn stored(&self, name: &str) -> DosAttributes {
+        let mut value = [0; 256];
+        let length = process(|| rustix::fs::getxattr(self.root.join(name), DOSATTRIB, &mut value[..])).unwrap();
+        DosAttributes::decode(&value[..length]).expect("written by us")
+    }
+
+    /// Stores attributes as Samba on the same directory would.
+    fn store(&self, name: &str, attributes: u32) {
+        let value = DosAttributes { attributes: Some(attributes), ..DosAttributes::default() }.encode();
+        process(|| rustix::fs::setxattr(self.root.join(name), DOSATTRIB, &value, XattrFlags::empty())).unwrap();
+    }
+
+    fn attributes(&self, name: &str) -> Option<u32> {
+        self.found(name).2.dos_attributes
+    }
+}
+
+#[test]
+fn new_files_keep_their_attributes_and_creation_time() {
+    let bed = Bed::new();
+    for (name, what, stored) in [("file", Create::File(BOTH), 0x22), ("dir", Create::Directory, 0x32)] {
+        // Mode 0: the attributes are stored though nobody may write.
+        let made = bed.fs.create(&bed.who, &path(name), what, 0, Some(0x22));
+        let (node, metadata) = now(made);
+        assert_eq!(metadata.dos_attributes, Some(stored), "a directory says that it is one, as Samba stores it");
+        assert_eq!(now(node.metadata()), metadata);
+        assert_eq!(bed.found(name).2, metadata);
+        assert_eq!(
+            bed.stored(name),
+            DosAttributes { attributes: Some(stored), created: Some(metadata.created), changed: None }
+        );
+        let times = [metadata.accessed, metadata.modified, metadata.changed];
+        assert!(times.iter().all(|&time| time >= metadata.created), "{metadata:?}");
+    }
+}
+
+#[test]
+fn everybody_sees_attributes_and_the_owner_sets_them() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    let mode = SetMetadata { mode: Some(0o400), ..set(0x23) };
+    now(node.set_metadata(&bed.who, mode));
+    now(node.set_metadata(&bed.who, set(0x27)));
+    assert_eq!(bed.attributes("file"), Some(0x27));
+    if !identity::may_switch() {
+        return;
+    }
+    let other = user(61_002);
+    let Ok(Lookup::Found { metadata, node, .. }) = bed.lookup_as(&other, "file", FOLLOW) else { panic!("it is there") };
+    assert_eq!(metadata.dos_attributes, Some(0x27));
+    assert_eq!(block_on(node.set_metadata(&other, set(0))), Err(Errno::ACCES));
+    let root = bed.found("").1;
+    let (entries, _) = now(root.list(&other, 0, 10, true));
+    assert_eq!(entries[0].metadata.and_then(|metadata| metadata.dos_attributes), Some(0x27));
+    assert_eq!(bed.attributes("file"), Some(0x27));
+}
+
+#[test]
+fn what_others_store_is_seen() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    assert_eq!(bed.attributes("file"), None);
+    for attributes in 1..100 {
+        bed.store("file", attributes);
+        assert_eq!(bed.attributes("file"), Some(attributes));
+    }
+}
+
+#[test]
+fn attributes_are_read_once() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    bed.store("file", 0x22);
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(bed.attributes("file"), Some(0x22));
+    let root = bed.found("").1;
+    let before = bed.fs.0.cache.reads();
+    for _ in 0..10 {
+        assert_eq!(bed.attributes("FILE"), Some(0x22));
+        now(root.list(&bed.who, 0, 10, true));
+    }
+    assert_eq!(bed.fs.0.cache.reads(), before);
+    bed.store("file", 0x23);
+    assert_eq!(bed.attributes("file"), Some(0x23));
+}
+
+#[test]
+fn the_first_attributes_bring_the_creation_time_with_them() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    let (_, node, before) = bed.found("file");
+    process(|| chown(bed.root.join("file"), Some(bed.who.uid), None)).unwrap();
+    now(node.set_metadata(&bed.who, set(0x21)));
+    let stored = bed.stored("file");
+    assert_eq!(stored.attributes, Some(0x21));
+    assert_eq!(
+        stored.created.map(|time| (time.secs, time.nanos / 100)),
+        Some((before.created.secs, before.created.nanos / 100))
+    );
+    let created = server::vfs::Time { secs: 5, nanos: 700 };
+    now(node.set_metadata(&bed.who, SetMetadata { created: Some(created), ..SetMetadata::default() }));
+    assert_eq!(bed.stored("file"), DosAttributes { attributes: Some(0x21), created: Some(created), changed: None });
+}
+
+#[test]
+fn concurrent_changes_lose_nothing() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    let time = |secs| server::vfs::Time { secs, nanos: 0 };
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..500).for_each(|bits| now(node.set_metadata(&bed.who, set(bits)))));
+        for secs in 0..500 {
+            now(node.set_metadata(&bed.who, SetMetadata { created: Some(time(secs)), ..SetMetadata::default() }));
+        }
+    });
+    assert_eq!(bed.stored("file"), DosAttributes { attributes: Some(499), created: Some(time(499)), changed: None });
+}

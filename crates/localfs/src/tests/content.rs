@@ -1,0 +1,151 @@
+//! Content, and names of files that are open.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::Advice;
+use server::vfs::DataRange;
+
+use super::*;
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 4096 * 31 + at) as u8).collect()
+}
+
+#[track_caller]
+fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
+    let (mut buffer, count) = block_on(node.read(offset, vec![0; length], 0));
+    buffer.truncate(count.expect("an open file is read"));
+    buffer
+}
+
+/// Takes a file out of the kernel's cache, or every second piece of it.
+fn forget(file: &Path, pieces: bool) {
+    let file = process(|| fs::File::open(file)).expect("the process may read");
+    file.sync_all().expect("there is room");
+    let step = 1 << 20;
+    for offset in (0..8 * step).step_by(2 * step as usize) {
+        let length = if pieces { step } else { 2 * step };
+        rustix::fs::fadvise(file.as_fd(), offset, length.try_into().ok(), Advice::DontNeed).expect("advice is free");
+    }
+}
+
+#[test]
+fn reads_are_whole_whatever_is_cached() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    let data = pattern(8 << 20);
+    write(&node, &bed.who, 0, &data);
+    for pieces in [true, false] {
+        forget(&bed.root.join("file"), pieces);
+        assert!(read(&node, 0, 9 << 20) == data, "pieces: {pieces}");
+        forget(&bed.root.join("file"), pieces);
+        assert!(read(&node, 4_000_000, 1 << 20) == data[4_000_000..][..1 << 20], "pieces: {pieces}");
+    }
+    now(node.flush());
+}
+
+#[test]
+fn the_end_of_all_files() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    write(&node, &bed.who, 0, b"x");
+    for offset in [u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
+        assert_eq!(read(&node, offset, 10), b"");
+        let byte = Bytes::from_static(b"xy");
+        assert_eq!(block_on(node.write(&bed.who, offset, byte, false)), Err(Errno::FBIG), "{offset}");
+        assert_eq!(block_on(node.zero(&bed.who, offset, u64::MAX)), Ok(()));
+        assert_eq!(block_on(node.data_ranges(offset, u64::MAX)), Ok(Vec::new()));
+    }
+    assert_eq!(read(&node, i64::MAX as u64 - 1, 10), b"");
+    assert_eq!(block_on(node.set_size(&bed.who, u64::MAX)), Err(Errno::FBIG));
+    assert_eq!(block_on(node.allocate(&bed.who, u64::MAX)), Err(Errno::FBIG));
+    assert_eq!(block_on(node.read(0, Vec::new(), 1)).1, Err(Errno::INVAL));
+    assert_eq!(now(node.metadata()).size, 1);
+}
+
+#[test]
+fn data_and_holes() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    let mega = 1 << 20;
+    for number in 0..4 {
+        write(&node, &bed.who, number * 2 * mega, &pattern(mega as usize));
+    }
+    let ranges = now(node.data_ranges(0, u64::MAX));
+    let expected: Vec<_> = (0..4).map(|number| DataRange { offset: number * 2 * mega, length: mega }).collect();
+    assert_eq!(ranges, expected);
+    now(node.zero(&bed.who, 0, mega));
+    assert_eq!(now(node.data_ranges(0, 3 * mega)), [DataRange { offset: 2 * mega, length: mega }]);
+    assert!(now(node.metadata()).allocated <= 3 * mega + 65_536);
+}
+
+#[test]
+fn large_files_come_and_go() {
+    let bed = Bed::new();
+    let (node, made) = bed.create("file");
+    now(node.allocate(&bed.who, 200 << 20));
+    assert!(now(node.metadata()).allocated >= 200 << 20);
+    now(node.set_size(&bed.who, 200 << 20));
+    now(node.set_size(&bed.who, 1));
+    assert_eq!(now(node.metadata()).size, 1);
+    now(node.allocate(&bed.who, 100 << 20));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)), Ok(()));
+    assert_eq!(now(node.metadata()).links, 0);
+}
+
+#[test]
+fn a_file_without_a_name_gets_no_other() {
+    let bed = Bed::new();
+    let (node, made) = bed.create("file");
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File)), Ok(()));
+    assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("again"), false)), Err(Errno::NOENT));
+    assert!(bed.is_missing("again"));
+}
+
+#[test]
+fn links_replace_in_one_step_and_leave_nothing_behind() {
+    let bed = Bed::new();
+    let (node, a) = bed.create("a");
+    bed.create("b");
+    let link = |to: &str| block_on(bed.fs.link(&bed.who, &node, &path(to), true));
+    assert_eq!([link("b"), link("b"), link("a")], [Ok(()); 3]);
+    assert_eq!(bed.found("b").2.id, a.id);
+    // Renaming one name of a file over another leaves one.
+    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("a"), a.id, &path("b"), true)), Ok(()));
+    let root = bed.found("").1;
+    let (entries, _) = now(root.list(&bed.who, 0, 10, false));
+    assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [b"b"]);
+    assert_eq!(now(node.metadata()).links, 1);
+    let other = Bed::new();
+    assert_eq!(block_on(other.fs.link(&bed.who, &node, &path("c"), false)), Err(Errno::XDEV), "another share's node");
+}
+
+#[test]
+fn new_names_reach_the_disk_with_their_file() {
+    let bed = Bed::new();
+    let (dir, _) = now(bed.fs.create(&bed.who, &path("Dir"), Create::Directory, 0o755, None));
+    now(dir.flush());
+    let (node, made) = bed.create("Dir/file");
+    write(&node, &bed.who, 0, b"x");
+    now(node.flush());
+    now(node.flush());
+    let (late, _) = bed.create("Dir/late");
+    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("Dir"), bed.found("Dir").2.id, &path("Moved"), false)), Ok(()));
+    now(late.flush());
+    assert_eq!(bed.found("moved/file").2.id, made.id);
+    let attributes_only = bed.found("moved/file").1;
+    now(attributes_only.flush());
+}
+
+#[test]
+fn whether_a_directory_is_empty_is_known_without_reading_it() {
+    let bed = Bed::new();
+    let (node, _) = now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o300, None));
+    assert!(now(node.is_empty()));
+    bed.create("dir/file");
+    assert!(!now(node.is_empty()));
+    if identity::may_switch() {
+        assert_eq!(block_on(node.list(&bed.who, 0, 10, false)).err(), Some(Errno::ACCES));
+    }
+}

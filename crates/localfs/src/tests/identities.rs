@@ -1,0 +1,150 @@
+//! As whom the kernel is asked. Most of it takes root: without, there is nobody else to be.
+
+use std::os::unix::fs::MetadataExt;
+
+use rustix::thread::CapabilitySet;
+
+use super::*;
+
+/// The effective capabilities of this thread.
+fn capabilities() -> CapabilitySet {
+    rustix::thread::capabilities(None).expect("a thread may ask").effective
+}
+
+/// The fsuid of this thread, seen by what it makes.
+fn acting_as(directory: &Path) -> u32 {
+    let probe = directory.join("probe");
+    fs::write(&probe, "").expect("everybody may write there");
+    let uid = fs::metadata(&probe).expect("made just now").uid();
+    fs::remove_file(&probe).expect("made just now");
+    uid
+}
+
+/// A directory where everybody may write.
+fn commons() -> Temp {
+    let temp = Temp::new();
+    process(|| fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o777))).unwrap();
+    temp
+}
+
+#[test]
+fn only_root_keeps_capabilities() {
+    if !identity::may_switch() {
+        return;
+    }
+    let all = process(capabilities);
+    identity::assume(&user(61_001)).unwrap();
+    assert_eq!(capabilities(), CapabilitySet::empty());
+    assert!(!rustix::thread::capabilities(None).unwrap().permitted.is_empty(), "or nobody could switch back");
+    identity::assume(&user(0)).unwrap();
+    assert_eq!(capabilities(), all);
+    identity::assume(&user(61_002)).unwrap();
+    assert_eq!(process(capabilities), all);
+}
+
+#[test]
+fn a_new_thread_inherits_and_is_not_believed() {
+    if !identity::may_switch() {
+        return;
+    }
+    let commons = commons();
+    identity::assume(&user(61_001)).unwrap();
+    std::thread::scope(|scope| {
+        let child = scope.spawn(|| {
+            let inherited = acting_as(commons.path());
+            (inherited, process(|| acting_as(commons.path())))
+        });
+        assert_eq!(child.join().unwrap(), (61_001, 0));
+    });
+    assert_eq!(acting_as(commons.path()), 61_001, "the other threads' switches are their own");
+}
+
+#[test]
+fn a_failed_switch_fails_the_operation() {
+    if !identity::may_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    let nobody = user(u32::MAX);
+    assert_eq!(bed.lookup_as(&nobody, "file", FOLLOW).err(), Some(Errno::INVAL));
+    let made = bed.fs.create(&nobody, &path("new"), Create::File(BOTH), 0o644, None);
+    assert_eq!(block_on(made).err(), Some(Errno::INVAL));
+    assert!(bed.is_missing("new"));
+    // What was half done is done again.
+    let commons = commons();
+    assert!(identity::assume(&nobody).is_err());
+    identity::assume(&user(61_002)).unwrap();
+    assert_eq!(acting_as(commons.path()), 61_002);
+}
+
+#[test]
+fn an_operation_that_panics_leaves_no_wrong_identity() {
+    if !identity::may_switch() {
+        return;
+    }
+    let (bed, commons) = (Bed::new(), commons());
+    let panicked = std::panic::catch_unwind(|| {
+        identity::assume(&user(61_002)).unwrap();
+        panic!("on purpose");
+    });
+    assert!(panicked.is_err());
+    bed.create("mine");
+    assert_eq!(acting_as(commons.path()), 61_001);
+    assert_eq!(process(|| acting_as(commons.path())), 0);
+}
+
+#[test]
+fn files_belong_to_who_makes_them() {
+    let bed = Bed::new();
+    let (_, file) = bed.create("file");
+    let dir = bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o770, Some(0x10));
+    let (_, dir) = now(dir);
+    assert_eq!((file.uid, file.gid), (bed.who.uid, bed.who.gid));
+    assert_eq!((dir.uid, dir.gid, dir.mode), (bed.who.uid, bed.who.gid, 0o770));
+}
+
+#[test]
+fn groups_count_and_do_not_stay() {
+    if !identity::may_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    let file = bed.root.join("file");
+    process(|| {
+        chown(&file, Some(0), Some(61_500)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    });
+    let member = Arc::new(Identity { uid: 61_002, gid: 61_002, groups: Box::new([61_400, 61_500]) });
+    let node = bed.found("file").1;
+    assert_eq!(now(node.permissions(&member)), 4);
+    assert_eq!(content(&node, &member), "x");
+    for stranger in [user(61_002), user(61_001)] {
+        assert_eq!(now(node.permissions(&stranger)), 0);
+        assert_eq!(block_on(node.open(&stranger, READ)).err(), Some(Errno::ACCES));
+    }
+}
+
+#[test]
+fn nothing_of_root_comes_with_the_process() {
+    if !identity::may_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    let (node, metadata) = bed.create("file");
+    let denied = |name| matches!(block_on(node.set_xattr(&bed.who, name, Some(b"x".to_vec()))), Err(Errno::PERM));
+    assert!(denied("trusted.x") && denied("security.x"));
+    process(|| rustix::fs::setxattr(bed.root.join("file"), "trusted.x", b"x", rustix::fs::XattrFlags::empty()))
+        .unwrap();
+    assert_eq!(now(node.list_xattrs(&bed.who)), [""; 0]);
+    assert_eq!(now(node.list_xattrs(&user(0))), ["trusted.x"]);
+    let give = server::vfs::SetMetadata { uid: Some(61_002), ..Default::default() };
+    assert_eq!(block_on(node.set_metadata(&bed.who, give)), Err(Errno::PERM));
+    assert_eq!(block_on(node.set_metadata(&user(0), give)), Ok(()));
+    assert_eq!(bed.found("file").2.uid, 61_002);
+    // The owner of the directory may remove what another owns, a stranger may not.
+    let unlink = |who| block_on(bed.fs.unlink(&who, &path("file"), metadata.id, Kind::File));
+    assert_eq!(unlink(user(61_002)), Err(Errno::ACCES));
+    assert_eq!(unlink(bed.who.clone()), Ok(()));
+}

@@ -1,0 +1,189 @@
+//! Symbolic links, and whoever swaps them: nothing leads out of the root.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, RenameFlags};
+
+use super::*;
+
+const NONE: Links = Links { follow: false, wide: false };
+
+impl Bed {
+    fn link(&self, name: &str, target: impl AsRef<Path>) {
+        process(|| symlink(target, self.root.join(name))).expect("a free name");
+    }
+
+    /// What a look-up says, in one comparable value.
+    fn outcome(&self, text: &str, links: Links) -> std::result::Result<Option<Kind>, Errno> {
+        match self.lookup_as(&self.who, text, links) {
+            Ok(Lookup::Found { metadata, .. }) => Ok(Some(metadata.kind)),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[test]
+fn where_a_link_leads_does_not_show() {
+    let bed = Bed::new();
+    process(|| {
+        fs::create_dir(bed.outside("there")).unwrap();
+        fs::write(bed.outside("there/file"), "secret").unwrap();
+        fs::create_dir(bed.outside("closed")).unwrap();
+        fs::set_permissions(bed.outside("closed"), fs::Permissions::from_mode(0o0)).unwrap();
+    });
+    let targets = [
+        "../there",
+        "../there/file",
+        "../closed",
+        "../closed/file",
+        "../none",
+        "/etc",
+        "/etc/passwd",
+        "/none",
+        "/",
+        "..",
+        "none",
+        "circle",
+    ];
+    for (number, target) in targets.iter().enumerate() {
+        let name = if *target == "circle" { "circle".to_owned() } else { format!("link{number}") };
+        bed.link(&name, target);
+        for links in [FOLLOW, NONE] {
+            assert_eq!(bed.outcome(&name, links), Ok(Some(Kind::Symlink)), "{target}");
+            assert_eq!(bed.outcome(&format!("{name}/file"), links), Err(Errno::LOOP), "{target}");
+            assert_eq!(bed.outcome(&format!("{name}/none"), links), Err(Errno::LOOP), "{target}");
+            assert_eq!(bed.outcome(&format!("{}/none", name.to_uppercase()), links), Err(Errno::LOOP), "{target}");
+        }
+        let (_, node, _) = bed.found(&name);
+        assert_eq!(block_on(node.open(&bed.who, READ)).err(), Some(Errno::LOOP), "{target}");
+        let inside = path(&format!("{name}/new"));
+        let made = bed.fs.create(&bed.who, &inside, Create::File(BOTH), 0o644, None);
+        assert!(matches!(block_on(made).err(), Some(Errno::LOOP | Errno::NOENT)), "{target}");
+    }
+}
+
+#[test]
+fn links_beneath_the_root_are_followed_where_allowed() {
+    let bed = Bed::new();
+    process(|| {
+        fs::create_dir_all(bed.root.join("Dir/sub")).unwrap();
+        fs::write(bed.root.join("Dir/sub/file"), "inside").unwrap();
+        chown(bed.root.join("Dir/sub"), Some(bed.who.uid), None).unwrap();
+    });
+    bed.link("relative", "Dir/sub");
+    bed.link("absolute", bed.root.join("Dir/sub"));
+    bed.link("root", &bed.root);
+    bed.link("Dir/sub/chain", "../../absolute/../sub/file");
+    for text in ["relative/file", "absolute/FILE", "Root/Dir/sub/file", "ABSOLUTE/chain", "root/relative/chain"] {
+        let (_, node, _) = bed.found(text);
+        assert_eq!(content(&node, &bed.who), "inside", "{text}");
+        assert_eq!(bed.outcome(text, NONE), Err(Errno::LOOP), "{text}");
+    }
+    // Changes go the same way as the look-up did.
+    let Ok(Lookup::Missing { path: new }) = bed.lookup("absolute/New") else { panic!("a free name") };
+    let (_, made) = now(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None));
+    assert_eq!(bed.found("dir/sub/new").2.id, made.id);
+    assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("absolute/moved"), made.id, Kind::File)), Ok(()));
+    // A path that is written like one beneath the root is none.
+    let beside = format!("{}-beside", bed.root.display());
+    process(|| fs::create_dir(&beside)).unwrap();
+    bed.link("beside", &beside);
+    bed.link("up", bed.root.join("../share-beside"));
+    assert_eq!(bed.outcome("beside", FOLLOW), Ok(Some(Kind::Symlink)));
+    assert_eq!(bed.outcome("up", FOLLOW), Ok(Some(Kind::Symlink)));
+    process(|| fs::remove_dir(&beside)).unwrap();
+}
+
+#[test]
+fn wide_links_lead_out_only_where_asked_for() {
+    let wide = Links { follow: true, wide: true };
+    let bed = Bed::with(Options { links: wide });
+    process(|| {
+        fs::create_dir(bed.outside("there")).unwrap();
+        chown(bed.outside("there"), Some(bed.who.uid), None).unwrap();
+        fs::write(bed.outside("there/file"), "outside").unwrap();
+    });
+    bed.link("link", "../there");
+    assert_eq!(bed.outcome("LINK/FILE", wide), Ok(Some(Kind::File)));
+    assert_eq!(bed.outcome("link/file", FOLLOW), Err(Errno::LOOP));
+    assert_eq!(bed.outcome("link/file", Links { follow: false, wide: true }), Err(Errno::LOOP));
+    let made = bed.fs.create(&bed.who, &path("link/new"), Create::File(BOTH), 0o644, None);
+    assert!(block_on(made).is_ok() && bed.outside("there/new").exists());
+}
+
+#[test]
+fn a_followed_link_is_renamed_and_removed_itself() {
+    let bed = Bed::new();
+    let (_, file) = bed.create("file");
+    bed.link("link", "file");
+    let id = bed.found("link").2.id;
+    assert_eq!(id, file.id, "the look-up follows");
+    assert_eq!(block_on(bed.fs.rename(&bed.who, &path("link"), id, &path("moved"), false)), Ok(()));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("moved"), id, Kind::File)), Ok(()));
+    assert_eq!(bed.found("file").2.id, id, "the target stays");
+    assert!(bed.is_missing("moved") && bed.is_missing("link"));
+}
+
+/// Runs `work` while another thread swaps the directory `a` for the link `b`, which leads out, and back.
+fn while_swapping(bed: &Bed, work: impl Fn(usize)) {
+    process(|| {
+        fs::create_dir(bed.outside("secret")).unwrap();
+        fs::set_permissions(bed.outside("secret"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(bed.outside("secret/passwd"), "outside").unwrap();
+        fs::create_dir(bed.root.join("a")).unwrap();
+        fs::set_permissions(bed.root.join("a"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(bed.root.join("a/passwd"), "inside").unwrap();
+    });
+    bed.link("b", "../secret");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (a, b) = (bed.root.join("a"), bed.root.join("b"));
+            process(|| ());
+            while !stop.load(Ordering::Relaxed) {
+                rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).expect("both are there");
+            }
+        });
+        // Stops the other thread however this one ends.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (0..4_000).for_each(&work)));
+        stop.store(true, Ordering::Relaxed);
+        done.expect("nothing outside is reached");
+    });
+    process(|| {
+        let names: Vec<_> =
+            fs::read_dir(bed.outside("secret")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["passwd"], "nothing was made or removed outside");
+        assert_eq!(fs::read_to_string(bed.outside("secret/passwd")).unwrap(), "outside");
+    });
+}
+
+#[test]
+fn a_swapped_link_never_opens_what_is_outside() {
+    for links in [FOLLOW, NONE] {
+        let bed = Bed::new();
+        while_swapping(&bed, |round| {
+            let name = ["a/passwd", "b/passwd", "A/PASSWD"][round % 3];
+            let Ok(Lookup::Found { node, .. }) = bed.lookup_as(&bed.who, name, links) else { return };
+            assert_eq!(content(&node, &bed.who), "inside");
+        });
+    }
+}
+
+#[test]
+fn a_swapped_link_never_changes_what_is_outside() {
+    let bed = Bed::new();
+    while_swapping(&bed, |round| {
+        let (new, moved) = (path(&format!("a/new{round}")), path(&format!("b/moved{round}")));
+        let what = if round % 2 == 0 { Create::File(BOTH) } else { Create::Directory };
+        let kind = if round % 2 == 0 { Kind::File } else { Kind::Directory };
+        let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, what, 0o755, Some(0x20))) else { return };
+        // Whether each succeeds depends on what is where at the moment.
+        let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), true));
+        let _ = block_on(bed.fs.rename(&bed.who, &new, made.id, &moved, true));
+        for name in [&new, &moved] {
+            let _ = block_on(bed.fs.unlink(&bed.who, name, made.id, kind));
+        }
+    });
+}

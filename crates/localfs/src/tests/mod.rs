@@ -1,0 +1,263 @@
+//! The contract of [`Vfs`] on the machine's file systems, and what only this one does.
+
+mod attributes;
+mod content;
+mod identities;
+mod indexes;
+mod links;
+
+use std::any::Any;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bytes::Bytes;
+use server::answer::block_on;
+use server::vfs::Access;
+use server::vfs::contract::{self, Fixture};
+use tempfile::TempDir;
+
+use super::*;
+
+const READ: Access = Access { read: true, write: false };
+const BOTH: Access = Access { read: true, write: true };
+const FOLLOW: Links = Links { follow: true, wide: false };
+
+/// Does `work` as the process, whatever identity the test left on the thread.
+fn process<T>(work: impl FnOnce() -> T) -> T {
+    identity::as_process(work).expect("the process may be itself")
+}
+
+/// A directory that is removed in the end.
+struct Temp(Option<TempDir>);
+
+impl Temp {
+    fn new() -> Temp {
+        Temp(Some(process(TempDir::new).expect("a temporary directory")))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.as_ref().expect("there until it is dropped").path()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        process(|| self.0.take());
+    }
+}
+
+fn user(uid: u32) -> Arc<Identity> {
+    Arc::new(Identity { uid, gid: uid, groups: Box::default() })
+}
+
+/// Who owns what the tests make: a user without a name where the process is root, else the process's user.
+fn owner() -> Arc<Identity> {
+    if identity::may_switch() {
+        return user(61_001);
+    }
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Arc::new(Identity { uid, gid, groups: Box::default() })
+}
+
+/// A share in a temporary directory that belongs to [`owner`].
+struct Bed {
+    fs: LocalFs,
+    who: Arc<Identity>,
+    root: PathBuf,
+    temp: Temp,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        Bed::with(Options::default())
+    }
+
+    fn with(options: Options) -> Bed {
+        let temp = Temp::new();
+        let root = temp.path().join("share");
+        let who = owner();
+        prepare(&root, &who);
+        Bed { fs: LocalFs::open(&root, options).expect("the directory opens"), who, root, temp }
+    }
+
+    /// A path outside the share, beside it.
+    fn outside(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    fn lookup_as(&self, who: &Arc<Identity>, text: &str, links: Links) -> Result<Lookup> {
+        block_on(self.fs.lookup(who, &path(text), Case::Insensitive, links))
+    }
+
+    fn lookup(&self, text: &str) -> Result<Lookup> {
+        self.lookup_as(&self.who, text, FOLLOW)
+    }
+
+    #[track_caller]
+    fn found(&self, text: &str) -> (RelPath, Arc<dyn Node>, Metadata) {
+        match self.lookup(text) {
+            Ok(Lookup::Found { path, node, metadata }) => (path, node, metadata),
+            Ok(_) => panic!("{text} is missing"),
+            Err(error) => panic!("{text}: {error:?}"),
+        }
+    }
+
+    fn is_missing(&self, text: &str) -> bool {
+        matches!(self.lookup(text), Ok(Lookup::Missing { .. }))
+    }
+
+    #[track_caller]
+    fn create(&self, text: &str) -> (Arc<dyn Node>, Metadata) {
+        let made = self.fs.create(&self.who, &path(text), Create::File(BOTH), 0o644, None);
+        block_on(made).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+    }
+
+    /// Writes a file past the share, as a local process would.
+    fn local_write(&self, text: &str, content: &str) {
+        process(|| fs::write(self.root.join(text), content)).expect("the process may write");
+    }
+}
+
+/// Makes the directory, owned by `who`.
+fn prepare(root: &Path, who: &Identity) {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    process(|| {
+        let parent = root.parent().expect("a temporary directory has one");
+        fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).expect("the process's own");
+        fs::create_dir(root).expect("a fresh name");
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("the process's own");
+        chown(root, Some(who.uid), Some(who.gid)).expect("root may give away, others keep");
+    });
+}
+
+fn path(text: &str) -> RelPath {
+    let mut path = RelPath::root();
+    for name in text.split('/').filter(|name| !name.is_empty()) {
+        assert!(path.push(name.as_bytes()), "{text}");
+    }
+    path
+}
+
+#[track_caller]
+fn now<T>(answer: Answer<Result<T>>) -> T {
+    block_on(answer).unwrap_or_else(|error| panic!("the call fails: {error:?}"))
+}
+
+#[track_caller]
+fn write(node: &Arc<dyn Node>, who: &Arc<Identity>, offset: u64, data: &[u8]) {
+    now(node.write(who, offset, Bytes::copy_from_slice(data), false));
+}
+
+/// Content from the start, read through a handle that is opened for it.
+#[track_caller]
+fn content(node: &Arc<dyn Node>, who: &Arc<Identity>) -> String {
+    let node = now(node.open(who, READ));
+    let (mut buffer, count) = block_on(node.read(0, vec![0; 100], 0));
+    buffer.truncate(count.expect("an open file is read"));
+    String::from_utf8(buffer).expect("the tests write text")
+}
+
+/// A contract fixture in `base`, which `keep` keeps.
+fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
+    let (root, owner) = (base.join("share"), owner());
+    prepare(&root, &owner);
+    let vfs = LocalFs::open(&root, Options::default()).expect("the directory opens");
+    let link = move |path: &RelPath, target: &[u8]| {
+        let target = std::ffi::OsStr::from_bytes(target);
+        process(|| symlink(target, root.join(path.as_path()))).expect("a free name");
+    };
+    let other = identity::may_switch().then(|| user(61_002));
+    Fixture { vfs: Arc::new(vfs), owner, other, symlink: Some(Box::new(link)), keep }
+}
+
+#[test]
+fn it_keeps_the_contract() {
+    contract::check(&|| {
+        let temp = Temp::new();
+        let base = temp.path().to_owned();
+        fixture(&base, Box::new(temp))
+    });
+}
+
+/// A file system in a file, mounted while it lives.
+struct Mounted(Temp);
+
+impl Mounted {
+    /// `None` where this process cannot mount, or the machine cannot make such a file system.
+    fn xfs() -> Option<Mounted> {
+        let temp = Temp::new();
+        let (image, at) = (temp.path().join("image"), temp.path().join("mnt"));
+        let run = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        process(|| {
+            let file = fs::File::create(&image).ok()?;
+            file.set_len(320 << 20).ok()?;
+            fs::create_dir(&at).ok()?;
+            let made = run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+            (made && run(Command::new("mount").args(["-o", "loop"]).args([&image, &at]))).then_some(())
+        })?;
+        Some(Mounted(temp))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("mnt")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let at = self.path();
+        process(|| Command::new("umount").arg("-l").arg(at).status()).expect("what mounted can unmount");
+    }
+}
+
+#[test]
+fn it_keeps_the_contract_on_xfs() {
+    let Some(mounted) = Mounted::xfs() else {
+        eprintln!("not run: it takes root, mkfs.xfs and a loop device");
+        return;
+    };
+    let number = std::cell::Cell::new(0);
+    contract::check(&|| {
+        number.set(number.get() + 1);
+        let base = mounted.path().join(number.get().to_string());
+        process(|| fs::create_dir(&base)).expect("a fresh name");
+        fixture(&base, Box::new(()))
+    });
+}
+
+#[test]
+fn what_is_no_file_is_shown_and_never_opened() {
+    let bed = Bed::new();
+    let fifo = bed.root.join("fifo");
+    process(|| rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o666.into(), 0)).unwrap();
+    let (_, node, metadata) = bed.found("FIFO");
+    assert_eq!((metadata.kind, metadata.size), (Kind::Special, 0));
+    for access in [READ, BOTH, Access::default()] {
+        assert_eq!(block_on(node.open(&bed.who, access)).err(), Some(Errno::NODEV));
+    }
+    let made = bed.fs.create(&bed.who, &path("fifo"), Create::File(BOTH), 0o644, None);
+    assert_eq!(block_on(made).err(), Some(Errno::EXIST));
+    let root = bed.found("").1;
+    let (entries, _) = now(root.list(&bed.who, 0, 10, true));
+    assert_eq!(entries[0].metadata.map(|metadata| metadata.kind), Some(Kind::Special));
+    assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("fifo"), metadata.id, Kind::Special)), Ok(()));
+}
+
+#[test]
+fn an_unreadable_root_shows_nothing() {
+    if !identity::may_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    process(|| fs::set_permissions(&bed.root, fs::Permissions::from_mode(0o0))).unwrap();
+    for text in ["file", "none", "dir/file"] {
+        assert_eq!(bed.lookup(text).err(), Some(Errno::ACCES), "{text}");
+    }
+    let root = bed.found("").1;
+    assert_eq!(block_on(root.list(&bed.who, 0, 10, true)).err(), Some(Errno::ACCES));
+    assert_eq!(block_on(root.open(&bed.who, READ)).err(), Some(Errno::ACCES));
+}
