@@ -196,6 +196,16 @@ fn add_session(server: &Server, session: &crate::session::Session, snapshot: &mu
                 || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
             since: open.created,
         });
+        let held = server.files.locks(file.file);
+        snapshot.locks.extend(held.iter().filter(|lock| lock.owner.open == open.persistent_id).map(|lock| Lock {
+            volatile: open.volatile_id,
+            session_id: session.id,
+            share: open.tree.share_name().to_string(),
+            path: file.name.path.lock().to_string(),
+            offset: lock.range.offset(),
+            length: lock.range.length(),
+            exclusive: lock.exclusive,
+        }));
     }
 }
 

@@ -1,13 +1,122 @@
-//! LOCK ([MS-SMB2] 3.3.5.14). Byte-range locks are not granted yet, and the client is told so rather than lied to.
+//! LOCK ([MS-SMB2] 3.3.5.14): byte-range locks.
+//!
+//! Left out: the verification of lock sequences, which is for durable handles and several channels.
 
-use proto::smb2::lock::LockRequest;
+use std::sync::atomic::Ordering;
+
+use proto::smb2::lock::{LockElement, LockFlags, LockRequest, LockResponse};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
+use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
+use crate::files::byte_lock::{Lock, Owner, Range, Refused};
+use crate::open::{FileOpen, Open};
+use crate::vfs::Kind;
 
 pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = LockRequest::decode(request.message)?;
-    request.open(asked.file_id, reply)?;
-    Err(Error::because(Status::NOT_SUPPORTED, "byte-range locks"))
+    let open = request.open(asked.file_id, reply)?;
+    let file = open.file().filter(|file| file.kind == Kind::File).ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    let Some(first) = asked.locks.first() else {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no ranges"));
+    };
+    if first.flags.contains(LockFlags::UNLOCK) {
+        unlock_all(request, &asked.locks, &open, file)?;
+    } else {
+        lock_all(request, reply, &asked.locks, &open, file).await?;
+    }
+    LockResponse.encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+fn range(element: &LockElement) -> Result<Range> {
+    Range::new(element.offset, element.length).ok_or(Error::new(Status::INVALID_LOCK_RANGE))
+}
+
+/// All locks of SMB 2 have one key.
+fn owner(open: &Open) -> Owner {
+    Owner { open: open.persistent_id, key: 0 }
+}
+
+/// 3.3.5.14.1: what was unlocked before an element that fails stays unlocked.
+fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
+    for element in elements {
+        if element.flags != LockFlags::UNLOCK {
+            return Err(Error::because(Status::INVALID_PARAMETER, "something else among unlocks"));
+        }
+        let unlocked = request.connection.server.files.unlock(file.file, owner(open), range(element)?);
+        unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
+    }
+    Ok(())
+}
+
+/// 3.3.5.14.2.
+async fn lock_all(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    elements: &[LockElement],
+    open: &Open,
+    file: &FileOpen,
+) -> Result<()> {
+    let locks = elements.iter().map(|element| wanted(element, open)).collect::<Result<Vec<_>>>()?;
+    let waits = elements.iter().any(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY));
+    let server = &request.connection.server;
+    let limit = server.policy().limits.locks_per_open;
+    // [MS-FSA] 2.1.4.12, LOCK_CONTROL: whoever caches the file for reading must ask from now on.
+    server.files.content_changes(file.file);
+    match (&*locks, waits) {
+        ([lock], true) => wait(request, reply, *lock, limit, file).await,
+        (_, true) => Err(Error::because(Status::INVALID_PARAMETER, "several ranges, and waiting for one")),
+        (locks, false) => server.files.lock(file.file, locks, limit).map_err(refused),
+    }
+}
+
+fn wanted(element: &LockElement, open: &Open) -> Result<Lock> {
+    let exclusive = match LockFlags(element.flags.0 & !LockFlags::FAIL_IMMEDIATELY.0) {
+        LockFlags::SHARED_LOCK => false,
+        LockFlags::EXCLUSIVE_LOCK => true,
+        _ => return Err(Error::because(Status::INVALID_PARAMETER, "lock flags")),
+    };
+    Ok(Lock { owner: owner(open), range: range(element)?, exclusive })
+}
+
+fn refused(refused: Refused) -> Error {
+    Error::new(match refused {
+        Refused::Conflict => Status::LOCK_NOT_GRANTED,
+        Refused::TooMany => Status::INSUFFICIENT_RESOURCES,
+    })
+}
+
+/// Locks a range, waiting for those who have it locked now.
+async fn wait(request: &Request<'_>, reply: &mut Reply, lock: Lock, limit: usize, file: &FileOpen) -> Result<()> {
+    let files = &request.connection.server.files;
+    let Some(mut wait) = files.lock_or_wait(file.file, lock, limit).map_err(refused)? else { return Ok(()) };
+    let pending = match reply.go_async(request) {
+        Ok(pending) => pending,
+        Err(error) => {
+            abandon(request, &wait, lock, file);
+            return Err(error);
+        }
+    };
+    file.waiting.lock().push(pending.clone());
+    let granted = match file.closed.load(Ordering::Acquire) {
+        true => Err(Cancelled),
+        false => pending.wait(&mut wait.granted).await.map(|granted| granted.is_ok()),
+    };
+    file.waiting.lock().retain(|waiting| !std::sync::Arc::ptr_eq(waiting, &pending));
+    if granted == Ok(true) {
+        return Ok(());
+    }
+    abandon(request, &wait, lock, file);
+    // A lock that its open's end leaves behind was never there.
+    let closed = file.closed.load(Ordering::Acquire);
+    Err(Error::new(if closed { Status::RANGE_NOT_LOCKED } else { Status::CANCELLED }))
+}
+
+/// Gives up a wait, and the lock where it was granted at the same moment.
+fn abandon(request: &Request<'_>, wait: &crate::files::LockWait, lock: Lock, file: &FileOpen) {
+    let files = &request.connection.server.files;
+    if !files.cancel_lock(file.file, wait) {
+        let _ = files.unlock(file.file, lock.owner, lock.range);
+    }
 }

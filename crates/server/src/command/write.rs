@@ -44,7 +44,11 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
     }
     if length > 0 {
-        request.connection.server.files.content_changes(file.file);
+        let files = &request.connection.server.files;
+        if !files.permits_write(file.file, open.persistent_id, offset, length as u64) {
+            return Err(Error::new(Status::FILE_LOCK_CONFLICT));
+        }
+        files.content_changes(file.file);
         let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
             || file.options().contains(CreateOptions::WRITE_THROUGH)
             || open.tree.disk().is_some_and(|disk| disk.share.sync_always);

@@ -104,6 +104,11 @@ impl ByteLocks {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
+    /// All locks that are held.
+    pub fn held(&self) -> &[Lock] {
+        &self.held
+    }
+
     /// How many locks `open` has.
     pub fn held_by(&self, open: u64) -> usize {
         self.held.iter().filter(|lock| lock.owner.open == open).count()

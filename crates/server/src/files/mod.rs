@@ -1,9 +1,11 @@
-//! What all opens of one file share: share modes, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
+//! What all opens of one file share: share modes, locks, oplocks, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
 
 pub mod byte_lock;
+mod locking;
 pub mod oplock;
 mod share_mode;
 mod table;
 
+pub use locking::LockWait;
 pub use share_mode::ShareMode;
 pub use table::{Closed, OpenName, Refusal, Table};

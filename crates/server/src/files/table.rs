@@ -11,6 +11,7 @@ use proto::smb2::create::ShareAccess;
 use proto::status::Status;
 
 use super::ShareMode;
+use super::locking::Locks;
 use super::oplock::{Holder, Opening, Oplocks, Wait};
 use crate::vfs::{FileId, RelPath};
 
@@ -55,10 +56,11 @@ pub struct Table {
 }
 
 #[derive(Default)]
-struct File {
+pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
     oplocks: Oplocks,
+    pub(super) locks: Locks,
 }
 
 struct Entry {
@@ -77,6 +79,11 @@ impl Table {
     fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
         let mixed = (file.inode ^ file.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.shards[(mixed >> 58) as usize % SHARDS]
+    }
+
+    /// What `look` makes of the state of a file; `None` where nobody has it open.
+    pub(super) fn with<T>(&self, file: FileId, look: impl FnOnce(&mut File) -> T) -> Option<T> {
+        self.shard(file).lock().get_mut(&file).map(look)
     }
 
     /// To be read before a look-up and given to [`Table::open`] after it.
@@ -175,6 +182,7 @@ impl Table {
         state.opens.retain(|entry| entry.open != open);
         state.delete_pending |= delete;
         state.oplocks.close(open);
+        state.locks.close(open);
         if !state.opens.is_empty() {
             return Closed::Stays;
         }
@@ -247,6 +255,12 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// Adds an open without asking anybody.
+    #[cfg(test)]
+    pub(super) fn add_for_test(&self, file: FileId, open: u64, mode: ShareMode, name: &Arc<OpenName>) {
+        self.shard(file).lock().entry(file).or_default().opens.push(Entry { open, mode, name: name.clone() });
     }
 
     /// How many opens there are, for status.

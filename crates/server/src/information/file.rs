@@ -212,7 +212,7 @@ fn alternate_name(file: &FileOpen) -> Result<Answer> {
     let name = path.name().filter(|name| is_short(name)).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
     let name: Vec<u8> = name::to_wire(name).into_iter().flat_map(u16::to_le_bytes).collect();
     let bytes = encoded(|out| FileNameInformation { file_name: &name }.encode(out));
-    Ok(Answer::variable(bytes, FileNameInformation::FIXED_SIZE))
+    Ok(Answer::variable(bytes, padded(FileNameInformation::FIXED_SIZE + 2, 4)))
 }
 
 /// Whether a name is one of the 8.3 form ([MS-FSCC] 2.1.5.2.1).

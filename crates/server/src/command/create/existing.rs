@@ -125,7 +125,9 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
         return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
     }
     // [MS-FSA] 2.1.5.1.2: overwriting must not silently uncover a hidden or system file.
-    let lost = present & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
+    // A name that the configuration hides stays hidden.
+    let stored = attributes::file_attributes(disk, None, &found.metadata).0;
+    let lost = stored & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
     if parameters.overwrites() && lost != 0 {
         return Err(Error::because(Status::ACCESS_DENIED, "the file is HIDDEN or SYSTEM, the new one would not be"));
     }

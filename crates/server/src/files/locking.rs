@@ -1,0 +1,174 @@
+//! Byte-range locks of open files ([MS-FSA] 2.1.5.8, 2.1.5.9): [`super::byte_lock`] has the rules, here is who waits.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use super::Table;
+use super::byte_lock::{ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
+use crate::vfs::FileId;
+
+/// The locks of one file, and the requests that wait for one.
+#[derive(Default)]
+pub(super) struct Locks {
+    ranges: ByteLocks,
+    waiting: HashMap<WaiterId, oneshot::Sender<()>>,
+    last_waiter: u64,
+}
+
+/// A request that waits for its lock.
+pub struct LockWait {
+    id: WaiterId,
+    /// Ready when the lock is granted, and when it never will be because its open was closed.
+    pub granted: oneshot::Receiver<()>,
+}
+
+impl Locks {
+    /// An open is gone, and its locks with it.
+    pub(super) fn close(&mut self, open: u64) {
+        if self.ranges.is_empty() {
+            return;
+        }
+        let closed = self.ranges.close(open);
+        for id in closed.abandoned {
+            self.waiting.remove(&id);
+        }
+        self.grant(closed.granted);
+    }
+
+    fn grant(&mut self, granted: Vec<WaiterId>) {
+        for id in granted {
+            if let Some(sender) = self.waiting.remove(&id) {
+                // One that stopped waiting finds its lock when it cancels.
+                let _ = sender.send(());
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Locks all of `locks`, or none. `limit` is how many an open may have.
+    pub fn lock(&self, file: FileId, locks: &[Lock], limit: usize) -> Result<(), Refused> {
+        self.with(file, |state| state.locks.ranges.lock(locks, limit)).unwrap_or(Ok(()))
+    }
+
+    /// Locks a range; where another lock is in the way, answers what to wait for.
+    pub fn lock_or_wait(&self, file: FileId, lock: Lock, limit: usize) -> Result<Option<LockWait>, Refused> {
+        self.with(file, |state| {
+            let locks = &mut state.locks;
+            locks.last_waiter += 1;
+            let id = WaiterId(locks.last_waiter);
+            if locks.ranges.lock_or_wait(lock, id, limit)? {
+                return Ok(None);
+            }
+            let (sender, granted) = oneshot::channel();
+            locks.waiting.insert(id, sender);
+            Ok(Some(LockWait { id, granted }))
+        })
+        .unwrap_or(Ok(None))
+    }
+
+    /// Gives up a wait; `false` where the lock has been granted already.
+    pub fn cancel_lock(&self, file: FileId, wait: &LockWait) -> bool {
+        self.with(file, |state| {
+            state.locks.waiting.remove(&wait.id);
+            state.locks.ranges.cancel(wait.id)
+        })
+        .unwrap_or(true)
+    }
+
+    /// Unlocks a range that `owner` has locked, exactly as it is.
+    pub fn unlock(&self, file: FileId, owner: Owner, range: Range) -> Result<(), NotLocked> {
+        self.with(file, |state| {
+            let granted = state.locks.ranges.unlock(owner, range)?;
+            state.locks.grant(granted);
+            Ok(())
+        })
+        .unwrap_or(Err(NotLocked))
+    }
+
+    /// Whether locks let `open` read `length` bytes.
+    pub fn permits_read(&self, file: FileId, open: u64, offset: u64, length: u64) -> bool {
+        self.permits(file, open, offset, length, ByteLocks::permits_read)
+    }
+
+    /// Whether locks let `open` write `length` bytes.
+    pub fn permits_write(&self, file: FileId, open: u64, offset: u64, length: u64) -> bool {
+        self.permits(file, open, offset, length, ByteLocks::permits_write)
+    }
+
+    /// Nobody needs leave to read or write nothing ([MS-FSA] 2.1.5.3, 2.1.5.4).
+    fn permits(
+        &self,
+        file: FileId,
+        open: u64,
+        offset: u64,
+        length: u64,
+        asks: impl Fn(&ByteLocks, Owner, Range) -> bool,
+    ) -> bool {
+        let Some(range) = Range::new(offset, length).filter(|_| length > 0) else { return true };
+        self.with(file, |state| asks(&state.locks.ranges, Owner { open, key: 0 }, range)).unwrap_or(true)
+    }
+
+    /// The locks that are held on a file, for status.
+    pub fn locks(&self, file: FileId) -> Vec<Lock> {
+        self.with(file, |state| state.locks.ranges.held().to_vec()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proto::dtyp::AccessMask;
+    use proto::smb2::create::ShareAccess;
+
+    use super::*;
+    use crate::files::{OpenName, ShareMode};
+    use crate::vfs::RelPath;
+
+    const FILE: FileId = FileId { device: 1, inode: 2 };
+
+    fn lock(open: u64) -> Lock {
+        Lock { owner: Owner { open, key: 0 }, range: Range::new(0, 10).expect("a range"), exclusive: true }
+    }
+
+    fn table() -> Table {
+        let table = Table::default();
+        for open in [1, 2] {
+            let mode = ShareMode { access: AccessMask::FILE_ALL_ACCESS, share: ShareAccess(7) };
+            let name = Arc::new(OpenName { volume: 1, path: parking_lot::Mutex::new(RelPath::root()) });
+            table.add_for_test(FILE, open, mode, &name);
+        }
+        table
+    }
+
+    #[test]
+    fn a_waiting_lock_is_granted_by_unlocking_and_by_closing() {
+        for close in [false, true] {
+            let table = table();
+            table.lock(FILE, &[lock(1)], 9).expect("the first");
+            assert!(!table.permits_read(FILE, 2, 9, 1) && table.permits_read(FILE, 2, 9, 0));
+            let mut wait = table.lock_or_wait(FILE, lock(2), 9).expect("a wait").expect("a conflict");
+            assert!(wait.granted.try_recv().is_err());
+            if close {
+                table.close(FILE, 1, false);
+            } else {
+                table.unlock(FILE, lock(1).owner, lock(1).range).expect("locked");
+            }
+            assert_eq!(wait.granted.try_recv(), Ok(()));
+            assert!(!table.cancel_lock(FILE, &wait), "granted already");
+            assert_eq!(table.locks(FILE), [lock(2)]);
+        }
+    }
+
+    #[test]
+    fn a_cancelled_wait_is_never_granted() {
+        let table = table();
+        table.lock(FILE, &[lock(1)], 9).expect("the first");
+        let wait = table.lock_or_wait(FILE, lock(2), 9).expect("a wait").expect("a conflict");
+        assert!(table.cancel_lock(FILE, &wait));
+        table.unlock(FILE, lock(1).owner, lock(1).range).expect("locked");
+        assert_eq!(table.locks(FILE), []);
+    }
+}
