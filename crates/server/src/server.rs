@@ -120,9 +120,10 @@ impl Server {
     pub(crate) fn new_session(&self) -> Arc<Session> {
         let mut sessions = self.sessions.lock();
         loop {
-            let id = u64::from_le_bytes(self.random());
-            // 0 and -1 are no sessions ([MS-SMB2] 3.3.5.5.1).
-            if id != 0 && id != u64::MAX && !sessions.contains_key(&id) {
+            // 32 bits: some clients keep no more of it. It is no secret, keys protect the session.
+            let id = u64::from(u32::from_le_bytes(self.random()));
+            // 0 is no session ([MS-SMB2] 3.3.5.5.1), and -1 as 32 bits could be taken for the other that is none.
+            if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
                 let session = Arc::new(Session::new(id, self.world.now()));
                 sessions.insert(id, session.clone());
                 return session;

@@ -24,6 +24,7 @@ pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> R
     if open.granted.0 & AccessMask::FILE_LIST_DIRECTORY.0 == 0 {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
+    request.check_last()?;
     let pending = reply.go_async(request)?;
     file.waiting.lock().push(pending.clone());
     let Err(Cancelled) = pending.wait(std::future::pending::<std::convert::Infallible>()).await;

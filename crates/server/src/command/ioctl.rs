@@ -1,5 +1,7 @@
 //! IOCTL ([MS-SMB2] 3.3.5.15): the control codes that are served, and the right refusal for the others.
 
+use proto::dtyp::Guid;
+use proto::fscc::FileObjectIdBuffer;
 use proto::smb2::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
 };
@@ -8,6 +10,7 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
+use crate::information::filesystem;
 use crate::open::Target;
 
 pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -23,6 +26,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     request.check_charge(longest.max(asked.input.len()))?;
     match asked.ctl_code {
         FsctlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate_info(request, &asked, reply),
+        FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id(request, &asked, reply).await,
         FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply),
         // 3.3.5.15.2: no share is part of a DFS namespace yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
@@ -66,6 +70,31 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
         guid: request.connection.server.guid.0,
         security_mode: negotiated.server_security_mode,
         dialect: negotiated.dialect,
+    }
+    .encode(&mut proto::bytes::Writer::new(&mut output));
+    respond(asked, &output, reply);
+    Ok(Status::SUCCESS)
+}
+
+/// [MS-FSA] 2.1.5.10.1, 2.1.5.10.9: each file has an id from birth on, made of what the file system tells it apart by.
+async fn object_id(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let open = request.open(asked.file_id, reply)?;
+    let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a pipe has no object id"));
+    };
+    if (asked.max_output_response as usize) < FileObjectIdBuffer::SIZE {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no room for the object id"));
+    }
+    let space = disk.vfs.space(&file.identity).await?;
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&file.file.inode.to_le_bytes());
+    id[8..].copy_from_slice(&file.file.device.to_le_bytes());
+    let mut output = Vec::new();
+    FileObjectIdBuffer {
+        object_id: Guid(id),
+        birth_volume_id: filesystem::volume_id(request, &space),
+        birth_object_id: Guid(id),
+        domain_id: Guid::default(),
     }
     .encode(&mut proto::bytes::Writer::new(&mut output));
     respond(asked, &output, reply);

@@ -13,6 +13,7 @@ use proto::crypto::preauth::PreauthHash;
 use proto::crypto::seal::{SealingKey, key_length};
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::FileTime;
+use proto::smb2::header::Flags;
 use proto::smb2::negotiate::{Dialect, SecurityMode};
 use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
@@ -56,7 +57,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, the client cannot"));
     }
     if asked.flags.contains(SessionSetupFlags::BINDING) {
-        return refuse_binding(request, negotiated);
+        return refuse_binding(request, reply);
     }
     let channel = if request.header.session_id == 0 {
         begin(request, negotiated, &policy)?
@@ -100,14 +101,18 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     Ok(status)
 }
 
-/// 3.3.5.5: multichannel is not offered, so nothing can be bound.
-fn refuse_binding(request: &Request<'_>, negotiated: &Negotiated) -> Result<Status> {
-    let exists = request.connection.server.session(request.header.session_id).is_some();
-    Err(Error::new(if exists || negotiated.dialect.0 < Dialect::SMB_3_0.0 {
-        Status::REQUEST_NOT_ACCEPTED
-    } else {
-        Status::USER_SESSION_DELETED
-    }))
+/// 3.3.5.5: multichannel is not offered, so nothing can be bound. Whoever signs with the session's key (3.3.5.2.4) gets
+/// the refusal signed; who has no such key does not learn whether the session exists.
+fn refuse_binding(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let refusal = Error::because(Status::REQUEST_NOT_ACCEPTED, "multichannel is not offered");
+    let Some(session) = request.connection.server.session(request.header.session_id) else { return Err(refusal) };
+    let Some(key) = session.keys().and_then(|keys| keys.signing.clone()) else { return Err(refusal) };
+    if request.header.flags.contains(Flags::SIGNED) && key.verify(&mut request.message.to_vec()) {
+        let channel = Channel::new(session, None);
+        channel.set_signing(Some(key));
+        reply.sign_with = Some(Arc::new(channel));
+    }
+    Err(refusal)
 }
 
 /// 3.3.5.5.1.

@@ -13,7 +13,7 @@ use super::respond::Outgoing;
 use super::{Connection, Negotiated, Pending};
 use crate::command::cancel;
 use crate::dispatch;
-use crate::error::{Error, Result};
+use crate::error::{Disconnect, Error, Result};
 use crate::open::Open;
 use crate::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
@@ -38,6 +38,10 @@ pub(crate) struct Related {
     session_id: u64,
     tree_id: u32,
     file_id: Option<FileId>,
+    /// The request before worked on a session, or made one.
+    has_session: bool,
+    /// The request before worked on a tree connect, or made one.
+    has_tree: bool,
     /// The error of the CREATE whose file the rest of the chain would work on.
     failure: Option<Status>,
 }
@@ -53,6 +57,8 @@ pub(crate) struct Request<'a> {
     /// It came sealed.
     pub(crate) sealed: bool,
     related: Option<Related>,
+    /// Nothing follows in its chain.
+    last: bool,
 }
 
 /// Where a command puts its response.
@@ -70,6 +76,8 @@ pub(crate) struct Reply {
     pub(crate) hash: Hash,
     /// The AsyncId, once an interim response was sent.
     pub(crate) async_id: Option<u64>,
+    /// Why the connection ends once the response is sent.
+    ends: Option<Disconnect>,
     /// The request as CANCEL finds it, once an interim response was sent.
     pending: Option<Arc<Pending>>,
 }
@@ -106,20 +114,39 @@ impl Chain {
     pub async fn run(mut self) {
         let mut reply = Reply::new(&self.connection);
         let mut previous: Option<Related> = None;
-        for element in std::mem::take(&mut self.elements) {
+        let mut elements = std::mem::take(&mut self.elements).into_iter();
+        while let Some(mut element) = elements.next() {
             if self.connection.ended().is_some() {
                 return;
             }
             if element.header.command == Command::CANCEL {
-                cancel::cancel(&self.connection, &element.header);
+                self.cancel(&mut element);
                 continue;
             }
-            previous = Some(self.run_one(element, previous, &mut reply).await);
+            let last = elements.len() == 0;
+            previous = Some(self.run_one(element, previous, last, &mut reply).await);
+            if reply.ends.is_some() {
+                break;
+            }
         }
         reply.outgoing.send();
+        if let Some(reason) = reply.ends {
+            self.connection.end(reason);
+        }
     }
 
-    async fn run_one(&self, mut element: Element, previous: Option<Related>, reply: &mut Reply) -> Related {
+    /// CANCEL has no response, not even to say that its signature is missing or wrong.
+    fn cancel(&self, element: &mut Element) {
+        let header = element.header;
+        let channel = self.connection.channel(header.session_id);
+        let sealed = self.sealed.is_some();
+        match dispatch::check_signature(channel.as_deref(), &header, &mut element.message, sealed) {
+            Ok(()) => cancel::cancel(&self.connection, &header),
+            Err(error) => tracing::debug!(%error, "CANCEL ignored"),
+        }
+    }
+
+    async fn run_one(&self, mut element: Element, previous: Option<Related>, last: bool, reply: &mut Reply) -> Related {
         let header = &element.header.clone();
         let wants_related = header.flags.contains(Flags::RELATED_OPERATIONS);
         let related = if wants_related { previous } else { None };
@@ -131,24 +158,33 @@ impl Chain {
         let signature = dispatch::check_signature(channel.as_deref(), header, &mut element.message, sealed);
         let message = element.message.freeze();
         let request =
-            Request { connection: &self.connection, header, message: &message, channel, tree, sealed, related };
+            Request { connection: &self.connection, header, message: &message, channel, tree, sealed, related, last };
         reply.begin();
-        // 3.3.5.2.7.2: the first operation of a chain has nothing to be related to.
-        let result = if wants_related && previous.is_none() {
+        // 3.3.5.2.7.2: the first operation of a chain has nothing to be related to, and with it fails what follows.
+        let orphan = wants_related && previous.is_none();
+        let result = if orphan {
             Err(Error::because(Status::INVALID_PARAMETER, "first request of a chain is marked as related"))
         } else if let Err(error) = signature {
+            if !sealed && !header.flags.contains(Flags::SIGNED) {
+                // 3.3.5.2.4 lets us: whoever strips signatures gets no second try.
+                reply.ends = Some(Disconnect("unsigned where signing is required"));
+            }
             Err(error)
         } else {
             dispatch::dispatch(&request, reply).await
         };
         let failure = match &result {
             Err(error) if header.command == Command::CREATE => Some(error.status),
+            Ok(_) if header.command == Command::CREATE => None,
             _ => related.and_then(|related| related.failure),
         };
+        let connects = header.command == Command::TREE_CONNECT;
         let next = Related {
             session_id: reply.session_id.unwrap_or(session_id),
             tree_id: reply.tree_id.unwrap_or(tree_id),
             file_id: reply.file_id.or(related.and_then(|related| related.file_id)),
+            has_session: !orphan && (request.channel.is_some() || (reply.session_id.is_some() && result.is_ok())),
+            has_tree: !orphan && (reply.tree_id.is_some() || (request.tree.is_some() && !connects)),
             failure,
         };
         reply.finish(&request, result);
@@ -159,12 +195,33 @@ impl Chain {
 impl Request<'_> {
     /// The session, which `dispatch` has checked.
     pub(crate) fn session(&self) -> Result<&Arc<Session>> {
+        self.check_related(|related| related.has_session)?;
         self.channel.as_ref().map(|channel| &channel.session).ok_or(Error::new(Status::USER_SESSION_DELETED))
     }
 
     /// The tree connect, which `dispatch` has checked.
     pub(crate) fn tree(&self) -> Result<&Arc<Tree>> {
+        self.check_related(|related| related.has_tree)?;
         self.tree.as_ref().ok_or(Error::new(Status::NETWORK_NAME_DELETED))
+    }
+
+    /// 3.3.5.2.7.2: what the request before it did not have, a related request cannot take from it.
+    fn check_related(&self, has: impl Fn(&Related) -> bool) -> Result<()> {
+        match &self.related {
+            Some(related) if !has(related) => {
+                Err(Error::because(Status::INVALID_PARAMETER, "the request before it has no session or tree connect"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a request that waits for as long as its client likes while others wait behind it in its chain
+    /// (3.3.5.2.7 lets a server do so, and <266> with this status).
+    pub(crate) fn check_last(&self) -> Result<()> {
+        if self.last {
+            return Ok(());
+        }
+        Err(Error::because(Status::INTERNAL_ERROR, "not the last of its chain, and may wait for ever"))
     }
 
     /// The directory share behind the tree connect.
@@ -183,11 +240,11 @@ impl Request<'_> {
             Some(related) => related.file_id.ok_or(Error::new(Status::INVALID_HANDLE))?,
             None => named,
         };
+        reply.file_id = Some(file_id);
         let open = self.session()?.open(file_id.persistent, file_id.volatile).ok_or(Error::new(Status::FILE_CLOSED))?;
         if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
             return Err(Error::because(Status::FILE_CLOSED, "the open belongs to another tree connect"));
         }
-        reply.file_id = Some(file_id);
         Ok(open)
     }
 
@@ -213,6 +270,7 @@ impl Reply {
             sign_with: None,
             hash: Hash::Nobody,
             async_id: None,
+            ends: None,
             pending: None,
         }
     }
@@ -223,8 +281,16 @@ impl Reply {
         reply.begin();
         compose(&mut reply);
         let message = Bytes::new();
-        let request =
-            Request { connection, header, message: &message, channel: None, tree: None, sealed: false, related: None };
+        let request = Request {
+            connection,
+            header,
+            message: &message,
+            channel: None,
+            tree: None,
+            sealed: false,
+            related: None,
+            last: true,
+        };
         reply.finish(&request, Ok(Status::SUCCESS));
         reply.outgoing.send();
     }

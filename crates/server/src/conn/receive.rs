@@ -77,7 +77,8 @@ impl Connection {
 
     /// What ends the connection before a request is even looked at (3.3.5.2.1.1, 3.3.5.2.2, 3.3.5.2.6).
     fn check_header(&self, header: &Header, first: Option<&Header>, sealed: Option<u64>) -> Result<(), Disconnect> {
-        if header.command.0 > Command::OPLOCK_BREAK.0 {
+        // Deviates from [MS-SMB2] 3.3.5.2.6: within a chain it is refused, so that the requests before it are answered.
+        if header.command.0 > Command::OPLOCK_BREAK.0 && first.is_none() {
             return Err(Disconnect("unknown command"));
         }
         if header.flags.contains(Flags::SERVER_TO_REDIR) {

@@ -114,9 +114,14 @@ fn attribute(disk: &Disk) -> Answer {
 }
 
 fn object_id(request: &Request<'_>, space: &Space) -> FileFsObjectIdInformation {
-    let mut object_id = request.connection.server.guid.0;
-    object_id[..8].copy_from_slice(&space.id.to_le_bytes());
-    FileFsObjectIdInformation { object_id: Guid(object_id), extended_info: ExtendedInfo::default() }
+    FileFsObjectIdInformation { object_id: volume_id(request, space), extended_info: ExtendedInfo::default() }
+}
+
+/// Tells a volume apart from all others, of this server and of others.
+pub(crate) fn volume_id(request: &Request<'_>, space: &Space) -> Guid {
+    let mut id = request.connection.server.guid.0;
+    id[..8].copy_from_slice(&space.id.to_le_bytes());
+    Guid(id)
 }
 
 /// Partition and sectors are aligned, and no seek penalty is claimed: what is behind a Linux file system is unknown.
