@@ -57,12 +57,14 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, the client cannot"));
     }
     if asked.flags.contains(SessionSetupFlags::BINDING) {
-        return refuse_binding(request, reply);
+        // 3.3.5.5: multichannel is not offered, so nothing can be bound.
+        let refusal = Error::because(Status::REQUEST_NOT_ACCEPTED, "multichannel is not offered");
+        return refuse_foreign(request, reply, refusal);
     }
-    let channel = if request.header.session_id == 0 {
-        begin(request, negotiated, &policy)?
-    } else {
-        request.channel.clone().ok_or(Error::new(Status::USER_SESSION_DELETED))?
+    let channel = match &request.channel {
+        Some(channel) => channel.clone(),
+        None if request.header.session_id == 0 => begin(request, negotiated, &policy)?,
+        None => return refuse_foreign(request, reply, Error::new(Status::USER_SESSION_DELETED)),
     };
     if channel.session.phase() == Phase::Closed {
         return Err(Error::new(Status::USER_SESSION_DELETED));
@@ -101,10 +103,9 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     Ok(status)
 }
 
-/// 3.3.5.5: multichannel is not offered, so nothing can be bound. Whoever signs with the session's key (3.3.5.2.4) gets
-/// the refusal signed; who has no such key does not learn whether the session exists.
-fn refuse_binding(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
-    let refusal = Error::because(Status::REQUEST_NOT_ACCEPTED, "multichannel is not offered");
+/// A request about a session that this connection does not have. Whoever signs with that session's key (3.3.5.2.4) gets
+/// the refusal signed.
+fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: Error) -> Result<Status> {
     let Some(session) = request.connection.server.session(request.header.session_id) else { return Err(refusal) };
     let Some(key) = session.keys().and_then(|keys| keys.signing.clone()) else { return Err(refusal) };
     if request.header.flags.contains(Flags::SIGNED) && key.verify(&mut request.message.to_vec()) {
