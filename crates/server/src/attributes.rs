@@ -56,9 +56,14 @@ pub(crate) fn file_time(time: Time) -> u64 {
     FileTime::from(time).0
 }
 
-/// `AllocationSize`: what the file takes on disk, at least what its opener asked to be set aside.
+/// `AllocationSize`: what the file takes on disk, at least what its opener asked to be set aside. The blocks of an empty
+/// file hold its extended attributes.
 pub(crate) fn allocation_size(metadata: &Metadata, asked: u64) -> u64 {
-    if metadata.kind == Kind::Directory { 0 } else { metadata.allocated.max(asked) }
+    match metadata.kind {
+        Kind::Directory => 0,
+        _ if metadata.size == 0 => asked,
+        _ => metadata.allocated.max(asked),
+    }
 }
 
 /// `EndOfFile`: 0 for all but files.

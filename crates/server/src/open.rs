@@ -82,7 +82,7 @@ impl Open {
     }
 }
 
-/// `Open.UserSetAccessTime` and `Open.UserSetModificationTime` ([MS-FSA] 2.1.1.9): times that the client has set through
+/// `Open.UserSetAccessTime`, `UserSetModificationTime` and `UserSetChangeTime` ([MS-FSA] 2.1.1.9): times that the client has set through
 /// the handle, or stopped with -1, and that the handle's own I/O leaves alone from then on until it says -2
 /// ([MS-FSCC] 2.4.7).
 #[derive(Default)]
@@ -93,6 +93,8 @@ impl StickyTimes {
     pub const ACCESSED: u32 = 1;
     /// The last change of content.
     pub const MODIFIED: u32 = 2;
+    /// The last change of anything.
+    pub const CHANGED: u32 = 4;
 
     /// Takes note of what FileBasicInformation says of a time.
     pub fn set(&self, which: u32, time: FileTime) {
@@ -110,19 +112,23 @@ impl StickyTimes {
 }
 
 impl FileOpen {
-    /// The write time to put back after a change through this handle; `None` where the change may show.
-    pub(crate) async fn hold_times(&self) -> Result<Option<Time>> {
-        if !self.sticky.has(StickyTimes::MODIFIED) {
+    /// The times to put back after a change through this handle; `None` where the change may show.
+    pub(crate) async fn hold_times(&self) -> Result<Option<SetMetadata>> {
+        if !self.sticky.has(StickyTimes::MODIFIED | StickyTimes::CHANGED) {
             return Ok(None);
         }
-        Ok(Some(self.node.metadata().await?.modified))
+        let metadata = self.node.metadata().await?;
+        Ok(Some(SetMetadata {
+            modified: self.sticky.has(StickyTimes::MODIFIED).then_some(metadata.modified),
+            changed: self.sticky.has(StickyTimes::CHANGED).then_some(metadata.changed),
+            ..SetMetadata::default()
+        }))
     }
 
     /// Puts back what [`FileOpen::hold_times`] gave.
-    pub(crate) async fn restore_times(&self, held: Option<Time>) -> Result<()> {
-        if held.is_some() {
-            let set = SetMetadata { modified: held, ..SetMetadata::default() };
-            self.node.set_metadata(&self.identity, set).await?;
+    pub(crate) async fn restore_times(&self, held: Option<SetMetadata>) -> Result<()> {
+        if let Some(held) = held {
+            self.node.set_metadata(&self.identity, held).await?;
         }
         Ok(())
     }

@@ -142,8 +142,13 @@ async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) ->
         }
     }
     if set != SetMetadata::default() {
+        let keeps = set.changed.is_none() && info.change_time.0 as i64 != -2;
+        if keeps && (file.sticky.has(StickyTimes::CHANGED) || info.change_time.0 as i64 == -1) {
+            set.changed = Some(file.node.metadata().await?.changed);
+        }
         file.node.set_metadata(&file.identity, set).await?;
     }
+    file.sticky.set(StickyTimes::CHANGED, info.change_time);
     file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);
     file.sticky.set(StickyTimes::MODIFIED, info.last_write_time);
     Ok(())

@@ -55,6 +55,10 @@ impl Parameters {
             return Err(Error::because(Status::INVALID_PARAMETER, "FileAttributes"));
         }
         Self::check_options(asked)?;
+        // [MS-FSA] 2.1.5.1.2.1: the right to the SACL comes with SeSecurityPrivilege, which is root's.
+        if asked.desired_access & AccessMask::ACCESS_SYSTEM_SECURITY.0 != 0 && disk.identity.uid != 0 {
+            return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
+        }
         let maximum_allowed = asked.desired_access & AccessMask::MAXIMUM_ALLOWED.0 != 0;
         let mut desired_access =
             AccessMask(asked.desired_access & !AccessMask::MAXIMUM_ALLOWED.0).expand(&GenericMapping::FILE);
