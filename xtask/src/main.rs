@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`. This file is their table of contents.
 
+mod fuzz;
 mod setup;
 mod steps;
 mod test;
@@ -33,6 +34,8 @@ enum Command {
     },
     /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, strace) against a server
     Foreign(Foreign),
+    /// The fuzz targets, each for a while
+    Fuzz(fuzz::Options),
     /// Samba's smbtorture against a server, compared with expected-failures/
     #[command(after_help = torture::RESULTS)]
     Torture(torture::Options),
@@ -76,6 +79,7 @@ fn run(command: Command) -> Result<ExitCode> {
             setup(Target::Frevo);
             Ok(end(test::all(&options)?))
         }
+        Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {
             setup(target);
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,154 @@
+//! What the fuzz targets do with bytes of which nothing is known: nothing may panic, hang or eat memory.
+//!
+//! `cargo xtask fuzz` builds and runs them; an input that once failed is kept in `regressions/TARGET/` and replayed by this
+//! crate's own test.
+
+mod logged_on;
+
+use proto::auth::ntlm;
+use proto::auth::spnego;
+use proto::bytes::Reader;
+use proto::crypto::seal::SealingKey;
+use proto::dtyp::security_descriptor::SecurityDescriptor;
+use proto::dtyp::{Guid, Sid};
+use proto::fscc;
+use proto::rpc;
+use proto::smb2::decoders;
+use proto::smb2::negotiate::CipherId;
+use proto::{frame, smb1};
+
+pub use logged_on::connection;
+
+/// Every decoder of SMB2 messages and their parts.
+pub fn smb2(bytes: &[u8]) {
+    for (_, decode) in decoders::MESSAGES.iter().chain(decoders::PARTS).chain(decoders::LISTS) {
+        decode(bytes);
+    }
+}
+
+/// What comes first on a connection: the transport's header, SMB1's NEGOTIATE.
+pub fn packets(bytes: &[u8]) {
+    if let Some(header) = bytes.first_chunk::<4>() {
+        let _ = frame::FrameHeader::decode(*header);
+        let _ = frame::FrameHeader::decode_direct(*header);
+    }
+    let _ = smb1::Smb1NegotiateRequest::decode(bytes).map(|request| request.offer());
+}
+
+/// Structures of files, directories and volumes.
+pub fn fscc(bytes: &[u8]) {
+    let reader = || Reader::new(bytes);
+    let _ = fscc::FileBasicInformation::decode(&mut reader());
+    let _ = fscc::FileAllInformation::decode(&mut reader());
+    let _ = fscc::FileRenameInformation::decode(&mut reader());
+    let _ = fscc::ReparseDataBuffer::decode(bytes);
+    let _ = fscc::FileFullEaInformation::list(bytes).count();
+    let _ = fscc::FileGetEaInformation::list(bytes).count();
+    let _ = fscc::FileStreamInformation::list(bytes).count();
+    let _ = fscc::FileQuotaInformation::list(bytes).count();
+    for class in (0..=u8::MAX).filter_map(|class| fscc::DirectoryClass::new(fscc::FileInformationClass(class))) {
+        let _ = fscc::DirectoryEntry::list(class, bytes).count();
+    }
+}
+
+/// Security descriptors, SIDs, GUIDs, and their texts.
+pub fn dtyp(bytes: &[u8]) {
+    if let Ok(descriptor) = SecurityDescriptor::decode(bytes) {
+        let again = descriptor.to_bytes();
+        assert_eq!(SecurityDescriptor::decode(&again).as_ref(), Ok(&descriptor), "what was read can be written");
+    }
+    let _ = Sid::decode(&mut Reader::new(bytes));
+    let _ = Guid::decode(&mut Reader::new(bytes));
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = text.parse::<Sid>();
+    }
+}
+
+/// Tokens of SPNEGO and NTLM, as a server and as a client sees them.
+pub fn auth(bytes: &[u8]) {
+    let _ = spnego::Token::decode(bytes);
+    let names = ntlm::TargetNames {
+        netbios_computer: "FREVO".into(),
+        netbios_domain: "FREVO".into(),
+        dns_computer: "frevo".into(),
+        dns_domain: String::new(),
+        domain_joined: false,
+    };
+    let mut acceptor = ntlm::Acceptor::new(names.clone());
+    let _ = acceptor.challenge(bytes, [1; 8], 0);
+    let mut acceptor = ntlm::Acceptor::new(names);
+    let _ = acceptor.challenge(ntlm::Initiator::new(None, "FUZZ", "").negotiate(), [1; 8], 0);
+    if let Ok(claim) = acceptor.authenticate(bytes) {
+        assert!(acceptor.verify(&claim, Some(&[7; 16])).is_err(), "nobody knows that hash");
+    }
+}
+
+/// Remote procedure calls.
+pub fn rpc(bytes: &[u8]) {
+    if let Ok(header) = rpc::pdu::Header::decode(bytes) {
+        let _ = rpc::pdu::Request::decode(&header, bytes);
+    }
+    let _ = rpc::pdu::Bind::decode(bytes);
+    let _ = rpc::srvsvc::ShareEnum::decode(bytes);
+    let _ = rpc::srvsvc::ShareGetInfo::decode(bytes);
+    let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
+}
+
+/// Sealed frames: what was not sealed with the key is not opened.
+pub fn sealed(bytes: &[u8]) {
+    for cipher in [CipherId::AES_128_CCM, CipherId::AES_128_GCM] {
+        let Ok(key) = SealingKey::new(cipher, &[3; 16]) else { continue };
+        assert!(key.open(&mut bytes.to_vec()).is_err(), "a forged tag");
+    }
+}
+
+/// Configuration files.
+pub fn smb_conf(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // Included files would lead out of the test.
+    if text.to_lowercase().contains("include") {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("frevo-fuzz-{}.conf", std::process::id()));
+    if std::fs::write(&path, text).is_err() {
+        return;
+    }
+    if let Ok(host) = frevo::host::Host::of_process()
+        && let Err(problems) = frevo::config::load(&path, &host)
+    {
+        assert!(problems.any_error(), "a refusal without an error");
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    type Target = (&'static str, fn(&[u8]));
+
+    /// Inputs that once made a target fail.
+    #[test]
+    fn regressions_stay_mended() {
+        let targets: [Target; 9] = [
+            ("smb2", super::smb2),
+            ("packets", super::packets),
+            ("fscc", super::fscc),
+            ("dtyp", super::dtyp),
+            ("auth", super::auth),
+            ("rpc", super::rpc),
+            ("sealed", super::sealed),
+            ("smb_conf", super::smb_conf),
+            ("connection", super::connection),
+        ];
+        for (name, target) in targets {
+            // The least there is to try: nothing at all, and a bit of everything.
+            target(&[]);
+            target(&(0..=u8::MAX).collect::<Vec<_>>());
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(name);
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                target(&std::fs::read(entry.path()).expect("a regression is readable"));
+            }
+        }
+    }
+}

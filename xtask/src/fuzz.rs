@@ -1,0 +1,122 @@
+//! `cargo xtask fuzz`: builds the fuzz targets with coverage instrumentation on stable Rust, and runs them for a while.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Options of `cargo xtask fuzz`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only this target
+    target: Option<String>,
+    /// How long each target runs
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Only print the names of the targets
+    #[arg(long)]
+    list: bool,
+}
+
+/// What libFuzzer needs of the compiler; the sanitizer passes are there on stable, only their switch is not.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+                     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+/// With a target triple of their own, build scripts and macros stay without instrumentation.
+const TRIPLE: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+/// A target that takes more memory than this, MiB, or longer for one input than this, seconds, has failed.
+const MEMORY: u32 = 2048;
+const INPUT_TIME: u32 = 10;
+
+fn folder() -> PathBuf {
+    crate::root().join("fuzz")
+}
+
+/// The targets: one file each.
+fn targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder().join("fuzz_targets")).context("fuzz/fuzz_targets")? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Builds and runs; counts targets.
+pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+    let mut names = targets()?;
+    if let Some(target) = &options.target {
+        names.retain(|name| name == target);
+        if names.is_empty() {
+            bail!("there is no fuzz target {target}; `cargo xtask fuzz --list` names them");
+        }
+    }
+    if options.list {
+        names.iter().for_each(|name| println!("{name}"));
+        return Ok((0, 0));
+    }
+    build()?;
+    let failed = names.iter().filter(|name| !fuzz(name, options.seconds)).count();
+    Ok((names.len() - failed, failed))
+}
+
+fn build() -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["build", "--quiet", "--release", "--bins", "--target", TRIPLE])
+        .current_dir(folder())
+        .env("RUSTFLAGS", FLAGS)
+        .status()
+        .context("cargo")?;
+    if !status.success() {
+        bail!("the fuzz targets do not build");
+    }
+    Ok(())
+}
+
+/// Whether a target ran to the end of its time.
+fn fuzz(name: &str, seconds: u32) -> bool {
+    let corpus = folder().join("corpus").join(name);
+    let artifacts = folder().join("artifacts").join(name);
+    if std::fs::create_dir_all(&corpus).and(std::fs::create_dir_all(&artifacts)).is_err() {
+        eprintln!("{name}: cannot make {} and {}", corpus.display(), artifacts.display());
+        return false;
+    }
+    let output = Command::new(folder().join("target").join(TRIPLE).join("release").join(name))
+        .arg(&corpus)
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-rss_limit_mb={MEMORY}"))
+        .arg(format!("-timeout={INPUT_TIME}"))
+        .args(["-max_len=65536", "-print_final_stats=1"])
+        .output();
+    match output {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let stat = |name: &str| {
+                let line = said.lines().find_map(|line| line.strip_prefix(&format!("stat::{name}:")));
+                line.map_or("?".to_string(), |value| value.trim().to_string())
+            };
+            let verdict = if output.status.success() { "ok" } else { "FAILED" };
+            println!(
+                "{name:<12} {verdict:<7} {:>10} executions, {:>5} MiB at the most",
+                stat("number_of_executed_units"),
+                stat("peak_rss_mb")
+            );
+            if !output.status.success() {
+                let tail: Vec<_> = said.lines().rev().take(40).collect();
+                tail.iter().rev().for_each(|line| eprintln!("    {line}"));
+                eprintln!(
+                    "    the input is in {}; mended, it belongs in fuzz/regressions/{name}/",
+                    artifacts.display()
+                );
+            }
+            output.status.success()
+        }
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            false
+        }
+    }
+}
