@@ -85,7 +85,12 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     if !loaded.warnings.0.is_empty() {
         eprintln!("{}", loaded.warnings);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // A thread begins with the identity of the one that started it, which may be a user's at that moment.
+        .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may become what it is"))
+        .build()
+        .context("starting threads")?;
     runtime.block_on(serve(plan, loaded))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)

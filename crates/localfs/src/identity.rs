@@ -99,13 +99,33 @@ pub(crate) fn assume_process() -> rustix::io::Result<()> {
     })
 }
 
-/// Runs `work` with the process's own identity, whatever the thread's was; the thread keeps it afterwards.
+/// Runs `work` with the process's own identity, whatever the thread's is: a user's is there again afterwards, panics
+/// included, for `work` may have come in the middle of that user's operation (a line for the log, say).
 ///
 /// # Errors
 /// The thread could not switch; `work` was not run.
 pub fn as_process<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let former = CURRENT.with_borrow(|current| match current {
+        Current::User(user) => Some(Arc::clone(user)),
+        Current::Unknown | Current::Process => None,
+    });
     assume_process()?;
+    let _restored = Former(former);
     Ok(work())
+}
+
+/// Takes a thread back to the identity that it had.
+struct Former(Option<Arc<Identity>>);
+
+impl Drop for Former {
+    fn drop(&mut self) {
+        let Some(user) = &self.0 else { return };
+        if assume(user).is_err() {
+            // What goes on after this believes that it acts as the user. It must not.
+            eprintln!("cannot act as user {} again", user.uid);
+            std::process::abort();
+        }
+    }
 }
 
 /// Groups first and user last. All capabilities are there in between: a user's are none, and who sets groups needs one.

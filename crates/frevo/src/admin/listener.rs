@@ -110,9 +110,13 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let path = self.state.short_path(SOCKET);
-        let mine = rustix::fs::lstat(&path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file);
-        if mine && let Err(error) = self.state.remove(SOCKET) {
+        // The thread may act as a user at this moment.
+        let removed = localfs::identity::as_process(|| {
+            let path = self.state.short_path(SOCKET);
+            let mine = rustix::fs::lstat(&path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file);
+            if mine { self.state.remove(SOCKET) } else { Ok(()) }
+        });
+        if let Err(error) = removed.map_err(anyhow::Error::from).flatten() {
             warn!("control socket: {error:#}");
         }
     }

@@ -67,9 +67,9 @@ impl LogFile {
     fn turn_over(&mut self) {
         let mut old = self.path.clone().into_os_string();
         old.push(".old");
-        if std::fs::rename(&self.path, old).is_ok()
-            && let Ok((file, size)) = open(&self.path)
-        {
+        // The line may be about what a user does, on a thread that acts as that user.
+        let begun = localfs::identity::as_process(|| std::fs::rename(&self.path, old).and_then(|()| open(&self.path)));
+        if let Ok(Ok((file, size))) = begun {
             (self.file, self.size) = (file, size);
         } else {
             // Not tried again before the file has grown by another `max_size`.

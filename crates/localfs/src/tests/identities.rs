@@ -6,6 +6,15 @@ use rustix::thread::CapabilitySet;
 
 use super::*;
 
+/// Whether there is nobody else to be, which then is said.
+fn cannot_switch() -> bool {
+    let cannot = !identity::may_switch();
+    if cannot {
+        eprintln!("does not apply: without root, every operation is the process's user's");
+    }
+    cannot
+}
+
 /// The effective capabilities of this thread.
 fn capabilities() -> CapabilitySet {
     rustix::thread::capabilities(None).expect("a thread may ask").effective
@@ -29,7 +38,7 @@ fn commons() -> Temp {
 
 #[test]
 fn only_root_keeps_capabilities() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let all = process(capabilities);
@@ -44,7 +53,7 @@ fn only_root_keeps_capabilities() {
 
 #[test]
 fn a_new_thread_inherits_and_is_not_believed() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let commons = commons();
@@ -61,7 +70,7 @@ fn a_new_thread_inherits_and_is_not_believed() {
 
 #[test]
 fn a_failed_switch_fails_the_operation() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let bed = Bed::new();
@@ -80,7 +89,7 @@ fn a_failed_switch_fails_the_operation() {
 
 #[test]
 fn an_operation_that_panics_leaves_no_wrong_identity() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let (bed, commons) = (Bed::new(), commons());
@@ -95,6 +104,58 @@ fn an_operation_that_panics_leaves_no_wrong_identity() {
 }
 
 #[test]
+fn a_user_is_back_when_the_process_is_done() {
+    if cannot_switch() {
+        return;
+    }
+    let commons = commons();
+    identity::assume(&user(61_001)).unwrap();
+    assert_eq!(process(|| acting_as(commons.path())), 0);
+    assert_eq!(acting_as(commons.path()), 61_001);
+    let nested = process(|| {
+        identity::assume(&user(61_002)).unwrap();
+        (acting_as(commons.path()), process(|| acting_as(commons.path())))
+    });
+    assert_eq!((nested, acting_as(commons.path())), ((61_002, 0), 61_001));
+    let panicked = std::panic::catch_unwind(|| process(|| panic!("on purpose")));
+    assert!(panicked.is_err());
+    assert_eq!(acting_as(commons.path()), 61_001);
+    assert_eq!(capabilities(), CapabilitySet::empty());
+}
+
+#[test]
+fn threads_that_change_users_mix_nothing_up() {
+    if cannot_switch() {
+        return;
+    }
+    let commons = commons();
+    let file = |uid: u32, round: usize| commons.path().join(format!("{uid}-{round}"));
+    let read = |uid, whose, round| {
+        identity::assume(&user(uid)).unwrap();
+        fs::read_to_string(file(whose, round)).map_err(|error| error.kind())
+    };
+    let work = |round| {
+        for uid in [61_001, 61_002] {
+            identity::assume(&user(uid)).unwrap();
+            fs::write(file(uid, round), "secret").unwrap();
+            fs::set_permissions(file(uid, round), fs::Permissions::from_mode(0o600)).unwrap();
+            let made = fs::metadata(file(uid, round)).unwrap();
+            assert_eq!((made.uid(), made.gid()), (uid, uid));
+        }
+        for (uid, other) in [(61_001, 61_002), (61_002, 61_001)] {
+            assert_eq!(read(uid, other, round), Err(io::ErrorKind::PermissionDenied));
+            assert_eq!(read(uid, uid, round).as_deref(), Ok("secret"));
+        }
+    };
+    std::thread::scope(|scope| {
+        for first in [0, 100, 200, 300] {
+            let work = &work;
+            scope.spawn(move || (first..first + 50).for_each(work));
+        }
+    });
+}
+
+#[test]
 fn files_belong_to_who_makes_them() {
     let bed = Bed::new();
     let (_, file) = bed.create("file");
@@ -106,7 +167,7 @@ fn files_belong_to_who_makes_them() {
 
 #[test]
 fn groups_count_and_do_not_stay() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let bed = Bed::new();
@@ -128,7 +189,7 @@ fn groups_count_and_do_not_stay() {
 
 #[test]
 fn nothing_of_root_comes_with_the_process() {
-    if !identity::may_switch() {
+    if cannot_switch() {
         return;
     }
     let bed = Bed::new();
