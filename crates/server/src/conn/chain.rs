@@ -179,12 +179,16 @@ impl Chain {
             _ => related.and_then(|related| related.failure),
         };
         let connects = header.command == Command::TREE_CONNECT;
+        // What was missing once stays missing, unless it is made.
+        let inherits = |has: fn(&Related) -> bool| !orphan && related.as_ref().is_none_or(has);
         let next = Related {
             session_id: reply.session_id.unwrap_or(session_id),
             tree_id: reply.tree_id.unwrap_or(tree_id),
             file_id: reply.file_id.or(related.and_then(|related| related.file_id)),
-            has_session: !orphan && (request.channel.is_some() || (reply.session_id.is_some() && result.is_ok())),
-            has_tree: !orphan && (reply.tree_id.is_some() || (request.tree.is_some() && !connects)),
+            has_session: (request.channel.is_some() && inherits(|related| related.has_session))
+                || (reply.session_id.is_some() && result.is_ok()),
+            has_tree: (request.tree.is_some() && !connects && inherits(|related| related.has_tree))
+                || reply.tree_id.is_some(),
             failure,
         };
         reply.finish(&request, result);

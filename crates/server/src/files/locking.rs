@@ -24,6 +24,11 @@ pub struct LockWait {
 }
 
 impl Locks {
+    /// Whether no range is locked or waited for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// An open is gone, and its locks with it.
     pub(super) fn close(&mut self, open: u64) {
         if self.ranges.is_empty() {

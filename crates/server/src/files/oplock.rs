@@ -53,6 +53,8 @@ pub struct Wait {
 #[derive(Default)]
 pub(super) struct Oplocks {
     held: Vec<Held>,
+    /// Opens that lost level II and were told so, which they might take for a question.
+    told: Vec<u64>,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -106,6 +108,7 @@ impl Oplocks {
             let stays = held.level != OplockLevel::II;
             if !stays {
                 held.holder.broken(OplockLevel::NONE);
+                self.told.push(held.open);
             }
             stays
         });
@@ -137,6 +140,11 @@ impl Oplocks {
 
     /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder gives way and keeps `level`. Answers what it holds now.
     pub(super) fn acknowledge(&mut self, open: u64, level: OplockLevel) -> Result<OplockLevel, Status> {
+        // 2.1.5.19: the end of level II needs no acknowledgment.
+        if let Some(index) = self.told.iter().position(|told| *told == open) {
+            self.told.swap_remove(index);
+            return Err(Status::INVALID_OPLOCK_PROTOCOL);
+        }
         let held = self.held.iter_mut().find(|held| held.open == open).ok_or(Status::INVALID_DEVICE_STATE)?;
         let breaking = held.breaking.take().ok_or(Status::INVALID_DEVICE_STATE)?;
         let batch = held.level == OplockLevel::BATCH;
@@ -155,6 +163,7 @@ impl Oplocks {
 
     /// The open is closed; with it goes its oplock (2.1.4.12, case CLOSE).
     pub(super) fn close(&mut self, open: u64) {
+        self.told.retain(|told| *told != open);
         let before = self.held.len();
         self.held.retain(|held| held.open != open);
         if self.held.len() != before {
@@ -277,6 +286,7 @@ mod tests {
         other.check(&[NONE]);
         oplocks.write();
         told.check(&[]);
+        assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_OPLOCK_PROTOCOL), "nobody asked");
         assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_DEVICE_STATE));
     }
 

@@ -142,7 +142,7 @@ impl Table {
         if !state.opens.iter().any(|entry| entry.open == open) {
             return OplockLevel::NONE;
         }
-        state.oplocks.grant(open, asked, state.opens.len() == 1, level_two, holder)
+        state.oplocks.grant(open, asked, state.opens.len() == 1, level_two && state.locks.is_empty(), holder)
     }
 
     /// The holder of an oplock acknowledges its break; answers what it holds now ([MS-SMB2] 3.3.5.22.1).
