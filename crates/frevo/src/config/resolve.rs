@@ -99,7 +99,7 @@ fn add(problems: &mut Problems, problem: Problem, subject: &str, value: &str, pl
 fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, problems: &mut Problems) {
     let Setting { name, value, place } = setting;
     let report = |problems: &mut Problems, problem| add(problems, problem, name, value, place);
-    if name.contains(':') {
+    if name.contains(':') && table::find(name).is_none() {
         return report(problems, parametric(name, value));
     }
     let Some((parameter, inverted)) = table::find(name) else {

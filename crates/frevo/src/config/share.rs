@@ -1,6 +1,7 @@
 //! Stage two, one share: its section -> [`server::policy::Share`].
 
 use std::path::Path;
+use std::time::Duration;
 
 use server::policy::{CscPolicy, Policy, Share, UserPattern};
 
@@ -141,6 +142,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
     share.strict_sync = reader.boolean("strict sync");
+    share.write_time_delay = Duration::from_micros(reader.number("smbd:writetimeupdatedelay").unwrap_or(0));
     share.sync_always = reader.boolean("sync always");
     share.strict_allocate = reader.boolean("strict allocate");
     share.volume = reader.shown_text("volume");

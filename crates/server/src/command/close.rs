@@ -12,12 +12,15 @@ use crate::error::{Error, Result};
 use crate::files::Closed;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
-use crate::vfs::Errno;
+use crate::vfs::{Errno, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
     let open = request.open(asked.file_id, reply)?;
     let mut response = CloseResponse::default();
+    if let Some(file) = open.file() {
+        settle_write_time(&request.connection.server, file).await;
+    }
     if asked.flags.contains(CloseFlags::POSTQUERY_ATTRIB)
         && let (Some(file), Some(disk)) = (open.file(), open.tree.disk())
         && let Ok(metadata) = file.node.metadata().await
@@ -29,6 +32,16 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     close_open(&request.connection.server, &open).await;
     response.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Writes that were left out of the write time show now.
+async fn settle_write_time(server: &Server, file: &FileOpen) {
+    if server.files.settle_write_time(file.file) {
+        let set = SetMetadata { modified: Some(server.world.now()), ..SetMetadata::default() };
+        if let Err(errno) = file.node.set_metadata(&file.identity, set).await {
+            tracing::debug!(?errno, "the time of the last write stays");
+        }
+    }
 }
 
 /// Closes an open that was taken out of its session: locks and share modes end, and the file goes if it was to be

@@ -18,6 +18,7 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         if open.granted.0 & WRITING.0 == 0 {
             return Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"));
         }
+        request.connection.server.files.settle_write_time(file.file);
         let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
         if file.kind == Kind::File && strict_sync {
             file.node.flush().await?;

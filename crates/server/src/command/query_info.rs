@@ -103,7 +103,7 @@ async fn query_file(
     if open.granted.0 & needed != needed {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    file::query(&request.connection.server.files, class, asked.buffer, open, file, disk).await
+    file::query(&request.connection.server, class, asked.buffer, open, file, disk).await
 }
 
 /// The few classes that pipes answer.

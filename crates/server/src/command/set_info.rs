@@ -61,7 +61,10 @@ async fn set_file(
     let buffer = asked.buffer;
     need(open, class)?;
     match class {
-        Class::BASIC => set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await,
+        Class::BASIC => {
+            request.connection.server.files.settle_write_time(file.file);
+            set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await
+        }
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
             set_size(request, file, size).await
@@ -192,6 +195,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
     request.connection.server.files.content_changes(file.file);
+    request.connection.server.files.settle_write_time(file.file);
     let held = file.hold_times().await?;
     file.node.set_size(&file.identity, size).await?;
     file.restore_times(held).await
@@ -208,6 +212,7 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
 async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
     request.connection.server.files.content_changes(file.file);
+    request.connection.server.files.settle_write_time(file.file);
     if size < file.node.metadata().await?.size {
         let held = file.hold_times().await?;
         file.node.set_size(&file.identity, size).await?;

@@ -1,6 +1,7 @@
 //! WRITE ([MS-SMB2] 3.3.5.13).
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use proto::dtyp::AccessMask;
 use proto::smb2::create::CreateOptions;
@@ -53,6 +54,11 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
             || file.options().contains(CreateOptions::WRITE_THROUGH)
             || open.tree.disk().is_some_and(|disk| disk.share.sync_always);
         let held = file.hold_times().await?;
+        let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.write_time_delay);
+        if !delay.is_zero() && held.is_none() {
+            let modified = file.node.metadata().await?.modified;
+            files.defer_write_time(file.file, modified, request.connection.server.world.uptime(), delay);
+        }
         file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
         file.restore_times(held).await?;
         file.position.store(offset + length as u64, Ordering::Relaxed);

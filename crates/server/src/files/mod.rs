@@ -5,6 +5,7 @@ mod locking;
 pub mod oplock;
 mod share_mode;
 mod table;
+mod write_time;
 
 pub use locking::LockWait;
 pub use share_mode::ShareMode;

@@ -13,6 +13,7 @@ use proto::status::Status;
 use super::ShareMode;
 use super::locking::Locks;
 use super::oplock::{Holder, Opening, Oplocks, Wait};
+use super::write_time::WriteTime;
 use crate::vfs::{FileId, RelPath};
 
 const SHARDS: usize = 64;
@@ -61,6 +62,7 @@ pub(super) struct File {
     delete_pending: bool,
     oplocks: Oplocks,
     pub(super) locks: Locks,
+    pub(super) write_time: WriteTime,
 }
 
 struct Entry {

@@ -19,19 +19,21 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::name;
 use crate::open::{FileOpen, Open};
+use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
 
 /// The file's answer to `class`. `input` is the request's own buffer: a list of names for EAs.
 pub(crate) async fn query(
-    files: &files::Table,
+    server: &Server,
     class: Class,
     input: &[u8],
     open: &Open,
     file: &FileOpen,
     disk: &Disk,
 ) -> Result<Answer> {
-    let metadata = file.node.metadata().await?;
+    let metadata = server.files.shown(file.node.metadata().await?, server.world.uptime());
+    let files = &server.files;
     let answer = match class {
         Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),
         Class::STANDARD => Answer::fixed(encoded(|out| standard(files, file, &metadata).encode(out))),

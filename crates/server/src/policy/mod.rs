@@ -168,6 +168,8 @@ pub struct Share {
     pub strict_sync: bool,
     /// `sync always`: each write is on disk before its answer.
     pub sync_always: bool,
+    /// `smbd:writetimeupdatedelay`: how long a write does not show in the write time that clients are told.
+    pub write_time_delay: std::time::Duration,
     /// `strict allocate`: allocation sizes asked for are really reserved.
     pub strict_allocate: bool,
     /// `server smb encrypt` of the share.
@@ -255,6 +257,7 @@ impl Share {
             oplocks: true,
             level2_oplocks: true,
             strict_sync: true,
+            write_time_delay: std::time::Duration::ZERO,
             sync_always: false,
             strict_allocate: false,
             server_smb_encrypt: Encryption::Enabled,

@@ -7,7 +7,7 @@ use super::{
 const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
 
-const LOCKS: &str = "byte-range locks";
+const LOCKS: &str = "byte-range locks seen by local programs";
 const OPLOCKS: &str = "leases, and oplocks seen by local programs";
 const DURABLE: &str = "durable handles";
 const ACLS: &str = "Windows ACLs";
@@ -43,12 +43,19 @@ pub(super) static TABLE: &[Parameter] = &[
     share("ea support", BOOL, "yes", "Keep extended attributes in user.* attributes."),
     share("strict sync", BOOL, "yes", "A flush of the client reaches the disk before it is answered."),
     share("sync always", BOOL, "no", "Each write reaches the disk before it is answered."),
+    share(
+        "smbd:writetimeupdatedelay",
+        Kind::Integer(0, i32::MAX as i64),
+        "0",
+        "Microseconds until a write shows in the write time; Samba: 2000000.",
+    ),
     share("strict allocate", BOOL, "no", "Really reserve the space that a client asks for."),
     // Locks, oplocks, leases.
-    share("locking", BOOL, "yes", "Honour byte-range locks.").unserved(LOCKS),
-    share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write.").unserved(LOCKS),
+    share("locking", BOOL, "yes", "Honour byte-range locks.").accepted("byte-range locks are always honoured"),
+    share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write.")
+        .accepted("each read and write is checked, which costs next to nothing"),
     share("posix locking", BOOL, "yes", "Show byte-range locks to local programs as POSIX locks.").unserved(LOCKS),
-    share("blocking locks", BOOL, "yes", "Let a client wait for a lock.").unserved(LOCKS),
+    share("blocking locks", BOOL, "yes", "Let a client wait for a lock.").accepted("clients may wait for locks"),
     share("smbd force process locks", BOOL, "no", "Use POSIX locks of the process, not of the open file.")
         .unserved(LOCKS),
     global("lock spin time", NUMBER, "200", "Milliseconds between two tries for a lock.")
