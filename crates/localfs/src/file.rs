@@ -19,8 +19,9 @@ use crate::{errno, identity};
 
 /// Where every file ends at the latest.
 const MAX_SIZE: u64 = i64::MAX as u64;
-/// The largest write that is done on the calling thread where the kernel cannot say whether it would wait.
-const INLINE_WRITE: usize = 256 * 1024;
+/// The largest write that is done on the calling thread where the kernel cannot say whether it would wait: filling new
+/// pages takes about as long per 32 KiB as handing the work to another thread.
+const INLINE_WRITE: usize = 128 * 1024;
 /// Freeing more than this is left to a worker.
 pub(crate) const LARGE: u64 = 64 << 20;
 /// How many ranges one answer has at most.

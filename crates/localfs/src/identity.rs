@@ -5,8 +5,8 @@
 //! of this crate asserts the one that it needs first. Other work with files on such threads belongs in [`as_process`].
 //! A new thread inherits what its maker had, so nothing is taken for granted on a thread that has not switched yet.
 //!
-//! A user other than root has no effective capability: the kernel itself takes those for files when the fsuid changes,
-//! but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
+//! A user other than root has no effective capability but those for switching on: the kernel itself takes those for
+//! files when the fsuid changes, but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
 //! not started as root) everything runs as the process's own user.
 
 use std::cell::RefCell;
@@ -17,6 +17,9 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use server::vfs::Identity;
 
 use crate::sys;
+
+/// What a user's thread keeps. Neither means anything for files.
+const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Unknown) };
@@ -72,15 +75,18 @@ pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if !may_switch() {
         return Ok(());
     }
-    CURRENT.with_borrow_mut(|current| match current {
-        Current::User(user) if Arc::ptr_eq(user, who) || user == who => Ok(()),
-        _ => {
-            // Whatever happens on the way, a half-done switch is never taken for a whole one.
-            *current = Current::Unknown;
-            switch(who).map_err(crate::errno)?;
-            *current = Current::User(Arc::clone(who));
-            Ok(())
+    CURRENT.with_borrow_mut(|current| {
+        if matches!(current, Current::User(user) if Arc::ptr_eq(user, who) || user == who) {
+            return Ok(());
         }
+        // Whatever happens on the way, a half-done switch is never taken for a whole one.
+        match std::mem::replace(current, Current::Unknown) {
+            Current::User(user) if user.uid != 0 && who.uid != 0 => switch_user(&user, who),
+            _ => switch(who),
+        }
+        .map_err(crate::errno)?;
+        *current = Current::User(Arc::clone(who));
+        Ok(())
     })
 }
 
@@ -128,15 +134,29 @@ impl Drop for Former {
     }
 }
 
-/// Groups first and user last. All capabilities are there in between: a user's are none, and who sets groups needs one.
+/// Switches from whatever the thread has. Groups first and user last, with all capabilities in between.
 fn switch(who: &Identity) -> rustix::io::Result<()> {
     let own = own();
     rustix::thread::set_capabilities(None, own.capabilities)?;
-    let groups: Vec<_> = who.groups.iter().map(|&gid| rustix::process::Gid::from_raw(gid)).collect();
-    rustix::thread::set_thread_groups(&groups)?;
+    set_groups(who)?;
     sys::set_fsgid(who.gid)?;
     sys::set_fsuid(who.uid)?;
-    // To root's fsuid the kernel gives what it took from it; the others keep nothing.
-    let effective = if who.uid == 0 { own.capabilities.effective } else { CapabilitySet::empty() };
+    let effective = if who.uid == 0 { own.capabilities.effective } else { own.capabilities.effective & KEPT };
     rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own.capabilities })
+}
+
+/// Switches from one user to another, neither of them root: both have the same capabilities.
+fn switch_user(from: &Identity, who: &Identity) -> rustix::io::Result<()> {
+    if from.groups != who.groups {
+        set_groups(who)?;
+    }
+    if from.gid != who.gid {
+        sys::set_fsgid(who.gid)?;
+    }
+    sys::set_fsuid(who.uid)
+}
+
+fn set_groups(who: &Identity) -> rustix::io::Result<()> {
+    let groups: Vec<_> = who.groups.iter().map(|&gid| rustix::process::Gid::from_raw(gid)).collect();
+    rustix::thread::set_thread_groups(&groups)
 }

@@ -6,6 +6,9 @@ use rustix::thread::CapabilitySet;
 
 use super::*;
 
+/// What a user's thread has left, to switch on.
+const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
 /// Whether there is nobody else to be, which then is said.
 fn cannot_switch() -> bool {
     let cannot = !identity::may_switch();
@@ -43,12 +46,42 @@ fn only_root_keeps_capabilities() {
     }
     let all = process(capabilities);
     identity::assume(&user(61_001)).unwrap();
-    assert_eq!(capabilities(), CapabilitySet::empty());
-    assert!(!rustix::thread::capabilities(None).unwrap().permitted.is_empty(), "or nobody could switch back");
+    assert_eq!(capabilities(), KEPT);
+    identity::assume(&user(61_003)).unwrap();
+    assert_eq!(capabilities(), KEPT);
     identity::assume(&user(0)).unwrap();
     assert_eq!(capabilities(), all);
     identity::assume(&user(61_002)).unwrap();
     assert_eq!(process(capabilities), all);
+}
+
+#[test]
+fn every_part_of_an_identity_changes() {
+    if cannot_switch() {
+        return;
+    }
+    let identity = |uid, gid, groups: &[u32]| Arc::new(Identity { uid, gid, groups: groups.into() });
+    let all = [
+        identity(61_001, 61_001, &[]),
+        identity(61_001, 61_002, &[]),
+        identity(61_001, 61_002, &[61_003]),
+        identity(61_002, 61_002, &[61_003]),
+        identity(0, 0, &[61_004]),
+        identity(61_002, 61_001, &[61_003, 61_004]),
+        identity(u32::MAX - 1, 61_001, &[61_003, 61_004]),
+        identity(61_001, 61_001, &[]),
+    ];
+    for from in &all {
+        for to in &all {
+            identity::assume(from).unwrap();
+            identity::assume(to).unwrap();
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            let last = |name: &str| line(name).split_whitespace().last().unwrap().parse::<u32>().unwrap();
+            let groups: Vec<u32> = line("Groups:").split_whitespace().map(|gid| gid.parse().unwrap()).collect();
+            assert_eq!((last("Uid:"), last("Gid:"), groups.as_slice()), (to.uid, to.gid, &*to.groups));
+        }
+    }
 }
 
 #[test]
@@ -120,7 +153,7 @@ fn a_user_is_back_when_the_process_is_done() {
     let panicked = std::panic::catch_unwind(|| process(|| panic!("on purpose")));
     assert!(panicked.is_err());
     assert_eq!(acting_as(commons.path()), 61_001);
-    assert_eq!(capabilities(), CapabilitySet::empty());
+    assert_eq!(capabilities(), KEPT);
 }
 
 #[test]

@@ -315,6 +315,10 @@ fn hard_links_are_counted(fixture: &Fixture) {
     assert_eq!((fixture.found("other").2.id, stat(&node).links), (id, 3));
     assert_eq!(fixture.unlink("a", id, Kind::File), Ok(()));
     assert_eq!((stat(&node).links, fixture.content("b").as_str()), (2, "a"));
+    assert_eq!(fixture.rename("b", id, "b", true), Ok(()), "a name over itself");
+    assert_eq!(fixture.rename("other", id, "b", true), Ok(()), "two names of one file become one");
+    fixture.missing("other");
+    assert_eq!((stat(&node).links, fixture.content("b").as_str()), (1, "a"));
     let (directory, _) = fixture.directory("dir");
     assert!(link(&directory, "dir2", false).is_err(), "a directory has one name");
 }

@@ -217,14 +217,17 @@ pub struct DataRange {
 
 /// A share's file system.
 pub trait Vfs: Send + Sync {
-    /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through is
-    /// found as [`Kind::Symlink`] when it is the last component, and ends the search with `Errno::LOOP`
-    /// when it stands on the way. Where a link leads must not show in status or time.
+    /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through, or
+    /// that leads nowhere or out of the root, is found as [`Kind::Symlink`] when it is the last component, and ends the
+    /// search with `Errno::LOOP` when it stands on the way. Where a link leads must not show in status or time.
+    /// `Errno::ACCES` where `who` may not search a directory on the way; the root itself is always found.
     fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>>;
 
-    /// Creates what must not exist yet (`Errno::EXIST` if it does, under any case when `case` is insensitive).
-    /// `path` is the one that [`Lookup::Missing`] gave. `mode` is applied as is, the process's umask is not.
-    /// `dos_attributes` and the creation time are stored in `user.DOSATTRIB` where given.
+    /// Creates what must not exist yet: `Errno::EXIST` if exactly that name does. Names that differ in case only are the
+    /// look-up's matter: `path` is the one that [`Lookup::Missing`] gave. `Errno::NOENT` where its directory is gone.
+    /// `mode` is applied as is, the process's umask is not. `dos_attributes`, where given, are stored in
+    /// `user.DOSATTRIB` with the creation time; a file system that cannot store them has a file without, which the
+    /// metadata shows.
     fn create(
         &self,
         who: &Arc<Identity>,
@@ -234,8 +237,9 @@ pub trait Vfs: Send + Sync {
         dos_attributes: Option<u32>,
     ) -> Answer<Result<(Arc<dyn Node>, Metadata)>>;
 
-    /// Renames `from`, which must still be the file `id`, to `to`. With `replace`, an existing target that is not a
-    /// directory is replaced in one step; without, `Errno::EXIST`.
+    /// Renames `from`, which must still be the file `id` (`Errno::STALE` if not) or a link that leads to it, to `to`.
+    /// With `replace`, an existing target is replaced in one step, unless either is a directory; without,
+    /// `Errno::EXIST`. Where both are names of one file, `replace` leaves `to` alone.
     fn rename(
         &self,
         who: &Arc<Identity>,
@@ -248,7 +252,9 @@ pub trait Vfs: Send + Sync {
     /// Makes `to` another name of the file that `node` holds.
     fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
 
-    /// Removes the name `path` if it still names the file `id` (`Errno::STALE` if not). A directory must be empty.
+    /// Removes the name `path` if it still names the file `id` or a link that leads to it, which then goes
+    /// (`Errno::STALE` if not). A directory must be empty. A local process that swaps the name at the same moment can
+    /// make another file in the same directory go, as Linux removes names, not files.
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>>;
 
     /// Room and limits.
@@ -263,10 +269,12 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Present metadata.
     fn metadata(&self) -> Answer<Result<Metadata>>;
 
-    /// A handle with data access to the same file, permissions checked by the kernel for `who`.
+    /// A handle with data access to the same file, permissions checked by the kernel for `who`. A directory opens for
+    /// reading only (`Errno::ISDIR`), a link (`Errno::LOOP`) and a special file (`Errno::NODEV`) not at all.
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>>;
 
-    /// Whether the kernel would let `who` read, write and execute (search), asked without opening: `rwx` bits.
+    /// Whether the kernel would let `who` read, write and execute (search), asked without opening: `rwx` bits. Nothing
+    /// may be written on a file system that is mounted read-only.
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>>;
 
     /// Reads into `buffer[filled..]` from `offset` and answers how many bytes came; fewer only at the end of file.
@@ -283,13 +291,15 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Sets the file's size.
     fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
 
-    /// Reserves room for the first `size` bytes without changing the file's size.
+    /// Reserves room for the first `size` bytes without changing the file's size; `Errno::OPNOTSUPP` where the file
+    /// system cannot.
     fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
 
     /// Makes the range read as zeros, giving its room back where the file system can.
     fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>>;
 
-    /// The ranges within `offset..offset + length` that hold data.
+    /// The ranges within `offset..offset + length` that hold data, in order; 65,536 at most, so that who wants more asks
+    /// again behind the last.
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>>;
 
     /// Changes metadata.
@@ -297,7 +307,8 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// Up to about `count` entries of this directory following the position `cursor` (0 = the start), without `.` and
     /// `..`, with metadata when `with_metadata`; and the position behind them. An empty list is the end.
-    /// Positions stay valid while the handle is open, whatever happens to the directory.
+    /// Positions stay valid while the handle is open, whatever happens to the directory. Links are shown themselves,
+    /// followed or not. A handle that was not opened for reading lists as `who` if the kernel lets it.
     fn list(
         &self,
         who: &Arc<Identity>,
@@ -306,7 +317,7 @@ pub trait Node: Send + Sync + std::any::Any {
         with_metadata: bool,
     ) -> Answer<Result<(Vec<Entry>, u64)>>;
 
-    /// Whether the directory has no entries.
+    /// Whether the directory has no entries, whoever may read it.
     fn is_empty(&self) -> Answer<Result<bool>>;
 
     /// The value of an extended attribute; `None` where there is none. `name` has its namespace (`user.x`).

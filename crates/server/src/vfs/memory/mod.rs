@@ -195,8 +195,15 @@ impl Shared {
         let moves_directory = state.inode(number)?.body.kind() == Kind::Directory;
         if let Some(other) = in_the_way {
             state.may_replace(other, moves_directory, replace)?;
+            // Two names of one file become one.
             if other == number {
-                return Ok(());
+                let is_itself = source.parent == target.parent && source.name == target.name;
+                return if is_itself {
+                    Ok(())
+                } else {
+                    state.may_remove(who, source.parent, number)?;
+                    state.detach(source.parent, source.name, now)
+                };
             }
         }
         state.may_remove(who, source.parent, number)?;
