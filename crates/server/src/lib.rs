@@ -18,6 +18,8 @@ pub mod name;
 pub mod open;
 pub mod pipe;
 pub mod policy;
+#[cfg(any(test, feature = "contract"))]
+pub mod rig;
 pub mod security;
 pub mod server;
 pub mod session;

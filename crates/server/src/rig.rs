@@ -1,0 +1,296 @@
+//! A server and its clients in one thread: no sockets, no clock, no runtime. For tests, simulation and fuzzing.
+//!
+//! Clients speak SMB 2.1 through [`Connection`] itself, so every byte goes the way it goes in the daemon. Time moves when
+//! it is read, the dice are a counter: a run with the same requests is the same run.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::bytes::{Writer, utf16_bytes};
+use proto::dtyp::Guid;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
+use proto::status::Status;
+
+use crate::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use crate::answer::Answer;
+use crate::conn::{Connection, Peer};
+use crate::policy::{Policy, Share};
+use crate::server::{Server, Volumes};
+use crate::vfs::memory::{Memory, Options};
+use crate::vfs::{self, Identity, Time, Vfs};
+use crate::world::World;
+
+/// The password of every account of the rig.
+pub const PASSWORD: &str = "secret";
+
+/// A clock that moves when it is read, and dice that are a counter.
+#[derive(Default)]
+pub struct Still(AtomicU64);
+
+impl World for Still {
+    fn now(&self) -> Time {
+        let tick = self.0.fetch_add(1, Ordering::Relaxed);
+        Time { secs: 1_800_000_000 + i64::try_from(tick).unwrap_or(0), nanos: 0 }
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let seed = self.0.fetch_add(1, Ordering::Relaxed);
+        let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        bytes.iter_mut().zip(dice.into_iter().cycle()).for_each(|(byte, dice)| *byte = dice);
+    }
+}
+
+/// Accounts `alice` and `bob`, and `carol`, who is disabled.
+struct People;
+
+impl Accounts for People {
+    fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let known = ["alice", "bob", "carol"].iter().zip(1000..).find(|(known, _)| name.eq_ignore_ascii_case(known));
+        Answer::now(Ok(known.map(|(name, uid)| Account {
+            name: (*name).to_string(),
+            nt_hash: Some(NtHash(nt_hash(PASSWORD))),
+            disabled: *name == "carol",
+            locked: false,
+            must_change: false,
+            rid: uid,
+            full_name: String::new(),
+            password_last_set: None,
+            identity: Arc::new(Identity { uid, gid: uid, groups: Box::new([]) }),
+            groups: Arc::new([]),
+        })))
+    }
+
+    fn domain(&self) -> DomainSid {
+        DomainSid([1, 2, 3])
+    }
+}
+
+struct OneVolume(Arc<dyn Vfs>);
+
+impl Volumes for OneVolume {
+    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+        Answer::now(Ok(self.0.clone()))
+    }
+}
+
+/// A configuration with one writable share, `share`.
+pub fn policy() -> Policy {
+    let mut policy = Policy::default();
+    let share = Share { read_only: false, create_mask: 0o666, ..Share::new("share", "/share") };
+    policy.shares.insert("share".into(), Arc::new(share));
+    policy
+}
+
+/// A file system in memory that everybody may write to.
+pub fn memory(world: Arc<dyn World>) -> Arc<dyn Vfs> {
+    Arc::new(Memory::with_options(world, Options { mode: 0o777, capacity: 16 << 20, ..Options::default() }))
+}
+
+/// A server with `policy`, whose share is `volume`.
+pub fn server(policy: Policy, world: Arc<dyn World>, volume: Arc<dyn Vfs>) -> Arc<Server> {
+    Server::new(policy, Guid([9; 16]), world, Arc::new(People), Arc::new(OneVolume(volume)))
+}
+
+/// A server with [`policy`] and [`memory`].
+pub fn plain_server() -> Arc<Server> {
+    let world: Arc<dyn World> = Arc::new(Still::default());
+    server(policy(), world.clone(), memory(world))
+}
+
+/// One client on a connection of its own.
+pub struct Client {
+    /// The server's end.
+    pub connection: Arc<Connection>,
+    /// The next MessageId.
+    pub next_message: u64,
+    /// Put into every header.
+    pub session_id: u64,
+    /// Put into every header.
+    pub tree_id: u32,
+    /// Chains that wait for something.
+    waiting: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Client {
+    /// A client that has said nothing yet.
+    pub fn new(server: &Arc<Server>) -> Client {
+        let address = ([127, 0, 0, 1], 445).into();
+        let connection = Connection::new(server, Peer { remote: address, local: address });
+        Client { connection, next_message: 0, session_id: 0, tree_id: 0, waiting: Vec::new() }
+    }
+
+    /// A client that is logged on as `user` and connected to the share.
+    ///
+    /// # Panics
+    /// If the server does not let it in.
+    pub fn logged_on(server: &Arc<Server>, user: &str) -> Client {
+        let mut client = Client::new(server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(client.log_on(user, PASSWORD, 0), Status::SUCCESS, "{user} knows the password");
+        assert_eq!(client.tree_connect("share"), Status::SUCCESS, "{user} may use the share");
+        client
+    }
+
+    /// A header for the next request, with its MessageId used up.
+    pub fn header(&mut self, command: Command) -> Header {
+        let mut header = Header::request(command, self.next_message).with_tree_id(self.tree_id);
+        header.session_id = self.session_id;
+        header.credits = 64;
+        header.credit_charge = 1;
+        self.next_message += 1;
+        header
+    }
+
+    /// A whole request.
+    pub fn compose(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let header = self.header(command);
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        encode(&mut out);
+        message
+    }
+
+    /// Gives a message to the server, runs it as far as it goes, and takes what the server has to say: messages without
+    /// the transport's header.
+    pub fn send(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
+        match self.connection.receive(BytesMut::from(message)) {
+            Ok(Some(chain)) => self.waiting.push(Box::pin(chain.run())),
+            Ok(None) => {}
+            // As the daemon does.
+            Err(reason) => self.connection.end(reason),
+        }
+        self.proceed()
+    }
+
+    /// Runs what waits as far as it goes now, and takes what the server has to say.
+    pub fn proceed(&mut self) -> Vec<Vec<u8>> {
+        let mut context = Context::from_waker(Waker::noop());
+        // Twice: one may have woken another that was asked before it.
+        for _ in 0..2 {
+            self.waiting.retain_mut(|running| running.as_mut().poll(&mut context).is_pending());
+        }
+        std::iter::from_fn(|| self.connection.next_frame()).map(|frame| frame.as_bytes()[4..].to_vec()).collect()
+    }
+
+    /// Sends one request and answers its final response, driving what waits for a bounded while.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let message = self.compose(command, encode);
+        let mut frames = self.send(&message);
+        for _ in 0..10_000 {
+            let last = frames.iter().rev().find(|frame| status(frame) != Status::PENDING);
+            if let Some(last) = last {
+                return last.clone();
+            }
+            frames.extend(self.proceed());
+        }
+        panic!("{command:?} was not answered; the connection: {:?}", self.connection.ended());
+    }
+
+    /// Negotiates SMB 2.1.
+    pub fn negotiate(&mut self, security_mode: SecurityMode) -> Vec<u8> {
+        let negotiate = NegotiateRequest {
+            security_mode,
+            capabilities: Capabilities(0),
+            client_guid: [7; 16],
+            dialects: vec![Dialect::SMB_2_1],
+            negotiate_context_list: Vec::new(),
+        };
+        self.request(Command::NEGOTIATE, |out| negotiate.encode(out))
+    }
+
+    /// Logs on; `previous` is the session that this one replaces.
+    pub fn log_on(&mut self, user: &str, password: &str, previous: u64) -> Status {
+        self.session_id = 0;
+        let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
+        let initiator = Initiator::new(Some(credentials), "RIG", "");
+        let response = self.session_setup(initiator.negotiate(), previous);
+        self.session_id = Header::decode(&response).map_or(0, |header| header.session_id);
+        let Ok(challenge) = SessionSetupResponse::decode(&response) else { return status(&response) };
+        let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
+        let Ok((proof, _)) = initiator.authenticate(challenge.buffer, &random, 0) else { return status(&response) };
+        status(&self.session_setup(&proof, previous))
+    }
+
+    fn session_setup(&mut self, token: &[u8], previous_session_id: u64) -> Vec<u8> {
+        let setup = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            previous_session_id,
+            buffer: token,
+        };
+        self.request(Command::SESSION_SETUP, |out| setup.encode(out))
+    }
+
+    /// Connects to a share and uses it from now on.
+    pub fn tree_connect(&mut self, share: &str) -> Status {
+        let path = utf16_bytes(&format!(r"\\server\{share}"));
+        let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
+        let response = self.request(Command::TREE_CONNECT, |out| tree.encode(out));
+        self.tree_id = Header::decode(&response).ok().and_then(|header| header.tree_id()).unwrap_or(0);
+        status(&response)
+    }
+
+    /// The transport goes away: the server ends what lived on it.
+    ///
+    /// # Panics
+    /// If that waits for anything that is not in memory.
+    pub fn disconnect(mut self) {
+        let connection = self.connection.clone();
+        let mut closing = pin!(connection.close());
+        for _ in 0..10_000 {
+            self.proceed();
+            if closing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return;
+            }
+        }
+        panic!("the connection does not end");
+    }
+}
+
+/// Joins requests to one chain; with `related`, all but the first are marked so.
+pub fn chain(requests: &[Vec<u8>], related: bool) -> Vec<u8> {
+    let mut chain: Vec<u8> = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let start = chain.len();
+        chain.extend_from_slice(request);
+        if index > 0 && related {
+            chain[start + Header::FLAGS_POSITION] |= Flags::RELATED_OPERATIONS.0 as u8;
+        }
+        if index + 1 < requests.len() {
+            chain.resize(chain.len().next_multiple_of(8), 0);
+            let next = (chain.len() - start) as u32;
+            chain[start + Header::NEXT_COMMAND_POSITION..][..4].copy_from_slice(&next.to_le_bytes());
+        }
+    }
+    chain
+}
+
+/// The status of a response.
+///
+/// # Panics
+/// If it has no header.
+pub fn status(response: &[u8]) -> Status {
+    Header::decode(response).expect("a response has a header").status
+}

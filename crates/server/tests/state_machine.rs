@@ -1,0 +1,224 @@
+//! The state machine by itself: no sockets, no runtime, a file system in memory ([MS-SMB2] 3.3.5).
+
+use proto::bytes::utf16_bytes;
+use proto::smb2::FileId;
+use proto::smb2::cancel::CancelRequest;
+use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::{Command, Header};
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::tree_disconnect::TreeDisconnectRequest;
+use proto::status::Status;
+use server::policy::{Limits, Policy, Signing};
+use server::rig::{self, Client, PASSWORD, chain, status};
+
+fn create(name: &[u8]) -> CreateRequest<'_> {
+    CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: 0x0013_019f,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name,
+        ..CreateRequest::default()
+    }
+}
+
+fn close(file_id: FileId) -> CloseRequest {
+    CloseRequest { flags: CloseFlags::NONE, file_id }
+}
+
+#[test]
+fn nothing_is_said_before_negotiate() {
+    let server = rig::plain_server();
+    for command in [Command::SESSION_SETUP, Command::ECHO, Command::CREATE, Command::LOGOFF] {
+        let mut client = Client::new(&server);
+        let message = client.compose(command, |out| EchoRequest.encode(out));
+        assert!(client.send(&message).is_empty());
+        assert!(client.connection.ended().is_some(), "{command:?}");
+    }
+}
+
+#[test]
+fn a_second_negotiate_ends_the_connection() {
+    let server = rig::plain_server();
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    let message = client.compose(Command::NEGOTIATE, |out| out.zeros(64));
+    client.send(&message);
+    assert!(client.connection.ended().is_some());
+}
+
+#[test]
+fn a_message_id_is_used_once() {
+    let server = rig::plain_server();
+    let mut client = Client::logged_on(&server, "alice");
+    let echo = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+    assert_eq!(status(&client.send(&echo)[0]), Status::SUCCESS);
+    assert!(client.send(&echo).is_empty());
+    assert!(client.connection.ended().is_some());
+}
+
+#[test]
+fn who_may_log_on() {
+    let server = rig::plain_server();
+    let check = |user, password, expected| {
+        let mut client = Client::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(client.log_on(user, password, 0), expected, "{user} {password}");
+    };
+    check("alice", PASSWORD, Status::SUCCESS);
+    check("ALICE", PASSWORD, Status::SUCCESS);
+    check("alice", "wrong", Status::LOGON_FAILURE);
+    check("nobody", PASSWORD, Status::LOGON_FAILURE);
+    check("carol", PASSWORD, Status::ACCOUNT_DISABLED);
+    // Who does not know the password does not learn that the account is disabled.
+    check("carol", "wrong", Status::LOGON_FAILURE);
+}
+
+#[test]
+fn a_failed_logon_leaves_no_session() {
+    let server = rig::plain_server();
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    client.log_on("alice", "wrong", 0);
+    assert!(server.sessions().is_empty());
+    assert_eq!(client.tree_connect("share"), Status::USER_SESSION_DELETED);
+}
+
+#[test]
+fn where_signing_is_required_nothing_unsigned_is_done() {
+    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
+    let policy = Policy { server_signing: Signing::Required, ..rig::policy() };
+    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on("alice", PASSWORD, 0), Status::SUCCESS);
+    assert_eq!(client.tree_connect("share"), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_previous_session_ends_only_for_the_same_user() {
+    let server = rig::plain_server();
+    let first = Client::logged_on(&server, "alice");
+    let mut thief = Client::new(&server);
+    thief.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(thief.log_on("bob", PASSWORD, first.session_id), Status::SUCCESS);
+    assert!(server.session(first.session_id).is_some(), "bob cannot end alice's session");
+    let mut again = Client::new(&server);
+    again.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(again.log_on("alice", PASSWORD, first.session_id), Status::SUCCESS);
+    assert!(server.session(first.session_id).is_none(), "alice is back");
+}
+
+#[test]
+fn a_related_chain_works_on_what_it_opened() {
+    let server = rig::plain_server();
+    let mut client = Client::logged_on(&server, "alice");
+    let name = utf16_bytes("file");
+    let requests = [
+        client.compose(Command::CREATE, |out| create(&name).encode(out)),
+        client.compose(Command::CLOSE, |out| close(FileId::ANY).encode(out)),
+    ];
+    let frames = client.send(&chain(&requests, true));
+    assert_eq!(statuses(&frames), [Status::SUCCESS, Status::SUCCESS]);
+    assert_eq!(server.open_count(), 0);
+}
+
+/// ksmbd's CVE-2026-23428: the tree connect or the session goes away in the middle of a chain that goes on to use it.
+#[test]
+fn a_teardown_in_any_place_of_a_chain() {
+    let name = utf16_bytes("file");
+    for place in 0..4 {
+        for teardown in [Command::TREE_DISCONNECT, Command::LOGOFF] {
+            for related in [true, false] {
+                let server = rig::plain_server();
+                let mut client = Client::logged_on(&server, "alice");
+                let mut requests = vec![
+                    client.compose(Command::CREATE, |out| create(&name).encode(out)),
+                    client.compose(Command::CREATE, |out| create(&name).encode(out)),
+                    client.compose(Command::CLOSE, |out| close(FileId::ANY).encode(out)),
+                ];
+                let end = client.compose(teardown, |out| match teardown {
+                    Command::LOGOFF => LogoffRequest.encode(out),
+                    _ => TreeDisconnectRequest.encode(out),
+                });
+                requests.insert(place, end);
+                // Ids are used in any order, so the insertion is legal.
+                client.send(&chain(&requests, related));
+                client.disconnect();
+                assert_eq!(server.open_count(), 0, "{teardown:?} at {place}, related: {related}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_waiting_request_is_cancelled() {
+    let server = rig::plain_server();
+    let mut client = Client::logged_on(&server, "alice");
+    let mut directory = create(&[]);
+    directory.create_options = CreateOptions::DIRECTORY_FILE;
+    directory.desired_access = 0x0012_0089;
+    let response = client.request(Command::CREATE, |out| directory.encode(out));
+    let opened = proto::smb2::create::CreateResponse::decode(&response).expect("the root can be opened");
+    let notify = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::NONE,
+        output_buffer_length: 4096,
+        file_id: opened.file_id,
+        completion_filter: CompletionFilter(0xfff),
+    };
+    let message = client.compose(Command::CHANGE_NOTIFY, |out| notify.encode(out));
+    let id = client.next_message - 1;
+    assert_eq!(statuses(&client.send(&message)), [Status::PENDING]);
+    assert!(client.proceed().is_empty(), "nothing happened yet");
+    let mut cancel = client.header(Command::CANCEL);
+    client.next_message -= 1;
+    cancel.message_id = id;
+    let mut message = Vec::new();
+    let mut out = proto::bytes::Writer::new(&mut message);
+    cancel.encode(&mut out);
+    CancelRequest.encode(&mut out);
+    assert_eq!(statuses(&client.send(&message)), [Status::CANCELLED]);
+}
+
+#[test]
+fn limits_refuse_and_harm_nobody() {
+    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
+    let limits = Limits { trees_per_session: 2, opens_per_session: 3, ..Limits::default() };
+    let server = rig::server(Policy { limits, ..rig::policy() }, world.clone(), rig::memory(world));
+    let mut client = Client::logged_on(&server, "alice");
+    let first = client.tree_id;
+    assert_eq!(client.tree_connect("share"), Status::SUCCESS);
+    assert_eq!(client.tree_connect("share"), Status::INSUFFICIENT_RESOURCES);
+    client.tree_id = first;
+    let name = utf16_bytes("file");
+    let open = |client: &mut Client| status(&client.request(Command::CREATE, |out| create(&name).encode(out)));
+    for _ in 0..3 {
+        assert_eq!(open(&mut client), Status::SUCCESS);
+    }
+    assert_eq!(open(&mut client), Status::INSUFFICIENT_RESOURCES);
+    assert_eq!(server.open_count(), 3);
+    client.disconnect();
+    assert_eq!(server.open_count(), 0);
+    assert!(server.sessions().is_empty());
+}
+
+/// The statuses of all responses, chains taken apart.
+fn statuses(frames: &[Vec<u8>]) -> Vec<Status> {
+    let mut found = Vec::new();
+    for frame in frames {
+        let mut rest = &frame[..];
+        loop {
+            let header = Header::decode(rest).expect("a response has a header");
+            found.push(header.status);
+            match header.next_command as usize {
+                0 => break,
+                next => rest = &rest[next..],
+            }
+        }
+    }
+    found
+}
