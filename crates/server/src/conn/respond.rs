@@ -167,6 +167,10 @@ impl Outgoing {
     /// the beginning of a new frame (3.3.4.2).
     pub(super) fn send_interim(&mut self, request: &Request<'_>, async_id: u64) {
         self.buffer.truncate(self.start);
+        if let Some(last) = self.finished.last() {
+            // Nothing follows it any more.
+            Writer::from(&mut self.buffer, last.start).patch_u32(Header::NEXT_COMMAND_POSITION, 0);
+        }
         let seal_for = self.seal_for.clone();
         self.send();
         self.begin();

@@ -1,0 +1,346 @@
+//! A server on a file system in memory, and clients that speak [MS-SMB2] 2.1 to it byte by byte, for tests of the state
+//! machine. Nothing waits for a clock: sleeping ends when [`Bed::pass`] says so.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::bytes::{Writer, utf16_bytes};
+use proto::crypto::sign::SigningKey;
+use proto::dtyp::Guid;
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode, SigningAlgorithm};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use server::answer::Answer;
+use server::conn::{Connection, Peer};
+use server::policy::{Policy, Share};
+use server::server::{Server, Volumes};
+use server::vfs::memory::Memory;
+use server::vfs::{self, Identity, Time, Vfs};
+use server::world::World;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A clock that a test moves.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl World for Clock {
+    fn now(&self) -> Time {
+        Time { secs: 1_800_000_000 + self.0.load(Ordering::Relaxed) as i64, nanos: 0 }
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> Running {
+        let (clock, until) = (self.clone(), self.uptime() + duration);
+        Box::pin(std::future::poll_fn(move |_| if clock.uptime() >= until { Poll::Ready(()) } else { Poll::Pending }))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        static LAST: AtomicU64 = AtomicU64::new(1);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().zip(number.to_le_bytes().into_iter().cycle()).for_each(|(byte, random)| *byte = random);
+    }
+}
+
+/// Two users; each one's password is the name.
+struct People;
+
+impl Accounts for People {
+    fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let uid = ["alice", "bob"].iter().position(|known| name.eq_ignore_ascii_case(known));
+        let account = uid.map(|uid| Account {
+            name: name.to_ascii_lowercase(),
+            nt_hash: Some(NtHash(nt_hash(&name.to_ascii_lowercase()))),
+            disabled: false,
+            locked: false,
+            must_change: false,
+            rid: 1000 + uid as u32,
+            full_name: String::new(),
+            password_last_set: None,
+            identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
+            groups: Arc::new([]),
+        });
+        Answer::now(Ok(account))
+    }
+
+    fn domain(&self) -> DomainSid {
+        DomainSid([1, 2, 3])
+    }
+}
+
+struct InMemory(Arc<dyn World>);
+
+impl Volumes for InMemory {
+    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+        let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
+        Answer::now(Ok(Arc::new(Memory::with_options(self.0.clone(), options)) as Arc<dyn Vfs>))
+    }
+}
+
+/// The server.
+pub(crate) struct Bed {
+    pub(crate) server: Arc<Server>,
+    clock: Clock,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Bed {
+        let clock = Clock::default();
+        let world: Arc<dyn World> = Arc::new(clock.clone());
+        let mut policy = Policy::default();
+        let share = Share { read_only: false, ..Share::new("share", "/share") };
+        policy.shares.insert("share".into(), Arc::new(share));
+        let volumes = Arc::new(InMemory(world.clone()));
+        Bed { server: Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes), clock }
+    }
+
+    /// Lets time go by.
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// A client that has negotiated, nothing more.
+    pub(crate) fn connect(&self) -> Client {
+        let address = ([127, 0, 0, 1], 445).into();
+        let connection = Connection::new(&self.server, Peer { remote: address, local: address });
+        let mut client = Client {
+            connection,
+            message_id: 0,
+            session_id: 0,
+            tree_id: 0,
+            key: None,
+            signs: false,
+            running: Vec::new(),
+            received: VecDeque::new(),
+        };
+        let negotiate = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            client_guid: [7; 16],
+            dialects: vec![Dialect::SMB_2_1],
+            negotiate_context_list: Vec::new(),
+        };
+        client.request(Command::NEGOTIATE, |out| negotiate.encode(out)).check(Status::SUCCESS);
+        client
+    }
+
+    /// A client with the share connected; with `signs`, it requires signing.
+    pub(crate) fn log_on(&self, user: &str, signs: bool) -> Client {
+        let mut client = self.connect();
+        client.log_on(user, user, signs, 0).check(Status::SUCCESS);
+        client.tree_connect();
+        client
+    }
+}
+
+/// A response, or a message that the client did not ask for.
+pub(crate) struct Message(Vec<u8>);
+
+impl Message {
+    pub(crate) fn header(&self) -> Header {
+        Header::decode(&self.0).expect("the server's header decodes")
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&self, status: Status) {
+        assert_eq!(self.header().status, status);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A client.
+pub(crate) struct Client {
+    pub(crate) connection: Arc<Connection>,
+    message_id: u64,
+    pub(crate) session_id: u64,
+    pub(crate) tree_id: u32,
+    key: Option<SigningKey>,
+    /// Requests are signed.
+    pub(crate) signs: bool,
+    running: Vec<Running>,
+    received: VecDeque<Message>,
+}
+
+impl Client {
+    /// A request that is not sent yet.
+    pub(crate) fn compose(&mut self, command: Command, flags: Flags, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut header = Header::request(command, self.message_id).with_tree_id(self.tree_id);
+        header.session_id = self.session_id;
+        header.credits = 64;
+        header.credit_charge = 1;
+        header.flags |= flags;
+        let key = self.key.as_ref().filter(|_| self.signs);
+        if key.is_some() {
+            header.flags |= Flags::SIGNED;
+        }
+        self.message_id += 1;
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        encode(&mut out);
+        if let Some(key) = key {
+            key.sign(&mut message);
+        }
+        message
+    }
+
+    /// Puts requests into one frame. They must not be signed.
+    pub(crate) fn chain(mut requests: Vec<Vec<u8>>) -> Vec<u8> {
+        let last = requests.pop().expect("a chain has a request");
+        let mut frame = Vec::new();
+        for mut request in requests {
+            request.resize(request.len().next_multiple_of(8), 0);
+            let length = (request.len() as u32).to_le_bytes();
+            request[Header::NEXT_COMMAND_POSITION..][..4].copy_from_slice(&length);
+            frame.extend(request);
+        }
+        frame.extend(last);
+        frame
+    }
+
+    /// Sends a frame. `false`: the server takes no more.
+    pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
+        match self.connection.receive(BytesMut::from(frame)) {
+            Ok(chain) => self.running.extend(chain.map(|chain| Box::pin(chain.run()) as Running)),
+            Err(_) => return false,
+        }
+        self.turn();
+        true
+    }
+
+    /// Lets the server go on with what waited.
+    pub(crate) fn turn(&mut self) {
+        self.running.retain_mut(|running| running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        while let Some(frame) = self.connection.next_frame() {
+            let mut rest = &frame.as_bytes()[4..];
+            loop {
+                let next = Header::decode(rest).expect("the server's header decodes").next_command as usize;
+                let (one, others) = rest.split_at(if next == 0 { rest.len() } else { next });
+                self.received.push_back(Message(one.to_vec()));
+                if next == 0 {
+                    break;
+                }
+                rest = others;
+            }
+        }
+    }
+
+    /// The next message from the server.
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> Message {
+        self.turn();
+        self.received.pop_front().expect("a message from the server")
+    }
+
+    /// Nothing came.
+    #[track_caller]
+    pub(crate) fn silent(&mut self) {
+        self.turn();
+        assert!(self.received.is_empty(), "{} messages", self.received.len());
+    }
+
+    /// Sends a request and answers the response.
+    #[track_caller]
+    pub(crate) fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Message {
+        let message = self.compose(command, Flags(0), encode);
+        assert!(self.send(&message), "the connection has ended");
+        self.next()
+    }
+
+    /// Logs on, or again; the server's last word.
+    #[track_caller]
+    pub(crate) fn log_on(&mut self, user: &str, password: &str, signs: bool, previous: u64) -> Message {
+        let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
+        let initiator = Initiator::new(Some(credentials), "TEST", "");
+        let first = self.session_setup(initiator.negotiate(), signs, previous);
+        first.check(Status::MORE_PROCESSING_REQUIRED);
+        self.session_id = first.header().session_id;
+        let challenge = SessionSetupResponse::decode(first.bytes()).expect("a challenge").buffer.to_vec();
+        let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
+        let (proof, session) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
+        let last = self.session_setup(&proof, signs, previous);
+        if last.header().status == Status::SUCCESS && self.key.is_none() {
+            let key = SigningKey::new(SigningAlgorithm::HMAC_SHA256, &session.key().0).expect("a key of 16 bytes");
+            self.key = Some(key);
+            self.signs = signs;
+        }
+        last
+    }
+
+    #[track_caller]
+    fn session_setup(&mut self, token: &[u8], signs: bool, previous_session_id: u64) -> Message {
+        let required = if signs { SecurityMode::SIGNING_REQUIRED } else { SecurityMode(0) };
+        let setup = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: SecurityMode::SIGNING_ENABLED | required,
+            capabilities: Capabilities(0),
+            previous_session_id,
+            buffer: token,
+        };
+        self.request(Command::SESSION_SETUP, |out| setup.encode(out))
+    }
+
+    #[track_caller]
+    pub(crate) fn tree_connect(&mut self) {
+        let path = utf16_bytes(r"\\server\share");
+        let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
+        let response = self.request(Command::TREE_CONNECT, |out| tree.encode(out));
+        response.check(Status::SUCCESS);
+        self.tree_id = response.header().tree_id().expect("not asynchronous");
+    }
+
+    /// A CREATE of `name` with all rights and sharing.
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        disposition: CreateDisposition,
+        oplock: OplockLevel,
+        flags: Flags,
+    ) -> Vec<u8> {
+        let name = utf16_bytes(name);
+        let create = CreateRequest {
+            requested_oplock_level: oplock,
+            desired_access: 0x001f_01ff,
+            share_access: ShareAccess(7),
+            create_disposition: disposition,
+            create_options: CreateOptions(0),
+            name: &name,
+            ..CreateRequest::default()
+        };
+        self.compose(Command::CREATE, flags, |out| create.encode(out))
+    }
+
+    /// Opens or makes `name`.
+    #[track_caller]
+    pub(crate) fn open(&mut self, name: &str, oplock: OplockLevel) -> (FileId, OplockLevel) {
+        let create = self.create(name, CreateDisposition::OPEN_IF, oplock, Flags(0));
+        assert!(self.send(&create));
+        opened(&self.next())
+    }
+}
+
+/// What a successful CREATE answers.
+#[track_caller]
+pub(crate) fn opened(message: &Message) -> (FileId, OplockLevel) {
+    message.check(Status::SUCCESS);
+    let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+    (response.file_id, response.oplock_level)
+}

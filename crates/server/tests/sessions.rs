@@ -1,0 +1,246 @@
+//! Sessions, signatures, chains and oplocks seen from the client's side: what the specification says about who may go on
+//! and who may not ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
+
+mod bed;
+
+use bed::{Bed, Client, Message, opened};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::oplock_break::{OplockBreak, OplockBreakAcknowledgment, OplockBreakNotification};
+use proto::smb2::tree_disconnect::TreeDisconnectRequest;
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+
+const NO_OPLOCK: OplockLevel = OplockLevel::NONE;
+
+fn close(client: &mut Client, file_id: FileId, flags: Flags) -> Vec<u8> {
+    client.compose(Command::CLOSE, flags, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
+}
+
+/// CVE-2023-3347: signing was required, and not enforced.
+#[test]
+fn an_unsigned_request_where_signing_is_required_gets_nothing_done() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", true);
+    client.open("signed", NO_OPLOCK);
+    client.signs = false;
+    let create = client.create("unsigned", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
+    let more = client.create("behind it", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
+    assert!(client.send(&Client::chain(vec![create, more])));
+    client.next().check(Status::ACCESS_DENIED);
+    client.silent();
+    assert!(client.connection.ended().is_some());
+    client.signs = true;
+    let signed = client.create("too late", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
+    assert!(!client.send(&signed));
+
+    let mut other = bed.log_on("alice", true);
+    for (name, expected) in [
+        ("signed", Status::SUCCESS),
+        ("unsigned", Status::OBJECT_NAME_NOT_FOUND),
+        ("behind it", Status::OBJECT_NAME_NOT_FOUND),
+        ("too late", Status::OBJECT_NAME_NOT_FOUND),
+    ] {
+        let open = other.create(name, CreateDisposition::OPEN, NO_OPLOCK, Flags(0));
+        assert!(other.send(&open));
+        other.next().check(expected);
+    }
+}
+
+#[test]
+fn a_wrong_signature_is_refused() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", true);
+    let mut create = client.create("file", CreateDisposition::CREATE, NO_OPLOCK, Flags(0));
+    *create.last_mut().expect("not empty") ^= 1;
+    assert!(client.send(&create));
+    client.next().check(Status::ACCESS_DENIED);
+    assert_eq!(bed.server.open_count(), 0);
+}
+
+#[test]
+fn a_session_that_replaces_another_ends_it_for_the_same_user_only() {
+    for (user, replaced) in [("alice", true), ("bob", false)] {
+        let bed = Bed::new();
+        let mut old = bed.log_on("alice", false);
+        old.open("file", NO_OPLOCK);
+        let mut new = bed.connect();
+        new.log_on(user, user, false, old.session_id).check(Status::SUCCESS);
+        assert_eq!(bed.server.open_count(), usize::from(!replaced), "{user}");
+        let create = old.create("file", CreateDisposition::OPEN, NO_OPLOCK, Flags(0));
+        assert!(old.send(&create));
+        old.next().check(if replaced { Status::USER_SESSION_DELETED } else { Status::SUCCESS });
+    }
+}
+
+/// 3.3.5.5.3: a later logon that fails ends the session too.
+#[test]
+fn a_failed_reauthentication_ends_the_session() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file, _) = client.open("file", NO_OPLOCK);
+    client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
+    assert_eq!(bed.server.open_count(), 1, "the session goes on");
+    client.log_on("alice", "wrong", false, 0).check(Status::LOGON_FAILURE);
+    assert_eq!(bed.server.open_count(), 0);
+    let message = close(&mut client, file, Flags(0));
+    assert!(client.send(&message));
+    client.next().check(Status::USER_SESSION_DELETED);
+}
+
+#[test]
+fn logoff_closes_what_is_open() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file, _) = client.open("file", NO_OPLOCK);
+    client.request(Command::LOGOFF, |out| LogoffRequest.encode(out)).check(Status::SUCCESS);
+    assert_eq!(bed.server.open_count(), 0);
+    let message = close(&mut client, file, Flags(0));
+    assert!(client.send(&message));
+    client.next().check(Status::USER_SESSION_DELETED);
+}
+
+/// Sends CREATE and three CLOSEs related to it, the request at `place` replaced by what `teardown` makes.
+fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u8>) -> Vec<Status> {
+    let mut client = bed.log_on("alice", false);
+    let requests = (0..4).map(|index| {
+        let flags = if index == 0 { Flags(0) } else { Flags::RELATED_OPERATIONS };
+        match index {
+            _ if index == place => teardown(&mut client, flags),
+            0 => client.create("file", CreateDisposition::OPEN_IF, NO_OPLOCK, flags),
+            _ => close(&mut client, FileId::ANY, flags),
+        }
+    });
+    let frame = Client::chain(requests.collect());
+    assert!(client.send(&frame));
+    let statuses = (0..4).map(|_| client.next().header().status).collect();
+    client.silent();
+    assert_eq!(bed.server.open_count(), 0);
+    statuses
+}
+
+/// ksmbd CVE-2026-23428: a tree connect or a session that a chain takes away is not used further down the chain.
+#[test]
+fn chains_with_a_teardown_in_every_place() {
+    const OK: Status = Status::SUCCESS;
+    let bed = Bed::new();
+    let disconnect: fn(&mut Client, Flags) -> Vec<u8> =
+        |client, flags| client.compose(Command::TREE_DISCONNECT, flags, |out| TreeDisconnectRequest.encode(out));
+    let logoff: fn(&mut Client, Flags) -> Vec<u8> =
+        |client, flags| client.compose(Command::LOGOFF, flags, |out| LogoffRequest.encode(out));
+    for (teardown, gone) in [(disconnect, Status::NETWORK_NAME_DELETED), (logoff, Status::USER_SESSION_DELETED)] {
+        // The first that finds it gone says so; those behind it have nothing to be related to.
+        let orphan = Status::INVALID_PARAMETER;
+        assert_eq!(chain_with(&bed, 0, teardown), [OK, gone, orphan, orphan]);
+        assert_eq!(chain_with(&bed, 1, teardown), [OK, OK, gone, orphan]);
+        assert_eq!(chain_with(&bed, 2, teardown), [OK, OK, OK, gone]);
+        assert_eq!(chain_with(&bed, 3, teardown), [OK, OK, Status::FILE_CLOSED, OK]);
+    }
+}
+
+/// 3.3.5.2.7.2 and <269>.
+#[test]
+fn what_the_request_before_has_not_a_related_one_cannot_have() {
+    let bed = Bed::new();
+    let related = Flags::RELATED_OPERATIONS;
+    let statuses = |make: &dyn Fn(&mut Client) -> Vec<Vec<u8>>| -> Vec<Status> {
+        let mut client = bed.log_on("alice", false);
+        let requests = make(&mut client);
+        let count = requests.len();
+        assert!(client.send(&Client::chain(requests)));
+        (0..count).map(|_| client.next().header().status).collect()
+    };
+    let first = statuses(&|client| (0..3).map(|_| close(client, FileId::ANY, related)).collect());
+    assert_eq!(first, [Status::INVALID_PARAMETER; 3]);
+    let echo = statuses(&|client| {
+        let (session, tree) = (client.session_id, client.tree_id);
+        (client.session_id, client.tree_id) = (0, 0);
+        let echo = client.compose(Command::ECHO, Flags(0), |out| EchoRequest.encode(out));
+        (client.session_id, client.tree_id) = (session, tree);
+        vec![echo, close(client, FileId::ANY, related)]
+    });
+    assert_eq!(echo, [Status::SUCCESS, Status::INVALID_PARAMETER]);
+    let unknown = FileId { persistent: 77, volatile: 77 };
+    let closed = statuses(&|client| vec![close(client, unknown, Flags(0)), close(client, FileId::ANY, related)]);
+    assert_eq!(closed, [Status::FILE_CLOSED; 2]);
+    let missing = statuses(&|client| {
+        let create = client.create("missing", CreateDisposition::OPEN, NO_OPLOCK, Flags(0));
+        vec![create, close(client, FileId::ANY, related), close(client, FileId::ANY, related)]
+    });
+    assert_eq!(missing, [Status::OBJECT_NAME_NOT_FOUND; 3]);
+}
+
+/// A batch oplock of one client, and a second client whose CREATE waits for it.
+fn contended(bed: &Bed) -> (Client, FileId, Client) {
+    let mut holder = bed.log_on("alice", false);
+    let (file, level) = holder.open("file", OplockLevel::BATCH);
+    assert_eq!(level, OplockLevel::BATCH);
+    let mut second = bed.log_on("alice", false);
+    let create = second.create("file", CreateDisposition::OPEN, OplockLevel::BATCH, Flags(0));
+    assert!(second.send(&create));
+    let interim = second.next();
+    interim.check(Status::PENDING);
+    assert!(interim.header().async_id().is_some());
+    second.silent();
+    (holder, file, second)
+}
+
+#[track_caller]
+fn check_break(message: &Message, file_id: FileId, oplock_level: OplockLevel) {
+    let header = message.header();
+    assert_eq!((header.command, header.message_id), (Command::OPLOCK_BREAK, Header::UNSOLICITED));
+    assert!(!header.flags.contains(Flags::SIGNED));
+    let expected = OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id });
+    assert_eq!(OplockBreakNotification::decode(message.bytes()), Ok(expected));
+}
+
+#[test]
+fn a_second_open_waits_for_the_acknowledgment() {
+    let bed = Bed::new();
+    let (mut holder, file_id, mut second) = contended(&bed);
+    check_break(&holder.next(), file_id, OplockLevel::II);
+    second.silent();
+    let acknowledgment = OplockBreakAcknowledgment::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
+    holder.request(Command::OPLOCK_BREAK, |out| acknowledgment.encode(out)).check(Status::SUCCESS);
+    let (_, level) = opened(&second.next());
+    assert_eq!(level, OplockLevel::II);
+    holder.request(Command::OPLOCK_BREAK, |out| acknowledgment.encode(out)).check(Status::INVALID_DEVICE_STATE);
+}
+
+#[test]
+fn a_second_open_waits_for_the_close_or_the_timer() {
+    let bed = Bed::new();
+    let (mut holder, file, mut second) = contended(&bed);
+    holder.next();
+    let message = close(&mut holder, file, Flags(0));
+    assert!(holder.send(&message));
+    assert_eq!(opened(&second.next()).1, OplockLevel::BATCH);
+
+    let bed = Bed::new();
+    let (_holder, _, mut second) = contended(&bed);
+    bed.pass(34);
+    second.silent();
+    bed.pass(1);
+    assert_eq!(opened(&second.next()).1, OplockLevel::II);
+}
+
+/// The client would not know of what open it is told.
+#[test]
+fn a_break_never_overtakes_the_open_that_it_is_about() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let first = client.create("file", CreateDisposition::OPEN_IF, OplockLevel::EXCLUSIVE, Flags(0));
+    let second = client.create("file", CreateDisposition::OPEN_IF, NO_OPLOCK, Flags(0));
+    assert!(client.send(&Client::chain(vec![first, second])));
+    let (file_id, level) = opened(&client.next());
+    assert_eq!(level, OplockLevel::EXCLUSIVE);
+    check_break(&client.next(), file_id, OplockLevel::II);
+    client.next().check(Status::PENDING);
+    let message = close(&mut client, file_id, Flags(0));
+    assert!(client.send(&message));
+    client.next().check(Status::SUCCESS);
+    opened(&client.next());
+}
