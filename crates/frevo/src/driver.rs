@@ -179,8 +179,9 @@ impl Driver {
     /// Reads what is there and executes the frames that are whole; `false` at the end of the stream.
     async fn receive(&mut self) -> io::Result<bool> {
         let wanted = self.wanted()?;
-        self.input.reserve(wanted);
-        let mut room = (&mut self.input).limit(wanted.max(READ_AHEAD));
+        // A byte more than will come, so that a read of all of it is a short one.
+        self.input.reserve(wanted + 1);
+        let mut room = (&mut self.input).limit((wanted + 1).max(READ_AHEAD));
         // Polled once. Unlike `try_read_buf`, it knows that a short read has emptied the socket, and so spares the
         // next call that would only say so.
         let mut read = std::pin::pin!(self.stream.read_buf(&mut room));

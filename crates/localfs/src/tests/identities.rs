@@ -9,15 +9,6 @@ use super::*;
 /// What a user's thread has left, to switch on.
 const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// Whether there is nobody else to be, which then is said.
-fn cannot_switch() -> bool {
-    let cannot = !identity::may_switch();
-    if cannot {
-        eprintln!("does not apply: without root, every operation is the process's user's");
-    }
-    cannot
-}
-
 /// The effective capabilities of this thread.
 fn capabilities() -> CapabilitySet {
     rustix::thread::capabilities(None).expect("a thread may ask").effective
