@@ -13,6 +13,7 @@ pub mod conn;
 mod dispatch;
 pub mod error;
 pub mod files;
+mod guesses;
 mod information;
 pub mod name;
 pub mod open;

@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::command::close;
 use crate::conn::Connection;
 use crate::files;
+use crate::guesses::Guesses;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::session::Session;
@@ -51,6 +52,7 @@ pub struct Server {
     pub guid: Guid,
     pub(crate) files: files::Table,
     pub(crate) buffers: Buffers,
+    pub(crate) guesses: Guesses,
     mounted: Mutex<HashMap<Mount, Volume>>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
@@ -75,6 +77,7 @@ impl Server {
             guid,
             files: files::Table::default(),
             buffers: Buffers::default(),
+            guesses: Guesses::default(),
             mounted: Mutex::default(),
             sessions: Mutex::default(),
             connections: Mutex::default(),

@@ -74,12 +74,18 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     if hashing && let Some(preauth) = &mut *channel.preauth.lock() {
         preauth.update(request.message);
     }
-    let step = match step(request, &channel, asked.buffer, &policy).await {
+    let mut guessed = None;
+    let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
         Ok(step) => step,
         Err(error) => {
             // 3.3.5.5.3: a failed authentication ends the session, the first as well as a later one.
             connection.state.lock().channels.remove(&channel.session.id);
             connection.server.end_session(&channel.session).await;
+            if let Some(name) = guessed {
+                let world = &connection.server.world;
+                let answered = connection.server.guesses.failed(&name, world.uptime());
+                world.sleep(answered.saturating_sub(world.uptime())).await;
+            }
             return Err(error);
         }
     };
@@ -129,8 +135,14 @@ fn begin(request: &Request<'_>, negotiated: &Negotiated, policy: &Policy) -> Res
     Ok(channel)
 }
 
-/// Feeds one token to the authentication of `channel`.
-async fn step(request: &Request<'_>, channel: &Channel, token: &[u8], policy: &Policy) -> Result<Step> {
+/// Feeds one token to the authentication of `channel`. Where the password was wrong, `guessed` is whose.
+async fn step(
+    request: &Request<'_>,
+    channel: &Channel,
+    token: &[u8],
+    policy: &Policy,
+    guessed: &mut Option<String>,
+) -> Result<Step> {
     let running = channel.authentication.lock().take();
     let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "no SPNEGO token"))?;
     let mut authentication = match running {
@@ -166,7 +178,7 @@ async fn step(request: &Request<'_>, channel: &Channel, token: &[u8], policy: &P
         *channel.authentication.lock() = Some(authentication);
         return Ok(Step::Continue(answer));
     }
-    finish(request, authentication, message, their_mic, policy).await
+    finish(request, authentication, message, their_mic, policy, guessed).await
 }
 
 fn acceptor(policy: &Policy) -> Acceptor {
@@ -192,6 +204,7 @@ async fn finish(
     message: &[u8],
     their_mic: Option<&[u8]>,
     policy: &Policy,
+    guessed: &mut Option<String>,
 ) -> Result<Step> {
     let claim = authentication.ntlm.authenticate(message).map_err(not_ntlm)?;
     if claim.anonymous {
@@ -226,6 +239,7 @@ async fn finish(
                 MapToGuest::BadPassword => true,
             };
             if !guest || policy.guest.is_none() {
+                *guessed = Some(claim.user.clone());
                 return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", claim.user)));
             }
             let token = completed(&authentication, None);
