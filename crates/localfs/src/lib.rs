@@ -58,6 +58,7 @@ struct Share {
     root: Root,
     cache: Cache,
     names: Names,
+    misses: lookup::Misses,
     pace: Pace,
     file: file::Abilities,
     locks: node::AttributeLocks,
@@ -80,6 +81,7 @@ impl LocalFs {
         Ok(LocalFs(Arc::new(Share {
             cache: Cache::new(tick),
             names: Names::new(root.local, tick),
+            misses: lookup::Misses::default(),
             pace: Pace::new(root.local),
             file: file::Abilities::default(),
             locks: node::AttributeLocks::default(),

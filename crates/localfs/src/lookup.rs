@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::OFlags;
 use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result};
@@ -20,6 +21,30 @@ pub(crate) struct Question {
     pub(crate) links: Links,
 }
 
+/// How many names in a row were not there: who makes files, makes many of them.
+#[derive(Default)]
+pub(crate) struct Misses(AtomicU8);
+
+impl Misses {
+    /// So many in a row let expect another one. A client that makes a file and then opens it never gets there.
+    const MANY: u8 = 2;
+
+    fn are_likely(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= Misses::MANY
+    }
+
+    fn add(&self) {
+        let many = self.0.load(Ordering::Relaxed).saturating_add(1).min(Misses::MANY);
+        self.0.store(many, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A directory on the way, found or not.
 enum Way {
     Found(RelPath, OwnedFd),
@@ -33,6 +58,24 @@ impl Question {
         if self.path.is_root() {
             return found(share, RelPath::root(), Held::Root);
         }
+        if wait == Wait::Never && self.case == Case::Insensitive && share.misses.are_likely() {
+            // The directory's index knows better than the name itself.
+            if let Ok(missing @ Lookup::Missing { .. }) = self.search(share, wait) {
+                return Ok(missing);
+            }
+            identity::assume(&self.who)?;
+        }
+        let answer = self.find(share, wait);
+        match &answer {
+            Ok(Lookup::Found { .. }) => share.misses.end(),
+            Ok(Lookup::Missing { .. }) => share.misses.add(),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Tries the exact name first.
+    fn find(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         match self.open(share, &self.path, wait) {
             Ok(fd) => found(share, self.path.clone(), Held::Own(fd)),
             Err(Errno::NOENT) => self.search(share, wait),

@@ -1,0 +1,80 @@
+//! How many descriptors a file system takes, and what happens when there are no more. One test in a process of its own,
+//! for it counts and limits those of the whole process.
+
+use std::sync::Arc;
+
+use localfs::{LocalFs, Options};
+use proto::status::Status;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::answer::block_on;
+use server::vfs::{Access, Case, Create, Errno, Identity, Links, Lookup, Node, RelPath, Result, Vfs};
+
+const BOTH: Access = Access { read: true, write: true };
+
+fn used() -> usize {
+    // The one that reads the list is on it.
+    std::fs::read_dir("/proc/self/fd").expect("Linux has it").count() - 1
+}
+
+fn lookup(fs: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Result<Arc<dyn Node>> {
+    match block_on(fs.lookup(who, path, Case::Insensitive, Links::default()))? {
+        Lookup::Found { node, .. } => Ok(node),
+        _ => Err(Errno::NOENT),
+    }
+}
+
+#[test]
+fn descriptors_are_few_and_their_end_harms_nobody() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let fs = LocalFs::open(temp.path(), Options::default()).expect("it opens");
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let who = Arc::new(Identity { uid, gid, groups: Box::default() });
+    let name = |text: &str| RelPath::root().join(text.as_bytes()).expect("a name");
+    let file = name("file");
+    let (made, _) = block_on(fs.create(&who, &file, Create::File(BOTH), 0o644, None)).expect("a free name");
+    drop(made);
+
+    let before = used();
+    let open = block_on(lookup(&fs, &who, &file).expect("it is there").open(&who, BOTH)).expect("the user's own");
+    assert_eq!(used(), before + 1, "an open file takes one descriptor");
+    drop(open);
+    let root = lookup(&fs, &who, &RelPath::root()).expect("it is there");
+    assert_eq!(used(), before, "the root is open already");
+    let mut cursor = 0;
+    loop {
+        let (entries, next) = block_on(root.list(&who, cursor, 10, true)).expect("it lists");
+        if entries.is_empty() {
+            break;
+        }
+        cursor = next;
+    }
+    assert_eq!(used(), before, "a listing that has ended takes none");
+
+    let held = lookup(&fs, &who, &file).expect("it is there");
+    let writer = block_on(held.open(&who, BOTH)).expect("the user's own");
+    let limit = getrlimit(Resource::Nofile);
+    let few = Rlimit { current: Some(used() as u64 + 10), ..limit };
+    setrlimit(Resource::Nofile, few).expect("less is always allowed");
+    let mut taken = Vec::new();
+    let refused = loop {
+        match lookup(&fs, &who, &file) {
+            Ok(node) => taken.push(node),
+            Err(error) => break error,
+        }
+        assert!(taken.len() < 20, "the limit is kept");
+    };
+    assert_eq!((refused, refused.status()), (Errno::MFILE, Status::TOO_MANY_OPENED_FILES));
+    let refused = block_on(held.open(&who, BOTH)).err();
+    assert_eq!(refused, Some(Errno::MFILE));
+    let refused = block_on(fs.create(&who, &name("new"), Create::File(BOTH), 0o644, None)).err();
+    assert_eq!(refused, Some(Errno::MFILE));
+    // Who has a file open goes on.
+    let data = bytes::Bytes::from_static(b"goes on");
+    assert_eq!(block_on(writer.write(&who, 0, data, false)), Ok(()));
+    let (buffer, count) = block_on(writer.read(0, vec![0; 7], 0));
+    assert_eq!((buffer.as_slice(), count), (&b"goes on"[..], Ok(7)));
+    drop(taken);
+    assert!(lookup(&fs, &who, &file).is_ok(), "and so do all when one is closed");
+    setrlimit(Resource::Nofile, limit).expect("it was so before");
+    assert!(lookup(&fs, &who, &name("new")).is_err(), "what could not be made is not there");
+}
