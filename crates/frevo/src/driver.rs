@@ -19,7 +19,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// How many bytes one read asks for when nothing is known of what comes.
-const READ_AHEAD: usize = 16 * 1024;
+/// A request with 64 KiB of data, the most that one credit pays for, comes in one.
+const READ_AHEAD: usize = 66 * 1024;
+/// Frames up to this length are copied out of the buffer that they came in, so that one that waits does not keep it.
+const SMALL: usize = 4 * 1024;
 /// A client that does not take its answers is not read from beyond this many bytes of them.
 const MAX_BACKLOG: usize = 16 * 1024 * 1024;
 /// How many frames of one connection may be executed at the same time.
@@ -229,7 +232,13 @@ impl Driver {
                 return Ok(None);
             }
             self.input.advance(4);
-            let frame = self.input.split_to(length);
+            let frame = if length <= SMALL {
+                let small = BytesMut::from(&self.input[..length]);
+                self.input.advance(length);
+                small
+            } else {
+                self.input.split_to(length)
+            };
             if kind == SESSION_MESSAGE {
                 return Ok(Some(frame));
             }
