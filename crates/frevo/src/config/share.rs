@@ -141,6 +141,8 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.ea_support = reader.boolean("ea support");
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
+    // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.
+    share.mangled_names = reader.choice("mangled names") == "yes";
     share.strict_sync = reader.boolean("strict sync");
     share.write_time_delay = Duration::from_micros(reader.number("smbd:writetimeupdatedelay").unwrap_or(0));
     share.sync_always = reader.boolean("sync always");

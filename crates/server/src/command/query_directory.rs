@@ -15,6 +15,7 @@ use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::name;
+use crate::name::short::{is_short, mangle};
 use crate::name::wildcard::Pattern;
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
@@ -203,6 +204,15 @@ async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadat
     }
 }
 
+/// The 8.3 name of an entry that has another name; none unless the share wants them.
+fn short_name(disk: &Disk, name: &[u8]) -> ShortName {
+    if !disk.share.mangled_names || matches!(name, b"." | b"..") || is_short(name) {
+        return ShortName::NONE;
+    }
+    let short: Vec<u8> = mangle(name).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    ShortName::new(&short).unwrap_or(ShortName::NONE)
+}
+
 fn directory_entry<'a>(disk: &Disk, entry: &Entry, name: &'a [u8], metadata: &Metadata) -> DirectoryEntry<'a> {
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
@@ -217,7 +227,7 @@ fn directory_entry<'a>(disk: &Disk, entry: &Entry, name: &'a [u8], metadata: &Me
         file_attributes: attributes::file_attributes(disk, Some(&entry.name), metadata),
         ea_size: 0,
         reparse_tag: if metadata.kind == Kind::Symlink { ReparseTag::SYMLINK } else { ReparseTag(0) },
-        short_name: ShortName::NONE,
+        short_name: short_name(disk, &entry.name),
         file_id: metadata.id.inode,
         file_id_128,
         file_name: name,

@@ -18,6 +18,7 @@ use crate::command::set_info::is_reserved;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::name;
+use crate::name::short::{is_short, mangle};
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::tree::Disk;
@@ -57,7 +58,7 @@ pub(crate) async fn query(
         Class::FULL_EA => full_ea(input, file, disk).await?,
         Class::NORMALIZED_NAME => normalized_name(file),
         Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
-        Class::ALTERNATE_NAME => alternate_name(file)?,
+        Class::ALTERNATE_NAME => alternate_name(file, disk)?,
         _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
@@ -208,23 +209,17 @@ fn normalized_name(file: &FileOpen) -> Answer {
     )
 }
 
-/// The 8.3 name. None are made up; a name that is one already is its own ([MS-FSA] 2.1.5.12.5).
-fn alternate_name(file: &FileOpen) -> Result<Answer> {
+/// The 8.3 name: a name that is one already is its own ([MS-FSA] 2.1.5.12.5), others have one with `mangled names`.
+fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let path = file.name.path.lock().clone();
-    let name = path.name().filter(|name| is_short(name)).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
-    let name: Vec<u8> = name::to_wire(name).into_iter().flat_map(u16::to_le_bytes).collect();
+    let short = match path.name() {
+        Some(name) if is_short(name) => name::to_wire(name),
+        Some(name) if disk.share.mangled_names => mangle(name).encode_utf16().collect(),
+        _ => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
+    };
+    let name: Vec<u8> = short.into_iter().flat_map(u16::to_le_bytes).collect();
     let bytes = encoded(|out| FileNameInformation { file_name: &name }.encode(out));
     Ok(Answer::variable(bytes, padded(FileNameInformation::FIXED_SIZE + 2, 4)))
-}
-
-/// Whether a name is one of the 8.3 form ([MS-FSCC] 2.1.5.2.1).
-fn is_short(name: &[u8]) -> bool {
-    let legal =
-        |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(byte));
-    let mut parts = name.split(|&byte| byte == b'.');
-    let (base, extension) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let lengths = (1..=8).contains(&base.len()) && extension.len() <= 3 && parts.next().is_none();
-    lengths && legal(base) && legal(extension) && name.last() != Some(&b'.')
 }
 
 fn id(metadata: &Metadata) -> FileIdInformation {

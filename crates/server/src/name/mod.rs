@@ -6,10 +6,11 @@
 //! found by that form. Where a directory holds both spellings, the literal one wins, as with two names that differ in
 //! case only.
 //!
-//! Left out on purpose: 8.3 names. No supported client needs them, and the short name of every file is empty.
+//! 8.3 names are off unless a share asks for them ([`short`]): no supported client needs them.
 
 mod fold;
 pub mod glob;
+pub mod short;
 pub mod wildcard;
 mod wire;
 

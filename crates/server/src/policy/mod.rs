@@ -170,6 +170,8 @@ pub struct Share {
     pub sync_always: bool,
     /// `smbd:writetimeupdatedelay`: how long a write does not show in the write time that clients are told.
     pub write_time_delay: std::time::Duration,
+    /// `mangled names`: long names have an 8.3 name.
+    pub mangled_names: bool,
     /// `strict allocate`: allocation sizes asked for are really reserved.
     pub strict_allocate: bool,
     /// `server smb encrypt` of the share.
@@ -257,6 +259,7 @@ impl Share {
             oplocks: true,
             level2_oplocks: true,
             strict_sync: true,
+            mangled_names: false,
             write_time_delay: std::time::Duration::ZERO,
             sync_always: false,
             strict_allocate: false,

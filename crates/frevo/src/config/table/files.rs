@@ -12,7 +12,7 @@ const OPLOCKS: &str = "leases, and oplocks seen by local programs";
 const DURABLE: &str = "durable handles";
 const ACLS: &str = "Windows ACLs";
 const NOTIFY: &str = "change notification";
-const MANGLING: &str = "short (8.3) names";
+const MANGLING: &str = "another form of short (8.3) names";
 const QUOTA: &str = "quotas and space limits";
 const IN_MEMORY: &str = "open files are kept in the memory of one process: there is no cache of this kind";
 const SPOTLIGHT: &str = "Spotlight search";
@@ -107,9 +107,8 @@ pub(super) static TABLE: &[Parameter] = &[
         "mangled names",
         Kind::Choice(&[&["no", "false", "off", "0"], &["illegal"], &["yes", "true", "on", "1"]]),
         "no",
-        "Give long or illegal names a short one; Samba's default is illegal.",
-    )
-    .unserved(MANGLING),
+        "Give long names a short (8.3) one; Samba's default is illegal, which needs none here.",
+    ),
     share("mangling char", TEXT, "~", "The character that marks a short name.").unserved(MANGLING),
     global("mangling method", TEXT, "hash2", "How short names are made.").unserved(MANGLING),
     global("mangle prefix", NUMBER, "1", "How many letters of a name its short name keeps.").unserved(MANGLING),

@@ -8,6 +8,7 @@ mod contexts;
 mod existing;
 mod new;
 mod parameters;
+mod short;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -142,9 +143,15 @@ async fn open_file(
 ) -> Result<Opened> {
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    for _ in 0..ATTEMPTS {
+    let mut wanted = name.path.clone();
+    for attempt in 0..ATTEMPTS {
         let removals = request.connection.server.files.removals();
-        let opened = match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
+        let mut found = disk.vfs.lookup(&disk.identity, &wanted, case, links).await?;
+        if attempt == 0 && !matches!(found, Lookup::Found { .. }) && short::may_be(disk, &wanted) {
+            wanted = short::expand(disk, &wanted, request.connection.server.policy().limits.listing_batch).await?;
+            found = disk.vfs.lookup(&disk.identity, &wanted, case, links).await?;
+        }
+        let opened = match found {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, found).await?

@@ -1,0 +1,44 @@
+//! Files opened by a short name, on shares with `mangled names = yes`.
+
+use crate::error::Result;
+use crate::name::short::{mangle, may_be_mangled};
+use crate::tree::Disk;
+use crate::vfs::{Case, Links, Lookup, RelPath};
+
+/// Whether a path that names nothing may do so by short names.
+pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
+    disk.share.mangled_names && path.components().any(may_be_mangled)
+}
+
+/// The path with each mangled component replaced by the name that it stands for, where there is one.
+pub(super) async fn expand(disk: &Disk, path: &RelPath, batch: usize) -> Result<RelPath> {
+    let mut expanded = RelPath::root();
+    for component in path.components() {
+        let long = match may_be_mangled(component) {
+            true => find(disk, &expanded, component, batch).await?,
+            false => None,
+        };
+        expanded = expanded.join(long.as_deref().unwrap_or(component)).unwrap_or(expanded);
+    }
+    Ok(expanded)
+}
+
+/// The entry of a directory whose short name is `short`; what `veto files` hides has none.
+async fn find(disk: &Disk, directory: &RelPath, short: &[u8], batch: usize) -> Result<Option<Box<[u8]>>> {
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    let Lookup::Found { node, .. } = disk.vfs.lookup(&disk.identity, directory, Case::Insensitive, links).await? else {
+        return Ok(None);
+    };
+    let mut cursor = 0;
+    loop {
+        let (entries, next) = node.list(&disk.identity, cursor, batch, false).await?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        cursor = next;
+        let is_meant = |name: &[u8]| mangle(name).as_bytes().eq_ignore_ascii_case(short) && !disk.veto.matches(name);
+        if let Some(entry) = entries.into_iter().find(|entry| is_meant(&entry.name)) {
+            return Ok(Some(entry.name));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! 8.3 names ([MS-FSCC] 2.1.5.2.1), for shares with `mangled names = yes`: programs of the days of DOS see and open files
+//! by them.
+//!
+//! Nothing is stored: the short name of a file is computed from its name, and found again by computing those of all
+//! entries of the directory. Two names of one directory may have the same one, which then means the first of the two;
+//! with 60 million different ones that is seldom.
+
+use super::fold_key;
+
+/// What a mangled name has between its hash and its last character.
+const MARK: u8 = b'~';
+/// Characters of a mangled name in front of the mark: one of the name itself, and the hash.
+const HASH_DIGITS: usize = 5;
+const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Whether a name is one of the 8.3 form already: its own short name.
+pub fn is_short(name: &[u8]) -> bool {
+    let legal = |part: &[u8]| part.iter().all(|&byte| is_legal(byte));
+    let mut parts = name.split(|&byte| byte == b'.');
+    let (base, extension) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let lengths = (1..=8).contains(&base.len()) && extension.len() <= 3 && parts.next().is_none();
+    lengths && legal(base) && legal(extension) && name.last() != Some(&b'.')
+}
+
+/// Whether [`mangle`] may have made the name.
+pub fn may_be_mangled(name: &[u8]) -> bool {
+    is_short(name) && name.get(HASH_DIGITS + 1) == Some(&MARK)
+}
+
+/// The short name of a name that is none itself. Names that differ in case only have the same one.
+pub fn mangle(name: &[u8]) -> String {
+    let (base, extension) = match name.iter().rposition(|&byte| byte == b'.') {
+        Some(dot) if dot > 0 => (&name[..dot], &name[dot + 1..]),
+        _ => (name, &name[..0]),
+    };
+    let legal = |part: &[u8]| -> Vec<u8> {
+        part.iter().filter(|&&byte| is_legal(byte)).map(u8::to_ascii_uppercase).take(3).collect()
+    };
+    let mut short = vec![legal(base).first().copied().unwrap_or(b'_')];
+    let mut hash = hash(name);
+    for at in 0..=HASH_DIGITS {
+        if at == HASH_DIGITS {
+            short.push(MARK);
+        }
+        short.push(DIGITS[(hash % 36) as usize]);
+        hash /= 36;
+    }
+    let extension = legal(extension);
+    if !extension.is_empty() {
+        short.push(b'.');
+        short.extend(extension);
+    }
+    short.into_iter().map(char::from).collect()
+}
+
+fn is_legal(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&byte)
+}
+
+/// FNV-1a of the name without its case.
+fn hash(name: &[u8]) -> u64 {
+    fold_key(name)
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_short_already() {
+        for name in ["A", "bufsize.txt", "12345678.123", "~", "a-b"] {
+            assert!(is_short(name.as_bytes()), "{name}");
+        }
+        for name in ["", ".", "..", ".a", "123456789", "a.1234", "a.b.c", "a b", "a+b", "a.", "ä"] {
+            assert!(!is_short(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_mangled_name_keeps_its_first_character_and_extension() {
+        let short = mangle(b"testsmb2_file.data");
+        assert!(short.starts_with('T') && short.ends_with(".DAT"), "{short}");
+        assert_eq!(short, mangle(b"TestSMB2_file.data"));
+        assert_ne!(short, mangle(b"testsmb2_fils.data"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_mangled_is_short(name in proptest::collection::vec(1u8..=255, 1..80)) {
+            prop_assert!(may_be_mangled(mangle(&name).as_bytes()));
+        }
+    }
+}
