@@ -24,7 +24,6 @@ impl Share {
         dos_attributes: Option<u32>,
     ) -> Result<(Arc<dyn Node>, Metadata)> {
         identity::assume(who)?;
-        let began = metadata::coarse_now();
         let fd = match what {
             Create::File(access) => self.create_file(path, access, mode)?,
             Create::Directory => self.create_directory(path, mode)?,
@@ -33,13 +32,17 @@ impl Share {
             Create::File(access) => (Kind::File, Some(access)),
             Create::Directory => (Kind::Directory, None),
         };
-        // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
-        let stored = dos_attributes.and_then(|attributes| {
-            let attributes = metadata::first_attributes(kind, began, attributes);
+        let mut made = stat(&fd)?;
+        let mut stored = None;
+        if let Some(attributes) = dos_attributes {
+            // The creation time must be the other times to the nanosecond, so the file is asked, and asked again for
+            // what storing has changed.
+            let attributes = metadata::first_attributes(&made, attributes);
             let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
-            metadata::store(source, &attributes, true).ok().map(|()| attributes)
-        });
-        let made = stat(&fd)?;
+            // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
+            stored = metadata::store(source, &attributes, true).ok().map(|()| attributes);
+            made = stat(&fd)?;
+        }
         let open = Open::new(Arc::clone(self), Held::Own(fd), id(&made), kind, access);
         let metadata = match stored {
             Some(attributes) => metadata::describe(&made, attributes),

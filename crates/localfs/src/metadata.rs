@@ -150,16 +150,10 @@ fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<
     }
 }
 
-/// The time by the clock that file systems stamp files with, which no system call is needed for. Taken before a file is
-/// made, it is the file's birth time or at most a tick before: no other time of the file is earlier.
-pub(crate) fn coarse_now() -> Time {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
-}
-
-/// The attributes that a new file is given.
-pub(crate) fn first_attributes(kind: Kind, created: Time, attributes: u32) -> DosAttributes {
-    DosAttributes { attributes: Some(attributes), created: Some(created), changed: None }.as_stored(kind)
+/// The attributes that a new file is given: its creation time is the file system's own.
+pub(crate) fn first_attributes(stat: &Statx, attributes: u32) -> DosAttributes {
+    let plain = describe(stat, DosAttributes::default());
+    DosAttributes { attributes: Some(attributes), created: Some(plain.created), changed: None }.as_stored(plain.kind)
 }
 
 /// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
