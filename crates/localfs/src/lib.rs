@@ -5,6 +5,8 @@
 //! caches is answered at once and what it must wait for goes to worker threads.
 //!
 //! The process must have set its umask to 0, or modes are not applied as they are asked for; `/proc` must stay mounted.
+//! It takes Linux 5.12. Unsafe code is in `sys` only.
+#![deny(unsafe_code)]
 
 mod changes;
 mod dir;
@@ -74,7 +76,7 @@ impl LocalFs {
     /// Opens the directory `path`, with the process's own identity; it stays open whatever happens to the path.
     ///
     /// # Errors
-    /// The directory cannot be opened, or `/proc` is missing.
+    /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths beneath a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
         let root = identity::as_process(|| Root::open(path, options.links))??;
         let tick = if root.local { TICK } else { COARSE_TICK };

@@ -218,3 +218,34 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         dos_attributes: dos.attributes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_long_ago_is_settled() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        let at = |time: Duration| Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
+        let hour = Duration::from_secs(3600);
+        for (changed, settled) in [(now - 2 * hour, true), (now, false), (now + hour, false)] {
+            assert_eq!(is_settled(at(changed), hour), settled, "{changed:?}");
+        }
+        assert!(is_settled(Time { secs: -1, nanos: 999_999_999 }, hour));
+    }
+
+    #[test]
+    fn a_shard_is_bounded_and_keeps_what_is_used() {
+        let kept = Kept { changed: Time { secs: 1, nanos: 1 }, attributes: DosAttributes::default() };
+        let file = |inode| FileId { device: 1, inode };
+        let mut shard = Shard::default();
+        shard.put(file(0), kept);
+        for inode in 1..4 * GENERATION as u64 {
+            assert_eq!(shard.get(file(0), kept.changed), Some(kept.attributes));
+            shard.put(file(inode), kept);
+        }
+        assert_eq!(shard.get(file(1), kept.changed), None, "nobody asked for it");
+        assert!(shard.young.len() + shard.old.len() <= 2 * GENERATION);
+        assert_eq!(shard.get(file(0), Time { secs: 1, nanos: 2 }), None, "it changed since");
+    }
+}

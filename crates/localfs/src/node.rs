@@ -20,7 +20,7 @@ use crate::dir::{self, Listing};
 use crate::file::LARGE;
 use crate::metadata::{Source, describe, held_path, store, time};
 use crate::pace::{Pace, Paced, ask, change};
-use crate::root::stat;
+use crate::root::{Wait, stat};
 use crate::worker::{Lane, later, submit};
 use crate::{Share, errno, identity};
 
@@ -140,7 +140,8 @@ impl Open {
         Ok(metadata)
     }
 
-    fn open(&self, who: &Arc<Identity>, access: Access) -> Result<Open> {
+    /// Opens the file for data; `Errno::AGAIN` where that takes waiting and `wait` forbids it.
+    fn open(&self, who: &Arc<Identity>, access: Access, wait: Wait) -> Result<Open> {
         identity::assume(who)?;
         let flags = match (self.kind, access.read, access.write) {
             (Kind::Symlink, ..) => return Err(Errno::LOOP),
@@ -153,9 +154,9 @@ impl Open {
             (_, false, true) => OFlags::WRONLY,
             (_, false, false) => OFlags::PATH,
         };
-        // A lease that another process holds makes an open wait without this.
-        let waits = if flags == OFlags::PATH { OFlags::empty() } else { OFlags::NONBLOCK };
-        let fd = self.share.root.reopen(self.fd(), flags | waits)?;
+        // Another process's lease makes an open wait until that has given it up.
+        let never = wait == Wait::Never && flags != OFlags::PATH;
+        let fd = self.share.root.reopen(self.fd(), if never { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
         let mut open = Open::new(Arc::clone(&self.share), Held::Own(fd), self.id, self.kind, access);
         open.large = AtomicBool::new(self.large.load(Ordering::Relaxed));
@@ -344,8 +345,14 @@ impl Node for Handle {
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        let who = Arc::clone(who);
-        ask(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
+        if self.0.share.root.local {
+            match self.0.open(who, access, Wait::Never) {
+                Err(Errno::AGAIN) => {}
+                done => return Answer::now(done.map(Open::into_node)),
+            }
+        }
+        let (open, who) = (Arc::clone(&self.0), Arc::clone(who));
+        later(Lane::Slow, move || open.open(&who, access, Wait::Allowed).map(Open::into_node))
     }
 
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {

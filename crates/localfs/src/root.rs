@@ -68,6 +68,7 @@ impl Root {
         let id = id(&rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?);
         let paths = [std::path::absolute(path)?, path.canonicalize()?];
         let local = LOCAL.contains(&rustix::fs::fstatfs(&fd)?.f_type);
+        probe(&fd)?;
         Ok(Root { fd, proc, id, paths, local, links })
     }
 
@@ -192,6 +193,17 @@ impl Root {
     /// `/proc/self/fd` and the name of `fd` in it: a path that leads to what `fd` holds.
     pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
         (self.proc.as_fd(), DecInt::from_fd(fd))
+    }
+}
+
+/// Whether the kernel resolves paths as this crate needs it: told at the start rather than by every look-up.
+fn probe(fd: &OwnedFd) -> io::Result<()> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    match rustix::fs::openat2(fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        Err(error @ (Raw::NOSYS | Raw::INVAL | Raw::TOOBIG | Raw::PERM)) => Err(io::Error::other(format!(
+            "openat2 with RESOLVE_CACHED, which Linux has since 5.12, does not work here: {error}"
+        ))),
+        _ => Ok(()),
     }
 }
 

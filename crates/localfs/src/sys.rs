@@ -3,6 +3,21 @@
 
 use rustix::io::Errno;
 
+/// Takes (`Some(true)`: for writing) or gives back (`None`) a lease on an open file. Nobody is killed when it is broken.
+#[cfg(test)]
+pub(crate) fn set_lease(file: &std::fs::File, lease: Option<bool>) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    /// Of `fcntl.h`: which signal tells that the lease is broken.
+    const F_SETSIG: libc::c_int = 10;
+    let kind = lease.map_or(libc::F_UNLCK, |writing| if writing { libc::F_WRLCK } else { libc::F_RDLCK });
+    // SAFETY: both calls take numbers; SIGCHLD, which is ignored, replaces a signal that would end the process.
+    let done = unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGCHLD);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind)
+    };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// No user and no group: what asks for the present value and changes nothing.
 const NOBODY: u32 = u32::MAX;
 

@@ -95,6 +95,22 @@ fn large_files_come_and_go() {
 }
 
 #[test]
+fn a_lease_is_waited_for_elsewhere() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o666))).unwrap();
+    let node = bed.found("file").1;
+    let leased = process(|| fs::File::open(bed.root.join("file"))).unwrap();
+    process(|| crate::sys::set_lease(&leased, Some(false))).unwrap();
+    let answer = node.open(&bed.who, BOTH);
+    assert!(matches!(answer, Answer::Later(_)), "this thread does not wait");
+    assert_eq!(content(&node, &bed.who), "x", "readers need not");
+    process(|| crate::sys::set_lease(&leased, None)).unwrap();
+    write(&now(answer), &bed.who, 0, b"y");
+    assert_eq!(content(&node, &bed.who), "y");
+}
+
+#[test]
 fn a_file_without_a_name_gets_no_other() {
     let bed = Bed::new();
     let (node, made) = bed.create("file");

@@ -317,7 +317,7 @@ pub trait Node: Send + Sync + std::any::Any {
         with_metadata: bool,
     ) -> Answer<Result<(Vec<Entry>, u64)>>;
 
-    /// Whether the directory has no entries, whoever may read it.
+    /// Whether the directory has no entries, even where its user may not read it, as long as the server may.
     fn is_empty(&self) -> Answer<Result<bool>>;
 
     /// The value of an extended attribute; `None` where there is none. `name` has its namespace (`user.x`).
