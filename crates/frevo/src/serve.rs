@@ -1,5 +1,6 @@
 //! `frevo serve`: from a configuration to a running server, and back down again.
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -288,7 +289,8 @@ async fn greet(plan: &Plan, accounts: &Arc<Directory>, bound: &[SocketAddr], sta
         state_dir: (!is_default).then_some(state),
     }
     .text();
-    println!("{text}");
+    // Whoever reads this may have gone; that is no reason not to serve.
+    let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
 }
 

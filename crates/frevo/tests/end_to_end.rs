@@ -39,10 +39,12 @@ fn serve() -> Served {
         .stdout(Stdio::piped())
         .spawn()
         .expect("frevo starts");
-    let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let mut word = |label: &str| {
-        let line = lines.find(|line| line.trim_start().starts_with(label)).unwrap_or_default();
-        line.split_whitespace().nth(1).unwrap_or_default().to_string()
+    // Read to the end of the text, so that the server can say all of it.
+    let text = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let lines: Vec<String> = text.take_while(|line| !line.starts_with("More accounts")).collect();
+    let word = |label: &str| {
+        let line = lines.iter().find(|line| line.trim_start().starts_with(label));
+        line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_default().to_string()
     };
     let (user, password) = (word("User"), word("Password"));
     let options = Options { user, password, dialects: vec![Dialect::SMB_3_1_1], seal: false };
