@@ -1,5 +1,6 @@
-//! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`. This file is their table of contents.
+//! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`, `compare`. This file is their table of contents.
 
+mod compare;
 mod fuzz;
 mod setup;
 mod steps;
@@ -34,6 +35,8 @@ enum Command {
     },
     /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, strace) against a server
     Foreign(Foreign),
+    /// Frevo and Samba side by side, measured in turns by frevo bench
+    Compare(compare::Options),
     /// The fuzz targets, each for a while
     Fuzz(fuzz::Options),
     /// Samba's smbtorture against a server, compared with expected-failures/
@@ -79,6 +82,7 @@ fn run(command: Command) -> Result<ExitCode> {
             setup(Target::Frevo);
             Ok(end(test::all(&options)?))
         }
+        Command::Compare(options) => compare::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {
             setup(target);

@@ -4,6 +4,7 @@
 //! the server sees its people through files laid over `/etc` in a mount namespace of its own ([`people`]).
 //! What a bed starts it stops, by process id, also when a test fails or the run is interrupted ([`interrupt`]).
 
+mod crowd;
 pub mod interrupt;
 pub mod people;
 pub mod probe;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub use crowd::Crowd;
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;
 pub use server::{Health, Server, frevo};
@@ -56,22 +58,29 @@ pub struct Bed {
     dir: tempfile::TempDir,
     target: Target,
     people: People,
+    crowd: Crowd,
 }
 
 impl Bed {
-    /// Makes the directory and the people. As root there are three of them; without root the server has one user.
+    /// Makes the directory, in `$TMPDIR` or `/var/tmp`, and the people. As root there are three of them; without root the
+    /// server has one user.
     pub fn make(target: Target) -> Result<Bed> {
         let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        let dir = tempfile::Builder::new()
-            .prefix("frevo-bed-")
-            .tempdir_in(&base)
-            .with_context(|| format!("cannot make a directory in {}", base.display()))?;
+        Bed::make_in(&base, target, Crowd(0))
+    }
+
+    /// The same in a directory of the caller's choice, with a crowd of further accounts.
+    pub fn make_in(base: &Path, target: Target, crowd: Crowd) -> Result<Bed> {
         // People other than root walk through it, whatever the caller's umask is.
         // SAFETY: umask cannot fail and touches no memory.
         unsafe { libc::umask(0o022) };
+        let dir = tempfile::Builder::new()
+            .prefix("frevo-bed-")
+            .tempdir_in(base)
+            .with_context(|| format!("cannot make a directory in {}", base.display()))?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
-        let people = People::make(dir.path())?;
-        Ok(Bed { dir, target, people })
+        let people = People::make(dir.path(), crowd)?;
+        Ok(Bed { dir, target, people, crowd })
     }
 
     /// The directory that holds everything of this bed.

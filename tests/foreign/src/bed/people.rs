@@ -14,6 +14,8 @@ use std::{fs, io, ptr};
 
 use anyhow::{Context, Result};
 
+use super::Crowd;
+
 /// Somebody with an account on the server under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
@@ -54,14 +56,18 @@ pub enum People {
 
 impl People {
     /// Writes the files that [`People::enter`] lays over those in `/etc`; without root there is nothing to write.
-    pub(super) fn make(bed: &Path) -> Result<People> {
+    pub(super) fn make(bed: &Path, crowd: Crowd) -> Result<People> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
             return Ok(People::Single);
         }
         let etc = bed.join("etc");
         fs::create_dir(&etc)?;
-        let files = [("/etc/passwd", passwd()?), ("/etc/group", group()?), ("/etc/nsswitch.conf", nsswitch()?)];
+        let files = [
+            ("/etc/passwd", passwd()? + &crowd.passwd()),
+            ("/etc/group", group()? + &crowd.group()),
+            ("/etc/nsswitch.conf", nsswitch()?),
+        ];
         let mut over = Vec::new();
         for (place, text) in files {
             let file = etc.join(place.trim_start_matches("/etc/"));
@@ -113,13 +119,14 @@ impl People {
     }
 }
 
-/// Makes a mount namespace and binds the first path of each pair over the second in it.
+/// Makes a mount namespace and binds the first path of each pair over the second in it. What is mounted outside later is
+/// seen in it, and what is unmounted there goes here too; the other way nothing gets out.
 fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
     let done = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: plain system calls; the strings end in a zero byte and outlive them.
     unsafe {
         done(libc::unshare(libc::CLONE_NEWNS))?;
-        done(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), libc::MS_REC | libc::MS_PRIVATE, ptr::null()))?;
+        done(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), libc::MS_REC | libc::MS_SLAVE, ptr::null()))?;
         for (file, place) in pairs {
             done(libc::mount(file.as_ptr(), place.as_ptr(), ptr::null(), libc::MS_BIND, ptr::null()))?;
         }

@@ -40,6 +40,13 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     user("disable", CAROL.name, &[], "")
 }
 
+/// Takes accounts over from a file in the form of `smbpasswd(5)`.
+pub(super) fn import(people: &People, conf: &Path, file: &Path) -> Result<()> {
+    let mut command = Command::new(program());
+    command.args(["user", "import", "-c"]).arg(conf).arg(file);
+    super::run(people.enter(&mut command), "")
+}
+
 pub(super) fn command(dir: &Path, conf: &Path) -> Command {
     let mut command = Command::new(program());
     command.arg("serve").arg("-c").arg(conf).arg("--state-dir").arg(dir.join("state"));

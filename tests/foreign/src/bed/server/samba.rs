@@ -62,6 +62,15 @@ pub(super) fn add_accounts(people: &People, dir: &Path, conf: &Path) -> Result<(
     super::run(people.enter(&mut grant), "")
 }
 
+/// Takes accounts over from a file in the form of `smbpasswd(5)`.
+pub(super) fn import(people: &People, conf: &Path, file: &Path) -> Result<()> {
+    let mut command = Command::new("pdbedit");
+    command.arg("-s").arg(conf).arg("-i").arg(format!("smbpasswd:{}", file.display()));
+    // Each account is a transaction, and these accounts need not outlive a loss of power.
+    command.env("TDB_NO_FSYNC", "1");
+    super::run(people.enter(&mut command), "")
+}
+
 pub(super) fn command(conf: &Path) -> Command {
     let mut command = Command::new("smbd");
     command.args(["--foreground", "--no-process-group", "-s"]).arg(conf);
