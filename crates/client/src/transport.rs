@@ -1,31 +1,151 @@
-//! Frames on TCP ([MS-SMB2] 2.1).
+//! Frames on TCP ([MS-SMB2] 2.1), with as few system calls and copies as they can be had for.
+//!
+//! A transport that waits for nothing holds no buffer once [`Transport::rest`] was called: thousands may be open.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The longest frame that is taken from a server, bytes.
-const LONGEST: usize = 9 * 1024 * 1024;
+use crate::{Error, Result};
 
-/// Sends one message.
-pub(crate) async fn send(stream: &mut TcpStream, message: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut frame = Vec::with_capacity(4 + message.len());
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(message);
-    stream.write_all(&frame).await
+/// The longest frame that is taken from a server, bytes: a READ of 8 MiB with room for its headers.
+const LONGEST: usize = 8 * 1024 * 1024 + 64 * 1024;
+/// What is asked of the socket at least at once, bytes.
+const PIECE: usize = 16 * 1024;
+
+/// A connection that carries frames.
+pub(crate) struct Transport {
+    stream: TcpStream,
+    timeout: Duration,
+    /// Received bytes are those of `pending`; the frame that was answered last is before them.
+    buffer: Vec<u8>,
+    pending: Range<usize>,
 }
 
-/// Receives one message.
-pub(crate) async fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).await?;
-    let length = (u32::from_be_bytes(header) & 0x00ff_ffff) as usize;
-    if header[0] != 0 || length > LONGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no SMB frame"));
+impl Transport {
+    /// Connects to the first of `addresses` that answers.
+    pub(crate) async fn connect(addresses: &[SocketAddr], timeout: Duration) -> Result<Transport> {
+        let mut refused = Error::Io(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+        for address in addresses {
+            match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Transport { stream, timeout, buffer: Vec::new(), pending: 0..0 });
+                }
+                Ok(Err(error)) => refused = Error::Io(error),
+                Err(_) => refused = Error::Timeout { after: timeout, waiting_for: "the connection".into() },
+            }
+        }
+        Err(refused)
     }
-    let mut message = vec![0; length];
-    stream.read_exact(&mut message).await?;
-    Ok(message)
+
+    /// Sends `head` and, without copying it, `payload`.
+    pub(crate) async fn send(&mut self, head: &[u8], payload: &[u8]) -> Result<()> {
+        let sending = async {
+            let (mut head, mut payload) = (head, payload);
+            while !head.is_empty() || !payload.is_empty() {
+                let sent = match self.stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(payload)]) {
+                    Ok(sent) => sent,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.stream.writable().await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let of_head = sent.min(head.len());
+                head = &head[of_head..];
+                payload = &payload[sent - of_head..];
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(self.timeout, sending).await {
+            Ok(sent) => Ok(sent?),
+            Err(_) => {
+                let waiting_for = "the server to take what was sent".into();
+                Err(Error::Timeout { after: self.timeout, waiting_for })
+            }
+        }
+    }
+
+    /// Receives one frame and answers where in [`Transport::bytes`] its content is, until the next call.
+    pub(crate) async fn receive(&mut self) -> Result<Range<usize>> {
+        if let Some(frame) = self.buffered()? {
+            return Ok(frame);
+        }
+        let timeout = self.timeout;
+        match tokio::time::timeout(timeout, self.fill()).await {
+            Ok(frame) => frame,
+            Err(_) => Err(Error::Timeout { after: timeout, waiting_for: "a response".into() }),
+        }
+    }
+
+    /// The received bytes.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Gives the buffer back, when nothing waits in it.
+    pub(crate) fn rest(&mut self) {
+        if self.pending.is_empty() {
+            self.buffer = Vec::new();
+            self.pending = 0..0;
+        }
+    }
+
+    /// The length of the frame that `pending` begins with.
+    fn announced(&self) -> Result<Option<usize>> {
+        let Some(head) = self.buffer[self.pending.clone()].first_chunk::<4>() else { return Ok(None) };
+        let length = (u32::from_be_bytes(*head) & 0x00ff_ffff) as usize;
+        if head[0] != 0 || length > LONGEST {
+            return Err(Error::Protocol("what came is no SMB frame"));
+        }
+        Ok(Some(length))
+    }
+
+    /// A frame that is there already.
+    fn buffered(&mut self) -> Result<Option<Range<usize>>> {
+        let Some(length) = self.announced()? else { return Ok(None) };
+        if self.pending.len() < 4 + length {
+            return Ok(None);
+        }
+        let start = self.pending.start + 4;
+        self.pending.start = start + length;
+        Ok(Some(start..start + length))
+    }
+
+    async fn fill(&mut self) -> Result<Range<usize>> {
+        loop {
+            self.make_room()?;
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut self.buffer[self.pending.end..]) {
+                Ok(0) => return Err(Error::Closed),
+                Ok(count) => self.pending.end += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(frame) = self.buffered()? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Room for the rest of the frame that is under way, and for what may follow it.
+    fn make_room(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            self.pending = 0..0;
+        }
+        let wanted = 4 + self.announced()?.unwrap_or(0);
+        if self.pending.start > 0 && self.pending.start + wanted > self.buffer.len() {
+            self.buffer.copy_within(self.pending.clone(), 0);
+            self.pending = 0..self.pending.len();
+        }
+        let needed = (self.pending.start + wanted).max(self.pending.end + 1).max(PIECE);
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed, 0);
+        }
+        Ok(())
+    }
 }

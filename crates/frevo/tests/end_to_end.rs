@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use client::{Client, Error, Options};
+use client::{Access, Client, Credentials, Open, Options, Window};
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
-use proto::smb2::create::{CreateDisposition, CreateOptions};
+use proto::smb2::FileId;
+use proto::smb2::create::CreateDisposition;
 use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
@@ -47,7 +48,7 @@ fn serve() -> Served {
         line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_default().to_string()
     };
     let (user, password) = (word("User"), word("Password"));
-    let options = Options { user, password, dialects: vec![Dialect::SMB_3_1_1], seal: false };
+    let options = Options { credentials: Credentials::password(&user, &password), ..Options::default() };
     Served { process, port, options, _directory: directory }
 }
 
@@ -56,61 +57,95 @@ async fn files_come_back_in_every_dialect() {
     let served = serve();
     let dialects = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
     for dialect in dialects {
-        for seal in [false, true] {
+        for (sign, seal) in [(false, false), (true, false), (false, true)] {
             if seal && dialect.0 < Dialect::SMB_3_0.0 {
                 continue;
             }
-            let options = Options { dialects: vec![dialect], seal, ..served.options.clone() };
-            let mut client = Client::connect(("127.0.0.1", served.port), "share", &options)
-                .await
-                .unwrap_or_else(|error| panic!("{dialect:?}, sealed: {seal}: {error}"));
-            assert_eq!(client.dialect(), dialect);
-            round_trip(&mut client).await.unwrap_or_else(|error| panic!("{dialect:?}, sealed: {seal}: {error}"));
+            let options = Options { dialects: vec![dialect], sign, seal, ..served.options.clone() };
+            let what = format!("{dialect:?}, signed: {sign}, sealed: {seal}");
+            let mut client =
+                connect(&served, "share", &options).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!((client.dialect(), client.protected()), (dialect, (sign, seal)));
+            round_trip(&mut client).await.unwrap_or_else(|error| panic!("{what}: {error}"));
             client.log_off().await.expect("a log-off");
         }
     }
 }
 
-/// Makes a file, writes, reads, lists and deletes it.
+async fn connect(served: &Served, share: &str, options: &Options) -> client::Result<Client> {
+    Client::connect(("127.0.0.1", served.port), "localhost", share, options).await
+}
+
+/// Makes a file, writes, reads, lists, renames and deletes it.
 async fn round_trip(client: &mut Client) -> client::Result<()> {
     client.echo().await?;
-    let content: Vec<u8> = (0..60_000u32).map(|byte| (byte % 251) as u8).collect();
-    let file = client.open("über.bin", CreateDisposition::CREATE, CreateOptions::DELETE_ON_CLOSE).await?;
-    client.write(file, 5, &content).await?;
+    let content: Vec<u8> = (0..3_000_000u32).map(|byte| (byte % 251) as u8).collect();
+    let file = client.open(&Open::file("über.bin").with_disposition(CreateDisposition::CREATE)).await?;
+    client.write(file, 5, &content[..60_000]).await?;
     let back = client.read(file, 0, 65536).await?;
-    assert_eq!((&back[..5], &back[5..]), (&[0; 5][..], &content[..]));
+    assert_eq!((&back[..5], &back[5..]), (&[0; 5][..], &content[..60_000]));
     assert_eq!(client.read(file, 1 << 40, 10).await?, b"", "behind the end");
-    let root = client.open("", CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE).await?;
+    whole_file(client, file, &content).await?;
+    client.close(file).await?;
+    let root = client.open(&Open::directory("")).await?;
     let class = FileInformationClass::ID_BOTH_DIRECTORY;
-    let listing = client.query_directory(root, class.0, "*.bin").await?.unwrap_or_default();
+    let listing = client.query_directory(root, class.0, "*.bin", 65536).await?.unwrap_or_default();
     let class = DirectoryClass::new(class).expect("a class of listings");
-    let names: Vec<_> = DirectoryEntry::list(class, &listing)
+    let names: Vec<_> = DirectoryEntry::list(class, listing)
         .map(|entry| String::from_utf16_lossy(&proto::bytes::utf16_units(entry.expect("decodes").file_name).unwrap()))
         .collect();
     assert_eq!(names, ["über.bin"]);
+    assert_eq!(
+        client.query_directory(root, FileInformationClass::ID_BOTH_DIRECTORY.0, "*.bin", 65536).await?,
+        None,
+        "after the last"
+    );
     client.close(root).await?;
-    client.close(file).await?;
-    let gone = client.open("über.bin", CreateDisposition::OPEN, CreateOptions::NONE).await;
-    assert!(matches!(gone, Err(Error::Refused(Status::OBJECT_NAME_NOT_FOUND))));
+    client.rename("über.bin", "unter.bin", false).await?;
+    client.delete("unter.bin").await?;
+    let gone = client.open(&Open::existing("unter.bin").with_access(Access::ATTRIBUTES)).await;
+    assert_eq!(gone.expect_err("it is gone").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
+    let chained = client.touch(&Open::existing("über.bin")).await;
+    assert_eq!(chained.expect_err("it is gone").status(), Some(Status::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(client.in_flight(), 0, "every response was received");
+    client.rest();
+    client.echo().await
+}
+
+/// Writes and reads a file with several requests under way.
+async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client::Result<()> {
+    let window = Window { piece: 200_000, depth: 5 };
+    let at = |offset: u64, length: usize| &content[offset as usize..][..length];
+    let range = 0..content.len() as u64;
+    client.write_file(file, range.clone(), window, |offset, out| out.copy_from_slice(at(offset, out.len()))).await?;
+    let mut bytes = 0;
+    let check = |offset, data: &[u8]| {
+        assert_eq!(data, at(offset, data.len()), "at {offset}");
+        bytes += data.len();
+    };
+    client.read_file(file, range.clone(), window, check).await?;
+    assert_eq!(bytes, content.len());
+    let past = client.read_file(file, 0..range.end + 1, window, |_, _| {}).await;
+    assert!(past.is_err(), "the file is not that long");
+    while client.in_flight() > 0 {
+        client.next().await?;
+    }
     Ok(())
 }
 
 #[tokio::test]
 async fn refusals_have_the_status_that_windows_gives() {
     let served = serve();
-    let check = async |options: Options, share: &str, expected: Status| match Client::connect(
-        ("127.0.0.1", served.port),
-        share,
-        &options,
-    )
-    .await
-    {
-        Err(Error::Refused(status)) => assert_eq!(status, expected),
-        Err(error) => panic!("{share}: {error}"),
-        Ok(_) => panic!("{share}: let in"),
+    let check = async |options: &Options, share: &str, expected: Status| {
+        let refused = connect(&served, share, options).await.err().unwrap_or_else(|| panic!("{share}: let in"));
+        assert_eq!(refused.status(), Some(expected), "{refused}");
     };
-    let options = &served.options;
-    check(Options { password: "wrong".into(), ..options.clone() }, "share", Status::LOGON_FAILURE).await;
-    check(Options { user: "nobody-of-that-name".into(), ..options.clone() }, "share", Status::LOGON_FAILURE).await;
-    check(options.clone(), "other", Status::BAD_NETWORK_NAME).await;
+    let as_user = |user: &str, password: &str| Options {
+        credentials: Credentials::password(user, password),
+        ..served.options.clone()
+    };
+    let Credentials::Password { user, .. } = &served.options.credentials else { panic!("no password") };
+    check(&as_user(user, "wrong"), "share", Status::LOGON_FAILURE).await;
+    check(&as_user("nobody-of-that-name", "wrong"), "share", Status::LOGON_FAILURE).await;
+    check(&served.options, "other", Status::BAD_NETWORK_NAME).await;
 }

@@ -1,0 +1,120 @@
+//! SESSION_SETUP ([MS-SMB2] 3.2.4.2.3, 3.2.5.3): NTLMv2 in SPNEGO.
+
+use proto::auth::ntlm::{self, Initiator, Random, nt_hash};
+use proto::auth::spnego::{MechType, NegTokenResp, Token, encode_init, encode_mech_types};
+use proto::smb2::header::{Command, Flags};
+use proto::smb2::negotiate::{Capabilities, Dialect, SecurityMode};
+use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::status::Status;
+
+use crate::connection::Connection;
+use crate::negotiate::Agreed;
+use crate::protection::Protection;
+use crate::{Credentials, Error, Options, Result, random};
+
+/// What the client calls itself in NTLM.
+const WORKSTATION: &str = "CLIENT";
+
+/// Where a logon's tokens come from.
+enum Mechanism {
+    Ntlm(Initiator, Option<ntlm::Session>),
+}
+
+impl Mechanism {
+    async fn begin(host: &str, options: &Options) -> Result<(Mechanism, Vec<u8>)> {
+        let credentials = match &options.credentials {
+            Credentials::Password { user, domain, password } => {
+                Some(ntlm::Credentials { user: user.clone(), domain: domain.clone(), nt_hash: nt_hash(password) })
+            }
+            Credentials::Anonymous => None,
+            Credentials::Kerberos => return Err(Error::Protocol("Kerberos is not to be had")),
+        };
+        let initiator = Initiator::new(credentials, WORKSTATION, &format!("cifs/{host}"));
+        let token = encode_init(&encode_mech_types(&[MechType::NTLMSSP]), Some(initiator.negotiate()));
+        Ok((Mechanism::Ntlm(initiator, None), token))
+    }
+
+    /// The token that answers the server's.
+    async fn step(&mut self, token: &[u8]) -> Result<Vec<u8>> {
+        let unreadable = Error::Protocol("the server's logon token does not decode");
+        let Mechanism::Ntlm(initiator, session) = self;
+        let challenge = match Token::decode(token)? {
+            Token::Resp(NegTokenResp { response_token: Some(challenge), .. }) => challenge,
+            Token::RawNtlm(challenge) => challenge,
+            _ => return Err(unreadable),
+        };
+        let random = Random { client_challenge: random()?, session_key: random()? };
+        let (proof, agreed) = initiator.authenticate(challenge, &random, 0).map_err(|_| unreadable)?;
+        *session = Some(agreed);
+        Ok(NegTokenResp { response_token: Some(&proof), ..NegTokenResp::default() }.encode())
+    }
+
+    /// The key that the logon gave.
+    fn key(&self) -> Result<Vec<u8>> {
+        let Mechanism::Ntlm(_, session) = self;
+        let session = session.as_ref().ok_or(Error::Protocol("the server let somebody in before knowing who it is"))?;
+        Ok(session.key().0.to_vec())
+    }
+}
+
+/// Logs on.
+pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Options) -> Result<()> {
+    let (mut mechanism, mut token) = Mechanism::begin(host, options).await?;
+    let mut agreed = connection.agreed.clone();
+    loop {
+        let setup = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: if options.sign { SecurityMode::SIGNING_REQUIRED } else { SecurityMode::SIGNING_ENABLED },
+            capabilities: Capabilities(0),
+            previous_session_id: 0,
+            buffer: &token,
+        };
+        connection.queue(Command::SESSION_SETUP, 1, |out| setup.encode(out))?;
+        if let Some(preauth) = &mut agreed.preauth {
+            preauth.update(connection.queued());
+        }
+        connection.flush().await?;
+        let response = connection.next().await?;
+        let session_id = response.header.session_id;
+        match response.header.status {
+            Status::MORE_PROCESSING_REQUIRED => {
+                if let Some(preauth) = &mut agreed.preauth {
+                    preauth.update(response.message);
+                }
+                token = mechanism.step(SessionSetupResponse::decode(response.message)?.buffer).await?;
+                connection.session_id = session_id;
+            }
+            Status::SUCCESS => {
+                let session_flags = SessionSetupResponse::decode(response.message)?.session_flags;
+                // What the server says last is signed with the new keys: whoever does not have them is found out here.
+                let mut last = response.message.to_vec();
+                let header = response.header;
+                connection.session_id = session_id;
+                if session_flags.contains(SessionFlags::IS_NULL) || session_flags.contains(SessionFlags::IS_GUEST) {
+                    return guest(options, &agreed);
+                }
+                let key = mechanism.key()?;
+                let mut protection =
+                    Protection::derive(&key, &agreed).map_err(|_| Error::Protocol("keys that do not fit"))?;
+                protection.signs = agreed.dialect == Dialect::SMB_3_1_1 || header.flags.contains(Flags::SIGNED);
+                protection.verify(&mut last, &header)?;
+                protection.signs = options.sign || agreed.signing_required;
+                if options.seal || session_flags.contains(SessionFlags::ENCRYPT_DATA) {
+                    protection.seal_everything()?;
+                }
+                connection.protection = Some(protection);
+                return Ok(());
+            }
+            _ => return Err(response.refused()),
+        }
+    }
+}
+
+/// A guest has no keys, so nothing can be signed or sealed.
+fn guest(options: &Options, agreed: &Agreed) -> Result<()> {
+    let anonymous = matches!(options.credentials, Credentials::Anonymous);
+    if options.sign || options.seal || agreed.signing_required || !anonymous {
+        return Err(Error::Protocol("the server let the user in as a guest only"));
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! What keeps a session's messages from being read or changed: signing and sealing ([MS-SMB2] 3.1.4).
+
+use proto::crypto::KeyRefused;
+use proto::crypto::kdf::{Derivation, Key, KeyLength};
+use proto::crypto::seal::{SealingKey, key_length};
+use proto::crypto::sign::SigningKey;
+use proto::smb2::header::{Flags, Header};
+use proto::smb2::negotiate::Dialect;
+use proto::smb2::transform::TransformHeader;
+
+use crate::negotiate::Agreed;
+use crate::{Error, Result};
+
+/// A session's keys.
+pub(crate) struct Protection {
+    signing: SigningKey,
+    /// Whether every request is signed, and every response must be.
+    pub(crate) signs: bool,
+    sealing: Option<Sealing>,
+    /// Whether every message is sealed.
+    pub(crate) seals: bool,
+}
+
+/// Both directions' keys, and the next nonce.
+struct Sealing {
+    to_server: SealingKey,
+    to_client: SealingKey,
+    nonce: u64,
+}
+
+impl Protection {
+    /// Derives the keys ([MS-SMB2] 3.2.5.3.1) from the key that the logon gave.
+    pub(crate) fn derive(logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
+        let session_key = Key::from_session_key(logon_key);
+        let derivation = match &agreed.preauth {
+            Some(hash) => Derivation::Smb311(hash.value()),
+            None if agreed.dialect.0 >= Dialect::SMB_3_0.0 => Derivation::Smb30,
+            None => {
+                let signing = SigningKey::new(agreed.signing, session_key.as_bytes())?;
+                return Ok(Protection { signing, signs: false, sealing: None, seals: false });
+            }
+        };
+        let signing = SigningKey::new(agreed.signing, derivation.signing_key(&session_key).as_bytes())?;
+        let sealing = match agreed.cipher {
+            Some(cipher) => {
+                let length = key_length(cipher).unwrap_or(KeyLength::Bits128);
+                let to_server = derivation.client_to_server_key(logon_key, length);
+                let to_client = derivation.server_to_client_key(logon_key, length);
+                Some(Sealing {
+                    to_server: SealingKey::new(cipher, to_server.as_bytes())?,
+                    to_client: SealingKey::new(cipher, to_client.as_bytes())?,
+                    nonce: 1,
+                })
+            }
+            None => None,
+        };
+        Ok(Protection { signing, signs: false, sealing, seals: false })
+    }
+
+    /// Seals everything from now on.
+    pub(crate) fn seal_everything(&mut self) -> Result<()> {
+        if self.sealing.is_none() {
+            return Err(Error::Protocol("sealing was asked for, and nothing was agreed on to seal with"));
+        }
+        self.seals = true;
+        Ok(())
+    }
+
+    /// Forgets the keys for sealing when nothing is sealed: they are the larger part of a session.
+    pub(crate) fn settle(&mut self) {
+        if !self.seals {
+            self.sealing = None;
+        }
+    }
+
+    /// Signs `message`, which begins with its header and ends with its padding.
+    pub(crate) fn sign(&self, message: &mut [u8]) {
+        if let Some(flags) = message.get_mut(Header::FLAGS_POSITION) {
+            *flags |= Flags::SIGNED.0 as u8;
+        }
+        self.signing.sign(message);
+    }
+
+    /// Seals a frame that begins with room for the header of it.
+    pub(crate) fn seal(&mut self, session_id: u64, frame: &mut [u8]) {
+        if let Some(sealing) = &mut self.sealing {
+            sealing.to_server.seal(session_id, sealing.nonce, frame);
+            sealing.nonce += 1;
+        }
+    }
+
+    /// Opens a sealed frame in place; what it held begins behind the header.
+    pub(crate) fn open(&self, frame: &mut [u8]) -> Result<()> {
+        let sealing = self.sealing.as_ref().ok_or(Error::Protocol("a sealed response that nobody asked for"))?;
+        sealing.to_client.open(frame).map_err(|_| Error::Protocol("a sealed response that does not open"))?;
+        Ok(())
+    }
+
+    /// Checks the signature of a response, where it has one or must have one.
+    pub(crate) fn verify(&self, message: &mut [u8], header: &Header) -> Result<()> {
+        let signed = header.flags.contains(Flags::SIGNED);
+        if (signed || self.signs) && !(signed && self.signing.verify(message)) {
+            return Err(Error::Protocol("a response without the right signature"));
+        }
+        Ok(())
+    }
+
+    /// How much room a frame needs before its messages.
+    pub(crate) fn room(&self) -> usize {
+        if self.seals { TransformHeader::SIZE } else { 0 }
+    }
+}
