@@ -3,3 +3,5 @@
 //! It knows a server only by its address: never by the code of `server`, so it is fair to all of them.
 
 pub mod record;
+pub mod table;
+pub mod units;

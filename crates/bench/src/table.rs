@@ -1,0 +1,253 @@
+//! [`Table`] on a terminal: aligned columns, numbers to the right, and nothing cut off.
+//!
+//! A table too wide for the terminal is printed in parts that repeat its first column. A character counts as one cell wide.
+//! Control characters become U+FFFD: a cell may hold what a server said.
+
+use crate::record::Table;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The table as lines of at most `width` characters, where its cells allow that; ends in a line break.
+pub fn text(table: &Table, width: usize) -> String {
+    let grid = Grid::new(table, width);
+    let mut out = String::new();
+    if !table.title.is_empty() {
+        for line in wrapped(&clean(&table.title), width.max(20)) {
+            push_line(&mut out, &line);
+        }
+    }
+    for part in grid.parts(width) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        grid.print(&part, &mut out);
+    }
+    out
+}
+
+/// For each column whether it holds numbers, which are set to the right; the first column never is.
+pub fn numeric(table: &Table) -> Vec<bool> {
+    let columns = columns(table);
+    let mut numeric = vec![true; columns];
+    for row in &table.rows {
+        for (column, cell) in row.iter().enumerate() {
+            numeric[column] &= is_number(cell);
+        }
+    }
+    if let Some(first) = numeric.first_mut() {
+        *first = false;
+    }
+    numeric
+}
+
+/// Whether a cell reads as a number, a number with a unit, or as nothing.
+fn is_number(cell: &str) -> bool {
+    let cell = cell.trim();
+    matches!(cell, "" | "-" | "–" | "n/a")
+        || cell
+            .trim_start_matches(['-', '+', '±', '<', '>', '~', '≤', '≥', '×', '−', ' '])
+            .starts_with(|character: char| character.is_ascii_digit())
+            && cell.chars().count() <= 32
+}
+
+/// The number of columns: rows may be longer than the head.
+fn columns(table: &Table) -> usize {
+    table.rows.iter().map(Vec::len).chain([table.head.len()]).max().unwrap_or(0)
+}
+
+/// A table laid out: every cell in lines, every column with its width.
+struct Grid {
+    /// Of each row, the head first, of each cell, its lines.
+    rows: Vec<Vec<Vec<String>>>,
+    widths: Vec<usize>,
+    numeric: Vec<bool>,
+}
+
+impl Grid {
+    fn new(table: &Table, width: usize) -> Self {
+        let columns = columns(table);
+        let limit = (width / 2).max(12);
+        let widths: Vec<usize> = (0..columns).map(|column| column_width(table, column, limit)).collect();
+        let rows = [&table.head].into_iter().chain(&table.rows);
+        let rows = rows.map(|row| {
+            let cell = |column: usize| row.get(column).map_or("", String::as_str);
+            (0..columns).map(|column| wrapped(&clean(cell(column)), widths[column])).collect()
+        });
+        Self { rows: rows.collect(), widths, numeric: numeric(table) }
+    }
+
+    /// Which columns are printed together, so that each part fits.
+    fn parts(&self, width: usize) -> Vec<Vec<usize>> {
+        let Some(first) = self.widths.first() else { return Vec::new() };
+        let mut parts = vec![vec![0]];
+        let mut used = *first;
+        for column in 1..self.widths.len() {
+            let part = parts.last_mut().expect("there is always one part");
+            if used + GAP + self.widths[column] > width && part.len() > 1 {
+                parts.push(vec![0, column]);
+                used = first + GAP + self.widths[column];
+            } else {
+                part.push(column);
+                used += GAP + self.widths[column];
+            }
+        }
+        parts
+    }
+
+    fn print(&self, part: &[usize], out: &mut String) {
+        for (index, row) in self.rows.iter().enumerate() {
+            self.print_row(row, part, index == 0, out);
+            if index == 0 {
+                let rules: Vec<String> = part.iter().map(|&column| "─".repeat(self.widths[column])).collect();
+                push_line(out, &rules.join(&" ".repeat(GAP)));
+            }
+        }
+    }
+
+    /// One row in as many lines as its tallest cell; a title stands at the bottom of its cell, a value at the top.
+    fn print_row(&self, row: &[Vec<String>], part: &[usize], bottom: bool, out: &mut String) {
+        let height = part.iter().map(|&column| row[column].len()).max().unwrap_or(0);
+        for line in 0..height {
+            let mut text = String::new();
+            for (place, &column) in part.iter().enumerate() {
+                let cell = &row[column];
+                let skipped = if bottom { height - cell.len() } else { 0 };
+                let words = line.checked_sub(skipped).and_then(|line| cell.get(line)).map_or("", String::as_str);
+                let gap = if place == 0 { 0 } else { GAP };
+                let width = self.widths[column];
+                text += &if self.numeric[column] {
+                    format!("{:gap$}{words:>width$}", "")
+                } else {
+                    format!("{:gap$}{words:<width$}", "")
+                };
+            }
+            push_line(out, text.trim_end());
+        }
+    }
+}
+
+/// As wide as its widest value and the longest word of its title, but no wider than `limit`.
+fn column_width(table: &Table, column: usize, limit: usize) -> usize {
+    let values = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+    let title = table.head.get(column).map_or("", String::as_str);
+    let longest = title.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    let title = title.chars().count();
+    let values = values.max().unwrap_or(0);
+    // A title breaks into two lines rather than widening its column much.
+    values.max(longest).max(title.div_ceil(2).min(16)).min(limit).max(1)
+}
+
+/// The words in lines of at most `width` characters; a longer word is broken.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        if used > 0 && used + 1 + word.len() > width {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        while word.len() > width {
+            lines.push(word.drain(..width).collect());
+        }
+        if used > 0 && !word.is_empty() {
+            line.push(' ');
+            used += 1;
+        }
+        used += word.len();
+        line.extend(word);
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// Without anything a terminal would obey.
+fn clean(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+fn push_line(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(head: &[&str], rows: &[&[&str]]) -> Table {
+        let strings = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
+        Table {
+            title: "Throughput".to_owned(),
+            head: strings(head),
+            rows: rows.iter().map(|row| strings(row)).collect(),
+        }
+    }
+
+    #[track_caller]
+    fn check(table: &Table, width: usize, expected: &str) {
+        let text = text(table, width);
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right() {
+        let table =
+            table(&["case", "frevo", "note"], &[&["read", "1.2 GiB/s", "fast"], &["random write", "80 MiB/s", ""]]);
+        check(
+            &table,
+            80,
+            "Throughput\n\n\
+             case              frevo  note\n\
+             ────────────  ─────────  ────\n\
+             read          1.2 GiB/s  fast\n\
+             random write   80 MiB/s\n",
+        );
+    }
+
+    #[test]
+    fn a_wide_table_comes_in_parts() {
+        let table = table(&["case", "first", "second", "third"], &[&["a", "1", "2", "3"]]);
+        check(
+            &table,
+            20,
+            "Throughput\n\n\
+             case  first  second\n\
+             ────  ─────  ──────\n\
+             a         1       2\n\n\
+             case  third\n\
+             ────  ─────\n\
+             a         3\n",
+        );
+    }
+
+    #[test]
+    fn long_titles_and_ragged_rows() {
+        let table = table(&["clients", "operations per second"], &[&["8", "12", "34"], &[]]);
+        check(
+            &table,
+            80,
+            "Throughput\n\n\
+             \x20         operations\n\
+             clients   per second\n\
+             ───────  ───────────  ──\n\
+             8                 12  34\n\n",
+        );
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_in_a_cell() {
+        let table = table(&["server"], &[&["\x1b[2Jevil\x07"]]);
+        assert!(!text(&table, 80).contains(['\x1b', '\x07']));
+    }
+
+    #[test]
+    fn nothing_to_print() {
+        check(&Table::default(), 80, "");
+        check(&table(&[], &[]), 0, "Throughput\n");
+    }
+}
