@@ -2,6 +2,16 @@
 //!
 //! It knows a server only by its address: never by the code of `server`, so it is fair to all of them.
 
+pub mod cli;
+pub mod experiments;
+pub mod load;
+pub mod machine;
+pub mod method;
+pub mod probe;
+pub mod random;
 pub mod record;
+pub mod report;
+pub mod summary;
 pub mod table;
+pub mod target;
 pub mod units;

@@ -23,6 +23,7 @@ enum Command {
     Check(CheckArgs),
     User(UserArgs),
     Status(StatusArgs),
+    Bench(bench::cli::BenchArgs),
     /// Prints the manual page frevo-smb.conf(5)
     #[command(hide = true)]
     Man,
@@ -35,6 +36,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::User(args) => user::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Bench(args) => bench::cli::run(args),
         Command::Man => {
             print!("{}", crate::config::man::page());
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,344 @@
+//! The command line of `frevo bench`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
+use client::{Credentials, Options};
+use proto::smb2::negotiate::Dialect;
+
+use crate::experiments::{self, Experiment};
+use crate::method::{Bench, Method, Server, introduce};
+use crate::probe::Processes;
+use crate::record::{FORMAT, Run};
+use crate::target::Target;
+use crate::{machine, report, table};
+
+/// Measure any SMB server, and draw what was found
+#[derive(Args, Debug)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    #[command(flatten)]
+    Experiment(Box<Experiment>),
+    /// Draw one page of plots and tables from files of --json
+    Report {
+        /// Files that --json wrote
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Where the page goes
+        #[arg(short, long, default_value = "report.html")]
+        out: PathBuf,
+    },
+}
+
+/// What all experiments understand.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// The server: smb://user:password@host:port/share (the password may be in FREVO_BENCH_PASSWORD)
+    #[arg(long, value_name = "URL", help_heading = "Servers")]
+    target: Target,
+    /// Another server to compare with, in the same run
+    #[arg(long, value_name = "URL", help_heading = "Servers")]
+    vs: Option<Target>,
+    /// What the target is called in tables
+    #[arg(long, default_value = "target", help_heading = "Servers")]
+    name: String,
+    /// What the other server is called
+    #[arg(long, default_value = "other", help_heading = "Servers")]
+    vs_name: String,
+    /// A process of the target, when it runs on this machine [default: who listens on the port]
+    #[arg(long, value_name = "PID", help_heading = "Servers")]
+    server_pid: Vec<u32>,
+    /// A process of the other server
+    #[arg(long, value_name = "PID", help_heading = "Servers")]
+    vs_pid: Vec<u32>,
+    /// The directory of the target's share, when it is on this machine
+    #[arg(long, value_name = "DIR", help_heading = "Servers")]
+    share_path: Option<PathBuf>,
+    /// The directory of the other server's share
+    #[arg(long, value_name = "DIR", help_heading = "Servers")]
+    vs_path: Option<PathBuf>,
+    /// The configuration file of the target, to be kept with the results
+    #[arg(long, value_name = "FILE", help_heading = "Servers")]
+    conf: Option<PathBuf>,
+    /// The configuration file of the other server
+    #[arg(long, value_name = "FILE", help_heading = "Servers")]
+    vs_conf: Option<PathBuf>,
+
+    /// Offer this dialect alone: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1
+    #[arg(long, value_parser = dialect, help_heading = "Protocol")]
+    dialect: Option<Dialect>,
+    /// Sign everything, also where the server does not ask for it
+    #[arg(long, help_heading = "Protocol")]
+    sign: bool,
+    /// Encrypt everything, also where the server does not ask for it
+    #[arg(long, help_heading = "Protocol")]
+    encrypt: bool,
+    /// Log on with the Kerberos ticket cache of this host
+    #[arg(long, help_heading = "Protocol")]
+    kerberos: bool,
+    /// How long each answer may take, seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Protocol")]
+    timeout: u64,
+
+    /// Small sizes and short rounds, for a look
+    #[arg(long, help_heading = "Method")]
+    quick: bool,
+    /// Rounds that count, of each case on each server [default: 5, quick 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Method")]
+    rounds: Option<u32>,
+    /// Seconds of a round where time ends it [default: 5, quick 1]
+    #[arg(long, help_heading = "Method")]
+    seconds: Option<f64>,
+    /// Operations a second, whether or not the server keeps up (an open loop) [default: as fast as answers come]
+    #[arg(long, help_heading = "Method")]
+    rate: Option<f64>,
+    /// Count failures instead of stopping at the first one
+    #[arg(long, help_heading = "Method")]
+    allow_errors: bool,
+    /// Count the server's system calls too, in a round of their own (needs strace)
+    #[arg(long, help_heading = "Method")]
+    syscalls: bool,
+    /// Repeat the random choices of another run [default: the time]
+    #[arg(long, help_heading = "Method")]
+    seed: Option<u64>,
+    /// Threads that make the load [default: half of the cores]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Method")]
+    threads: Option<u16>,
+
+    /// Write everything that was measured to this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    json: Option<PathBuf>,
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    let known = [
+        ("2.0.2", Dialect::SMB_2_0_2),
+        ("2.1", Dialect::SMB_2_1),
+        ("3.0", Dialect::SMB_3_0),
+        ("3.0.2", Dialect::SMB_3_0_2),
+        ("3.1.1", Dialect::SMB_3_1_1),
+    ];
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, dialect)| *dialect);
+    found.ok_or_else(|| "it is one of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1".to_owned())
+}
+
+/// Runs `frevo bench`.
+pub fn run(args: BenchArgs) -> Result<ExitCode> {
+    match args.command {
+        Command::Report { files, out } => {
+            report::write(&files, &out)?;
+            println!("{}", out.display());
+        }
+        Command::Experiment(experiment) => measure(&experiment)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(experiment: &Experiment) -> Result<()> {
+    let common = experiment.common();
+    let method = common.method()?;
+    // Found out now, not after an hour.
+    let mut json = match &common.json {
+        Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+        None => None,
+    };
+    raise_descriptor_limit();
+    let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let bench = Bench::new(method, common.servers()?);
+    let run = runtime.block_on(conduct(experiment, &bench, threads))?;
+    if let Some(file) = &mut json {
+        serde_json::to_writer_pretty(&mut *file, &run)?;
+        file.write_all(b"\n").context("cannot write the results")?;
+    }
+    show(&run);
+    Ok(())
+}
+
+/// Measures, from the first connection to the whole record.
+async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Result<Run> {
+    let common = experiment.common();
+    let (begin, started) = (Instant::now(), machine::rfc3339_now());
+    let mut servers = Vec::new();
+    for server in &bench.servers {
+        let mut record = introduce(server).await?;
+        record.configuration = common.configuration(server.index)?;
+        servers.push(record);
+    }
+    let experiments = experiments::run(experiment, bench).await?;
+    bench.end();
+    Ok(Run {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        seconds: begin.elapsed().as_secs_f64(),
+        command: command_line(),
+        seed: bench.method.seed,
+        method: common.describe(&bench.method, threads),
+        machine: machine::describe(),
+        servers,
+        experiments,
+    })
+}
+
+/// The tables and remarks, on the terminal.
+fn show(run: &Run) {
+    let width = if std::io::stdout().is_terminal() { terminal_width() } else { 160 };
+    for experiment in &run.experiments {
+        println!("\n{}: {}", experiment.name, experiment.title);
+        for shown in &experiment.tables {
+            println!("\n{}", table::text(shown, width));
+        }
+        for remark in &experiment.remarks {
+            println!("{remark}");
+        }
+    }
+    println!("\nseed {}, {:.0} s", run.seed, run.seconds);
+}
+
+fn terminal_width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(40))
+}
+
+/// Thousands of sessions are thousands of descriptors.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // A failure shows where it matters: when a connection cannot be opened.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// The command line, passwords left out.
+fn command_line() -> Vec<String> {
+    std::env::args().map(|word| without_password(&word)).collect()
+}
+
+fn without_password(word: &str) -> String {
+    let Some(start) = word.find("smb://") else { return word.to_owned() };
+    match word[start..].parse::<Target>() {
+        Ok(target) => format!("{}{target}", &word[..start]),
+        Err(_) => word.to_owned(),
+    }
+}
+
+impl Common {
+    fn method(&self) -> Result<Method> {
+        let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 5.0 });
+        ensure!((0.01..=86_400.0).contains(&seconds), "--seconds {seconds} is not between 0.01 and 86400");
+        if let Some(rate) = self.rate {
+            ensure!(rate > 0.0 && rate.is_finite(), "--rate {rate} is not a number of operations a second");
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Ok(Method {
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
+            round: Duration::from_secs_f64(seconds),
+            warm_up: Duration::from_secs_f64(seconds / 2.0),
+            rate: self.rate,
+            allow_errors: self.allow_errors,
+            syscalls: self.syscalls,
+            quick: self.quick,
+            seed: self.seed.unwrap_or(now.as_secs()),
+        })
+    }
+
+    fn describe(&self, method: &Method, threads: usize) -> Vec<(String, String)> {
+        let pair = |name: &str, value: String| (name.to_owned(), value);
+        vec![
+            pair("rounds", method.rounds.to_string()),
+            pair("seconds of a round", method.round.as_secs_f64().to_string()),
+            pair("loop", method.rate.map_or("closed".to_owned(), |rate| format!("open, {rate} operations/s"))),
+            pair("sizes", if method.quick { "small (--quick)" } else { "full" }.to_owned()),
+            pair("errors", if method.allow_errors { "counted" } else { "fatal" }.to_owned()),
+            pair("threads of the tool", threads.to_string()),
+        ]
+    }
+
+    fn servers(&self) -> Result<Vec<Server>> {
+        let mut servers = vec![self.server(0, &self.name, &self.target, &self.server_pid, self.share_path.as_ref())?];
+        if let Some(vs) = &self.vs {
+            ensure!(self.name != self.vs_name, "both servers are called '{}': --name and --vs-name differ", self.name);
+            servers.push(self.server(1, &self.vs_name, vs, &self.vs_pid, self.vs_path.as_ref())?);
+        } else if !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some() {
+            bail!("--vs-pid, --vs-path and --vs-conf are about a second server: give --vs too");
+        }
+        Ok(servers)
+    }
+
+    fn server(
+        &self,
+        index: usize,
+        name: &str,
+        target: &Target,
+        pids: &[u32],
+        path: Option<&PathBuf>,
+    ) -> Result<Server> {
+        let credentials = if self.kerberos { Credentials::Kerberos } else { target.credentials()? };
+        let mut options = Options {
+            credentials,
+            sign: self.sign,
+            seal: self.encrypt,
+            timeout: Duration::from_secs(self.timeout),
+            ..Options::default()
+        };
+        if let Some(dialect) = self.dialect {
+            options.dialects = vec![dialect];
+        }
+        if let Some(path) = path {
+            ensure!(path.is_dir(), "{} is not a directory on this machine", path.display());
+        }
+        Ok(Server {
+            index,
+            name: name.to_owned(),
+            target: target.clone(),
+            options,
+            path: path.cloned(),
+            processes: processes(target, pids)?,
+        })
+    }
+
+    fn configuration(&self, index: usize) -> Result<Option<String>> {
+        let path = if index == 0 { &self.conf } else { &self.vs_conf };
+        let read =
+            |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+        path.as_ref().map(read).transpose()
+    }
+}
+
+/// The processes that were named, or those that listen on the port when the host is this machine.
+fn processes(target: &Target, pids: &[u32]) -> Result<Option<Processes>> {
+    if !pids.is_empty() {
+        return Processes::of_pids(pids).map(Some);
+    }
+    match target.host.as_str() {
+        "localhost" | "127.0.0.1" | "::1" => Processes::listening_on(target.port),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_kept() {
+        assert_eq!(without_password("--target=smb://a:secret@h/s"), "--target=smb://a@h:445/s");
+        assert_eq!(without_password("smb://a:secret@h:4450/s"), "smb://a@h:4450/s");
+        assert_eq!(without_password("--quick"), "--quick");
+    }
+
+    #[test]
+    fn dialects_have_their_names() {
+        assert_eq!(dialect("3.1.1"), Ok(Dialect::SMB_3_1_1));
+        assert!(dialect("3.1").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The experiments, and what each is called on the command line.
+
+pub mod largefile;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+
+use crate::cli::Common;
+use crate::method::Bench;
+use crate::record;
+
+/// One experiment with what it was asked for.
+#[derive(Subcommand, Debug)]
+pub enum Experiment {
+    /// Sequential and random reading and writing of large files (E10)
+    Largefile(Asked<largefile::Options>),
+    /// Every experiment, one after the other
+    All(Asked<All>),
+}
+
+/// What is common to all experiments, and what one alone understands.
+#[derive(Args, Clone, Debug)]
+pub struct Asked<T: Args> {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) own: T,
+}
+
+/// Which experiments to run.
+#[derive(Args, Clone, Default, Debug)]
+pub struct All {
+    /// Only these, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+/// The names of all experiments, in the order in which `all` runs them.
+pub const NAMES: &[&str] = &["largefile"];
+
+impl Experiment {
+    /// What is common to all experiments.
+    pub fn common(&self) -> &Common {
+        match self {
+            Experiment::Largefile(asked) => &asked.common,
+            Experiment::All(asked) => &asked.common,
+        }
+    }
+}
+
+/// Runs one experiment, or all of them.
+pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::Experiment>> {
+    match experiment {
+        Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
+        Experiment::All(asked) => all(bench, &asked.own).await,
+    }
+}
+
+fn one(measured: Result<record::Experiment>) -> Result<Vec<record::Experiment>> {
+    Ok(vec![measured?])
+}
+
+async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
+    if let Some(unknown) = asked.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        bail!("there is no experiment '{unknown}': there are {}", NAMES.join(", "));
+    }
+    let mut measured = Vec::new();
+    for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
+        measured.push(match *name {
+            "largefile" => largefile::run(bench, &Default::default()).await?,
+            other => bail!("{other} cannot be run"),
+        });
+    }
+    Ok(measured)
+}

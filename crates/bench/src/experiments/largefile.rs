@@ -1,0 +1,227 @@
+//! E10, the first half: large files, sequential and random, reading and writing (Red Hat, *Performance overview of Samba
+//! backed by Gluster*).
+//!
+//! Each worker has a connection and a file of its own. Files are read and written from the server's cache, so the disk
+//! is not what is measured; `--flush` puts every file to the disk at the end of each writing round.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use client::{Client, Open, Window};
+use proto::smb2::FileId;
+
+use crate::load::{self, Done, Sample, Worker};
+use crate::method::{Bench, Server, Turn};
+use crate::random::{Content, Look, Random};
+use crate::record::{Case, Experiment};
+use crate::summary::{self, Metric, then};
+
+/// Where the files are, below the share.
+const DIRECTORY: &str = "frevo-bench-largefile";
+
+/// What it is asked for.
+#[derive(Args, Clone, Default, Debug)]
+pub struct Options {
+    /// Connections, each with a file of its own [default: 4, quick 2]
+    #[arg(long)]
+    clients: Option<usize>,
+    /// Bytes of each file, in MiB [default: 1024, quick 64]
+    #[arg(long)]
+    size: Option<u64>,
+    /// Bytes of a request, in KiB [default: 1024]
+    #[arg(long)]
+    piece: Option<u32>,
+    /// Requests under way on a connection [default: 4]
+    #[arg(long)]
+    depth: Option<usize>,
+    /// Put files to the disk at the end of each writing round
+    #[arg(long)]
+    flush: bool,
+}
+
+/// What is done with the files.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Pattern {
+    name: &'static str,
+    writes: bool,
+    random: bool,
+    /// What the study measured then, KB/s: over SMB and over NFS.
+    then: (f64, f64),
+}
+
+const PATTERNS: [Pattern; 4] = [
+    Pattern { name: "sequential write", writes: true, random: false, then: (1_350_991.0, 1_384_350.0) },
+    Pattern { name: "sequential read", writes: false, random: false, then: (2_709_019.0, 2_861_377.0) },
+    Pattern { name: "random write", writes: true, random: true, then: (319_453.0, 303_538.0) },
+    Pattern { name: "random read", writes: false, random: true, then: (634_187.0, 754_273.0) },
+];
+
+/// The piece of a random access, bytes.
+const RANDOM_PIECE: u32 = 64 * 1024;
+/// How many requests a worker does in one step: what is counted as one operation is one request all the same.
+const STEP: u64 = 16;
+
+/// A connection with its file.
+struct Stream {
+    client: Client,
+    file: FileId,
+    content: Content,
+    size: u64,
+    window: Window,
+    random: Random,
+    pattern: Pattern,
+    look: Look,
+    next: u64,
+}
+
+impl Worker for Stream {
+    async fn step(&mut self) -> Result<Done> {
+        let piece = u64::from(self.window.piece);
+        let mut done = Done::default();
+        let length = if self.pattern.random { piece } else { piece * STEP };
+        for _ in 0..if self.pattern.random { STEP } else { 1 } {
+            let start = if self.pattern.random { self.random.below(self.size / piece) * piece } else { self.next };
+            let end = (start + length).min(self.size);
+            self.transfer(start, end).await?;
+            done.bytes += end - start;
+            done.operations += (end - start).div_ceil(piece);
+            self.next = if end == self.size { 0 } else { end };
+        }
+        Ok(done)
+    }
+}
+
+impl Stream {
+    async fn transfer(&mut self, start: u64, end: u64) -> Result<()> {
+        let content = self.content;
+        if self.pattern.writes {
+            let fill = |offset, out: &mut [u8]| content.fill(offset, out);
+            return Ok(self.client.write_file(self.file, start..end, self.window, fill).await?);
+        }
+        let (mut wrong, look) = (None, self.look);
+        let check = |offset, data: &[u8]| wrong = wrong.or(content.wrong_at(offset, data, look));
+        self.client.read_file(self.file, start..end, self.window, check).await?;
+        match wrong {
+            None => Ok(()),
+            Some(offset) => bail!("the server gave wrong data: file {} at offset {offset}", content.file),
+        }
+    }
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
+    let clients = options.clients.unwrap_or(bench.method.pick(4, 2)).max(1);
+    let size = options.size.unwrap_or(bench.method.pick(1024, 64)).max(1) << 20;
+    let piece = options.piece.unwrap_or(1024).max(64) << 10;
+    let window = Window { piece, depth: options.depth.unwrap_or(4).max(1) };
+    bench.begin("largefile", PATTERNS.len());
+    let mut streams = Vec::new();
+    for server in &bench.servers {
+        bench.say(&format!("{}: making {clients} files of {} MiB", server.name, size >> 20));
+        streams.push(RefCell::new(prepare(server, clients, size, window).await?));
+    }
+    let mut cases = Vec::new();
+    for pattern in PATTERNS {
+        let turn = async |server: &Server, turn: &Turn<'_>| {
+            let held = &streams[server.index];
+            turn.measure(transfer(held, pattern, window, turn, options.flush)).await
+        };
+        cases.push(bench.case(pattern.name, None, turn).await?);
+    }
+    for (server, streams) in bench.servers.iter().zip(streams) {
+        clean(server, streams.into_inner()).await?;
+    }
+    let settings = [
+        ("connections", clients.to_string()),
+        ("file of each", format!("{} MiB", size >> 20)),
+        ("sequential request", format!("{} KiB, {} under way", piece >> 10, window.depth)),
+        ("random request", format!("{} KiB, one under way", RANDOM_PIECE >> 10)),
+        ("flush at the end of a writing round", options.flush.to_string()),
+    ];
+    Ok(experiment(bench, cases, settings.map(|(name, value)| (name.to_owned(), value)).to_vec()))
+}
+
+async fn prepare(server: &Server, clients: usize, size: u64, window: Window) -> Result<Vec<Stream>> {
+    let mut streams = Vec::new();
+    for (number, mut client) in server.connect_many(clients).await?.into_iter().enumerate() {
+        client.make_directory(DIRECTORY).await?;
+        let file = client.open(&Open::file(&path(number))).await.context("cannot make a file")?;
+        let content = Content { file: number as u64 };
+        client.write_file(file, 0..size, window, |offset, out| content.fill(offset, out)).await?;
+        let random = Random::new(0);
+        let look = Look::Every;
+        let pattern = PATTERNS[0];
+        streams.push(Stream { client, file, content, size, window, random, pattern, look, next: 0 });
+    }
+    Ok(streams)
+}
+
+async fn transfer(
+    held: &RefCell<Vec<Stream>>,
+    pattern: Pattern,
+    window: Window,
+    turn: &Turn<'_>,
+    flush: bool,
+) -> Result<Sample> {
+    let mut streams = held.take();
+    for (number, stream) in (0..).zip(&mut streams) {
+        stream.pattern = pattern;
+        stream.window = if pattern.random { Window { piece: RANDOM_PIECE, depth: 1 } } else { window };
+        stream.random = Random::new(turn.seed.wrapping_add(number));
+        // Every byte once, while nothing counts.
+        stream.look = if turn.warms_up() { Look::Every } else { Look::Pages };
+        stream.next = 0;
+    }
+    let begin = Instant::now();
+    let (mut sample, mut streams) = load::run(streams, turn.pace()).await?;
+    if flush && pattern.writes {
+        for stream in &mut streams {
+            stream.client.flush_file(stream.file).await?;
+        }
+        sample.seconds = begin.elapsed().as_secs_f64();
+    }
+    held.replace(streams);
+    Ok(sample)
+}
+
+async fn clean(server: &Server, streams: Vec<Stream>) -> Result<()> {
+    for mut stream in streams {
+        stream.client.close(stream.file).await?;
+        stream.client.delete(&path(stream.content.file as usize)).await?;
+    }
+    Ok(server.connect().await?.delete(DIRECTORY).await?)
+}
+
+fn path(number: usize) -> String {
+    format!(r"{DIRECTORY}\{number}")
+}
+
+fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) -> Experiment {
+    let names = bench.names();
+    let mib = |kilobytes: f64| kilobytes * 1000.0 / 1_048_576.0;
+    let study = |pick: fn(&Pattern) -> f64| -> Vec<(f64, f64)> {
+        PATTERNS.iter().enumerate().map(|(index, pattern)| (index as f64, mib(pick(pattern)))).collect()
+    };
+    let mut figure = summary::bars("Large files", &cases, &names, Metric::THROUGHPUT);
+    figure.series.push(then("SMB then", &study(|pattern| pattern.then.0)));
+    figure.series.push(then("NFS then", &study(|pattern| pattern.then.1)));
+    Experiment {
+        name: "largefile".into(),
+        title: "How fast are large files read and written?".into(),
+        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": over a scale-out volume SMB read 2.7 GB/s and \
+                wrote 1.35 GB/s in sequence, close to NFS; at random 634 and 319 MB/s."
+            .into(),
+        settings,
+        tables: summary::comparisons("Large files", &cases, &names, &Metric::BYTES),
+        figures: vec![figure],
+        remarks: client_share(&cases, &names),
+        cases,
+    }
+}
+
+/// What the load itself cost beside the server's work.
+fn client_share(cases: &[Case], names: &[&str]) -> Vec<String> {
+    names.iter().enumerate().filter_map(|(index, name)| summary::client_share(cases, index, name)).collect()
+}

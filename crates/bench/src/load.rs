@@ -1,0 +1,255 @@
+//! Load: workers that do one operation after the other, in a closed loop (as fast as answers come) or an open one (at a
+//! given rate, whether or not answers come), and what they counted.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use tokio::task::JoinSet;
+
+use crate::random::Random;
+use crate::record::Latency;
+
+/// What one operation was.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Done {
+    /// Operations that it stands for, usually 1.
+    pub operations: u64,
+    /// Payload, bytes.
+    pub bytes: u64,
+}
+
+impl Done {
+    /// One operation that moved `bytes`.
+    pub fn one(bytes: u64) -> Done {
+        Done { operations: 1, bytes }
+    }
+}
+
+/// Something that can do an operation again and again.
+pub trait Worker: Send + 'static {
+    /// Does one.
+    fn step(&mut self) -> impl Future<Output = Result<Done>> + Send;
+}
+
+/// What was counted in a round.
+#[derive(Debug)]
+pub struct Sample {
+    /// How long it took, seconds.
+    pub seconds: f64,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Payload, bytes.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Their times, nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Other figures, by name with unit.
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Sample {
+            seconds: 0.0,
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            // Up to an hour, to a thousandth.
+            latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order"),
+            figures: BTreeMap::new(),
+        }
+    }
+}
+
+impl Sample {
+    /// Something that was done once and took `time`.
+    pub fn timed(time: Duration, operations: u64, bytes: u64) -> Sample {
+        Sample { seconds: time.as_secs_f64(), operations, bytes, ..Sample::default() }
+    }
+
+    /// Counts what took `time`. The time of several operations together says nothing of one.
+    pub fn count(&mut self, done: Done, time: Duration) {
+        self.operations += done.operations;
+        self.bytes += done.bytes;
+        if done.operations != 1 {
+            return;
+        }
+        self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Adds what another worker counted meanwhile.
+    pub fn merge(&mut self, other: Sample) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.latency.add(other.latency).expect("all histograms have the same bounds");
+        for (name, value) in other.figures {
+            *self.figures.entry(name).or_default() += value;
+        }
+    }
+
+    /// Its latency in short; `None` when no operation was timed.
+    pub fn latency(&self) -> Option<Latency> {
+        let microseconds = |quantile: f64| self.latency.value_at_quantile(quantile) as f64 / 1e3;
+        (!self.latency.is_empty()).then(|| Latency {
+            mean: self.latency.mean() / 1e3,
+            p50: microseconds(0.5),
+            p90: microseconds(0.9),
+            p99: microseconds(0.99),
+            p999: microseconds(0.999),
+            max: self.latency.max() as f64 / 1e3,
+        })
+    }
+}
+
+/// How load is put on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// When workers stop.
+    pub until: Until,
+    /// Operations a second of all workers together: an open loop. Without it, a closed one.
+    pub rate: Option<f64>,
+    /// Whether a failure is counted instead of ending everything.
+    pub allow_errors: bool,
+    /// Where the times of an open loop come from.
+    pub seed: u64,
+}
+
+/// When workers stop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Until {
+    /// When this time is over.
+    Time(Duration),
+    /// When each has done so many operations.
+    Operations(u64),
+}
+
+/// Lets all `workers` work and answers them back with what they counted. The first failure ends it, unless errors are
+/// allowed; a worker that failed is not used again.
+pub async fn run<W: Worker>(workers: Vec<W>, pace: Pace) -> Result<(Sample, Vec<W>)> {
+    let begin = Instant::now();
+    let each = pace.rate.map(|rate| rate / workers.len().max(1) as f64);
+    let mut tasks = JoinSet::new();
+    for (number, worker) in workers.into_iter().enumerate() {
+        let schedule = each.map(|rate| Schedule::new(pace.seed.wrapping_add(number as u64), rate));
+        tasks.spawn(work(worker, begin, pace, schedule));
+    }
+    let mut sample = Sample::default();
+    let mut workers = Vec::new();
+    while let Some(ended) = tasks.join_next().await {
+        let (counted, worker) = ended??;
+        sample.merge(counted);
+        workers.extend(worker);
+    }
+    sample.seconds = begin.elapsed().as_secs_f64();
+    Ok((sample, workers))
+}
+
+async fn work<W: Worker>(
+    mut worker: W,
+    begin: Instant,
+    pace: Pace,
+    mut schedule: Option<Schedule>,
+) -> Result<(Sample, Option<W>)> {
+    let mut sample = Sample::default();
+    loop {
+        let over = match pace.until {
+            Until::Time(time) => begin.elapsed() >= time,
+            Until::Operations(count) => sample.operations >= count,
+        };
+        if over {
+            return Ok((sample, Some(worker)));
+        }
+        let mut start = Instant::now();
+        if let Some(schedule) = &mut schedule {
+            // From when it should have begun: a server that is late makes the next ones late too, and that counts.
+            start = begin + schedule.next();
+            if let Until::Time(time) = pace.until
+                && start >= begin + time
+            {
+                return Ok((sample, Some(worker)));
+            }
+            tokio::time::sleep_until(start.into()).await;
+        }
+        match worker.step().await {
+            Ok(done) => sample.count(done, start.elapsed()),
+            Err(_) if pace.allow_errors => {
+                sample.errors += 1;
+                return Ok((sample, None));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// When the operations of an open loop are due: a Poisson process.
+struct Schedule {
+    random: Random,
+    rate: f64,
+    due: f64,
+}
+
+impl Schedule {
+    fn new(seed: u64, rate: f64) -> Schedule {
+        Schedule { random: Random::new(seed), rate, due: 0.0 }
+    }
+
+    /// When the next one is due, from the beginning.
+    fn next(&mut self) -> Duration {
+        self.due += self.random.exponential(1.0 / self.rate);
+        Duration::from_secs_f64(self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    struct Counter(u64);
+
+    impl Worker for Counter {
+        async fn step(&mut self) -> Result<Done> {
+            self.0 += 1;
+            if self.0 == 50 {
+                bail!("the fiftieth");
+            }
+            tokio::task::yield_now().await;
+            Ok(Done::one(10))
+        }
+    }
+
+    fn pace(until: Until) -> Pace {
+        Pace { until, rate: None, allow_errors: false, seed: 1 }
+    }
+
+    #[tokio::test]
+    async fn every_operation_is_counted_once() {
+        let (sample, workers) = run(vec![Counter(0), Counter(0)], pace(Until::Operations(20))).await.unwrap();
+        assert_eq!((sample.operations, sample.bytes, sample.errors), (40, 400, 0));
+        assert_eq!((sample.latency.len(), workers.len()), (40, 2));
+    }
+
+    #[tokio::test]
+    async fn a_failure_ends_everything_unless_it_is_allowed() {
+        let until = Until::Operations(100);
+        assert_eq!(run(vec![Counter(0)], pace(until)).await.err().unwrap().to_string(), "the fiftieth");
+        let pace = Pace { allow_errors: true, ..pace(until) };
+        let (sample, workers) = run(vec![Counter(0)], pace).await.unwrap();
+        assert_eq!((sample.operations, sample.errors, workers.len()), (49, 1, 0));
+    }
+
+    #[test]
+    fn an_open_loop_keeps_its_rate() {
+        let mut schedule = Schedule::new(7, 1000.0);
+        let mut last = Duration::ZERO;
+        for _ in 0..10_000 {
+            last = schedule.next();
+        }
+        assert!((9.5..10.5).contains(&last.as_secs_f64()), "{last:?}");
+    }
+}

@@ -1,0 +1,302 @@
+//! From rounds to tables and figures: medians with their spread, servers side by side, ratios.
+
+use crate::method::{counts, median};
+use crate::record::{Axis, Case, Figure, Kind, Point, Round, Series, Table};
+use crate::units;
+
+/// What is looked at in a round.
+#[derive(Clone, Copy)]
+pub struct Metric {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its unit; empty for a count.
+    pub unit: &'static str,
+    /// Its value; `None` where the round does not have it.
+    pub of: fn(&Round) -> Option<f64>,
+    /// How a value is written, with its unit.
+    pub text: fn(f64) -> String,
+    /// Whether more is better; the ratio of a comparison is how many times better the target is.
+    pub more_is_better: bool,
+    /// Whether it is a count that system-call tracing does not disturb, or has to be there for.
+    pub traced: bool,
+}
+
+impl Metric {
+    /// Operations a second.
+    pub const RATE: Metric = Metric {
+        name: "operations",
+        unit: "1/s",
+        of: |round| (round.operations > 0).then(|| round.operations as f64 / round.seconds),
+        text: units::per_second,
+        more_is_better: true,
+        traced: false,
+    };
+    /// Payload a second.
+    pub const THROUGHPUT: Metric = Metric {
+        name: "throughput",
+        unit: "MiB/s",
+        of: |round| (round.bytes > 0).then(|| round.bytes as f64 / round.seconds / MIB),
+        text: |value| units::rate(value * MIB),
+        more_is_better: true,
+        traced: false,
+    };
+    /// The time that half of the operations stay below.
+    pub const MEDIAN_LATENCY: Metric = Metric {
+        name: "median latency",
+        unit: "µs",
+        of: |round| round.latency.map(|latency| latency.p50),
+        text: |value| units::seconds(value / 1e6),
+        more_is_better: false,
+        traced: false,
+    };
+    /// The time that 99 of 100 operations stay below.
+    pub const P99: Metric = Metric {
+        name: "99th percentile of latency",
+        unit: "µs",
+        of: |round| round.latency.map(|latency| latency.p99),
+        text: |value| units::seconds(value / 1e6),
+        more_is_better: false,
+        traced: false,
+    };
+    /// The server's processor time for an operation.
+    pub const CPU_PER_OPERATION: Metric = Metric {
+        name: "server CPU per operation",
+        unit: "µs",
+        of: |round| per_operation(round, round.cost.as_ref()?.cpu * 1e6),
+        text: |value| units::seconds(value / 1e6),
+        more_is_better: false,
+        traced: false,
+    };
+    /// The server's processor time for a GiB.
+    pub const CPU_PER_GIB: Metric = Metric {
+        name: "server CPU per GiB",
+        unit: "s",
+        of: |round| per_gib(round, round.cost.as_ref()?.cpu),
+        text: units::seconds,
+        more_is_better: false,
+        traced: false,
+    };
+    /// The tool's own processor time for an operation.
+    pub const CLIENT_PER_OPERATION: Metric = Metric {
+        name: "client CPU per operation",
+        unit: "µs",
+        of: |round| per_operation(round, round.client_cpu * 1e6),
+        text: |value| units::seconds(value / 1e6),
+        more_is_better: false,
+        traced: false,
+    };
+    /// The tool's own processor time for a GiB.
+    pub const CLIENT_PER_GIB: Metric = Metric {
+        name: "client CPU per GiB",
+        unit: "s",
+        of: |round| per_gib(round, round.client_cpu),
+        text: units::seconds,
+        more_is_better: false,
+        traced: false,
+    };
+    /// The server's context switches for an operation.
+    pub const SWITCHES: Metric = Metric {
+        name: "context switches per operation",
+        unit: "",
+        of: |round| per_operation(round, round.cost.as_ref()?.switches as f64),
+        text: units::number,
+        more_is_better: false,
+        traced: false,
+    };
+    /// The server's system calls for an operation.
+    pub const CALLS: Metric = Metric {
+        name: "system calls per operation",
+        unit: "",
+        of: |round| per_operation(round, round.cost.as_ref()?.calls.as_ref()?.values().sum::<u64>() as f64),
+        text: units::number,
+        more_is_better: false,
+        traced: true,
+    };
+
+    /// What small operations are looked at by.
+    pub const OPERATIONS: [Metric; 7] = [
+        Metric::RATE,
+        Metric::MEDIAN_LATENCY,
+        Metric::P99,
+        Metric::CPU_PER_OPERATION,
+        Metric::CLIENT_PER_OPERATION,
+        Metric::SWITCHES,
+        Metric::CALLS,
+    ];
+
+    /// What a stream of bytes is looked at by.
+    pub const BYTES: [Metric; 3] = [Metric::THROUGHPUT, Metric::CPU_PER_GIB, Metric::CLIENT_PER_GIB];
+
+    /// Its values in the rounds that count for it.
+    fn values(self, rounds: &[Round]) -> Vec<f64> {
+        rounds.iter().filter(|round| self.traced != counts(round)).filter_map(self.of).collect()
+    }
+
+    /// Its median; `None` where no round has it.
+    pub fn median(self, rounds: &[Round]) -> Option<f64> {
+        median(self.values(rounds))
+    }
+
+    /// Its median with the smallest and the largest value.
+    pub fn point(self, x: f64, rounds: &[Round]) -> Option<Point> {
+        let values = self.values(rounds);
+        let y = median(values.iter().copied())?;
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some(Point { x, y, low, high })
+    }
+
+    /// It as an axis.
+    pub fn axis(self) -> Axis {
+        Axis { label: self.name.to_owned(), unit: self.unit.to_owned(), logarithmic: false }
+    }
+
+    /// The median with its spread, and how many rounds were odd.
+    fn cell(self, rounds: &[Round]) -> String {
+        let Some(Point { y, low, high, .. }) = self.point(0.0, rounds) else { return "-".to_owned() };
+        let mut text = (self.text)(y);
+        if high > low && y > 0.0 {
+            text += &format!(" ±{:.0}%", ((high - low) / 2.0 / y * 100.0).max(1.0));
+        }
+        match rounds.iter().filter(|round| round.odd).count() {
+            0 => text,
+            odd => format!("{text} ({odd} odd)"),
+        }
+    }
+
+    /// How many times better the first server is than the second.
+    fn advantage(self, case: &Case) -> Option<f64> {
+        let of = |server: usize| self.median(case.servers.get(server)?);
+        let (target, other) = (of(0)?, of(1)?);
+        let ratio = if self.more_is_better { target / other } else { other / target };
+        ratio.is_finite().then_some(ratio)
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+fn per_operation(round: &Round, amount: f64) -> Option<f64> {
+    (round.operations > 0).then(|| amount / round.operations as f64)
+}
+
+fn per_gib(round: &Round, amount: f64) -> Option<f64> {
+    (round.bytes > 0).then(|| amount / (round.bytes as f64 / MIB / 1024.0))
+}
+
+/// Who was measured, in order.
+pub type Names<'a> = &'a [&'a str];
+
+/// Cases down, servers across, one metric; with two servers, how many times better the first one is.
+pub fn comparison(title: &str, cases: &[Case], names: Names<'_>, metric: Metric) -> Table {
+    let mut head = vec![metric.name.to_owned()];
+    head.extend(names.iter().map(|name| (*name).to_owned()));
+    if names.len() == 2 {
+        head.push(format!("{} is better by", names[0]));
+    }
+    let row = |case: &Case| {
+        let mut row = vec![case.name.clone()];
+        row.extend(case.servers.iter().map(|rounds| metric.cell(rounds)));
+        if names.len() == 2 {
+            row.push(metric.advantage(case).map_or("-".to_owned(), units::ratio));
+        }
+        row
+    };
+    Table { title: title.to_owned(), head, rows: cases.iter().map(row).collect() }
+}
+
+/// A [`comparison`] for each of `metrics` that was measured at all.
+pub fn comparisons(title: &str, cases: &[Case], names: Names<'_>, metrics: &[Metric]) -> Vec<Table> {
+    let measured = |metric: &&Metric| cases.iter().flat_map(|case| &case.servers).any(|it| metric.median(it).is_some());
+    let table = |metric: &Metric| comparison(&format!("{title}: {}", metric.name), cases, names, *metric);
+    metrics.iter().filter(measured).map(table).collect()
+}
+
+/// Bars: a group for each case, a colour for each server.
+pub fn bars(title: &str, cases: &[Case], names: Names<'_>, metric: Metric) -> Figure {
+    let series = |(server, name): (usize, &&str)| {
+        let point = |(index, case): (usize, &Case)| metric.point(index as f64, case.servers.get(server)?);
+        let points = cases.iter().enumerate().filter_map(point).collect();
+        Series { name: (*name).to_owned(), then: false, server: Some(server), points }
+    };
+    Figure {
+        title: title.to_owned(),
+        x: Axis::default(),
+        y: metric.axis(),
+        kind: Kind::Bars,
+        categories: cases.iter().map(|case| case.name.clone()).collect(),
+        series: names.iter().enumerate().map(series).collect(),
+    }
+}
+
+/// Lines over the cases' places on the experiment's axis, one for each server.
+pub fn lines(title: &str, x: Axis, cases: &[Case], names: Names<'_>, metric: Metric) -> Figure {
+    let series = |(server, name): (usize, &&str)| {
+        let point = |case: &Case| metric.point(case.x?, case.servers.get(server)?);
+        let points = cases.iter().filter_map(point).collect();
+        Series { name: (*name).to_owned(), then: false, server: Some(server), points }
+    };
+    let series = names.iter().enumerate().map(series).collect();
+    Figure { title: title.to_owned(), x, y: metric.axis(), kind: Kind::Lines, categories: Vec::new(), series }
+}
+
+/// What a study found, to be drawn beside.
+pub fn then(name: &str, points: &[(f64, f64)]) -> Series {
+    let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, low: *y, high: *y };
+    Series { name: name.to_owned(), then: true, server: None, points: points.iter().map(point).collect() }
+}
+
+/// A sentence about the processor time that the tool itself took beside the server's; `None` where that is not known.
+pub fn client_share(cases: &[Case], server: usize, name: &str) -> Option<String> {
+    let rounds = || cases.iter().filter_map(|case| case.servers.get(server)).flatten().filter(|round| counts(round));
+    let client: f64 = rounds().filter(|round| round.cost.is_some()).map(|round| round.client_cpu).sum();
+    let cpu: f64 = rounds().filter_map(|round| round.cost.as_ref()).map(|cost| cost.cpu).sum();
+    let verdict = if client <= cpu { "" } else { ": more than the server, which may be faster than it looks here" };
+    (cpu > 0.0).then(|| {
+        let percent = client / cpu * 100.0;
+        format!(
+            "The load took {} of processor time, {percent:.0} % of what {name} took{verdict}.",
+            units::seconds(client)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Cost;
+
+    fn round(operations: u64, seconds: f64) -> Round {
+        Round { operations, seconds, bytes: operations << 20, ..Round::default() }
+    }
+
+    #[test]
+    fn servers_stand_side_by_side() {
+        let servers = vec![vec![round(200, 1.0), round(220, 1.0), round(210, 1.0)], vec![round(100, 1.0)], vec![]];
+        let case = Case { name: "open".into(), x: None, servers };
+        let two = Case { servers: case.servers[..2].to_vec(), ..case.clone() };
+        let table = comparison("files", &[two], &["frevo", "samba"], Metric::RATE);
+        assert_eq!(table.head, ["operations", "frevo", "samba", "frevo is better by"]);
+        assert_eq!(table.rows[0][0], "open");
+        assert!(table.rows[0][1].contains("±5%"), "{:?}", table.rows);
+        assert_eq!(table.rows[0][3], units::ratio(2.1));
+        let latency = comparisons("files", std::slice::from_ref(&case), &["a", "b", "c"], &[Metric::P99]);
+        assert_eq!(latency, [], "nothing was timed");
+        assert_eq!(bars("files", &[case], &["a", "b", "c"], Metric::RATE).series[2].points, []);
+    }
+
+    #[test]
+    fn less_is_better_of_costs() {
+        let cost = |cpu| Round { cost: Some(Cost { cpu, ..Cost::default() }), ..round(100, 1.0) };
+        let case = Case { name: "open".into(), x: None, servers: vec![vec![cost(0.1)], vec![cost(0.4)]] };
+        assert_eq!(Metric::CPU_PER_OPERATION.advantage(&case), Some(4.0));
+    }
+
+    #[test]
+    fn a_traced_round_counts_for_its_calls_alone() {
+        let calls = Some([("read".to_owned(), 300), ("write".to_owned(), 100)].into());
+        let traced = Round { cost: Some(Cost { calls, ..Cost::default() }), ..round(100, 50.0) };
+        let rounds = [round(100, 1.0), traced];
+        assert_eq!(Metric::RATE.median(&rounds), Some(100.0));
+        assert_eq!(Metric::CALLS.median(&rounds), Some(4.0));
+    }
+}
