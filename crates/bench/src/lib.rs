@@ -7,6 +7,7 @@ pub mod experiments;
 pub mod load;
 pub mod machine;
 pub mod method;
+pub mod netbench;
 pub mod probe;
 pub mod random;
 pub mod record;
