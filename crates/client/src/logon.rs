@@ -1,6 +1,6 @@
 //! SESSION_SETUP ([MS-SMB2] 3.2.4.2.3, 3.2.5.3): NTLMv2 in SPNEGO.
 
-use proto::auth::ntlm::{self, Initiator, Random, nt_hash};
+use proto::auth::ntlm::{self, Initiator, Random, Sender, nt_hash};
 use proto::auth::spnego::{MechType, NegTokenResp, Token, encode_init, encode_mech_types};
 use proto::smb2::header::{Command, Flags};
 use proto::smb2::negotiate::{Capabilities, Dialect, SecurityMode};
@@ -45,8 +45,11 @@ impl Mechanism {
         };
         let random = Random { client_challenge: random()?, session_key: random()? };
         let (proof, agreed) = initiator.authenticate(challenge, &random, 0).map_err(|_| unreadable)?;
+        // [MS-SPNG] 3.1.5.1: some servers ask for another round without it.
+        let mic = agreed.mech_list_mic(Sender::Client, &encode_mech_types(&[MechType::NTLMSSP]));
         *session = Some(agreed);
-        Ok(NegTokenResp { response_token: Some(&proof), ..NegTokenResp::default() }.encode())
+        let mech_list_mic = mic.as_ref().map(|mic| &mic[..]);
+        Ok(NegTokenResp { response_token: Some(&proof), mech_list_mic, ..NegTokenResp::default() }.encode())
     }
 
     /// The key that the logon gave.
