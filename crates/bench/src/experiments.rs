@@ -1,6 +1,9 @@
 //! The experiments, and what each is called on the command line.
 
+pub mod bigfile;
 pub mod largefile;
+pub mod logon;
+pub mod sessions;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -12,6 +15,12 @@ use crate::record;
 /// One experiment with what it was asked for.
 #[derive(Subcommand, Debug)]
 pub enum Experiment {
+    /// Sessions that are held: memory and descriptors of each, and the sizing formula (E1, E2, E3)
+    Sessions(Asked<sessions::Options>),
+    /// A huge file to the server and back, compared by MD5 (E4)
+    Bigfile(Asked<bigfile::Options>),
+    /// Logons against the number of registered users (E5)
+    Logon(Asked<logon::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
     /// Every experiment, one after the other
@@ -36,12 +45,15 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] = &["largefile"];
+pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "largefile"];
 
 impl Experiment {
     /// What is common to all experiments.
     pub fn common(&self) -> &Common {
         match self {
+            Experiment::Sessions(asked) => &asked.common,
+            Experiment::Bigfile(asked) => &asked.common,
+            Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
             Experiment::All(asked) => &asked.common,
         }
@@ -51,6 +63,9 @@ impl Experiment {
 /// Runs one experiment, or all of them.
 pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::Experiment>> {
     match experiment {
+        Experiment::Sessions(asked) => one(sessions::run(bench, &asked.own).await),
+        Experiment::Bigfile(asked) => one(bigfile::run(bench, &asked.own).await),
+        Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
@@ -67,6 +82,9 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
         measured.push(match *name {
+            "sessions" => sessions::run(bench, &Default::default()).await?,
+            "bigfile" => bigfile::run(bench, &Default::default()).await?,
+            "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });

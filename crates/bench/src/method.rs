@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -159,11 +160,30 @@ impl Bench {
         names: &[(&str, Option<f64>)],
         run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
     ) -> Result<Vec<Case>> {
+        let last = self.method.rounds + u32::from(self.method.syscalls);
+        self.turns(0..=last, names, run).await
+    }
+
+    /// As [`Bench::cases`], for what takes too long to be warmed up: `rounds` turns of each server, all of which count.
+    pub async fn cold_cases(
+        &self,
+        rounds: u32,
+        names: &[(&str, Option<f64>)],
+        run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
+    ) -> Result<Vec<Case>> {
+        self.turns(1..=rounds.min(self.method.rounds), names, run).await
+    }
+
+    async fn turns(
+        &self,
+        numbers: RangeInclusive<u32>,
+        names: &[(&str, Option<f64>)],
+        run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
+    ) -> Result<Vec<Case>> {
         let servers = vec![Vec::new(); self.servers.len()];
         let case = |(name, x): &(&str, Option<f64>)| Case { name: (*name).to_owned(), x: *x, servers: servers.clone() };
         let mut cases: Vec<Case> = names.iter().map(case).collect();
-        let last = self.method.rounds + u32::from(self.method.syscalls);
-        for number in 0..=last {
+        for number in numbers {
             let mut order: Vec<&Server> = self.servers.iter().collect();
             // Who goes first has the machine as the other left it.
             if number % 2 == 1 {

@@ -40,6 +40,26 @@ impl Processes {
 }
 
 impl Reading {
+    /// Memory that is the processes' own, bytes.
+    pub fn private(&self) -> u64 {
+        0
+    }
+
+    /// Memory with shared pages divided, bytes.
+    pub fn proportional(&self) -> u64 {
+        0
+    }
+
+    /// Open descriptors.
+    pub fn descriptors(&self) -> u64 {
+        0
+    }
+
+    /// Processes.
+    pub fn processes(&self) -> u64 {
+        0
+    }
+
     /// What was spent since an earlier reading.
     pub fn since(&self, _earlier: &Reading) -> Cost {
         Cost::default()

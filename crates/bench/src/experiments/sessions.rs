@@ -1,0 +1,275 @@
+//! E1, E2, E3: sessions that are held, and what each costs the server (Miracle Linux, *Samba performance evaluation*).
+//!
+//! Opens more and more sessions, each logged on and connected to the share on a connection of its own, and at each step
+//! looks at the server's memory and descriptors. Then a sample of the sessions lists, writes and reads. Where the
+//! server refuses more, those that are held must go on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use client::{Client, Open};
+use proto::fscc::FileInformationClass;
+use tokio::task::JoinSet;
+
+use crate::load::{Done, Sample};
+use crate::method::{Bench, Server, Turn};
+use crate::random::Random;
+use crate::record::{Axis, Case, Experiment, Figure, Point, Round};
+use crate::summary::{self, Metric, then};
+use crate::{machine, units};
+
+/// Where sessions write, below the share.
+const DIRECTORY: &str = "frevo-bench-sessions";
+/// Logons under way at once.
+const PARALLEL: usize = 8;
+/// Sessions that show that they still work.
+const SAMPLE: usize = 64;
+/// How long the server has to forget the sessions of the turn before.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const PRIVATE: &str = "private memory, MiB";
+const PROPORTIONAL: &str = "proportional memory, MiB";
+const DESCRIPTORS: &str = "descriptors";
+const PROCESSES: &str = "processes";
+const SYSTEM: &str = "memory of the machine in use, MiB";
+const CLIENT: &str = "memory of this tool, MiB";
+
+/// What it is asked for.
+#[derive(Args, Clone, Default, Debug)]
+pub struct Options {
+    /// Sessions to hold in the end [default: 1000, quick 200]
+    #[arg(long)]
+    count: Option<usize>,
+    /// Steps in which they are opened [default: 10, quick 4]
+    #[arg(long)]
+    steps: Option<usize>,
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
+    let count = options.count.unwrap_or(bench.method.pick(1000, 200)).max(1);
+    let steps = options.steps.unwrap_or(bench.method.pick(10, 4)).clamp(1, count);
+    let sizes: Vec<usize> = (1..=steps).map(|step| count * step / steps).collect();
+    let labels: Vec<String> = sizes.iter().map(|size| format!("{} sessions", units::count(*size as u64))).collect();
+    let names: Vec<(&str, Option<f64>)> =
+        labels.iter().zip(&sizes).map(|(label, size)| (label.as_str(), Some(*size as f64))).collect();
+    bench.begin("sessions", steps);
+    let refusals = std::cell::RefCell::new(Vec::new());
+    let turn = async |server: &Server, turn: &Turn<'_>| {
+        let before = settle(server).await?;
+        let mut held = Vec::with_capacity(count);
+        for (index, size) in sizes.iter().enumerate() {
+            turn.measure_as(index, grow(server, &mut held, *size, before, &refusals)).await?;
+        }
+        still_work(server, held, turn.seed).await
+    };
+    let cases = bench.cold_cases(bench.method.pick(3, 1), &names, turn).await?;
+    let mut refused = refusals.into_inner();
+    refused.sort();
+    refused.dedup();
+    Ok(experiment(bench, cases, count, steps, refused))
+}
+
+/// Waits until the server holds nothing of an earlier turn, and answers the memory of the machine in use then, bytes.
+async fn settle(server: &Server) -> Result<u64> {
+    let mut client = server.connect().await?;
+    client.make_directory(DIRECTORY).await?;
+    drop(client);
+    let begin = Instant::now();
+    if let Some(processes) = &server.processes {
+        let mut last = processes.read()?.descriptors();
+        while begin.elapsed() < PATIENCE {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let now = processes.read()?.descriptors();
+            if now >= last {
+                break;
+            }
+            last = now;
+        }
+    }
+    machine::memory_in_use()
+}
+
+/// Opens sessions until `size` are held, and looks at what they cost.
+async fn grow(
+    server: &Server,
+    held: &mut Vec<Client>,
+    size: usize,
+    before: u64,
+    refusals: &std::cell::RefCell<Vec<String>>,
+) -> Result<Sample> {
+    let mut sample = Sample::default();
+    let begin = Instant::now();
+    let mut logons = JoinSet::new();
+    let mut wanted = size.saturating_sub(held.len());
+    loop {
+        while wanted > 0 && logons.len() < PARALLEL {
+            wanted -= 1;
+            logons.spawn(log_on(server.target.clone(), server.options.clone()));
+        }
+        let Some(logon) = logons.join_next().await else { break };
+        match logon? {
+            Ok((client, time)) => {
+                sample.count(Done::one(0), time);
+                held.push(client);
+            }
+            // A server may have its limits, but it has to say so.
+            Err(error) if refuses(&error) && !held.is_empty() => {
+                wanted = 0;
+                let name = &server.name;
+                refusals.borrow_mut().push(format!("{name} refused more than {} sessions: {error}.", held.len()));
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("session {} of {}", held.len() + 1, server.target));
+            }
+        }
+    }
+    sample.seconds = begin.elapsed().as_secs_f64();
+    let figures = &mut sample.figures;
+    const MIB: f64 = 1_048_576.0;
+    if let Some(processes) = &server.processes {
+        let reading = processes.read()?;
+        figures.insert(PRIVATE.into(), reading.private() as f64 / MIB);
+        figures.insert(PROPORTIONAL.into(), reading.proportional() as f64 / MIB);
+        figures.insert(DESCRIPTORS.into(), reading.descriptors() as f64);
+        figures.insert(PROCESSES.into(), reading.processes() as f64);
+        figures.insert(SYSTEM.into(), (machine::memory_in_use()? as f64 - before as f64) / MIB);
+    }
+    figures.insert(CLIENT.into(), machine::own_memory()? as f64 / MIB);
+    Ok(sample)
+}
+
+async fn log_on(target: crate::target::Target, options: client::Options) -> client::Result<(Client, Duration)> {
+    let begin = Instant::now();
+    // An idle session needs few credits.
+    let options = client::Options { credits: 16, ..options };
+    let address = (target.host.as_str(), target.port);
+    let mut client = Client::connect(address, &target.host, &target.share, &options).await?;
+    client.rest();
+    Ok((client, begin.elapsed()))
+}
+
+/// Whether the server said no, by a status or by closing the connection.
+fn refuses(error: &client::Error) -> bool {
+    error.status().is_some() || matches!(error, client::Error::Closed)
+}
+
+/// A sample of the sessions lists, writes and reads; all of them are let go.
+async fn still_work(server: &Server, mut held: Vec<Client>, seed: u64) -> Result<()> {
+    let mut random = Random::new(seed);
+    for _ in 0..SAMPLE.min(held.len()) {
+        let number = random.below(held.len() as u64);
+        let client = &mut held[number as usize];
+        let works = use_session(client, number).await;
+        works.with_context(|| format!("session {number}, held among others, does not work any more"))?;
+    }
+    drop(held);
+    Ok(server.connect().await?.delete(DIRECTORY).await?)
+}
+
+async fn use_session(client: &mut Client, number: u64) -> Result<()> {
+    let root = client.open(&Open::directory("")).await?;
+    let class = FileInformationClass::ID_BOTH_DIRECTORY.0;
+    ensure!(client.query_directory(root, class, "*", 65536).await?.is_some(), "an empty listing");
+    client.close(root).await?;
+    let path = format!(r"{DIRECTORY}\{number}");
+    let text = format!("session {number}").into_bytes();
+    let file = client.open(&Open::file(&path)).await?;
+    client.write(file, 0, &text).await?;
+    ensure!(client.read(file, 0, 1024).await? == text, "what was read is not what was written");
+    client.close(file).await?;
+    Ok(client.delete(&path).await?)
+}
+
+fn figure_of(name: &'static str, unit: &'static str, of: fn(&Round) -> Option<f64>) -> Metric {
+    Metric { name, unit, of, text: units::number, more_is_better: false, traced: false }
+}
+
+fn metrics() -> [Metric; 5] {
+    [
+        figure_of("private memory", "MiB", |round| round.figures.get(PRIVATE).copied()),
+        figure_of("proportional memory", "MiB", |round| round.figures.get(PROPORTIONAL).copied()),
+        figure_of("memory of the machine", "MiB", |round| round.figures.get(SYSTEM).copied()),
+        figure_of("descriptors", "", |round| round.figures.get(DESCRIPTORS).copied()),
+        figure_of("processes", "", |round| round.figures.get(PROCESSES).copied()),
+    ]
+}
+
+fn experiment(bench: &Bench, cases: Vec<Case>, count: usize, steps: usize, mut remarks: Vec<String>) -> Experiment {
+    let names = bench.names();
+    let axis = || Axis { label: "sessions".into(), ..Axis::default() };
+    let [private, proportional, system, descriptors, processes] = metrics();
+    let mut memory = summary::lines("Memory", axis(), &cases, &names, private);
+    let study = |of: fn(f64) -> f64| -> Vec<(f64, f64)> {
+        cases.iter().filter_map(|case| case.x.map(|x| (x, of(x)))).collect()
+    };
+    memory.series.push(then("Samba 2.2, 2002", &study(|clients| 1.1 + 290.0 * clients / 1024.0)));
+    let mut held = summary::lines("Descriptors", axis(), &cases, &names, descriptors);
+    held.series.push(then("Samba 2.2, 2002", &study(|clients| 23.0 * clients)));
+    for (index, name) in names.iter().enumerate() {
+        remarks.extend(formula(name, &memory, &held, index));
+    }
+    remarks.extend(client_memory(&cases));
+    let shown = [Metric::RATE, private, proportional, system, descriptors, processes, Metric::CPU_PER_OPERATION];
+    Experiment {
+        name: "sessions".into(),
+        title: "What does each session that is held cost the server?".into(),
+        study:
+            "Miracle Linux 2002, Samba 2.2: 1.1 MB for the idle daemons and 290 KB a session, so MB = 30 + 1.1 + 290 * \
+                clients / 1024 with the system's 30; 21 to 23 descriptors a session; no more than 3,000 sessions."
+                .into(),
+        settings: vec![
+            ("sessions in the end".into(), count.to_string()),
+            ("steps".into(), steps.to_string()),
+            ("logons under way at once".into(), PARALLEL.to_string()),
+        ],
+        tables: summary::comparisons("Sessions", &cases, &names, &shown),
+        figures: vec![memory, held],
+        remarks,
+        cases,
+    }
+}
+
+/// The study's formula, for a server of today.
+fn formula(name: &str, memory: &Figure, descriptors: &Figure, server: usize) -> Option<String> {
+    let points =
+        |figure: &Figure| figure.series.iter().find(|it| it.server == Some(server)).map(|it| it.points.clone());
+    let (idle, each) = fit(&points(memory)?)?;
+    let (idle_fds, each_fds) = fit(&points(descriptors)?)?;
+    Some(format!(
+        "{name}: MB = {idle:.1} + {:.1} * sessions / 1024; descriptors = {idle_fds:.0} + {each_fds:.2} * sessions.",
+        each * 1024.0
+    ))
+}
+
+/// The line of least squares through `points`: its value at 0 and its slope.
+fn fit(points: &[Point]) -> Option<(f64, f64)> {
+    let count = points.len() as f64;
+    let (mean_x, mean_y) =
+        (points.iter().map(|it| it.x).sum::<f64>() / count, points.iter().map(|it| it.y).sum::<f64>() / count);
+    let spread: f64 = points.iter().map(|it| (it.x - mean_x).powi(2)).sum();
+    let slope = points.iter().map(|it| (it.x - mean_x) * (it.y - mean_y)).sum::<f64>() / spread;
+    slope.is_finite().then_some((mean_y - slope * mean_x, slope))
+}
+
+/// What the sessions cost this tool.
+fn client_memory(cases: &[Case]) -> Option<String> {
+    let last = cases.last()?;
+    let used = last.servers.iter().flatten().filter_map(|round| round.figures.get(CLIENT)).copied().fold(0.0, f64::max);
+    Some(format!("{}: this tool itself took {}.", last.name, units::bytes(used * 1_048_576.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found() {
+        let point = |x: f64| Point { x, y: 7.0 + 0.25 * x, ..Point::default() };
+        let (idle, each) = fit(&[point(10.0), point(20.0), point(40.0)]).unwrap();
+        assert!((idle - 7.0).abs() < 1e-9 && (each - 0.25).abs() < 1e-9, "{idle} {each}");
+        assert_eq!(fit(&[point(10.0)]), None, "one point has no slope");
+        assert_eq!(fit(&[]), None);
+    }
+}
