@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The form of the document; readers refuse another one.
 pub const FORMAT: u32 = 1;
@@ -19,6 +19,7 @@ pub struct Run {
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// How long it took, seconds.
+    #[serde(deserialize_with = "number")]
     pub seconds: f64,
     /// The command line, passwords left out.
     pub command: Vec<String>,
@@ -104,6 +105,7 @@ pub struct Case {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Round {
     /// How long it took, seconds.
+    #[serde(deserialize_with = "number")]
     pub seconds: f64,
     /// Operations that succeeded.
     pub operations: u64,
@@ -118,8 +120,10 @@ pub struct Round {
     /// What the server's processes spent, when they are on this machine.
     pub cost: Option<Cost>,
     /// Processor time of the tool itself, seconds.
+    #[serde(deserialize_with = "number")]
     pub client_cpu: f64,
     /// Other figures, by name with unit, such as `private memory per session, KiB`.
+    #[serde(deserialize_with = "numbers")]
     pub figures: BTreeMap<String, f64>,
 }
 
@@ -127,16 +131,22 @@ pub struct Round {
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Latency {
     /// The mean.
+    #[serde(deserialize_with = "number")]
     pub mean: f64,
     /// Half were faster.
+    #[serde(deserialize_with = "number")]
     pub p50: f64,
     /// Nine of ten were faster.
+    #[serde(deserialize_with = "number")]
     pub p90: f64,
     /// 99 of 100 were faster.
+    #[serde(deserialize_with = "number")]
     pub p99: f64,
     /// 999 of 1,000 were faster.
+    #[serde(deserialize_with = "number")]
     pub p999: f64,
     /// The slowest.
+    #[serde(deserialize_with = "number")]
     pub max: f64,
 }
 
@@ -144,8 +154,10 @@ pub struct Latency {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Cost {
     /// Processor time, seconds.
+    #[serde(deserialize_with = "number")]
     pub cpu: f64,
     /// Of it in the kernel, seconds.
+    #[serde(deserialize_with = "number")]
     pub system: f64,
     /// Context switches.
     pub switches: u64,
@@ -230,11 +242,26 @@ pub struct Series {
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Point {
     /// Horizontally.
+    #[serde(deserialize_with = "number")]
     pub x: f64,
     /// Vertically: the median of the rounds.
+    #[serde(deserialize_with = "number")]
     pub y: f64,
     /// The smallest of the rounds.
+    #[serde(deserialize_with = "number")]
     pub low: f64,
     /// The largest.
+    #[serde(deserialize_with = "number")]
     pub high: f64,
+}
+
+/// JSON has no "not a number": it is written as `null`, and must not make a record unreadable.
+fn number<'a, D: Deserializer<'a>>(source: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(source)?.unwrap_or(f64::NAN))
+}
+
+/// As [`number`], for each value.
+fn numbers<'a, D: Deserializer<'a>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    let values = BTreeMap::<String, Option<f64>>::deserialize(source)?;
+    Ok(values.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
 }

@@ -130,7 +130,7 @@ fn trimmed(text: String) -> String {
 }
 
 /// With a comma between groups of three digits before the point.
-fn grouped(text: &str) -> String {
+pub(crate) fn grouped(text: &str) -> String {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = sign.to_owned();

@@ -1,0 +1,224 @@
+//! Bars, a group for each category: upright where names and values fit beside each other, lying otherwise.
+
+use super::figure::{Drawn, Layout, axis_title, category, spread};
+use super::markup::shortened;
+use super::scale::{Extent, Scale};
+use super::svg::{Anchor, Svg, lines as wrap};
+use crate::record::{Figure, Point};
+use crate::units;
+
+/// Part of a group's place that stays empty.
+const APART: f64 = 0.22;
+
+/// The picture of [`crate::record::Kind::Bars`].
+pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String {
+    let drawn: Vec<&Drawn> = drawn.iter().filter(|series| !series.points.is_empty()).collect();
+    let ends = drawn.iter().flat_map(|series| &series.points).flat_map(|point| {
+        let (low, high) = spread(point, &figure.y).unwrap_or((point.y, point.y));
+        [low, point.y, high]
+    });
+    let Some(extent) = Extent::of(ends) else { return String::new() };
+    match Upright::new(figure, &drawn, extent, layout) {
+        Some(upright) => upright.draw(figure, &drawn, layout),
+        None => Lying::new(figure, &drawn, extent, layout).draw(figure, &drawn, layout),
+    }
+}
+
+/// The bar of a category.
+fn point<'a>(figure: &Figure, series: &'a Drawn, index: usize) -> Option<&'a Point> {
+    series.points.iter().find(|point| category(figure, point) == Some(index))
+}
+
+/// The widest value that will be written at a bar.
+fn widest(drawn: &[&Drawn], layout: &Layout) -> f64 {
+    let values = drawn.iter().flat_map(|series| &series.points);
+    values.map(|point| layout.text_width(&units::prefixed(point.y))).fold(0.0, f64::max)
+}
+
+/// Bars that stand.
+struct Upright {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    bar: f64,
+    y: Scale,
+    y_title: Vec<String>,
+    /// The names below the groups.
+    names: Vec<Vec<String>>,
+}
+
+impl Upright {
+    /// `None` when names or values would overlap.
+    fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Option<Self> {
+        let y = Scale::up(extent, figure.y.logarithmic, (layout.height / 45.0) as usize);
+        let marks = y.ticks.iter().map(|tick| layout.text_width(&tick.label)).fold(0.0, f64::max);
+        let (left, right) = (marks + 10.0, layout.width - 8.0);
+        let group = (right - left) / figure.categories.len() as f64;
+        let bar = (group * (1.0 - APART) / drawn.len() as f64).min(64.0);
+        if widest(drawn, layout) + 4.0 > bar {
+            return None;
+        }
+        let names = figure.categories.iter().map(|name| wrap(&shortened(name, 60), group - 10.0, layout.text));
+        let names = names.collect::<Option<Vec<_>>>().filter(|names| names.iter().all(|lines| lines.len() <= 3))?;
+        let y_title = wrap(&axis_title(&figure.y), layout.width - 8.0, layout.text)?;
+        let top = layout.text * (1.3 * y_title.len() as f64 + 2.2);
+        Some(Self { left, right, top, bottom: top + layout.height, bar, y, y_title, names })
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * self.y.place(value)
+    }
+
+    fn draw(&self, figure: &Figure, drawn: &[&Drawn], layout: &Layout) -> String {
+        let line = layout.text * 1.3;
+        let most = self.names.iter().map(Vec::len).max().unwrap_or(0) as f64;
+        let x_title = axis_title(&figure.x);
+        let height = self.bottom + line * (most + if x_title.is_empty() { 0.5 } else { 1.6 });
+        let mut svg = Svg::new(layout.class, layout.width, height, &figure.title);
+        for (index, text) in self.y_title.iter().enumerate() {
+            svg.text("title", Anchor::Start, (0.0, layout.text + index as f64 * line), text);
+        }
+        for tick in &self.y.ticks {
+            let y = self.at(tick.at);
+            svg.line("grid", (self.left, y), (self.right, y));
+            svg.text("tick", Anchor::End, (self.left - 7.0, y + layout.text * 0.35), &tick.label);
+        }
+        let group = (self.right - self.left) / self.names.len() as f64;
+        for (index, name) in self.names.iter().enumerate() {
+            let middle = self.left + group * (index as f64 + 0.5);
+            for (number, text) in name.iter().enumerate() {
+                svg.text("tick", Anchor::Middle, (middle, self.bottom + line * (number as f64 + 1.0) + 3.0), text);
+            }
+            for (place, series) in drawn.iter().enumerate() {
+                let left = middle + self.bar * (place as f64 - drawn.len() as f64 / 2.0);
+                svg.open(&series.look.class());
+                self.bar(&mut svg, figure, series, index, left, layout);
+                svg.close();
+            }
+        }
+        svg.line("axis", (self.left, self.at(self.y.base())), (self.right, self.at(self.y.base())));
+        let place = ((self.left + self.right) / 2.0, height - layout.text * 0.4);
+        svg.text("title", Anchor::Middle, place, &x_title);
+        svg.finish()
+    }
+
+    fn bar(&self, svg: &mut Svg, figure: &Figure, series: &Drawn, index: usize, left: f64, layout: &Layout) {
+        let middle = left + self.bar / 2.0;
+        let base = self.at(self.y.base());
+        let Some(point) = point(figure, series, index) else {
+            if !series.given.then {
+                svg.text("none", Anchor::Middle, (middle, base - 5.0), units::NOTHING);
+            }
+            return;
+        };
+        let end = self.at(point.y);
+        svg.rect("bar", (left + 1.5, end.min(base)), self.bar - 3.0, (end - base).abs());
+        let mut outer = end;
+        if let Some((low, high)) = spread(point, &figure.y) {
+            let (low, high) = (self.at(low), self.at(high));
+            svg.line("whisker", (middle, low), (middle, high));
+            svg.line("whisker", (middle - 4.0, low), (middle + 4.0, low));
+            svg.line("whisker", (middle - 4.0, high), (middle + 4.0, high));
+            outer = if point.y < 0.0 { low } else { high };
+        }
+        let below = point.y < 0.0 && base < outer;
+        let baseline = if below { outer + layout.text } else { outer - 5.0 };
+        svg.text("value", Anchor::Middle, (middle, baseline), &units::prefixed(point.y));
+    }
+}
+
+/// Bars that lie, each group under its name.
+struct Lying {
+    left: f64,
+    right: f64,
+    top: f64,
+    x: Scale,
+    title: Vec<String>,
+    /// Height of a bar with the gap to the next.
+    bar: f64,
+    names: Vec<Vec<String>>,
+}
+
+impl Lying {
+    fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Self {
+        let room = widest(drawn, layout) + 10.0;
+        let (left, right) = (if extent.low < 0.0 { room } else { 2.0 }, layout.width - room);
+        let mut limit = 9;
+        let x = loop {
+            let x = Scale::up(extent, figure.y.logarithmic, limit);
+            let labels = x.ticks.iter().map(|tick| layout.text_width(&tick.label) + layout.text);
+            if limit <= 2 || labels.sum::<f64>() < right - left {
+                break x;
+            }
+            limit -= 1;
+        };
+        let whole = |text: &str, width| wrap(text, width, layout.text).unwrap_or_else(|| vec![shortened(text, 40)]);
+        let names = figure.categories.iter().map(|name| whole(&shortened(name, 90), layout.width)).collect();
+        let title = whole(&axis_title(&figure.y), layout.width);
+        Self { left, right, top: layout.text * 0.5, x, title, bar: layout.text * 1.45, names }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        self.left + (self.right - self.left) * self.x.place(value)
+    }
+
+    fn draw(&self, figure: &Figure, drawn: &[&Drawn], layout: &Layout) -> String {
+        let line = layout.text * 1.3;
+        let groups =
+            self.names.iter().map(|name| name.len() as f64 * line + drawn.len() as f64 * self.bar + line * 0.6);
+        let bottom = self.top + groups.sum::<f64>();
+        let height = bottom + line * (1.5 + self.title.len() as f64);
+        let mut svg = Svg::new(layout.class, layout.width, height, &figure.title);
+        for tick in &self.x.ticks {
+            let x = self.at(tick.at);
+            svg.line("grid", (x, self.top), (x, bottom));
+            let half = layout.text_width(&tick.label) / 2.0;
+            svg.text("tick", Anchor::Middle, (x.max(half), bottom + line), &tick.label);
+        }
+        for (index, text) in self.title.iter().enumerate() {
+            let place = ((self.left + self.right) / 2.0, bottom + line * (index as f64 + 2.1));
+            svg.text("title", Anchor::Middle, place, text);
+        }
+        let mut y = self.top;
+        for (index, name) in self.names.iter().enumerate() {
+            for text in name {
+                svg.text("name", Anchor::Start, (0.0, y + layout.text), text);
+                y += line;
+            }
+            for series in drawn {
+                svg.open(&series.look.class());
+                self.bar(&mut svg, figure, series, index, y, layout);
+                svg.close();
+                y += self.bar;
+            }
+            y += line * 0.6;
+        }
+        svg.line("axis", (self.at(self.x.base()), self.top), (self.at(self.x.base()), bottom));
+        svg.finish()
+    }
+
+    fn bar(&self, svg: &mut Svg, figure: &Figure, series: &Drawn, index: usize, top: f64, layout: &Layout) {
+        let base = self.at(self.x.base());
+        let middle = top + self.bar / 2.0;
+        let baseline = middle + layout.text * 0.35;
+        let Some(point) = point(figure, series, index) else {
+            if !series.given.then {
+                svg.text("none", Anchor::Start, (base + 5.0, baseline), units::NOTHING);
+            }
+            return;
+        };
+        let end = self.at(point.y);
+        svg.rect("bar", (end.min(base), top + 1.5), (end - base).abs(), self.bar - 3.0);
+        let mut outer = end;
+        if let Some((low, high)) = spread(point, &figure.y) {
+            let (low, high) = (self.at(low), self.at(high));
+            svg.line("whisker", (low, middle), (high, middle));
+            svg.line("whisker", (low, middle - 4.0), (low, middle + 4.0));
+            svg.line("whisker", (high, middle - 4.0), (high, middle + 4.0));
+            outer = if point.y < 0.0 { low } else { high };
+        }
+        let (anchor, x) = if point.y < 0.0 { (Anchor::End, outer - 6.0) } else { (Anchor::Start, outer + 6.0) };
+        svg.text("value", anchor, (x, baseline), &units::prefixed(point.y));
+    }
+}

@@ -1,0 +1,99 @@
+//! How a series is told from the others: colour, shape of its points, kind of line.
+//!
+//! A server has one colour and one shape throughout a page, also in runs of another time. Colours are classes that the style
+//! sheet fills in, for light and for dark; they are told apart without seeing red or green, and shapes do without colour. What
+//! comes from the study is grey and dashed.
+
+use crate::record::{Figure, Run};
+
+/// Colours in the style sheet, `c0` and so on.
+const COLOURS: usize = 8;
+
+/// The look of one series.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Look {
+    /// Its colour; `None` for the study's grey.
+    colour: Option<usize>,
+    /// How many series of this figure have the same colour and come before it.
+    again: usize,
+}
+
+/// The shape of a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shape {
+    Circle,
+    Square,
+    Up,
+    Diamond,
+    Down,
+    Cross,
+    Plus,
+}
+
+/// The names of all servers of a page, in the order of their colours.
+pub(super) struct Palette(Vec<String>);
+
+impl Palette {
+    pub(super) fn new(runs: &[Run]) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        for server in runs.iter().flat_map(|run| &run.servers) {
+            if !names.contains(&server.name) {
+                names.push(server.name.clone());
+            }
+        }
+        Self(names)
+    }
+
+    /// The class that colours something after a server.
+    pub(super) fn server(&self, name: &str) -> Look {
+        Look { colour: Some(self.colour(name)), again: 0 }
+    }
+
+    fn colour(&self, name: &str) -> usize {
+        self.0.iter().position(|known| known == name).unwrap_or(self.0.len()) % COLOURS
+    }
+
+    /// The looks of a figure's series, in their order.
+    pub(super) fn series(&self, run: &Run, figure: &Figure) -> Vec<Look> {
+        let mut used: Vec<Option<usize>> = Vec::new();
+        let mut nameless = self.0.len();
+        for series in &figure.series {
+            let server = series.server.and_then(|index| run.servers.get(index));
+            used.push(match server {
+                _ if series.then => None,
+                Some(server) => Some(self.colour(&server.name)),
+                None => {
+                    nameless += 1;
+                    Some((nameless - 1) % COLOURS)
+                }
+            });
+        }
+        let looks = used.iter().enumerate();
+        looks
+            .map(|(index, colour)| Look {
+                colour: *colour,
+                again: used[..index].iter().filter(|earlier| *earlier == colour).count(),
+            })
+            .collect()
+    }
+}
+
+impl Look {
+    /// The classes that the style sheet colours it by.
+    pub(super) fn class(self) -> String {
+        let again = self.again.min(3);
+        match self.colour {
+            Some(colour) => format!("c{colour} a{again}"),
+            None => format!("then a{again}"),
+        }
+    }
+
+    pub(super) fn shape(self) -> Shape {
+        const OWN: [Shape; 5] = [Shape::Circle, Shape::Square, Shape::Up, Shape::Diamond, Shape::Down];
+        const THEN: [Shape; 3] = [Shape::Cross, Shape::Plus, Shape::Diamond];
+        match self.colour {
+            Some(colour) => OWN[(colour + self.again) % OWN.len()],
+            None => THEN[self.again % THEN.len()],
+        }
+    }
+}
