@@ -1,7 +1,8 @@
 //! The command line of `frevo bench`.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -148,21 +149,46 @@ fn measure(experiment: &Experiment) -> Result<()> {
     let common = experiment.common();
     let method = common.method()?;
     // Found out now, not after an hour.
-    let mut json = match &common.json {
-        Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
-        None => None,
-    };
+    let mut json = common.json.as_ref().map(|path| Results::create(path)).transpose()?;
     raise_descriptor_limit();
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let bench = Bench::new(method, common.servers()?);
     let run = runtime.block_on(conduct(experiment, &bench, threads))?;
-    if let Some(file) = &mut json {
-        serde_json::to_writer_pretty(&mut *file, &run)?;
-        file.write_all(b"\n").context("cannot write the results")?;
+    if let Some(results) = &mut json {
+        results.keep(&run)?;
     }
     show(&run);
     Ok(())
+}
+
+/// The file of `--json`, which goes away when there is nothing to write into it.
+struct Results<'a> {
+    path: &'a Path,
+    file: File,
+    kept: bool,
+}
+
+impl<'a> Results<'a> {
+    fn create(path: &'a Path) -> Result<Results<'a>> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Results { path, file, kept: false })
+    }
+
+    fn keep(&mut self, run: &Run) -> Result<()> {
+        serde_json::to_writer_pretty(&mut self.file, run)?;
+        self.file.write_all(b"\n").with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Results<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
 }
 
 /// Measures, from the first connection to the whole record.

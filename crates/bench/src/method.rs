@@ -137,6 +137,12 @@ impl Bench {
         self.progress.set_message(what.to_owned());
     }
 
+    /// Does what comes before or after measuring, says so, and names the server where it fails.
+    pub async fn beside<T>(&self, server: &Server, what: &str, doing: impl Future<Output = Result<T>>) -> Result<T> {
+        self.say(&format!("{}: {what}", server.name));
+        doing.await.with_context(|| format!("{what}, {} ({})", server.name, server.target))
+    }
+
     /// Prints a line above the progress bar.
     pub fn print(&self, line: &str) {
         self.progress.suspend(|| eprintln!("{line}"));
@@ -194,7 +200,7 @@ impl Bench {
                 if turn.traces && server.processes.is_none() {
                     continue;
                 }
-                run(server, &turn).await.with_context(|| format!("{}, {}", turn.title(names), server.name))?;
+                run(server, &turn).await.with_context(|| turn.title(names))?;
                 let measured = turn.rounds.into_inner();
                 for ((case, round), (name, _)) in cases.iter_mut().zip(measured).zip(names) {
                     let round = round.with_context(|| format!("nothing was measured of {name}"))?;
@@ -233,7 +239,8 @@ impl<'a> Turn<'a> {
     }
 
     fn title(&self, names: &[(&str, Option<f64>)]) -> String {
-        names.get(self.measured.get()).map_or("cleaning up", |(name, _)| name).to_owned()
+        let what = names.get(self.measured.get()).map_or("cleaning up", |(name, _)| name);
+        format!("{what}, {} ({})", self.server.name, self.server.target)
     }
 
     /// Whether this turn is the warm-up.

@@ -53,11 +53,15 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let window = Window { piece: options.piece.unwrap_or(1024).max(1) << 10, depth: options.depth.unwrap_or(8) };
     let copies = options.copies.unwrap_or(bench.method.pick(1, 3)).max(1);
     bench.begin("bigfile", 2);
-    let result = measure(bench, size, window, copies).await;
+    let measured = measure(bench, size, window, copies).await;
     for server in &bench.servers {
-        clean(server).await?;
+        // Why it failed is said first.
+        let removed = bench.beside(server, "removing the files", clean(server)).await;
+        if measured.is_ok() {
+            removed?;
+        }
     }
-    result
+    measured
 }
 
 async fn measure(bench: &Bench, size: u64, window: Window, copies: u32) -> Result<Experiment> {
@@ -74,12 +78,10 @@ async fn measure(bench: &Bench, size: u64, window: Window, copies: u32) -> Resul
     bench.say("MD5 of what was sent");
     let sent = expected_md5(content, size);
     for server in &bench.servers {
-        bench.say(&format!("{}: MD5 of what comes back", server.name));
-        let came = received_md5(server, size, window).await?;
+        let came = bench.beside(server, "MD5 of what comes back", received_md5(server, size, window)).await?;
         ensure!(came == sent, "{} gave back another file: MD5 {came}, not {sent}", server.name);
         remarks.push(format!("{}: {} came back identical, MD5 {came}.", server.name, units::bytes(size as f64)));
-        bench.say(&format!("{}: offsets past 64 GiB", server.name));
-        remarks.push(far_offsets(server, content, window).await?);
+        remarks.push(bench.beside(server, "offsets past 64 GiB", far_offsets(server, content, window)).await?);
     }
     Ok(experiment(bench, cases, size, window, copies, remarks))
 }

@@ -119,8 +119,8 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     bench.begin("largefile", PATTERNS.len());
     let mut streams = Vec::new();
     for server in &bench.servers {
-        bench.say(&format!("{}: making {clients} files of {} MiB", server.name, size >> 20));
-        streams.push(RefCell::new(prepare(server, clients, size, window).await?));
+        let what = format!("making {clients} files of {} MiB", size >> 20);
+        streams.push(RefCell::new(bench.beside(server, &what, prepare(server, clients, size, window)).await?));
     }
     let mut cases = Vec::new();
     for pattern in PATTERNS {
@@ -131,7 +131,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         cases.push(bench.case(pattern.name, None, turn).await?);
     }
     for (server, streams) in bench.servers.iter().zip(streams) {
-        clean(server, streams.into_inner()).await?;
+        bench.beside(server, "removing the files", clean(server, streams.into_inner())).await?;
     }
     let settings = [
         ("connections", clients.to_string()),

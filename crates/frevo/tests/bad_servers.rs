@@ -1,0 +1,213 @@
+//! `frevo bench` against servers that are dead, refuse, are slow or lie: a clear error, never a hang, never a figure.
+//!
+//! A proxy between the tool and a real server makes the lies.
+
+mod served;
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use client::Credentials;
+use served::{Served, serve};
+
+/// What the proxy does to a frame of the server; `false` ends the connection.
+type Lie = dyn Fn(&mut Vec<u8>) -> bool + Send + Sync;
+
+/// READ, as a number in the header.
+const READ: u8 = 8;
+/// WRITE, as a number in the header.
+const WRITE: u8 = 9;
+
+/// Whether a frame holds a successful response of `command`.
+fn answers(frame: &[u8], command: u8) -> bool {
+    frame.len() > 68 && frame[4 + 12] == command && frame[4 + 8..4 + 12] == [0; 4]
+}
+
+/// A port behind which `lie` changes what the server at `upstream` says.
+fn proxy(upstream: u16, lie: impl Fn(&mut Vec<u8>) -> bool + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let lie: Arc<Lie> = Arc::new(lie);
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let lie = Arc::clone(&lie);
+            thread::spawn(move || {
+                let server = TcpStream::connect(("127.0.0.1", upstream))?;
+                let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+                thread::spawn(move || io::copy(&mut from_client, &mut to_server));
+                relay(server, client, &*lie)
+            });
+        }
+    });
+    port
+}
+
+fn relay(mut server: TcpStream, mut client: TcpStream, lie: &Lie) -> io::Result<()> {
+    loop {
+        let mut head = [0; 4];
+        server.read_exact(&mut head)?;
+        let mut frame = head.to_vec();
+        frame.resize(4 + (u32::from_be_bytes(head) & 0xff_ffff) as usize, 0);
+        server.read_exact(&mut frame[4..])?;
+        let goes_on = lie(&mut frame);
+        client.write_all(&frame)?;
+        if !goes_on {
+            return client.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Runs `frevo bench largefile` against `port` as `user`.
+fn bench(served: &Served, port: u16, user: &str, json: &std::path::Path) -> Output {
+    let Credentials::Password { password, .. } = &served.options.credentials else { panic!("no password") };
+    Command::new(env!("CARGO_BIN_EXE_frevo"))
+        .args(["bench", "largefile", "--quick", "--seconds", "0.1", "--size", "2", "--timeout", "6", "--json"])
+        .arg(json)
+        .args(["--target", &format!("smb://{user}@127.0.0.1:{port}/share")])
+        .env("FREVO_BENCH_PASSWORD", password)
+        .output()
+        .expect("frevo runs")
+}
+
+/// The tool fails against `port`, says `expected`, and leaves no figure behind.
+fn check(served: &Served, port: u16, user: &str, expected: &str) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let json = directory.path().join("run.json");
+    let begin = Instant::now();
+    let output = bench(served, port, user, &json);
+    let (said, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{expected}: {said}");
+    assert!(said.contains(expected), "{expected}: {said}");
+    assert!(said.contains(&format!("127.0.0.1:{port}")) || said.contains("target"), "names the server: {said}");
+    assert!(!shown.contains("/s"), "a figure: {shown}");
+    assert!(!json.exists(), "results of a run that failed");
+    // Not a measurement: only the difference between an end and a hang.
+    assert!(begin.elapsed() < Duration::from_secs(120), "{expected}");
+}
+
+fn user(served: &Served) -> &str {
+    let Credentials::Password { user, .. } = &served.options.credentials else { panic!("no password") };
+    user
+}
+
+#[test]
+fn an_honest_server_is_measured() {
+    let served = serve();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let json = directory.path().join("run.json");
+    let output = bench(&served, proxy(served.port, |_| true), user(&served), &json);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("MiB/s"));
+    let record = std::fs::read_to_string(&json).expect("results");
+    assert!(record.contains("sequential read"), "{record}");
+    let Credentials::Password { password, .. } = &served.options.credentials else { panic!("no password") };
+    assert!(!record.contains(password.as_str()), "the password is in the results");
+}
+
+#[test]
+fn dead_servers() {
+    let served = serve();
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    check(&served, nobody, user(&served), "refused");
+    let closes = proxy(served.port, |_| false);
+    check(&served, closes, user(&served), "closed the connection");
+    let dies_midway = proxy(served.port, |frame| !answers(frame, WRITE));
+    check(&served, dies_midway, user(&served), "closed the connection");
+}
+
+#[test]
+fn servers_that_refuse() {
+    let served = serve();
+    check(&served, served.port, "nobody-of-that-name", "STATUS_LOGON_FAILURE");
+    let full = proxy(served.port, |frame| {
+        if answers(frame, WRITE) {
+            frame[12..16].copy_from_slice(&0xc000_007fu32.to_le_bytes());
+        }
+        true
+    });
+    check(&served, full, user(&served), "STATUS_DISK_FULL");
+}
+
+#[test]
+fn slow_servers() {
+    let served = serve();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("an address").port();
+    check(&served, port, user(&served), "no answer in 6s");
+    let stalls = proxy(served.port, |frame| {
+        if answers(frame, READ) {
+            thread::sleep(Duration::from_secs(3600));
+        }
+        true
+    });
+    check(&served, stalls, user(&served), "waiting for the response to READ");
+}
+
+#[test]
+fn servers_that_lie() {
+    let served = serve();
+    let check =
+        |what: &str, lie: fn(&mut Vec<u8>) -> bool| check(&served, proxy(served.port, lie), user(&served), what);
+    check("wrong data", |frame| {
+        if answers(frame, READ) {
+            *frame.last_mut().expect("not empty") ^= 1;
+        }
+        true
+    });
+    check("another length", |frame| {
+        // DataLength of the response, 64 KiB less.
+        if answers(frame, READ) {
+            frame[4 + 64 + 6] -= 1;
+        }
+        true
+    });
+    check("a part of a WRITE", |frame| {
+        if answers(frame, WRITE) {
+            frame[4 + 64 + 6] -= 1;
+        }
+        true
+    });
+    check("never sent", |frame| {
+        if answers(frame, READ) {
+            frame[4 + 24] ^= 0x40;
+        }
+        true
+    });
+    check("another command", |frame| {
+        if answers(frame, READ) {
+            frame[4 + 12] = WRITE;
+        }
+        true
+    });
+    check("too few credits", |frame| {
+        if frame.len() > 68 {
+            frame[4 + 14..4 + 16].fill(0);
+        }
+        true
+    });
+    check("does not decode", |frame| {
+        if answers(frame, READ) {
+            frame[4 + 64 + 4..4 + 64 + 8].fill(0xff);
+        }
+        true
+    });
+    check("no SMB frame", |frame| {
+        frame[0] = b'H';
+        true
+    });
+    check("does not decode", |frame| {
+        frame[4..8].copy_from_slice(b"HTTP");
+        true
+    });
+    check("without the right signature", |frame| {
+        // The last response of the logon is signed: nobody in between can change it.
+        if answers(frame, 1) {
+            frame[4 + 14] ^= 1;
+        }
+        true
+    });
+}

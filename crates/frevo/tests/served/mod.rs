@@ -1,0 +1,51 @@
+//! `frevo serve` on a fresh directory, for tests of the built program.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use client::{Credentials, Options};
+
+/// A server that goes away with the test.
+pub struct Served {
+    /// The server.
+    pub process: Child,
+    /// Where it listens.
+    pub port: u16,
+    /// Its user.
+    pub options: Options,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `frevo serve` on a fresh directory, with the account that it makes.
+pub fn serve() -> Served {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let share = directory.path().join("share");
+    std::fs::create_dir(&share).expect("a directory to share");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_frevo"))
+        .arg("serve")
+        .arg(&share)
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--log-level", "1", "--state-dir"])
+        .arg(directory.path().join("state"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("frevo starts");
+    // Read to the end of the text, so that the server can say all of it.
+    let text = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let lines: Vec<String> = text.take_while(|line| !line.starts_with("More accounts")).collect();
+    let word = |label: &str| {
+        let line = lines.iter().find(|line| line.trim_start().starts_with(label));
+        line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_default().to_string()
+    };
+    let (user, password) = (word("User"), word("Password"));
+    let options = Options { credentials: Credentials::password(&user, &password), ..Options::default() };
+    Served { process, port, options, _directory: directory }
+}
