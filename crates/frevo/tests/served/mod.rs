@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use client::{Credentials, Options};
 
 /// A server that goes away with the test.
-pub struct Served {
+pub(crate) struct Served {
     /// The server.
-    pub process: Child,
+    pub(crate) process: Child,
     /// Where it listens.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Its user.
-    pub options: Options,
+    pub(crate) options: Options,
     _directory: tempfile::TempDir,
 }
 
@@ -25,7 +25,7 @@ impl Drop for Served {
 }
 
 /// `frevo serve` on a fresh directory, with the account that it makes.
-pub fn serve() -> Served {
+pub(crate) fn serve() -> Served {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let share = directory.path().join("share");
     std::fs::create_dir(&share).expect("a directory to share");
