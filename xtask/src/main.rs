@@ -29,9 +29,9 @@ enum Command {
     Test(test::Options),
     /// Install what the tests need (as root), or say what is missing
     Setup {
-        /// Also what tests against Samba need
+        /// What for: tests of frevo or samba, or compare
         #[arg(long, default_value = "frevo")]
-        target: Target,
+        target: setup::Set,
     },
     /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, strace) against a server
     Foreign(Foreign),
@@ -82,7 +82,10 @@ fn run(command: Command) -> Result<ExitCode> {
             setup(Target::Frevo);
             Ok(end(test::all(&options)?))
         }
-        Command::Compare(options) => compare::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Compare(options) => {
+            setup(setup::Set::Compare);
+            compare::run(&options)
+        }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {
             setup(target);
@@ -111,8 +114,8 @@ fn end((passed, failed): (usize, usize)) -> ExitCode {
 }
 
 /// Without what the tests need nothing else makes sense.
-fn setup(target: Target) {
-    if let Err(error) = setup::run(target) {
+fn setup(set: impl Into<setup::Set>) {
+    if let Err(error) = setup::run(set.into()) {
         eprintln!("{error:#}");
         std::process::exit(1);
     }

@@ -21,6 +21,50 @@ const fn package(name: &'static str, proof: &'static str) -> Package {
     Package { name, proof }
 }
 
+/// What something is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// Tests of Frevo.
+    Frevo,
+    /// Tests of Debian's Samba.
+    Samba,
+    /// `cargo xtask compare`, and the experiments that it runs.
+    Compare,
+}
+
+impl From<Target> for Set {
+    fn from(target: Target) -> Set {
+        match target {
+            Target::Frevo => Set::Frevo,
+            Target::Samba => Set::Samba,
+        }
+    }
+}
+
+impl std::str::FromStr for Set {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Set> {
+        match text {
+            "frevo" => Ok(Set::Frevo),
+            "samba" => Ok(Set::Samba),
+            "compare" => Ok(Set::Compare),
+            other => bail!("unknown target {other:?}: frevo, samba or compare"),
+        }
+    }
+}
+
+impl Set {
+    fn packages(self) -> impl Iterator<Item = &'static Package> {
+        let parts: [&[Package]; 2] = match self {
+            Set::Frevo => [DEBIAN, &[]],
+            Set::Samba => [DEBIAN, DEBIAN_SAMBA],
+            Set::Compare => [DEBIAN_SAMBA, DEBIAN_COMPARE],
+        };
+        parts.into_iter().flatten()
+    }
+}
+
 /// Debian packages for the tests of Frevo.
 const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
@@ -29,12 +73,27 @@ const DEBIAN: &[Package] = &[
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
-/// What `--target samba` needs as well.
+/// What starting Samba needs.
 const DEBIAN_SAMBA: &[Package] = &[
     package("samba", "/usr/sbin/smbd"),
     package("samba-common-bin", "/usr/bin/smbpasswd"),
     package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
 ];
+
+/// What the experiments use besides: a recorded load, servers of other protocols, networks with delay, a browser that
+/// looks at the report.
+const DEBIAN_COMPARE: &[Package] = &[
+    package("dbench", "/usr/share/dbench/client.txt"),
+    package("nginx", "/usr/sbin/nginx"),
+    package("vsftpd", "/usr/sbin/vsftpd"),
+    package("iproute2", "/usr/sbin/tc"),
+    package("strace", "/usr/bin/strace"),
+    package("chromium", "/usr/bin/chromium"),
+];
+
+/// Packages that ask systemd to start daemons at the next boot, and those.
+const DAEMONS: [(&str, &[&str]); 3] =
+    [("samba", &["smbd", "nmbd", "samba-ad-dc"]), ("nginx", &["nginx"]), ("vsftpd", &["vsftpd"])];
 
 /// Python packages, in an environment of their own below `target/`.
 const PYTHON: &[&str] = &["impacket==0.13.1", "smbprotocol==1.17.0"];
@@ -44,14 +103,13 @@ pub(crate) fn python() -> PathBuf {
     crate::root().join("target/python/bin/python3")
 }
 
-/// Makes sure that everything is there for tests against `target`.
-pub(crate) fn run(target: Target) -> Result<()> {
-    let wanted = DEBIAN.iter().chain(if target == Target::Samba { DEBIAN_SAMBA } else { &[] });
-    let missing: Vec<&str> = wanted.filter(|package| !is_there(package)).map(|package| package.name).collect();
+/// Makes sure that everything of the set is there.
+pub(crate) fn run(set: Set) -> Result<()> {
+    let missing: Vec<&str> = set.packages().filter(|package| !is_there(package)).map(|package| package.name).collect();
     if !missing.is_empty() {
         install(&missing)?;
     }
-    python_packages()
+    if set == Set::Compare { Ok(()) } else { python_packages() }
 }
 
 fn is_there(package: &Package) -> bool {
@@ -122,10 +180,13 @@ impl Drop for KeepDaemonsQuiet {
     }
 }
 
-/// The Samba package asks systemd to start its daemons at the next boot: taken back, if it was installed just now.
+/// What a package installed just now has asked of systemd for the next boot is taken back.
 fn disable_daemons(installed: &[&str]) {
-    if installed.contains(&"samba") && Path::new("/run/systemd/system").exists() {
-        let _ = Command::new("systemctl").args(["--quiet", "disable", "smbd", "nmbd", "samba-ad-dc"]).status();
+    if !Path::new("/run/systemd/system").exists() {
+        return;
+    }
+    for (_, units) in DAEMONS.iter().filter(|(package, _)| installed.contains(package)) {
+        let _ = Command::new("systemctl").args(["--quiet", "disable"]).args(*units).status();
     }
 }
 

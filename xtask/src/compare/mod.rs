@@ -5,6 +5,7 @@ mod hold;
 mod pair;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -39,7 +40,10 @@ impl Options {
 }
 
 /// Runs the command.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut pair = Pair::start(&options.dir(), options.users())?;
-    if options.hold { hold::hold(&mut pair) } else { Ok(()) }
+    if options.hold {
+        hold::hold(&mut pair)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -14,7 +14,7 @@ use std::{fs, io, ptr};
 
 use anyhow::{Context, Result};
 
-use super::Crowd;
+use super::crowd::{self, Crowd};
 
 /// Somebody with an account on the server under test.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl People {
         let etc = bed.join("etc");
         fs::create_dir(&etc)?;
         let files = [
-            ("/etc/passwd", passwd()? + &crowd.passwd()),
+            ("/etc/passwd", passwd()? + &crowd::passwd(&crowd.members())),
             ("/etc/group", group()? + &crowd.group()),
             ("/etc/nsswitch.conf", nsswitch()?),
         ];
@@ -99,6 +99,19 @@ impl People {
             over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
         // SAFETY: between fork and exec the closure makes system calls only: nothing is allocated, no lock is taken.
         unsafe { command.pre_exec(move || lay_over(&pairs)) }
+    }
+
+    /// The three, and of a crowd only `members`, for a program that looks each account up among all: `file` is written and
+    /// lies over `/etc/passwd`.
+    pub(super) fn with_only(&self, members: &[crowd::Member], file: &Path) -> Result<People> {
+        let People::Many(over) = self else { return Ok(People::Single) };
+        fs::write(file, passwd()? + &crowd::passwd(members))?;
+        let mine = |place: &str| place == "/etc/passwd";
+        Ok(People::Many(
+            over.iter()
+                .map(|(path, place)| (if mine(place) { file.to_owned() } else { path.clone() }, *place))
+                .collect(),
+        ))
     }
 
     /// Makes `command` run as `person` where the people exist; without root it changes nothing.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::probe::{self, Answer};
-use super::{Bed, Crowd, People, Target, interrupt, template};
+use super::{Bed, People, Target, interrupt, template};
 
 /// How long a server may take until it answers, also on a busy machine.
 const START: Duration = Duration::from_secs(30);
@@ -65,13 +65,11 @@ impl Server {
             Target::Samba => samba::add_accounts(bed.people(), &dir, &conf)?,
             Target::Frevo => frevo::add_accounts(bed.people(), &conf)?,
         }
-        if bed.crowd != Crowd(0) {
-            let file = dir.join("crowd.smbpasswd");
-            fs::write(&file, bed.crowd.smbpasswd())?;
-            match bed.target() {
-                Target::Samba => samba::import(bed.people(), &conf, &file)?,
-                Target::Frevo => frevo::import(bed.people(), &conf, &file)?,
-            }
+        let crowd = bed.crowd.members();
+        match bed.target() {
+            _ if crowd.is_empty() => {}
+            Target::Samba => samba::import(bed.people(), &crowd, &dir, &conf)?,
+            Target::Frevo => frevo::import(bed.people(), &crowd, &conf)?,
         }
         let child = spawn(bed.target(), bed.people(), &dir, &conf)?;
         let people = bed.people().clone();

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::bed::People;
+use crate::bed::crowd::{Member, smbpasswd};
 use crate::bed::people::{CAROL, EVERYBODY};
 
 /// The program: what `FREVO` names, else the release build of this workspace.
@@ -40,11 +41,11 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     user("disable", CAROL.name, &[], "")
 }
 
-/// Takes accounts over from a file in the form of `smbpasswd(5)`.
-pub(super) fn import(people: &People, conf: &Path, file: &Path) -> Result<()> {
+/// Makes the accounts of a crowd.
+pub(super) fn import(people: &People, crowd: &[Member], conf: &Path) -> Result<()> {
     let mut command = Command::new(program());
-    command.args(["user", "import", "-c"]).arg(conf).arg(file);
-    super::run(people.enter(&mut command), "")
+    command.args(["user", "import", "-c"]).arg(conf).arg("-");
+    super::run(people.enter(&mut command), &smbpasswd(crowd))
 }
 
 pub(super) fn command(dir: &Path, conf: &Path) -> Command {
