@@ -82,10 +82,7 @@ fn run(command: Command) -> Result<ExitCode> {
             setup(Target::Frevo);
             Ok(end(test::all(&options)?))
         }
-        Command::Compare(options) => {
-            setup(setup::Set::Compare);
-            compare::run(&options)
-        }
+        Command::Compare(options) => Ok(end(compare::run(&options)?)),
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {
             setup(target);

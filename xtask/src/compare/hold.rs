@@ -1,7 +1,5 @@
 //! `cargo xtask compare --hold`: both servers run until Ctrl-C, for whoever tries something by hand.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use foreign::bed::{ALICE, Crowd, interrupt};
 
@@ -19,11 +17,7 @@ pub(super) fn hold(pair: &mut Pair) -> Result<()> {
     }
     println!("\nboth run until Ctrl-C");
     while !interrupt::interrupted() {
-        for side in pair.sides() {
-            if let Some(status) = side.server.wait(Duration::from_millis(100))? {
-                anyhow::bail!("{} has ended ({status}):\n{}", side.name(), side.server.log_tail());
-            }
-        }
+        pair.watch()?;
     }
     Ok(())
 }

@@ -1,31 +1,48 @@
 //! `cargo xtask compare`: Frevo and Debian's Samba side by side on this machine, on one file system, with the same shares
-//! and accounts, for `frevo bench` to measure in turns.
+//! and accounts, measured in turns by `frevo bench`.
+//!
+//! What is measured and how is `frevo bench`'s own matter; here are the servers, and what a run leaves behind.
 
+mod experiment;
 mod hold;
+mod outcome;
 mod pair;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail, ensure};
+use foreign::bed::{frevo, interrupt};
 
+use crate::setup::{self, Set};
+use crate::steps::{cargo, succeeds};
+use experiment::Experiment;
+use outcome::Outcome;
 use pair::Pair;
 
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only start both, say where they are, and wait for Ctrl-C
-    #[arg(long, required = true)]
-    hold: bool,
-    /// Less of everything: to see that it works
+    /// Which experiments; frevo bench list says what there is [default: all]
+    experiments: Vec<String>,
+    /// Small sizes and short rounds, for a look
     #[arg(long)]
     quick: bool,
-    /// Directory on the file system to measure on [default: $TMPDIR or /var/tmp]
+    /// Where the results go [default: bench-runs/DATE-MACHINE]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Accounts u00001, u00002, ... on both servers [default: 100, with --quick 20]
+    /// How many accounts u00001, u00002 and so on both servers have [default: 100, quick 20]
     #[arg(long)]
     users: Option<u32>,
+    /// Only start both, say where they are, and wait for Ctrl-C
+    #[arg(long, conflicts_with_all = ["out", "experiments"])]
+    hold: bool,
+    /// What else frevo bench is given, after --
+    #[arg(last = true)]
+    bench: Vec<String>,
 }
 
 impl Options {
@@ -33,17 +50,136 @@ impl Options {
         self.users.unwrap_or(if self.quick { 20 } else { 100 })
     }
 
-    fn dir(&self) -> PathBuf {
+    fn dir(&self) -> Result<PathBuf> {
         let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        self.dir.clone().unwrap_or_else(default)
+        let dir = self.dir.clone().unwrap_or_else(default);
+        dir.canonicalize().with_context(|| format!("--dir {}", dir.display()))
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut pair = Pair::start(&options.dir(), options.users())?;
+/// Runs the command: how many experiments could be run, and how many not.
+pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    ensure!(
+        root,
+        "compare needs root: smbd starts only as root, and so do servers with several UNIX users. As yourself, \
+         start the servers by hand, and run frevo bench EXPERIMENT --target smb://... --vs smb://..."
+    );
+    let dir = options.dir()?;
+    setup::run(Set::Compare)?;
+    build()?;
+    let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
+    room(&dir, experiments.iter().map(|it| it.room(options.quick)).max().unwrap_or(0))?;
+    println!("starting both in {}, with {} accounts each", dir.display(), options.users());
+    let mut pair = Pair::start(&dir, options.users())?;
     if options.hold {
         hold::hold(&mut pair)?;
+        return Ok((1, 0));
     }
-    Ok(ExitCode::SUCCESS)
+    let mut outcome = Outcome::make(options.out.as_deref())?;
+    let mut counts = (0, 0);
+    for experiment in &experiments {
+        match one(options, experiment, &mut pair, &mut outcome) {
+            Ok(()) => counts.0 += 1,
+            Err(error) => {
+                interrupt::check()?;
+                eprintln!("error: {}: {error:#}", experiment.name);
+                counts.1 += 1;
+            }
+        }
+    }
+    outcome.keep_servers(&mut pair)?;
+    outcome.report()?;
+    println!("\nresults: {}", outcome.dir().display());
+    Ok(counts)
+}
+
+/// One experiment on servers that were just started and shares that are empty.
+fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
+    interrupt::check()?;
+    pair.renew(!experiment.starts_servers())?;
+    let json = outcome.json(&experiment.name);
+    let mut command = experiment.command(pair, &json);
+    if options.quick {
+        command.arg("--quick");
+    }
+    command.args(&options.bench);
+    outcome.note(&command);
+    println!("\n== {}", experiment.name);
+    let done = watched(&mut command);
+    if done.is_err() {
+        // Nobody can draw half a record.
+        let _ = std::fs::remove_file(&json);
+    }
+    if !experiment.starts_servers() {
+        pair.check()?;
+    }
+    done
+}
+
+/// The release build, unless the environment variable `FREVO` names another one.
+fn build() -> Result<()> {
+    if std::env::var_os("FREVO").is_some() {
+        ensure!(frevo().is_file(), "FREVO names {}, which is not there", frevo().display());
+        return Ok(());
+    }
+    println!("building frevo");
+    match succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]))? {
+        (_, 0) => Ok(()),
+        _ => bail!("frevo does not build"),
+    }
+}
+
+/// The experiments of these names, or all.
+fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
+    let out = Command::new(frevo()).args(["bench", "list"]).output().context("cannot start frevo")?;
+    let all = String::from_utf8(out.stdout)?;
+    ensure!(out.status.success(), "frevo bench list failed: {}", String::from_utf8_lossy(&out.stderr));
+    let all: Vec<&str> = all.lines().collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("there is no experiment {unknown:?}: there are {}", all.join(", "));
+    }
+    let wanted = |name: &&&str| names.is_empty() || names.iter().any(|wanted| wanted == **name);
+    Ok(all.iter().filter(wanted).map(|name| Experiment { name: (*name).to_owned() }).collect())
+}
+
+/// Whether the file system holds `gib` more.
+fn room(dir: &Path, gib: u64) -> Result<()> {
+    let free = free_space(dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
+    ensure!(free >= gib, "{gib} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
+    Ok(())
+}
+
+/// Bytes.
+fn free_space(dir: &Path) -> Result<u64> {
+    let out = Command::new("df").args(["--block-size=1", "--output=avail"]).arg(dir).output()?;
+    let text = String::from_utf8(out.stdout)?;
+    text.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("df says nothing")
+}
+
+/// Runs a program to its end; when the run is interrupted, it is told so, and in the end killed.
+fn watched(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {name}"))?;
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut patience = 100;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            interrupt::check()?;
+            ensure!(status.success(), "{name} bench failed ({status})");
+            return Ok(());
+        }
+        if interrupt::interrupted() {
+            match patience {
+                // A terminal has told it already; whoever sent a signal to this process alone has not.
+                // SAFETY: kill has no memory effects; the child is not yet waited for, so the id is its own.
+                60 => drop(unsafe { libc::kill(pid, libc::SIGTERM) }),
+                0 => child.kill()?,
+                _ => {}
+            }
+            patience = (patience - 1).max(0);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }

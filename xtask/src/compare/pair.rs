@@ -1,9 +1,12 @@
 //! Both servers at once, each on a bed of its own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Crowd, Server, Target};
+use anyhow::{Context, Result, bail};
+use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
 
 const TEMPLATE: &str = include_str!("../../compare/smb.conf");
 /// The shares of both.
@@ -36,6 +39,26 @@ impl Side {
         format!("smb://{}:{}@{}/{share}", ALICE.name, ALICE.password, self.server.address())
     }
 
+    /// Makes `command` run where the accounts exist.
+    pub(super) fn enter(&self, command: &mut Command) {
+        self.bed.people().enter(command);
+    }
+
+    /// Empties the shares of a server that is stopped.
+    fn empty(&self) -> Result<()> {
+        for share in SHARES {
+            for entry in fs::read_dir(self.path(share))? {
+                let entry = entry?;
+                match entry.file_type()?.is_dir() {
+                    true => fs::remove_dir_all(entry.path()),
+                    false => fs::remove_file(entry.path()),
+                }
+                .with_context(|| format!("cannot remove {}", entry.path().display()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The directory of a share.
     pub(super) fn path(&self, share: &str) -> PathBuf {
         self.bed.dir().join(share)
@@ -57,6 +80,42 @@ impl Pair {
         let frevo = Side::start(base, Target::Frevo, crowd)?;
         let samba = Side::start(base, Target::Samba, crowd)?;
         Ok(Pair { frevo, samba, crowd })
+    }
+
+    /// Stops both and empties the shares; starts them again if they are to run.
+    pub(super) fn renew(&mut self, run: bool) -> Result<()> {
+        for side in self.sides() {
+            side.server.stop();
+            side.empty()?;
+            if run {
+                side.server.restart().with_context(|| format!("{} does not start again", side.name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An error when one of them is not well.
+    pub(super) fn check(&mut self) -> Result<()> {
+        for side in self.sides() {
+            let how = match side.server.health()? {
+                Health::Well => continue,
+                Health::Gone => "has ended".to_owned(),
+                Health::Hung => "hangs".to_owned(),
+                Health::Panicked(line) => format!("panicked: {line}"),
+            };
+            bail!("{} {how}:\n{}", side.name(), side.server.log_tail());
+        }
+        Ok(())
+    }
+
+    /// Waits a little; an error when one of them ends meanwhile.
+    pub(super) fn watch(&mut self) -> Result<()> {
+        for side in self.sides() {
+            if let Some(status) = side.server.wait(Duration::from_millis(100))? {
+                bail!("{} has ended ({status}):\n{}", side.name(), side.server.log_tail());
+            }
+        }
+        Ok(())
     }
 
     /// Both, Frevo first.

@@ -115,6 +115,13 @@ impl Server {
         marked(&self.dir)
     }
 
+    /// The command that starts it, but for the configuration file, where it has `conf`.
+    pub fn command_line(&self, conf: &str) -> String {
+        let command = command(self.target, &self.dir, Path::new(conf));
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
     /// Its configuration file.
     pub fn conf(&self) -> &Path {
         &self.conf
@@ -138,6 +145,15 @@ impl Server {
         self.kill();
         self.child = spawn(self.target, &self.people, &self.dir, &self.conf)?;
         self.wait_until_it_answers()
+    }
+
+    /// Stops it: SIGTERM, and what does not end by that is killed. [`Server::restart`] brings it back.
+    pub fn stop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(libc::SIGTERM);
+            let _ = self.wait(STOP);
+        }
+        self.kill();
     }
 
     /// Sends it a signal.
@@ -207,17 +223,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.signal(libc::SIGTERM);
-        let _ = self.wait(STOP);
-        self.kill();
+        self.stop();
+    }
+}
+
+fn command(target: Target, dir: &Path, conf: &Path) -> Command {
+    match target {
+        Target::Samba => samba::command(conf),
+        Target::Frevo => frevo::command(dir, conf),
     }
 }
 
 fn spawn(target: Target, people: &People, dir: &Path, conf: &Path) -> Result<Child> {
-    let mut command = match target {
-        Target::Samba => samba::command(conf),
-        Target::Frevo => frevo::command(dir, conf),
-    };
+    let mut command = command(target, dir, conf);
     let log = File::options().create(true).append(true).open(dir.join("log/output"))?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.env(MARK, dir).process_group(0);

@@ -24,7 +24,6 @@ pub(super) fn globals(dir: &Path, port: u16) -> String {
 \tinterfaces = 127.0.0.1/8
 \tbind interfaces only = yes
 \tstate directory = {dir}/state
-\tlog level = 1
 "
     )
 }

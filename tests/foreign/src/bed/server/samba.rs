@@ -35,7 +35,6 @@ pub(super) fn globals(dir: &Path, port: u16) -> String {
 \tusershare path = {dir}/usershare
 \tlog file = {dir}/log/log.%m
 \tlogging = file
-\tlog level = 1
 \tmax log size = 0
 \tload printers = no
 \tprinting = bsd

@@ -1,0 +1,130 @@
+//! The directory that a run leaves behind, `bench-runs/DATE-MACHINE`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use foreign::bed::frevo;
+
+use super::pair::Pair;
+
+/// A run's directory, and what goes into it at the end.
+pub(super) struct Outcome {
+    dir: PathBuf,
+    commands: String,
+    records: Vec<PathBuf>,
+}
+
+impl Outcome {
+    /// Makes the directory: the given one, which must be new or empty, or the next one of today.
+    pub(super) fn make(out: Option<&Path>) -> Result<Outcome> {
+        let dir = match out {
+            Some(dir) => dir.to_owned(),
+            None => next(&crate::root().join("bench-runs"), &today()?, &machine()),
+        };
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        ensure!(fs::read_dir(&dir)?.next().is_none(), "--out {} is not empty", dir.display());
+        Ok(Outcome { dir, commands: String::new(), records: Vec::new() })
+    }
+
+    /// The directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where an experiment writes its record.
+    pub(super) fn json(&mut self, experiment: &str) -> PathBuf {
+        let path = self.dir.join(format!("{}.json", experiment.replace(' ', "-")));
+        self.records.push(path.clone());
+        path
+    }
+
+    /// Remembers a command line.
+    pub(super) fn note(&mut self, command: &Command) {
+        let quoted = |word: &str| match word.chars().any(|c| c.is_whitespace() || "'\"{}$&;".contains(c)) {
+            true => format!("'{}'", word.replace('\'', r"'\''")),
+            false => word.to_owned(),
+        };
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+        let _ = writeln!(self.commands, "{}", line.join(" "));
+    }
+
+    /// Keeps what is known of the servers: configurations, the ends of the logs, the command lines.
+    pub(super) fn keep_servers(&self, pair: &mut Pair) -> Result<()> {
+        let mut commands = String::new();
+        for side in pair.sides() {
+            let conf = side.server.conf();
+            let _ = writeln!(commands, "{}", side.server.command_line(&conf.to_string_lossy()));
+            fs::copy(conf, self.dir.join(format!("{}-smb.conf", side.name())))?;
+            fs::write(self.dir.join(format!("{}-log.txt", side.name())), side.server.log_tail())?;
+        }
+        fs::write(self.dir.join("commands.txt"), commands + &self.commands)?;
+        Ok(())
+    }
+
+    /// Draws the page of all records.
+    pub(super) fn report(&self) -> Result<()> {
+        let records: Vec<&PathBuf> = self.records.iter().filter(|path| path.exists()).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut command = Command::new(frevo());
+        command.args(["bench", "report"]).args(records).arg("-o").arg(self.dir.join("report.html"));
+        let status = command.status().context("cannot start frevo")?;
+        ensure!(status.success(), "frevo bench report failed ({status})");
+        Ok(())
+    }
+}
+
+/// The first name that is not taken.
+fn next(runs: &Path, today: &str, machine: &str) -> PathBuf {
+    let first = runs.join(format!("{today}-{machine}"));
+    let others = (2..).map(|number| runs.join(format!("{today}-{machine}-{number}")));
+    std::iter::once(first).chain(others).find(|path| !path.exists()).expect("there is always a number left")
+}
+
+/// The date, UTC.
+fn today() -> Result<String> {
+    let out = Command::new("date").args(["-u", "+%F"]).output().context("cannot start date")?;
+    Ok(String::from_utf8(out.stdout)?.trim().to_owned())
+}
+
+/// The machine's name.
+fn machine() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_of_a_day_has_a_number() {
+        let runs = tempfile::tempdir().unwrap();
+        let check = |expected: &str| {
+            let outcome = Outcome::make(Some(&next(runs.path(), "2026-01-02", "box"))).unwrap();
+            assert_eq!(outcome.dir(), runs.path().join(expected));
+        };
+        check("2026-01-02-box");
+        check("2026-01-02-box-2");
+        check("2026-01-02-box-3");
+    }
+
+    #[test]
+    fn results_are_not_mixed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("report.html"), "").unwrap();
+        assert!(Outcome::make(Some(dir.path())).is_err());
+    }
+
+    #[test]
+    fn command_lines_can_be_pasted() {
+        let mut outcome = Outcome { dir: PathBuf::new(), commands: String::new(), records: Vec::new() };
+        outcome.note(Command::new("frevo").args(["--serve", "frevo serve {conf}", "--quick"]));
+        assert_eq!(outcome.commands, "frevo --serve 'frevo serve {conf}' --quick\n");
+    }
+}
