@@ -82,16 +82,16 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     for experiment in &experiments {
         match one(options, experiment, &mut pair, &mut outcome) {
             Ok(()) => counts.0 += 1,
+            Err(_) if interrupt::interrupted() => break,
             Err(error) => {
-                interrupt::check()?;
                 eprintln!("error: {}: {error:#}", experiment.name);
                 counts.1 += 1;
             }
         }
     }
-    outcome.keep_servers(&mut pair)?;
-    outcome.report()?;
-    println!("\nresults: {}", outcome.dir().display());
+    outcome.finish(&mut pair)?;
+    // What was measured before an interruption is kept all the same.
+    interrupt::check()?;
     Ok(counts)
 }
 

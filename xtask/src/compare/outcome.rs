@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use foreign::bed::frevo;
+use foreign::bed::{frevo, interrupt};
 
 use super::pair::Pair;
 
@@ -29,11 +29,6 @@ impl Outcome {
         Ok(Outcome { dir, commands: String::new(), records: Vec::new() })
     }
 
-    /// The directory.
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Where an experiment writes its record.
     pub(super) fn json(&mut self, experiment: &str) -> PathBuf {
         let path = self.dir.join(format!("{}.json", experiment.replace(' ', "-")));
@@ -52,8 +47,23 @@ impl Outcome {
         let _ = writeln!(self.commands, "{}", line.join(" "));
     }
 
-    /// Keeps what is known of the servers: configurations, the ends of the logs, the command lines.
-    pub(super) fn keep_servers(&self, pair: &mut Pair) -> Result<()> {
+    /// Keeps what is known of the servers, and draws the page of all records. Of a run that was interrupted before it
+    /// measured anything nothing is left.
+    pub(super) fn finish(&mut self, pair: &mut Pair) -> Result<()> {
+        self.records.retain(|path| path.exists());
+        if interrupt::interrupted() && self.records.is_empty() {
+            return Ok(fs::remove_dir(&self.dir)?);
+        }
+        self.keep_servers(pair)?;
+        if !self.records.is_empty() {
+            self.report()?;
+        }
+        println!("\nresults: {}", self.dir.display());
+        Ok(())
+    }
+
+    /// Configurations, the ends of the logs, command lines.
+    fn keep_servers(&self, pair: &mut Pair) -> Result<()> {
         let mut commands = String::new();
         for side in pair.sides() {
             let conf = side.server.conf();
@@ -65,14 +75,9 @@ impl Outcome {
         Ok(())
     }
 
-    /// Draws the page of all records.
-    pub(super) fn report(&self) -> Result<()> {
-        let records: Vec<&PathBuf> = self.records.iter().filter(|path| path.exists()).collect();
-        if records.is_empty() {
-            return Ok(());
-        }
+    fn report(&self) -> Result<()> {
         let mut command = Command::new(frevo());
-        command.args(["bench", "report"]).args(records).arg("-o").arg(self.dir.join("report.html"));
+        command.args(["bench", "report"]).args(&self.records).arg("-o").arg(self.dir.join("report.html"));
         let status = command.status().context("cannot start frevo")?;
         ensure!(status.success(), "frevo bench report failed ({status})");
         Ok(())
@@ -107,7 +112,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let check = |expected: &str| {
             let outcome = Outcome::make(Some(&next(runs.path(), "2026-01-02", "box"))).unwrap();
-            assert_eq!(outcome.dir(), runs.path().join(expected));
+            assert_eq!(outcome.dir, runs.path().join(expected));
         };
         check("2026-01-02-box");
         check("2026-01-02-box-2");

@@ -289,9 +289,10 @@ fn run(command: &mut Command, input: &str) -> Result<()> {
     let name = format!("{:?}", command.get_program());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
+    // One that ends early says why itself.
+    let written = child.stdin.take().context("no standard input")?.write_all(input.as_bytes());
     let out = child.wait_with_output()?;
     let said = [out.stdout, out.stderr].concat();
     anyhow::ensure!(out.status.success(), "{name} failed ({}): {}", out.status, String::from_utf8_lossy(&said));
-    Ok(())
+    Ok(written?)
 }
