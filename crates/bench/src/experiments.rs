@@ -3,6 +3,7 @@
 pub mod bigfile;
 pub mod largefile;
 pub mod logon;
+pub mod netbench;
 pub mod sessions;
 
 use anyhow::{Result, bail};
@@ -21,6 +22,8 @@ pub enum Experiment {
     Bigfile(Asked<bigfile::Options>),
     /// Logons against the number of registered users (E5)
     Logon(Asked<logon::Options>),
+    /// A recorded NetBench run, replayed by any number of clients (E6)
+    Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
     /// Every experiment, one after the other
@@ -45,7 +48,7 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "largefile"];
+pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -55,6 +58,7 @@ impl Experiment {
             Experiment::Bigfile(asked) => &asked.common,
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
+            Experiment::Netbench(asked) => &asked.common,
             Experiment::All(asked) => &asked.common,
         }
     }
@@ -67,6 +71,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Bigfile(asked) => one(bigfile::run(bench, &asked.own).await),
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
+        Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -86,6 +91,7 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
+            "netbench" => netbench::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });
     }

@@ -277,6 +277,17 @@ impl Plan {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
 
+    /// How many lines it has.
+    pub fn lines(&self) -> u64 {
+        self.steps.iter().filter(|step| step.last).count() as u64
+    }
+
+    /// The most bytes that a WRITE has.
+    pub fn longest_write(&self) -> usize {
+        let length = |message: &Message| if let Message::Write { length, .. } = message { *length as usize } else { 0 };
+        self.messages.iter().map(length).max().unwrap_or(0)
+    }
+
     /// What one pass over `steps`, this plan's or some of them, sends.
     pub fn census(&self, steps: &[Step]) -> Census {
         let mut census = Census::default();

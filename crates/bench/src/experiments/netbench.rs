@@ -1,0 +1,238 @@
+//! E6: a recorded NetBench run, replayed by any number of clients as fast as answers come (PC Watch, *Compiling Samba*,
+//! 2002).
+//!
+//! Each client has a connection and a directory of its own. Rounds that time ends go on in the load where the round
+//! before ended: after the first 640 lines, which fill the disk, every 3,550 lines do much the same, so the beginning is
+//! replayed before anything counts. With `--passes` each round is the load from its first line to its last, so many
+//! times: for counting what is sent rather than for comparing servers, because it takes minutes.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::load::{self, Pace, Sample, Until};
+use crate::method::{Bench, Server, Turn};
+use crate::netbench::kind::Kind;
+use crate::netbench::load::{DEBIAN, Load};
+use crate::netbench::plan::Plan;
+use crate::netbench::replay::{Replay, Times, add_times};
+use crate::netbench::{BASE, clean_up, set_up};
+use crate::record::{Axis, Case, Experiment, Table};
+use crate::summary::{self, Metric, then};
+use crate::units;
+
+/// Lines that are replayed before anything counts: those that fill the disk, and once what is repeated after them.
+const LEAD: u64 = 4200;
+
+/// What it is asked for.
+#[derive(Args, Clone, Default, Debug)]
+pub struct Options {
+    /// Clients; several numbers, separated by commas, are measured one after the other [default: 8, quick 4]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    clients: Vec<u16>,
+    /// The recorded run [default: /usr/share/dbench/client.txt, of Debian's package dbench]
+    #[arg(long, value_name = "FILE")]
+    load: Option<PathBuf>,
+    /// Only the first lines of the recorded run
+    #[arg(long)]
+    lines: Option<usize>,
+    /// Replay all of it so many times in every round, instead of for a time
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    passes: Option<u64>,
+}
+
+impl Options {
+    /// The load that is asked for.
+    fn load(&self) -> Result<Load> {
+        let load = Load::read(self.load.as_deref().unwrap_or(DEBIAN.as_ref()))?;
+        Ok(match self.lines {
+            Some(lines) => load.head(lines),
+            None => load,
+        })
+    }
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
+    let load = options.load()?;
+    let plan = Arc::new(Plan::new(&load)?);
+    let default = vec![bench.method.pick(8, 4)];
+    let clients = if options.clients.is_empty() { &default } else { &options.clients };
+    bench.begin("netbench", clients.len());
+    let mut cases = Vec::new();
+    let mut times = Vec::new();
+    for count in clients {
+        let (case, timed) = measure(bench, options, &load, &plan, *count).await?;
+        cases.push(case);
+        times.push((*count, timed));
+    }
+    Ok(experiment(bench, settings(options, &load, clients), cases, &times))
+}
+
+/// Measures one number of clients; with the times of each operation on each server.
+async fn measure(
+    bench: &Bench,
+    options: &Options,
+    load: &Load,
+    plan: &Arc<Plan>,
+    clients: u16,
+) -> Result<(Case, Vec<Times>)> {
+    let lead = plan.lines().min(LEAD);
+    let mut held = Vec::new();
+    for server in &bench.servers {
+        bench.say(&format!("{}: preparing {clients} clients", server.name));
+        let mut replays = set_up(server, plan, &load.name, usize::from(clients), bench.method.seed).await?;
+        if options.passes.is_none() {
+            (_, replays) = load::run(replays, pace(Until::Operations(lead), bench.method.seed)).await?;
+        }
+        held.push(RefCell::new((replays, Times::new())));
+    }
+    let turn = async |server: &Server, turn: &Turn<'_>| {
+        let (idle, mut times) = held[server.index].take();
+        let lines = options.passes.map(|passes| passes * plan.lines());
+        let mut replays = Vec::new();
+        turn.measure(async {
+            let (sample, used) = replay(idle, turn, lines).await?;
+            replays = used;
+            Ok(sample)
+        })
+        .await?;
+        for replay in &mut replays {
+            let timed = replay.take_times();
+            if !turn.warms_up() && !turn.traces {
+                add_times(&mut times, timed);
+            }
+            if options.passes.is_some() {
+                replay.finish().await?;
+            }
+        }
+        held[server.index].replace((replays, times));
+        Ok(())
+    };
+    let name = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+    let case = bench.case(&name, Some(f64::from(clients)), turn).await?;
+    let mut times = Vec::new();
+    for (server, held) in bench.servers.iter().zip(held) {
+        let (replays, timed) = held.into_inner();
+        times.push(timed);
+        clean_up(server, replays).await?;
+    }
+    Ok((case, times))
+}
+
+/// Errors are counted by the clients themselves, who go on after one.
+fn pace(until: Until, seed: u64) -> Pace {
+    Pace { until, rate: None, allow_errors: false, seed }
+}
+
+/// Replays `lines` lines, or for as long as the turn lasts.
+async fn replay(mut replays: Vec<Replay>, turn: &Turn<'_>, lines: Option<u64>) -> Result<(Sample, Vec<Replay>)> {
+    let Pace { until, allow_errors, rate, seed } = turn.pace();
+    for replay in &mut replays {
+        (replay.tolerant, replay.errors) = (allow_errors, 0);
+    }
+    let until = lines.map_or(until, Until::Operations);
+    let (mut sample, replays) = load::run(replays, Pace { rate, ..pace(until, seed) }).await?;
+    sample.errors = replays.iter().map(|replay| replay.errors).sum();
+    sample.operations = sample.operations.saturating_sub(sample.errors);
+    Ok((sample, replays))
+}
+
+fn settings(options: &Options, load: &Load, clients: &[u16]) -> Vec<(String, String)> {
+    let counts: Vec<String> = clients.iter().map(u16::to_string).collect();
+    let round = match options.passes {
+        Some(passes) => format!("{passes} x all lines"),
+        None => format!("a time, after {} lines that do not count", LEAD.min(load.lines.len() as u64)),
+    };
+    [
+        ("load", format!("{}, {} lines", load.name, units::count(load.lines.len() as u64))),
+        ("clients", counts.join(", ")),
+        ("a round", round),
+        ("directory", BASE.to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec()
+}
+
+fn experiment(
+    bench: &Bench,
+    settings: Vec<(String, String)>,
+    cases: Vec<Case>,
+    times: &[(u16, Vec<Times>)],
+) -> Experiment {
+    let names = bench.names();
+    let mut figure = if cases.len() > 1 {
+        let axis = Axis { label: "clients".into(), ..Axis::default() };
+        summary::lines("NetBench", axis, &cases, &names, Metric::THROUGHPUT)
+    } else {
+        summary::bars("NetBench", &cases, &names, Metric::THROUGHPUT)
+    };
+    // One client, at log level 0, over a 100 Mbit/s network.
+    let place = if cases.len() > 1 { 1.0 } else { 0.0 };
+    figure.series.push(then("Samba 2.2 then, 1 client", &[(place, THEN)]));
+    let mut tables = summary::comparisons("NetBench", &cases, &names, &[Metric::THROUGHPUT]);
+    tables.extend(summary::comparisons("NetBench", &cases, &names, &Metric::OPERATIONS));
+    tables.extend(times.iter().map(|(clients, times)| by_operation(*clients, times, &names)));
+    Experiment {
+        name: "netbench".into(),
+        title: "How much of a recorded NetBench run is served?".into(),
+        study: "PC Watch, \"Compiling Samba\" (2002): 69.4 Mbit/s at 8 % processor time; with log level 5 52.2 Mbit/s at 24 %, \
+                whatever the compiler."
+            .into(),
+        settings,
+        remarks: remarks(&cases, &names),
+        tables,
+        figures: vec![figure],
+        cases,
+    }
+}
+
+/// What the study measured, MiB/s.
+const THEN: f64 = 69.4e6 / 8.0 / 1_048_576.0;
+
+/// What dbench would print, and what the load itself cost.
+fn remarks(cases: &[Case], names: &[&str]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        for case in cases {
+            let rounds = case.servers.get(index).map_or(&[][..], Vec::as_slice);
+            if let Some(rate) = Metric::THROUGHPUT.median(rounds) {
+                let megabytes = rate * 1_048_576.0 / 1e6;
+                remarks.push(format!("{name}, {}: {megabytes:.1} MB/s as dbench counts.", case.name));
+            }
+        }
+        remarks.extend(summary::client_share(cases, index, name));
+    }
+    remarks
+}
+
+/// The times of each operation, servers side by side.
+fn by_operation(clients: u16, times: &[Times], names: &[&str]) -> Table {
+    let mut head = vec!["operation".to_owned()];
+    for name in names {
+        head.extend([format!("{name}: lines"), format!("{name}: median"), format!("{name}: 99th percentile")]);
+    }
+    let any = |kind: &Kind| times.iter().any(|times| times.contains_key(kind));
+    let row = |kind: Kind| {
+        let mut row = vec![kind.name().to_owned()];
+        for times in times {
+            row.extend(cells(times, kind));
+        }
+        row
+    };
+    Table {
+        title: format!("NetBench, {clients} clients: time of an operation"),
+        head,
+        rows: Kind::ALL.into_iter().filter(any).map(row).collect(),
+    }
+}
+
+fn cells(times: &BTreeMap<Kind, hdrhistogram::Histogram<u64>>, kind: Kind) -> [String; 3] {
+    let Some(histogram) = times.get(&kind) else { return [units::NOTHING; 3].map(str::to_owned) };
+    let time = |quantile: f64| units::seconds(histogram.value_at_quantile(quantile) as f64 / 1e9);
+    [units::count(histogram.len()), time(0.5), time(0.99)]
+}
