@@ -1,5 +1,6 @@
 //! The experiments, and what each is called on the command line.
 
+pub mod acl;
 pub mod bigfile;
 pub mod largefile;
 pub mod logon;
@@ -26,6 +27,9 @@ pub enum Experiment {
     Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
+    /// What access control lists cost (E11, E12)
+    #[command(subcommand)]
+    Acl(acl::Acl),
     /// Every experiment, one after the other
     All(Asked<All>),
 }
@@ -48,7 +52,7 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile"];
+pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile", "acl check"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -59,7 +63,16 @@ impl Experiment {
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
+            Experiment::Acl(acl) => acl.common(),
             Experiment::All(asked) => &asked.common,
+        }
+    }
+
+    /// Rounds that count where none are asked for.
+    pub fn rounds(&self) -> u32 {
+        match self {
+            Experiment::Acl(acl::Acl::Check(_)) => acl::check::ROUNDS,
+            _ => 5,
         }
     }
 }
@@ -72,6 +85,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -86,12 +100,17 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     }
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
+        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
+            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
+            continue;
+        }
         measured.push(match *name {
             "sessions" => sessions::run(bench, &Default::default()).await?,
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
+            "acl check" => acl::check::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });
     }
