@@ -105,8 +105,7 @@ fn summary(run: &Run) -> String {
     };
     let machine = &run.machine;
     format!(
-        "{experiments} on {} in {}, all from one machine: {} ({}, {} cores, {} of memory, {}, Linux {}). \
-         Where servers are compared, they took turns in the same run.",
+        "{experiments} with {}, in {}. The tool ran on {}: {}, {} cores, {} of memory, {}, kernel {}.",
         listed(&names),
         units::seconds(run.seconds),
         machine.name,
