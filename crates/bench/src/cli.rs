@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::experiments::{self, Experiment};
 use crate::method::{Bench, Method, Server, introduce};
@@ -31,7 +32,7 @@ enum Command {
     #[command(flatten)]
     Experiment(Box<Experiment>),
     /// Print the names of the experiments
-    Names,
+    List,
     /// Draw one page of plots and tables from files of --json
     Report {
         /// Files that --json wrote
@@ -96,7 +97,7 @@ pub struct Common {
     /// Small sizes and short rounds, for a look
     #[arg(long, help_heading = "Method")]
     quick: bool,
-    /// Rounds that count, of each case on each server [default: 5, acl check 9, quick 3]
+    /// Rounds that count, of each case on each server [default: 5, quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Method")]
     rounds: Option<u32>,
     /// Seconds of a round where time ends it [default: 5, quick 1]
@@ -138,7 +139,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 /// Runs `frevo bench`.
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
     match args.command {
-        Command::Names => experiments::NAMES.iter().for_each(|name| println!("{name}")),
+        Command::List => experiments::NAMES.iter().for_each(|name| println!("{name}")),
         Command::Report { files, out } => {
             report::write(&files, &out)?;
             println!("{}", out.display());
@@ -150,14 +151,20 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
 
 fn measure(experiment: &Experiment) -> Result<()> {
     let common = experiment.common();
-    let method = common.method(experiment.rounds())?;
+    let method = common.method()?;
     // Found out now, not after an hour.
     let mut json = common.json.as_ref().map(|path| Results::create(path)).transpose()?;
     raise_descriptor_limit();
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let bench = Bench::new(method, common.servers()?);
-    let run = runtime.block_on(conduct(experiment, &bench, threads))?;
+    let run = runtime.block_on(async {
+        // Dropped, an experiment takes down what it started.
+        tokio::select! {
+            run = conduct(experiment, &bench, threads) => run,
+            stopped = stop_signal() => Err(stopped.err().unwrap_or_else(|| anyhow!("interrupted"))),
+        }
+    })?;
     if let Some(results) = &mut json {
         results.keep(&run)?;
     }
@@ -191,6 +198,15 @@ impl Drop for Results<'_> {
         if !self.kept {
             let _ = std::fs::remove_file(self.path);
         }
+    }
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn stop_signal() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => Ok(pressed?),
+        _ = terminate.recv() => Ok(()),
     }
 }
 
@@ -261,7 +277,7 @@ fn without_password(word: &str) -> String {
 }
 
 impl Common {
-    fn method(&self, rounds: u32) -> Result<Method> {
+    fn method(&self) -> Result<Method> {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 5.0 });
         ensure!((0.01..=86_400.0).contains(&seconds), "--seconds {seconds} is not between 0.01 and 86400");
         if let Some(rate) = self.rate {
@@ -269,7 +285,7 @@ impl Common {
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Ok(Method {
-            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { rounds }),
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
             round: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(seconds / 2.0),
             rate: self.rate,

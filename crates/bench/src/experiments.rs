@@ -1,10 +1,10 @@
 //! The experiments, and what each is called on the command line.
 
-pub mod acl;
 pub mod bigfile;
 pub mod largefile;
 pub mod logon;
 pub mod netbench;
+pub mod protocols;
 pub mod sessions;
 
 use anyhow::{Result, bail};
@@ -12,7 +12,6 @@ use clap::{Args, Subcommand};
 
 use crate::cli::Common;
 use crate::method::Bench;
-use crate::netbench::load::DEBIAN;
 use crate::record;
 
 /// One experiment with what it was asked for.
@@ -28,9 +27,8 @@ pub enum Experiment {
     Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
-    /// What access control lists cost (E11, E12)
-    #[command(subcommand)]
-    Acl(acl::Acl),
+    /// One file both ways by SMB, FTP and HTTP (E7)
+    Protocols(Asked<protocols::Options>),
     /// Every experiment, one after the other
     All(Asked<All>),
 }
@@ -53,7 +51,7 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile", "acl check"];
+pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile", "protocols"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -64,16 +62,8 @@ impl Experiment {
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
-            Experiment::Acl(acl) => acl.common(),
+            Experiment::Protocols(asked) => &asked.common,
             Experiment::All(asked) => &asked.common,
-        }
-    }
-
-    /// Rounds that count where none are asked for.
-    pub fn rounds(&self) -> u32 {
-        match self {
-            Experiment::Acl(acl::Acl::Check(_)) => acl::check::ROUNDS,
-            _ => 5,
         }
     }
 }
@@ -86,7 +76,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
-        Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
+        Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -101,21 +91,13 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     }
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
-        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
-            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
-            continue;
-        }
-        if *name == "netbench" && asked.only.is_empty() && !std::path::Path::new(DEBIAN).exists() {
-            bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
-            continue;
-        }
         measured.push(match *name {
             "sessions" => sessions::run(bench, &Default::default()).await?,
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
-            "acl check" => acl::check::run(bench, &Default::default()).await?,
+            "protocols" => protocols::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });
     }

@@ -2,6 +2,7 @@
 //!
 //! It knows a server only by its address: never by the code of `server`, so it is fair to all of them.
 
+pub mod child;
 pub mod cli;
 pub mod experiments;
 pub mod load;

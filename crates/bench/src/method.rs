@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use client::{Client, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -120,9 +120,14 @@ impl Bench {
 
     /// Begins an experiment of about `cases` cases: what the progress bar counts towards.
     pub fn begin(&self, experiment: &str, cases: usize) {
+        self.begin_of(experiment, cases, self.servers.len());
+    }
+
+    /// As [`Bench::begin`], with so many parties.
+    pub fn begin_of(&self, experiment: &str, cases: usize, parties: usize) {
         let turns = self.method.rounds as usize + 1 + usize::from(self.method.syscalls);
         self.progress.reset();
-        self.progress.set_length((cases * self.servers.len() * turns) as u64);
+        self.progress.set_length((cases * parties * turns) as u64);
         self.progress.set_prefix(experiment.to_owned());
         self.progress.enable_steady_tick(Duration::from_millis(250));
     }
@@ -167,7 +172,7 @@ impl Bench {
         run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
     ) -> Result<Vec<Case>> {
         let last = self.method.rounds + u32::from(self.method.syscalls);
-        self.turns(0..=last, names, run).await
+        self.turns(0..=last, names, &self.parties(), async |index, turn| run(&self.servers[index], turn).await).await
     }
 
     /// As [`Bench::cases`], for what takes too long to be warmed up: `rounds` turns of each server, all of which count.
@@ -177,36 +182,63 @@ impl Bench {
         names: &[(&str, Option<f64>)],
         run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
     ) -> Result<Vec<Case>> {
-        self.turns(1..=rounds.min(self.method.rounds), names, run).await
+        let numbers = 1..=rounds.min(self.method.rounds);
+        self.turns(numbers, names, &self.parties(), async |index, turn| run(&self.servers[index], turn).await).await
+    }
+
+    /// As [`Bench::cases`], with others than the servers under test: `run` is given an index into `parties`, and a case has
+    /// the rounds of each party, in their order.
+    pub async fn cases_of(
+        &self,
+        names: &[(&str, Option<f64>)],
+        parties: &[Party<'_>],
+        run: impl AsyncFn(usize, &Turn<'_>) -> Result<()>,
+    ) -> Result<Vec<Case>> {
+        let last = self.method.rounds + u32::from(self.method.syscalls);
+        self.turns(0..=last, names, parties, run).await
+    }
+
+    /// The servers under test.
+    pub fn parties(&self) -> Vec<Party<'_>> {
+        let party = |server| {
+            let Server { name, target, processes, .. }: &Server = server;
+            Party { name, target: Some(target), processes: processes.as_ref() }
+        };
+        self.servers.iter().map(party).collect()
     }
 
     async fn turns(
         &self,
         numbers: RangeInclusive<u32>,
         names: &[(&str, Option<f64>)],
-        run: impl AsyncFn(&Server, &Turn<'_>) -> Result<()>,
+        parties: &[Party<'_>],
+        run: impl AsyncFn(usize, &Turn<'_>) -> Result<()>,
     ) -> Result<Vec<Case>> {
-        let servers = vec![Vec::new(); self.servers.len()];
-        let case = |(name, x): &(&str, Option<f64>)| Case { name: (*name).to_owned(), x: *x, servers: servers.clone() };
+        let rounds = vec![Vec::new(); parties.len()];
+        let case = |(name, x): &(&str, Option<f64>)| Case {
+            name: (*name).to_owned(),
+            x: *x,
+            servers: rounds.clone(),
+            ..Case::default()
+        };
         let mut cases: Vec<Case> = names.iter().map(case).collect();
         for number in numbers {
-            let mut order: Vec<&Server> = self.servers.iter().collect();
+            let mut order: Vec<usize> = (0..parties.len()).collect();
             // Who goes first has the machine as the other left it.
             if number % 2 == 1 {
                 order.reverse();
             }
-            for server in order {
-                let turn = Turn::new(self, server, number, names.len());
-                if turn.traces && server.processes.is_none() {
+            for index in order {
+                let turn = Turn::new(self, parties[index], number, names.len());
+                if turn.traces && parties[index].processes.is_none() {
                     continue;
                 }
-                run(server, &turn).await.with_context(|| turn.title(names))?;
+                run(index, &turn).await.with_context(|| turn.title(names))?;
                 let measured = turn.rounds.into_inner();
                 for ((case, round), (name, _)) in cases.iter_mut().zip(measured).zip(names) {
-                    match round {
-                        Slot::Open => bail!("nothing was measured of {name}"),
-                        Slot::Measured(round) if number > 0 => case.servers[server.index].push(*round),
-                        Slot::Measured(_) | Slot::LeftOut => {}
+                    let round = round.with_context(|| format!("nothing was measured of {name}"))?;
+                    if number > 0 {
+                        case.servers[index].push(round);
                     }
                 }
                 self.progress.inc(names.len() as u64);
@@ -217,38 +249,45 @@ impl Bench {
     }
 }
 
-/// What became of a case in a turn.
-enum Slot {
-    Open,
-    Measured(Box<Round>),
-    LeftOut,
+/// Who takes turns with others: what it is called, and whose spending is counted.
+#[derive(Clone, Copy)]
+pub struct Party<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Where it is, when it is an SMB server.
+    pub target: Option<&'a Target>,
+    /// Its processes, when they are on this machine.
+    pub processes: Option<&'a Processes>,
 }
 
 /// One turn of a server.
 pub struct Turn<'a> {
     bench: &'a Bench,
-    server: &'a Server,
+    party: Party<'a>,
     /// 0 for the warm-up.
     pub number: u32,
     /// For the random choices of this turn: the same for all servers.
     pub seed: u64,
     /// Whether system calls are counted: slow, and its times count for nothing.
     pub traces: bool,
-    rounds: RefCell<Vec<Slot>>,
+    rounds: RefCell<Vec<Option<Round>>>,
     measured: Cell<usize>,
 }
 
 impl<'a> Turn<'a> {
-    fn new(bench: &'a Bench, server: &'a Server, number: u32, cases: usize) -> Turn<'a> {
+    fn new(bench: &'a Bench, party: Party<'a>, number: u32, cases: usize) -> Turn<'a> {
         let seed = bench.method.seed.wrapping_add(u64::from(number).wrapping_mul(0x1_0000_0001));
         let traces = number > bench.method.rounds;
-        let rounds = RefCell::new((0..cases).map(|_| Slot::Open).collect());
-        Turn { bench, server, number, seed, traces, rounds, measured: Cell::new(0) }
+        let rounds = RefCell::new((0..cases).map(|_| None).collect());
+        Turn { bench, party, number, seed, traces, rounds, measured: Cell::new(0) }
     }
 
     fn title(&self, names: &[(&str, Option<f64>)]) -> String {
         let what = names.get(self.measured.get()).map_or("cleaning up", |(name, _)| name);
-        format!("{what}, {} ({})", self.server.name, self.server.target)
+        match self.party.target {
+            Some(target) => format!("{what}, {} ({target})", self.party.name),
+            None => format!("{what}, {}", self.party.name),
+        }
     }
 
     /// Whether this turn is the warm-up.
@@ -272,7 +311,7 @@ impl<'a> Turn<'a> {
     /// are fatal unless they were allowed.
     pub async fn measure_as(&self, case: usize, what: impl Future<Output = Result<Sample>>) -> Result<()> {
         self.say(case);
-        let tracer = if self.traces { self.server.processes.as_ref().map(Syscalls::attach).transpose()? } else { None };
+        let tracer = if self.traces { self.party.processes.map(Syscalls::attach).transpose()? } else { None };
         let before = self.read()?;
         let client_before = machine::client_cpu();
         let sample = what.await?;
@@ -285,25 +324,15 @@ impl<'a> Turn<'a> {
         let latency = sample.latency();
         let Sample { seconds, operations, bytes, errors, figures, .. } = sample;
         let round = Round { seconds, operations, bytes, errors, odd: false, latency, cost, client_cpu, figures };
-        self.fill(case, Slot::Measured(Box::new(round)))
-    }
-
-    /// Leaves out a case of this turn, which this server cannot run; in every turn or in none.
-    pub fn leave_out(&self, case: usize) -> Result<()> {
-        self.fill(case, Slot::LeftOut)
-    }
-
-    fn fill(&self, case: usize, with: Slot) -> Result<()> {
         let mut rounds = self.rounds.borrow_mut();
         let slot = rounds.get_mut(case).context("a case that the turn does not have")?;
-        ensure!(matches!(slot, Slot::Open), "a case was measured twice in a turn");
-        *slot = with;
+        ensure!(slot.replace(round).is_none(), "a case was measured twice in a turn");
         self.measured.set(self.measured.get() + 1);
         Ok(())
     }
 
     fn read(&self) -> Result<Option<Reading>> {
-        self.server.processes.as_ref().map(Processes::read).transpose()
+        self.party.processes.map(Processes::read).transpose()
     }
 
     fn say(&self, case: usize) {
@@ -312,7 +341,7 @@ impl<'a> Turn<'a> {
             _ if self.traces => "system calls".to_owned(),
             number => format!("round {number}/{}", self.bench.method.rounds),
         };
-        self.bench.say(&format!("{} {what}, part {}", self.server.name, case + 1));
+        self.bench.say(&format!("{} {what}, part {}", self.party.name, case + 1));
     }
 }
 

@@ -99,6 +99,9 @@ pub struct Case {
     pub x: Option<f64>,
     /// The rounds of each server, in the order of [`Run::servers`]; empty where one cannot run it.
     pub servers: Vec<Vec<Round>>,
+    /// Whose rounds these are, where it is not the servers of the run, or not they alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parties: Vec<String>,
 }
 
 /// One round on one server.

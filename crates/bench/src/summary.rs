@@ -152,7 +152,7 @@ impl Metric {
     }
 
     /// The median with its spread, and how many rounds were odd.
-    fn cell(self, rounds: &[Round]) -> String {
+    pub fn cell(self, rounds: &[Round]) -> String {
         let Some(Point { y, low, high, .. }) = self.point(0.0, rounds) else { return "-".to_owned() };
         let mut text = (self.text)(y);
         if high > low && y > 0.0 {
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn servers_stand_side_by_side() {
         let servers = vec![vec![round(200, 1.0), round(220, 1.0), round(210, 1.0)], vec![round(100, 1.0)], vec![]];
-        let case = Case { name: "open".into(), x: None, servers };
+        let case = Case { name: "open".into(), servers, ..Case::default() };
         let two = Case { servers: case.servers[..2].to_vec(), ..case.clone() };
         let table = comparison("files", &[two], &["frevo", "samba"], Metric::RATE);
         assert_eq!(table.head, ["operations", "frevo", "samba", "frevo is better by"]);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn less_is_better_of_costs() {
         let cost = |cpu| Round { cost: Some(Cost { cpu, ..Cost::default() }), ..round(100, 1.0) };
-        let case = Case { name: "open".into(), x: None, servers: vec![vec![cost(0.1)], vec![cost(0.4)]] };
+        let case = Case { name: "open".into(), servers: vec![vec![cost(0.1)], vec![cost(0.4)]], ..Case::default() };
         assert_eq!(Metric::CPU_PER_OPERATION.advantage(&case), Some(4.0));
     }
 

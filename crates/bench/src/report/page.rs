@@ -56,7 +56,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// A date and time as people write it, when it is RFC 3339 in UTC.
-fn when(started: &str) -> String {
+pub(super) fn when(started: &str) -> String {
     let shape: String = started.chars().map(|digit| if digit.is_ascii_digit() { '0' } else { digit }).collect();
     if shape.starts_with("0000-00-00T00:00:00") && started.ends_with('Z') {
         format!("{} {} UTC", &started[..10], &started[11..16])
@@ -67,7 +67,7 @@ fn when(started: &str) -> String {
 
 fn head(out: &mut String, runs: &[Run], palette: &Palette) {
     for run in runs {
-        push!(out, "<p class=\"when\">{}</p>\n", Text(run_title(run)));
+        push!(out, "<p class=\"when\">{}</p>\n", Text(when(&run.started)));
         push!(out, "<p>{}</p>\n", Text(summary(run)));
         let odd = run.experiments.iter().flat_map(|experiment| &experiment.cases).flat_map(|case| &case.servers);
         let odd = odd.flatten().filter(|round| round.odd).count();
@@ -104,24 +104,18 @@ fn summary(run: &Run) -> String {
         many => format!("{many} experiments"),
     };
     let machine = &run.machine;
-    let cores = if machine.cores == 1 { "1 core".to_owned() } else { format!("{} cores", machine.cores) };
-    let memory = if machine.memory > 0 { units::bytes(machine.memory as f64) + " of memory" } else { String::new() };
-    let kernel = if machine.kernel.is_empty() { String::new() } else { format!("kernel {}", machine.kernel) };
-    let parts = [machine.processor.clone(), cores, memory, machine.system.clone(), kernel];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let name = if machine.name.is_empty() { "a machine without a name" } else { &machine.name };
-    let took = units::seconds(run.seconds);
-    format!("{experiments} with {}, in {took}. The tool ran on {name}: {}.", listed(&names), parts.join(", "))
-}
-
-/// What tells a run from the others on the page.
-pub(super) fn run_title(run: &Run) -> String {
-    match (run.started.is_empty(), run.machine.name.is_empty()) {
-        (false, false) => format!("{} on {}", when(&run.started), run.machine.name),
-        (false, true) => when(&run.started),
-        (true, false) => format!("On {}", run.machine.name),
-        (true, true) => "A run without a date".to_owned(),
-    }
+    format!(
+        "{experiments} on {} in {}, all from one machine: {} ({}, {} cores, {} of memory, {}, Linux {}). \
+         Where servers are compared, they took turns in the same run.",
+        listed(&names),
+        units::seconds(run.seconds),
+        machine.name,
+        machine.processor,
+        machine.cores,
+        units::bytes(machine.memory as f64),
+        machine.system,
+        machine.kernel,
+    )
 }
 
 /// The experiments' names in order of appearance.
@@ -158,7 +152,7 @@ fn section(out: &mut String, runs: &[Run], name: &str, palette: &Palette) {
     push!(out, "<section id=\"x-{}\">\n<h2>{}<code>{}</code></h2>\n", anchor(name), Text(&first.title), Text(name));
     for (index, (run, experiment)) in found.iter().enumerate() {
         if found.len() > 1 {
-            push!(out, "<h3>{}</h3>\n", Text(run_title(run)));
+            push!(out, "<h3>{} on {}</h3>\n", Text(when(&run.started)), Text(&run.machine.name));
         }
         if !experiment.study.is_empty() && (index == 0 || experiment.study != first.study) {
             push!(out, "<p class=\"study\"><b>The study:</b> {}</p>\n", Text(&experiment.study));

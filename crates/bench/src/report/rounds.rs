@@ -45,16 +45,16 @@ pub(super) fn details(out: &mut String, run: &Run, experiment: &Experiment, pale
 fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette: &Palette) {
     push!(out, "<tbody>\n<tr class=\"case\"><th colspan=\"{}\">{}</th></tr>\n", columns.len() + 2, Text(&case.name));
     for (index, rounds) in case.servers.iter().enumerate() {
-        let name = run.servers.get(index).map_or_else(|| format!("server {}", index + 1), |server| server.name.clone());
+        let known = case.parties.get(index).or_else(|| run.servers.get(index).map(|server| &server.name));
+        let name = known.cloned().unwrap_or_else(|| format!("server {}", index + 1));
         let head =
             format!("<th class=\"{}\"><span class=\"dot\"></span>{}</th>", palette.server(&name).class(), Text(&name));
         if rounds.is_empty() {
             push!(out, "<tr>{head}<td colspan=\"{}\">cannot run it</td></tr>\n", columns.len() + 1);
         }
         for (number, round) in rounds.iter().enumerate() {
-            let (class, odd) = if round.odd { (" class=\"odd\"", " †") } else { ("", "") };
-            let traced = if traced(round) { " ‡" } else { "" };
-            push!(out, "<tr{class}>{head}<td class=\"n\">{}{odd}{traced}</td>", number + 1);
+            let (class, mark) = if round.odd { (" class=\"odd\"", " †") } else { ("", "") };
+            push!(out, "<tr{class}>{head}<td class=\"n\">{}{mark}</td>", number + 1);
             for column in columns {
                 push!(out, "<td class=\"n\">{}</td>", Text((column.value)(round).unwrap_or_default()));
             }
@@ -62,11 +62,6 @@ fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette
         }
     }
     out.push_str("</tbody>\n");
-}
-
-/// Whether counting system calls slowed the round.
-fn traced(round: &Round) -> bool {
-    round.cost.as_ref().is_some_and(|cost| cost.calls.is_some())
 }
 
 /// The columns in which some round has something to show.

@@ -1,0 +1,171 @@
+//! Servers that an experiment starts beside those under test: children that end with it, whatever happens.
+//!
+//! A child is the leader of a process group of its own, so that what it forks is stopped with it, and the kernel ends it when
+//! this program dies without having stopped it.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(15);
+/// How long a server may take to end by itself.
+const END: Duration = Duration::from_secs(3);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A process that this one started, and all that it forked.
+pub struct Child {
+    name: String,
+    process: std::process::Child,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts `command`; what it prints goes to the file `log`. The child ends with the thread that starts it, so that is to be
+    /// one that lives as long as the program.
+    pub fn start(mut command: Command, log: &Path) -> Result<Child> {
+        let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        // SAFETY: between fork and exec it does one system call, and allocates nothing.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+        }
+        let process = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        Ok(Child { name, process, log: log.to_owned() })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until something listens on `port` of this host; an error with what it printed when it ends before.
+    pub async fn listens(&mut self, port: u16) -> Result<()> {
+        let begin = Instant::now();
+        while tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+            self.lives()?;
+            if begin.elapsed() > START {
+                bail!("{} does not listen on port {port} after {START:?}:\n{}", self.name, self.printed());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// An error with what it printed when it has ended.
+    pub fn lives(&mut self) -> Result<()> {
+        match self.process.try_wait()? {
+            Some(status) => bail!("{} has ended ({status}):\n{}", self.name, self.printed()),
+            None => Ok(()),
+        }
+    }
+
+    /// The last lines that it printed.
+    pub fn printed(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(8)..].join("\n")
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
+            // An error says that nobody is left.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn ends_within(&mut self, time: Duration) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return true;
+            }
+            std::thread::sleep(LOOK);
+        }
+        false
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Once it is waited for, its number may be another's.
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.signal(Signal::TERM);
+            if !self.ends_within(END) {
+                self.signal(Signal::KILL);
+                let _ = self.process.wait();
+            }
+        }
+    }
+}
+
+/// Where a program is: `PATH`, and where servers are on Debian, which the `PATH` of most users leaves out.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// A port of this host on which nobody listens now.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on 127.0.0.1")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// A directory that goes away with its value: in `directory`, or in the directory for temporary files where that one does
+/// not let this user write.
+pub fn scratch(directory: Option<&Path>) -> Result<tempfile::TempDir> {
+    let make = |place: &Path| tempfile::Builder::new().prefix("frevo-bench-").tempdir_in(place);
+    let made = match directory.map(make) {
+        Some(Err(error)) if error.kind() == ErrorKind::PermissionDenied => make(&std::env::temp_dir()),
+        Some(made) => made,
+        None => make(&std::env::temp_dir()),
+    };
+    made.with_context(|| format!("cannot make a directory in {}", directory.unwrap_or(&std::env::temp_dir()).display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, log: &Path) -> Child {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Child::start(command, log).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_ends_too_early_says_why() {
+        let directory = scratch(None).unwrap();
+        let mut child = shell("echo no such option >&2; exit 3", &directory.path().join("log"));
+        let said = child.listens(free_port().unwrap()).await.unwrap_err().to_string();
+        assert!(said.contains("sh has ended") && said.contains("no such option"), "{said}");
+    }
+
+    #[test]
+    fn what_a_child_forked_ends_with_it() {
+        let directory = scratch(None).unwrap();
+        let pids = directory.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", pids.display());
+        let child = shell(&script, &directory.path().join("log"));
+        while !pids.exists() {
+            std::thread::sleep(LOOK);
+        }
+        let grandchild: i32 = std::fs::read_to_string(&pids).unwrap().trim().parse().unwrap();
+        drop(child);
+        let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        while !state().is_empty() && !state().contains(") Z ") {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
