@@ -1,40 +1,197 @@
-//! The machine that the tool runs on.
+//! The machine that the tool runs on, and the tool itself, as Linux describes them.
 
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use anyhow::{Context, Result};
+
+use crate::probe::proc;
 use crate::record::Machine;
 
-/// This machine.
+/// Programs that are asked for their version, and how.
+const SERVERS: &[(&str, &str)] = &[("smbd", "-V"), ("frevo", "--version"), ("ksmbd.mountd", "--version")];
+/// How long a program may take to tell its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// This machine; what Linux does not tell is empty.
 pub fn describe() -> Machine {
-    Machine { cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32), ..Machine::default() }
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let name = rustix::system::uname();
+    let cores = thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    Machine {
+        name: name.nodename().to_string_lossy().into_owned(),
+        processor: processor(&text("/proc/cpuinfo")).unwrap_or_else(|| name.machine().to_string_lossy().into_owned()),
+        cores,
+        memory: proc::kibibytes(&text("/proc/meminfo"), "MemTotal").unwrap_or_default(),
+        kernel: name.release().to_string_lossy().into_owned(),
+        system: distribution(&text("/etc/os-release")).unwrap_or_default(),
+    }
 }
 
-/// The file system of a directory.
-pub fn file_system_of(_path: &Path) -> Option<String> {
-    None
+/// The model in the kernel's list of processors, which some architectures leave out.
+fn processor(list: &str) -> Option<String> {
+    let value = |name| list.lines().filter_map(|line| line.split_once(':')).find(|(it, _)| it.trim() == name);
+    ["model name", "cpu model", "cpu", "Model"].into_iter().find_map(value).map(|(_, value)| value.trim().to_owned())
 }
 
-/// What a server's program says of its version.
-pub fn version_of(_pid: u32) -> Option<String> {
-    None
+/// `PRETTY_NAME` of os-release(5), which shells can read: its quotes go.
+fn distribution(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim();
+    Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// Processor time of this process so far, seconds.
+/// The file system of a path, such as `ext4 on /dev/vda, rw,relatime`: its kind, its source, the options of the mount, and
+/// those of the file system that are not among them. `None` when the path is not there.
+pub fn file_system_of(path: &Path) -> Option<String> {
+    let device = fs::metadata(path).ok()?.dev();
+    let path = path.canonicalize().ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    file_system(&mounts, &path, &device)
+}
+
+/// The mount of proc_pid_mountinfo(5) that has the longest part of the path. Of several at one place the last one covers
+/// the others, unless only an earlier one is of the path's device.
+fn file_system(mounts: &str, path: &Path, device: &str) -> Option<String> {
+    let mounts = mounts.lines().filter_map(mount).filter(|mount| path.starts_with(&mount.place));
+    let mount = mounts.enumerate().max_by_key(|(index, mount)| (mount.place.len(), mount.device == device, *index))?.1;
+    let more = mount.super_options.split(',').filter(|option| !mount.options.split(',').any(|it| it == *option));
+    let options: Vec<&str> = mount.options.split(',').chain(more).collect();
+    Some(format!("{} on {}, {}", mount.kind, mount.source, options.join(",")))
+}
+
+/// A line of mountinfo.
+struct Mount<'a> {
+    device: &'a str,
+    place: String,
+    options: &'a str,
+    kind: &'a str,
+    source: String,
+    super_options: &'a str,
+}
+
+fn mount(line: &str) -> Option<Mount<'_>> {
+    // Any number of optional fields ends with a dash.
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let after: Vec<&str> = after.split(' ').collect();
+    let (&[_, _, device, _, place, options, ..], &[kind, source, super_options, ..]) = (&*before, &*after) else {
+        return None;
+    };
+    Some(Mount { device, place: unescaped(place), options, kind, source: unescaped(source), super_options })
+}
+
+/// Blanks and backslashes are written as octal numbers.
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (escape, blank)| text.replace(escape, blank))
+}
+
+/// What the program of a process says of its version: the first line. Only `smbd`, `frevo` and `ksmbd.mountd` are asked,
+/// and only when the program file is root's or the tool's user's: nobody else decides what the tool runs. `None` when it
+/// does not say, or not in time.
+pub fn version_of(pid: u32) -> Option<String> {
+    let program = format!("/proc/{pid}/exe");
+    let path = fs::read_link(&program).ok()?;
+    let name = path.file_name()?.to_str()?;
+    // An upgrade replaces the file while the old one runs.
+    let name = name.strip_suffix(" (deleted)").unwrap_or(name);
+    let (_, flag) = SERVERS.iter().find(|(server, _)| *server == name)?;
+    let owner = fs::metadata(&program).ok()?.uid();
+    let trusted = owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if trusted { first_line(Command::new(program).arg(flag), PATIENCE) } else { None }
+}
+
+fn first_line(command: &mut Command, patience: Duration) -> Option<String> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let end = Instant::now() + patience;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
+            _ => break None,
+        }
+    };
+    if status.is_none() {
+        // The errors of ending a program that has ended already.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    status.filter(std::process::ExitStatus::success)?;
+    let mut text = Vec::new();
+    // No more than a pipe holds was written, or the program would not have ended.
+    child.stdout?.take(64 << 10).read_to_end(&mut text).ok()?;
+    let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+    (!line.is_empty()).then_some(line)
+}
+
+/// Processor time of this process so far, all its threads, seconds.
 pub fn client_cpu() -> f64 {
-    0.0
+    // The only errors are an unknown clock and a bad address.
+    proc::clock_time(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or_default() as f64 / 1e9
 }
 
-/// Now.
+/// Memory of this process that is its own, bytes.
+///
+/// # Errors
+///
+/// `/proc/self/smaps_rollup` cannot be read.
+pub fn own_memory() -> Result<u64> {
+    let memory = proc::memory(std::process::id()).context("cannot read /proc/self/smaps_rollup")?;
+    Ok(memory.unwrap_or_default().private)
+}
+
+/// Memory of the whole machine that is in use and not by the page cache, bytes: `MemTotal - MemFree - Buffers - Cached -
+/// SReclaimable`. It holds what the kernel itself spends on a server's sockets and processes, and what all other
+/// programs use; only its growth tells of a server. Files in tmpfs count as cache, as they do in `Cached`.
+///
+/// # Errors
+///
+/// `/proc/meminfo` cannot be read.
+pub fn memory_in_use() -> Result<u64> {
+    in_use(&fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?)
+}
+
+fn in_use(meminfo: &str) -> Result<u64> {
+    let of = |name| proc::kibibytes(meminfo, name).with_context(|| format!("/proc/meminfo says nothing of {name}"));
+    let free = of("MemFree")? + of("Buffers")? + of("Cached")? + of("SReclaimable")?;
+    Ok(of("MemTotal")?.saturating_sub(free))
+}
+
+/// Now, in UTC and to the second, as RFC 3339 writes it: `2024-02-29T12:34:56Z`.
 pub fn rfc3339_now() -> String {
-    String::new()
+    // A clock before 1970 is a clock that was never set.
+    rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// Memory of the machine in use, without caches.
-pub fn memory_in_use() -> anyhow::Result<u64> {
-    Ok(0)
+fn rfc3339(secs: u64) -> String {
+    let (mut days, rest) = (secs / 86_400, secs % 86_400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}Z", days + 1, rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// Memory of this process.
-pub fn own_memory() -> anyhow::Result<u64> {
-    Ok(0)
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
+
+#[cfg(test)]
+mod tests;
