@@ -6,6 +6,7 @@
 
 mod bars;
 mod figure;
+mod head;
 mod lines;
 mod look;
 mod markup;

@@ -20,7 +20,7 @@ pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String 
     let Some(extent) = Extent::of(ends) else { return String::new() };
     match Upright::new(figure, &drawn, extent, layout) {
         Some(upright) => upright.draw(figure, &drawn, layout),
-        None => Lying::new(figure, &drawn, extent, layout).draw(figure, &drawn, layout),
+        None => Lying::new(figure, &drawn, extent, layout).draw(),
     }
 }
 
@@ -51,7 +51,7 @@ struct Upright {
 impl Upright {
     /// `None` when names or values would overlap.
     fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Option<Self> {
-        let y = Scale::up(extent, figure.y.logarithmic, (layout.height / 45.0) as usize);
+        let y = Scale::bars(extent, figure.y.logarithmic, (layout.height / 45.0) as usize);
         let marks = y.ticks.iter().map(|tick| layout.text_width(&tick.label)).fold(0.0, f64::max);
         let (left, right) = (marks + 10.0, layout.width - 8.0);
         let group = (right - left) / figure.categories.len() as f64;
@@ -97,6 +97,9 @@ impl Upright {
                 svg.close();
             }
         }
+        for at in &self.y.minor {
+            svg.line("axis", (self.left, self.at(*at)), (self.left + 4.0, self.at(*at)));
+        }
         svg.line("axis", (self.left, self.at(self.y.base())), (self.right, self.at(self.y.base())));
         let place = ((self.left + self.right) / 2.0, height - layout.text * 0.4);
         svg.text("title", Anchor::Middle, place, &x_title);
@@ -128,90 +131,124 @@ impl Upright {
     }
 }
 
-/// Bars that lie, each group under its name.
-struct Lying {
+/// Bars that lie, each group beside its name where there is room for that, else under it.
+struct Lying<'a> {
+    figure: &'a Figure,
+    drawn: &'a [&'a Drawn<'a>],
+    layout: &'a Layout,
     left: f64,
     right: f64,
-    top: f64,
     x: Scale,
     title: Vec<String>,
-    /// Height of a bar with the gap to the next.
+    /// Height of a line of text, and of a bar with the gap to the next.
+    line: f64,
     bar: f64,
     names: Vec<Vec<String>>,
+    beside: bool,
 }
 
-impl Lying {
-    fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Self {
-        let room = widest(drawn, layout) + 10.0;
-        let (left, right) = (if extent.low < 0.0 { room } else { 2.0 }, layout.width - room);
+impl<'a> Lying<'a> {
+    fn new(figure: &'a Figure, drawn: &'a [&'a Drawn<'a>], extent: Extent, layout: &'a Layout) -> Self {
+        let room = widest(drawn, layout) + 12.0;
+        let beside = layout.width > 600.0;
+        let whole = |text: &str, width| wrap(text, width, layout.text).unwrap_or_else(|| vec![shortened(text, 24)]);
+        let most = if beside { 190.0 } else { layout.width };
+        let names = figure.categories.iter().map(|name| whole(&shortened(name, 90), most));
+        let names: Vec<Vec<String>> = names.collect();
+        // Names are set in bold.
+        let column = names.iter().flatten().map(|name| layout.text_width(name) * 1.08 + 12.0).fold(0.0, f64::max);
+        let start = if beside { column } else { 2.0 };
+        let left = if extent.low < 0.0 { start + room } else { start };
+        let right = layout.width - room;
         let mut limit = 9;
         let x = loop {
-            let x = Scale::up(extent, figure.y.logarithmic, limit);
+            let x = Scale::bars(extent, figure.y.logarithmic, limit);
             let labels = x.ticks.iter().map(|tick| layout.text_width(&tick.label) + layout.text);
             if limit <= 2 || labels.sum::<f64>() < right - left {
                 break x;
             }
             limit -= 1;
         };
-        let whole = |text: &str, width| wrap(text, width, layout.text).unwrap_or_else(|| vec![shortened(text, 40)]);
-        let names = figure.categories.iter().map(|name| whole(&shortened(name, 90), layout.width)).collect();
-        let title = whole(&axis_title(&figure.y), layout.width);
-        Self { left, right, top: layout.text * 0.5, x, title, bar: layout.text * 1.45, names }
+        let title = whole(&axis_title(&figure.y), right - left);
+        let (line, bar) = (layout.text * 1.3, layout.text * 1.45);
+        Self { figure, drawn, layout, left, right, x, title, line, bar, names, beside }
     }
 
     fn at(&self, value: f64) -> f64 {
         self.left + (self.right - self.left) * self.x.place(value)
     }
 
-    fn draw(&self, figure: &Figure, drawn: &[&Drawn], layout: &Layout) -> String {
-        let line = layout.text * 1.3;
-        let groups =
-            self.names.iter().map(|name| name.len() as f64 * line + drawn.len() as f64 * self.bar + line * 0.6);
-        let bottom = self.top + groups.sum::<f64>();
-        let height = bottom + line * (1.5 + self.title.len() as f64);
-        let mut svg = Svg::new(layout.class, layout.width, height, &figure.title);
-        for tick in &self.x.ticks {
-            let x = self.at(tick.at);
-            svg.line("grid", (x, self.top), (x, bottom));
-            let half = layout.text_width(&tick.label) / 2.0;
-            svg.text("tick", Anchor::Middle, (x.max(half), bottom + line), &tick.label);
+    /// The series that have a bar in a group; only those of now are missed where they have none.
+    fn shown(&self, index: usize) -> impl Iterator<Item = &'a Drawn<'a>> {
+        let figure = self.figure;
+        self.drawn.iter().copied().filter(move |series| !series.given.then || point(figure, series, index).is_some())
+    }
+
+    /// Heights of a group: its name above the bars, and its bars.
+    fn heights(&self, index: usize) -> (f64, f64) {
+        let bars = self.shown(index).count() as f64 * self.bar;
+        let name = self.names[index].len() as f64 * self.line;
+        if self.beside { (0.0, bars.max(name)) } else { (name, bars) }
+    }
+
+    fn draw(&self) -> String {
+        let top = self.layout.text * 0.4;
+        let gap = self.line * if self.beside { 0.8 } else { 0.5 };
+        let groups = (0..self.names.len()).map(|index| self.heights(index));
+        let bottom = top + groups.map(|(name, bars)| name + bars + gap).sum::<f64>();
+        let height = bottom + self.line * (1.5 + self.title.len() as f64);
+        let mut svg = Svg::new(self.layout.class, self.layout.width, height, &self.figure.title);
+        self.axis(&mut svg, top, bottom);
+        let mut y = top + gap / 2.0;
+        for index in 0..self.names.len() {
+            let (name, bars) = self.heights(index);
+            self.group(&mut svg, index, y);
+            let base = self.at(self.x.base());
+            svg.line("axis", (base, y + name - 2.0), (base, y + name + bars + 2.0));
+            y += name + bars + gap;
         }
-        for (index, text) in self.title.iter().enumerate() {
-            let place = ((self.left + self.right) / 2.0, bottom + line * (index as f64 + 2.1));
-            svg.text("title", Anchor::Middle, place, text);
-        }
-        let mut y = self.top;
-        for (index, name) in self.names.iter().enumerate() {
-            for text in name {
-                svg.text("name", Anchor::Start, (0.0, y + layout.text), text);
-                y += line;
-            }
-            for series in drawn {
-                svg.open(&series.look.class());
-                self.bar(&mut svg, figure, series, index, y, layout);
-                svg.close();
-                y += self.bar;
-            }
-            y += line * 0.6;
-        }
-        svg.line("axis", (self.at(self.x.base()), self.top), (self.at(self.x.base()), bottom));
         svg.finish()
     }
 
-    fn bar(&self, svg: &mut Svg, figure: &Figure, series: &Drawn, index: usize, top: f64, layout: &Layout) {
+    fn axis(&self, svg: &mut Svg, top: f64, bottom: f64) {
+        for tick in &self.x.ticks {
+            let x = self.at(tick.at);
+            svg.line("grid", (x, top), (x, bottom));
+            let half = self.layout.text_width(&tick.label) / 2.0;
+            svg.text("tick", Anchor::Middle, (x.max(half), bottom + self.line), &tick.label);
+        }
+        for (index, text) in self.title.iter().enumerate() {
+            let place = ((self.left + self.right) / 2.0, bottom + self.line * (index as f64 + 2.1));
+            svg.text("title", Anchor::Middle, place, text);
+        }
+    }
+
+    fn group(&self, svg: &mut Svg, index: usize, top: f64) {
+        let (above, bars) = self.heights(index);
+        let lines = self.names[index].len() as f64 * self.line;
+        let start = if self.beside { top + (bars - lines) / 2.0 } else { top };
+        for (number, text) in self.names[index].iter().enumerate() {
+            svg.text("name", Anchor::Start, (0.0, start + self.line * (number as f64 + 0.75)), text);
+        }
+        for (place, series) in self.shown(index).enumerate() {
+            svg.open(&series.look.class());
+            self.bar(svg, series, index, top + above + place as f64 * self.bar);
+            svg.close();
+        }
+    }
+
+    fn bar(&self, svg: &mut Svg, series: &Drawn, index: usize, top: f64) {
         let base = self.at(self.x.base());
         let middle = top + self.bar / 2.0;
-        let baseline = middle + layout.text * 0.35;
-        let Some(point) = point(figure, series, index) else {
-            if !series.given.then {
-                svg.text("none", Anchor::Start, (base + 5.0, baseline), units::NOTHING);
-            }
+        let baseline = middle + self.layout.text * 0.35;
+        let Some(point) = point(self.figure, series, index) else {
+            svg.text("none", Anchor::Start, (base + 5.0, baseline), units::NOTHING);
             return;
         };
         let end = self.at(point.y);
         svg.rect("bar", (end.min(base), top + 1.5), (end - base).abs(), self.bar - 3.0);
         let mut outer = end;
-        if let Some((low, high)) = spread(point, &figure.y) {
+        if let Some((low, high)) = spread(point, &self.figure.y) {
             let (low, high) = (self.at(low), self.at(high));
             svg.line("whisker", (low, middle), (high, middle));
             svg.line("whisker", (low, middle - 4.0), (low, middle + 4.0));

@@ -67,7 +67,9 @@ pub(super) fn html(figure: &Figure, looks: &[Look]) -> String {
 
 /// The title of an axis with its unit, and what kind of axis it is.
 pub(super) fn axis_title(axis: &Axis) -> String {
-    let label = shortened(&axis.label, 80);
+    let mut letters = axis.label.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let label = shortened(&(first + letters.as_str()), 80);
     match (axis.unit.is_empty(), axis.logarithmic) {
         (true, false) => label,
         (true, true) => format!("{label} (log scale)"),
@@ -143,13 +145,16 @@ fn notes(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
             units::count((given - shown) as u64)
         );
     }
-    if drawn.iter().any(|series| series.points.iter().any(|point| spread(point, &figure.y).is_some())) {
-        let what = match figure.kind {
-            Kind::Lines if drawn.iter().any(lines::has_band) => "Bands and whiskers reach",
-            _ => "Whiskers reach",
-        };
-        push!(out, "<p class=\"note\">{what} from the lowest to the highest round; the median is drawn.</p>\n");
-    }
+    let spread = |series: &&Drawn| series.points.iter().any(|point| spread(point, &figure.y).is_some());
+    let is_band = |series: &&Drawn| figure.kind == Kind::Lines && lines::has_band(series);
+    let bands = drawn.iter().filter(spread).filter(is_band).count();
+    let what = match (bands, drawn.iter().filter(spread).count()) {
+        (_, 0) => return,
+        (0, _) => "Whiskers reach",
+        (bands, all) if bands == all => "Bands reach",
+        _ => "Bands and whiskers reach",
+    };
+    push!(out, "<p class=\"note\">{what} from the lowest to the highest round; the median is drawn.</p>\n");
 }
 
 /// The numbers behind the picture, for reading and for copying.

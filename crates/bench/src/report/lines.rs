@@ -86,6 +86,9 @@ impl Frame {
             svg.line("grid", (self.left, y), (self.right, y));
             svg.text("tick", Anchor::End, (self.left - 7.0, y + layout.text * 0.35), &tick.label);
         }
+        if !self.y.minor.is_empty() {
+            svg.line("axis", (self.left, self.top), (self.left, self.bottom));
+        }
         for at in &self.y.minor {
             let (_, y) = self.at(0.0, *at);
             svg.line("axis", (self.left, y), (self.left + 4.0, y));
@@ -137,8 +140,9 @@ impl Frame {
             svg.path("curve", &places, false);
         }
         if kind == Kind::Points || places.len() <= MARKED {
+            let size = if places.len() <= MARKED { layout.mark } else { layout.mark * 0.55 };
             for place in places {
-                svg.mark(series.look.shape(), place, layout.mark);
+                svg.mark(series.look.shape(), place, size);
             }
         }
         svg.close();
@@ -189,7 +193,7 @@ impl Frame {
 
 /// The horizontal axis with as many labels as stand beside each other.
 fn horizontal(extent: Extent, logarithmic: bool, width: f64, layout: &Layout) -> Scale {
-    let mut limit = (width / 40.0) as usize;
+    let mut limit = ((width / 40.0) as usize).min(if logarithmic { 16 } else { 10 });
     loop {
         let scale = Scale::across(extent, logarithmic, limit);
         let ends = scale.ticks.iter().map(|tick| {

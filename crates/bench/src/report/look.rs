@@ -30,15 +30,17 @@ pub(super) enum Shape {
     Plus,
 }
 
-/// The names of all servers of a page, in the order of their colours.
+/// The names of all servers of a page, and of others that were measured beside them, in the order of their colours.
 pub(super) struct Palette(Vec<String>);
 
 impl Palette {
     pub(super) fn new(runs: &[Run]) -> Self {
         let mut names: Vec<String> = Vec::new();
-        for server in runs.iter().flat_map(|run| &run.servers) {
-            if !names.contains(&server.name) {
-                names.push(server.name.clone());
+        let cases = runs.iter().flat_map(|run| &run.experiments).flat_map(|experiment| &experiment.cases);
+        let servers = runs.iter().flat_map(|run| &run.servers).map(|server| &server.name);
+        for name in servers.chain(cases.flat_map(|case| &case.parties)) {
+            if !names.contains(name) {
+                names.push(name.clone());
             }
         }
         Self(names)
@@ -62,6 +64,7 @@ impl Palette {
             used.push(match server {
                 _ if series.then => None,
                 Some(server) => Some(self.colour(&server.name)),
+                None if self.0.contains(&series.name) => Some(self.colour(&series.name)),
                 None => {
                     nameless += 1;
                     Some((nameless - 1) % COLOURS)

@@ -2,16 +2,16 @@
 
 use super::look::Palette;
 use super::markup::{Text, anchor, push};
-use super::{figure, repeat, rounds};
+use super::{figure, head, repeat, rounds};
 use crate::record::{Experiment, Run, Table};
-use crate::{table, units};
+use crate::table;
 
 const STYLE: &str = include_str!("style.css");
 
 /// See [`super::page`].
 pub(super) fn page(runs: &[Run]) -> String {
     let palette = Palette::new(runs);
-    let title = title(runs);
+    let title = head::title(runs);
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
     out.push_str(
@@ -19,7 +19,7 @@ pub(super) fn page(runs: &[Run]) -> String {
     );
     push!(out, "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n", Text(&title));
     push!(out, "<h1>{}</h1>\n", Text(&title));
-    head(&mut out, runs, &palette);
+    head::head(&mut out, runs, &palette);
     out.push_str("</header>\n");
     contents(&mut out, runs);
     out.push_str("<main>\n");
@@ -30,92 +30,6 @@ pub(super) fn page(runs: &[Run]) -> String {
     repeat::section(&mut out, runs);
     out.push_str("</body>\n</html>\n");
     out
-}
-
-fn title(runs: &[Run]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for server in runs.iter().flat_map(|run| &run.servers) {
-        if !names.contains(&server.name.as_str()) {
-            names.push(&server.name);
-        }
-    }
-    match names.as_slice() {
-        [] => "SMB measurements".to_owned(),
-        [one] => format!("SMB measurements of {one}"),
-        [first, rest @ ..] => format!("SMB measurements of {first} against {}", listed(rest)),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
-}
-
-/// A date and time as people write it, when it is RFC 3339 in UTC.
-pub(super) fn when(started: &str) -> String {
-    let shape: String = started.chars().map(|digit| if digit.is_ascii_digit() { '0' } else { digit }).collect();
-    if shape.starts_with("0000-00-00T00:00:00") && started.ends_with('Z') {
-        format!("{} {} UTC", &started[..10], &started[11..16])
-    } else {
-        started.to_owned()
-    }
-}
-
-fn head(out: &mut String, runs: &[Run], palette: &Palette) {
-    for run in runs {
-        push!(out, "<p class=\"when\">{}</p>\n", Text(when(&run.started)));
-        push!(out, "<p>{}</p>\n", Text(summary(run)));
-        let odd = run.experiments.iter().flat_map(|experiment| &experiment.cases).flat_map(|case| &case.servers);
-        let odd = odd.flatten().filter(|round| round.odd).count();
-        if odd > 0 {
-            let are = if odd == 1 { "round is" } else { "rounds are" };
-            push!(
-                out,
-                "<p>{odd} {are} marked as odd: far from the others of the same case. They count all the same.</p>\n"
-            );
-        }
-        if run.servers.is_empty() {
-            continue;
-        }
-        out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>Server</th><th>Version</th><th>Protocol</th>");
-        out.push_str("<th>File system</th><th>Where</th></tr></thead>\n<tbody>\n");
-        for server in &run.servers {
-            let colour = palette.server(&server.name).class();
-            push!(out, "<tr><th class=\"{colour}\"><span class=\"dot\"></span>{}</th>", Text(&server.name));
-            for cell in
-                [server.version.as_deref(), Some(&server.protocol), server.file_system.as_deref(), Some(&server.target)]
-            {
-                push!(out, "<td>{}</td>", Text(cell.unwrap_or("not known")));
-            }
-            out.push_str("</tr>\n");
-        }
-        out.push_str("</tbody></table></div>\n");
-    }
-}
-
-fn summary(run: &Run) -> String {
-    let names: Vec<&str> = run.servers.iter().map(|server| server.name.as_str()).collect();
-    let experiments = match run.experiments.len() {
-        1 => "1 experiment".to_owned(),
-        many => format!("{many} experiments"),
-    };
-    let machine = &run.machine;
-    format!(
-        "{experiments} on {} in {}, all from one machine: {} ({}, {} cores, {} of memory, {}, Linux {}). \
-         Where servers are compared, they took turns in the same run.",
-        listed(&names),
-        units::seconds(run.seconds),
-        machine.name,
-        machine.processor,
-        machine.cores,
-        units::bytes(machine.memory as f64),
-        machine.system,
-        machine.kernel,
-    )
 }
 
 /// The experiments' names in order of appearance.
@@ -152,7 +66,7 @@ fn section(out: &mut String, runs: &[Run], name: &str, palette: &Palette) {
     push!(out, "<section id=\"x-{}\">\n<h2>{}<code>{}</code></h2>\n", anchor(name), Text(&first.title), Text(name));
     for (index, (run, experiment)) in found.iter().enumerate() {
         if found.len() > 1 {
-            push!(out, "<h3>{} on {}</h3>\n", Text(when(&run.started)), Text(&run.machine.name));
+            push!(out, "<h3>{}</h3>\n", Text(head::run_title(run)));
         }
         if !experiment.study.is_empty() && (index == 0 || experiment.study != first.study) {
             push!(out, "<p class=\"study\"><b>The study:</b> {}</p>\n", Text(&experiment.study));
@@ -210,16 +124,4 @@ pub(super) fn facts<'a>(out: &mut String, facts: impl Iterator<Item = (&'a str, 
         push!(out, "<tr><th>{}</th><td>{}</td></tr>\n", Text(name), Text(value));
     }
     out.push_str("</tbody></table></div>\n");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates() {
-        assert_eq!(when("2026-05-04T12:30:59.25Z"), "2026-05-04 12:30 UTC");
-        assert_eq!(when("yesterday"), "yesterday");
-        assert_eq!(when("2026-05-04T12:30:59+02:00"), "2026-05-04T12:30:59+02:00");
-    }
 }

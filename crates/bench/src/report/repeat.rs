@@ -1,7 +1,8 @@
 //! What is needed to run it again: machine, versions, configuration, command line, seed, method.
 
+use super::head::run_title;
 use super::markup::{Text, push};
-use super::page::{facts, when};
+use super::page::facts;
 use crate::record::{Run, ServerRecord};
 use crate::units;
 
@@ -9,7 +10,7 @@ use crate::units;
 pub(super) fn section(out: &mut String, runs: &[Run]) {
     out.push_str("<section id=\"repeat\">\n<h2>How to repeat it</h2>\n");
     for run in runs {
-        push!(out, "<h3>{} on {}</h3>\n", Text(when(&run.started)), Text(&run.machine.name));
+        push!(out, "<h3>{}</h3>\n", Text(run_title(run)));
         push!(out, "<pre>{}</pre>\n", Text(command(&run.command)));
         let machine = &run.machine;
         let own = [

@@ -53,8 +53,9 @@ fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette
             push!(out, "<tr>{head}<td colspan=\"{}\">cannot run it</td></tr>\n", columns.len() + 1);
         }
         for (number, round) in rounds.iter().enumerate() {
-            let (class, mark) = if round.odd { (" class=\"odd\"", " †") } else { ("", "") };
-            push!(out, "<tr{class}>{head}<td class=\"n\">{}{mark}</td>", number + 1);
+            let (class, odd) = if round.odd { (" class=\"odd\"", " †") } else { ("", "") };
+            let traced = if traced(round) { " ‡" } else { "" };
+            push!(out, "<tr{class}>{head}<td class=\"n\">{}{odd}{traced}</td>", number + 1);
             for column in columns {
                 push!(out, "<td class=\"n\">{}</td>", Text((column.value)(round).unwrap_or_default()));
             }
@@ -62,6 +63,11 @@ fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette
         }
     }
     out.push_str("</tbody>\n");
+}
+
+/// Whether counting system calls slowed the round.
+fn traced(round: &Round) -> bool {
+    round.cost.as_ref().is_some_and(|cost| cost.calls.is_some())
 }
 
 /// The columns in which some round has something to show.

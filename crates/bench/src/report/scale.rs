@@ -32,6 +32,8 @@ pub(super) struct Extent {
     pub(super) high: f64,
     /// Only whole numbers, so marks between them would say nothing.
     pub(super) whole: bool,
+    /// Only powers of two, so marks at powers of ten would miss all of them.
+    pub(super) binary: bool,
 }
 
 impl Extent {
@@ -39,9 +41,10 @@ impl Extent {
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         values.filter(|value| value.abs() <= LARGEST).fold(None, |extent, value| {
             let whole = value.fract() == 0.0;
-            let first = Self { low: value, high: value, whole };
-            let extent: Self = extent.unwrap_or(first);
-            Some(Self { low: extent.low.min(value), high: extent.high.max(value), whole: extent.whole && whole })
+            let binary = (1.0..=1e15).contains(&value) && whole && (value as u64).is_power_of_two();
+            let extent: Self = extent.unwrap_or(Self { low: value, high: value, whole, binary });
+            let (low, high) = (extent.low.min(value), extent.high.max(value));
+            Some(Self { low, high, whole: extent.whole && whole, binary: extent.binary && binary })
         })
     }
 }
@@ -54,7 +57,7 @@ impl Scale {
             let air = if high / low < 1.01 { 2.0 } else { (high / low).powf(0.04) };
             return Self::logarithmic(low / air, high * air, extent, limit);
         }
-        let Extent { low, high, whole } = extent;
+        let Extent { low, high, whole, .. } = extent;
         let (low, high) = widened(low, high);
         let air = (high - low) * 0.04;
         let near_zero = low >= 0.0 && low <= high * 0.25;
@@ -76,6 +79,15 @@ impl Scale {
         Self::linear((low / step).floor() * step, (high / step).ceil() * step, step, limit)
     }
 
+    /// As [`Scale::up`], but with room below the smallest of logarithmic bars, which begin at a power of ten.
+    pub(super) fn bars(extent: Extent, logarithmic: bool, limit: usize) -> Self {
+        if !logarithmic {
+            return Self::up(extent, logarithmic, limit);
+        }
+        let (low, high) = positive(extent);
+        Self::logarithmic(10f64.powf((low * 0.7).log10().floor()), ceil(high * 1.05), extent, limit)
+    }
+
     fn linear(low: f64, high: f64, step: f64, limit: usize) -> Self {
         let first = (low / step - 1e-6).ceil();
         let ticks = (0..limit + 3).map(|index| (first + index as f64) * step);
@@ -85,6 +97,9 @@ impl Scale {
     }
 
     fn logarithmic(low: f64, high: f64, extent: Extent, limit: usize) -> Self {
+        if extent.binary && extent.high >= extent.low * 4.0 {
+            return Self { logarithmic: true, low, high, ticks: binary(extent, limit.max(2)), minor: Vec::new() };
+        }
         let all = within(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], low, high);
         let ticks = marks(low, high, extent, limit.max(2));
         let decades = (high / low).log10();
@@ -116,6 +131,14 @@ impl Scale {
     pub(super) fn base(&self) -> f64 {
         if self.logarithmic { self.low } else { 0.0 }
     }
+}
+
+/// Marks at powers of two, every one or as many as fit.
+fn binary(extent: Extent, limit: usize) -> Vec<Tick> {
+    let (first, last) = (extent.low.log2().round() as i32, extent.high.log2().round() as i32);
+    let every = ((last - first + 1) as usize).div_ceil(limit);
+    let all = (first..=last).step_by(every).map(|exponent| 2f64.powi(exponent));
+    all.map(|at| Tick { at, label: units::number(at) }).collect()
 }
 
 /// The marks of a logarithmic axis: powers of ten if those are enough, otherwise with steps between them.
@@ -230,7 +253,7 @@ mod tests {
     }
 
     fn extent(low: f64, high: f64) -> Extent {
-        Extent { low, high, whole: low.fract() == 0.0 && high.fract() == 0.0 }
+        Extent { low, high, whole: low.fract() == 0.0 && high.fract() == 0.0, binary: false }
     }
 
     #[test]
@@ -252,6 +275,9 @@ mod tests {
         check(Scale::up(extent(2e-6, 9e-3), true, 8), &["10⁻⁶", "10⁻⁵", "10⁻⁴", "0.001", "0.01"]);
         check(Scale::across(extent(1e-90, 1e90), true, 4), &["10⁻⁹⁷", "10⁻⁴⁸", "10", "10⁵⁰"]);
         check(Scale::across(extent(200.0, 900.0), true, 8), &["200", "300", "400", "500", "600", "700", "800", "900"]);
+        check(Scale::bars(extent(100.0, 2000.0), true, 8), &["10", "30", "100", "300", "1k", "3k"]);
+        let powers = Extent::of([4.0, 16.0, 64.0, 8192.0].into_iter()).expect("numbers");
+        check(Scale::across(powers, true, 6), &["4", "16", "64", "256", "1,024", "4,096"]);
         check(Scale::across(extent(70.0, 70.0), true, 8), &["40", "50", "60", "70", "80", "90", "100"]);
     }
 
@@ -259,7 +285,10 @@ mod tests {
     fn values_that_no_axis_can_show() {
         let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300];
         assert_eq!(Extent::of(values.into_iter()), None);
-        assert_eq!(Extent::of([f64::NAN, 2.0, 1.5].into_iter()), Some(Extent { low: 1.5, high: 2.0, whole: false }));
+        assert_eq!(
+            Extent::of([f64::NAN, 2.0, 1.5].into_iter()),
+            Some(Extent { low: 1.5, high: 2.0, whole: false, binary: false })
+        );
     }
 
     proptest::proptest! {

@@ -141,6 +141,19 @@ fn several_runs() {
 }
 
 #[test]
+fn others_than_servers_have_colours() {
+    let mut run = sample();
+    run.experiments[0].cases[0].parties = vec!["frevo".to_owned(), "FTP".to_owned()];
+    let runs = [run];
+    let palette = Palette::new(&runs);
+    let mut figure = bars_of(None, 1.0);
+    figure.series[0].name = "FTP".to_owned();
+    assert_eq!(palette.series(&runs[0], &figure), [palette.server("FTP")]);
+    assert_ne!(palette.server("FTP"), palette.server("frevo"));
+    assert!(page(&runs).contains("<span class=\"dot\"></span>FTP</th>"));
+}
+
+#[test]
 fn nothing_at_all() {
     check_markup(&page(&[]));
     let empty =
