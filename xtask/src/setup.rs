@@ -70,6 +70,8 @@ const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
     package("strace", "/usr/bin/strace"),
+    package("dbench", "/usr/share/dbench/client.txt"),
+    package("tshark", "/usr/bin/tshark"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
@@ -88,6 +90,8 @@ const DEBIAN_COMPARE: &[Package] = &[
     package("vsftpd", "/usr/sbin/vsftpd"),
     package("iproute2", "/usr/sbin/tc"),
     package("strace", "/usr/bin/strace"),
+    package("dbench", "/usr/share/dbench/client.txt"),
+    package("tshark", "/usr/bin/tshark"),
     package("chromium", "/usr/bin/chromium"),
 ];
 

@@ -1,13 +1,15 @@
-//! Foreign programs against a running server: smbclient, rpcclient, impacket, smbprotocol and strace, and the test bed
-//! that starts the server for them.
+//! Foreign programs against a running server: smbclient, rpcclient, impacket, smbprotocol, strace and tshark, and the
+//! test bed that starts the server for them.
 //!
 //! `cargo test` runs only this crate's unit tests, which need no foreign program. `cargo xtask foreign` and `cargo xtask
 //! torture` start a server with [`bed`] and run against it. Either server can stand there, Frevo or Debian's Samba,
 //! behind the same interface: a case that Samba fails is a wrong case, or says that it is for Frevo alone.
 
 pub mod bed;
+mod capture;
 mod cases;
 mod file;
+mod profile;
 mod python;
 mod smbclient;
 mod stage;

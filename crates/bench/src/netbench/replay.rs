@@ -91,6 +91,14 @@ impl Replay {
         Ok(())
     }
 
+    /// All lines once, and what follows the last one.
+    pub async fn pass(&mut self) -> Result<()> {
+        for _ in 0..self.plan.lines() {
+            self.step().await?;
+        }
+        self.finish().await
+    }
+
     /// Ends the connection; the server closes what is open.
     pub async fn log_off(self) -> Result<()> {
         Ok(self.client.log_off().await?)

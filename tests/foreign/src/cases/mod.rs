@@ -6,6 +6,7 @@ mod dialects;
 mod escape;
 mod everyday;
 mod first_run;
+mod netbench;
 mod python;
 mod refusals;
 mod shares;
@@ -17,7 +18,7 @@ use crate::suite::Case;
 
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    let areas: [&'static [Case]; 12] = [
+    let areas: [&'static [Case]; 13] = [
         everyday::CASES,
         shares::CASES,
         refusals::CASES,
@@ -30,6 +31,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         budgets::CASES,
         sizes::CASES,
         trees::CASES,
+        netbench::CASES,
     ];
     areas.into_iter().flatten()
 }
