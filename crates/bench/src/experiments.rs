@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::Common;
 use crate::method::Bench;
+use crate::netbench::load::DEBIAN;
 use crate::record;
 
 /// One experiment with what it was asked for.
@@ -91,6 +92,10 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     }
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
+        if *name == "netbench" && asked.only.is_empty() && !std::path::Path::new(DEBIAN).exists() {
+            bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
+            continue;
+        }
         measured.push(match *name {
             "sessions" => sessions::run(bench, &Default::default()).await?,
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
