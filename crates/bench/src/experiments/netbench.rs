@@ -68,7 +68,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     for count in clients {
         let (case, timed) = measure(bench, options, &load, &plan, *count).await?;
         cases.push(case);
-        times.push((*count, timed));
+        times.push(timed);
     }
     Ok(experiment(bench, settings(options, &load, clients), cases, &times))
 }
@@ -158,12 +158,7 @@ fn settings(options: &Options, load: &Load, clients: &[u16]) -> Vec<(String, Str
     .to_vec()
 }
 
-fn experiment(
-    bench: &Bench,
-    settings: Vec<(String, String)>,
-    cases: Vec<Case>,
-    times: &[(u16, Vec<Times>)],
-) -> Experiment {
+fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, times: &[Vec<Times>]) -> Experiment {
     let names = bench.names();
     let mut figure = if cases.len() > 1 {
         let axis = Axis { label: "clients".into(), ..Axis::default() };
@@ -174,9 +169,13 @@ fn experiment(
     // One client, at log level 0.
     let place = if cases.len() > 1 { 1.0 } else { 0.0 };
     figure.series.push(then("Samba 2.2 then, 1 client", &[(place, THEN)]));
-    let mut tables = summary::comparisons("NetBench", &cases, &names, &[Metric::THROUGHPUT]);
-    tables.extend(summary::comparisons("NetBench", &cases, &names, &Metric::OPERATIONS));
-    tables.extend(times.iter().map(|(clients, times)| by_operation(*clients, times, &names)));
+    let metrics = [&[Metric::THROUGHPUT][..], &Metric::OPERATIONS].concat();
+    let mut tables = summary::comparisons("NetBench", &cases, &names, &metrics);
+    if let [case] = &cases[..] {
+        tables = together(&format!("NetBench, {}", case.name), tables);
+    }
+    let timed = cases.iter().zip(times);
+    tables.extend(timed.map(|(case, times)| by_operation(&case.name, times, &names)));
     Experiment {
         name: "netbench".into(),
         title: "How much of a recorded NetBench run is served?".into(),
@@ -210,8 +209,20 @@ fn remarks(cases: &[Case], names: &[&str]) -> Vec<String> {
     remarks
 }
 
+/// Tables of one row each as one table.
+fn together(title: &str, tables: Vec<Table>) -> Vec<Table> {
+    let Some(first) = tables.first() else { return tables };
+    let mut head = first.head.clone();
+    head[0] = String::new();
+    let row = |table: &Table| {
+        let cells = table.rows.iter().flat_map(|row| row.iter().skip(1));
+        table.head.iter().take(1).chain(cells).cloned().collect()
+    };
+    vec![Table { title: title.to_owned(), head, rows: tables.iter().map(row).collect() }]
+}
+
 /// The times of each operation, servers side by side.
-fn by_operation(clients: u16, times: &[Times], names: &[&str]) -> Table {
+fn by_operation(case: &str, times: &[Times], names: &[&str]) -> Table {
     let mut head = vec!["operation".to_owned()];
     for name in names {
         head.extend([format!("{name}: lines"), format!("{name}: median"), format!("{name}: 99th percentile")]);
@@ -225,7 +236,7 @@ fn by_operation(clients: u16, times: &[Times], names: &[&str]) -> Table {
         row
     };
     Table {
-        title: format!("NetBench, {clients} clients: time of an operation"),
+        title: format!("NetBench, {case}: time of an operation"),
         head,
         rows: Kind::ALL.into_iter().filter(any).map(row).collect(),
     }
@@ -235,4 +246,26 @@ fn cells(times: &BTreeMap<Kind, hdrhistogram::Histogram<u64>>, kind: Kind) -> [S
     let Some(histogram) = times.get(&kind) else { return [units::NOTHING; 3].map(str::to_owned) };
     let time = |quantile: f64| units::seconds(histogram.value_at_quantile(quantile) as f64 / 1e9);
     [units::count(histogram.len()), time(0.5), time(0.99)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[&[&str]]) -> Table {
+        let text = |row: &&[&str]| row.iter().map(|cell| (*cell).to_owned()).collect();
+        let mut rows = rows.iter().map(text).collect::<Vec<Vec<String>>>();
+        let head = rows.remove(0);
+        Table { title: "t".into(), head, rows }
+    }
+
+    #[test]
+    fn one_row_tables_become_one() {
+        let throughput = table(&[&["throughput", "frevo", "samba"], &["8 clients", "20 MiB/s", "10 MiB/s"]]);
+        let latency = table(&[&["latency", "frevo", "samba"], &["8 clients", "1 ms", "2 ms"]]);
+        let rows: [&[&str]; 3] =
+            [&["", "frevo", "samba"], &["throughput", "20 MiB/s", "10 MiB/s"], &["latency", "1 ms", "2 ms"]];
+        assert_eq!(together("t", vec![throughput, latency]), [table(&rows)]);
+        assert_eq!(together("t", Vec::new()), []);
+    }
 }
