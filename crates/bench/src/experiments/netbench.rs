@@ -179,8 +179,8 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     Experiment {
         name: "netbench".into(),
         title: "How much of a recorded NetBench run is served?".into(),
-        study: "Miracle Linux, \"Samba performance evaluation\" (2002): one client, 69.4 Mbit/s at 8 % processor time; with log level 5 52.2 Mbit/s at 24 %, \
-                whatever the compiler."
+        study: "Miracle Linux 2002, Samba 2.2: one client at full speed, 69.4 Mbit/s at 8 % processor time, and 52.2 Mbit/s \
+                at 24 % with log level 5, whatever the compiler."
             .into(),
         settings,
         remarks: remarks(&cases, &names),

@@ -250,7 +250,7 @@ impl Compiler {
         }
     }
 
-    /// Adds a chain that ends with CLOSE; CLOSE is a step of its own where the file is open and what follows is refused.
+    /// Adds a chain that ends with CLOSE; CLOSE goes alone where the file is open and what follows is refused.
     fn close_apart_if_refused(&mut self, messages: &[Message], there: bool, status: Status) {
         let Some((Message::Close, before)) = messages.split_last() else { return };
         if status.is_error() && there {
