@@ -37,6 +37,9 @@ enum Command {
     Foreign(Foreign),
     /// Frevo and Samba side by side, measured in turns by frevo bench
     Compare(compare::Options),
+    /// What compare gives frevo bench logon for registering more users
+    #[command(hide = true)]
+    Register(compare::Register),
     /// The fuzz targets, each for a while
     Fuzz(fuzz::Options),
     /// Samba's smbtorture against a server, compared with expected-failures/
@@ -83,6 +86,10 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(end(test::all(&options)?))
         }
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
+        Command::Register(options) => {
+            options.run()?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {
             setup(target);

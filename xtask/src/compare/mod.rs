@@ -17,6 +17,7 @@ use foreign::bed::{frevo, interrupt};
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
 use experiment::Experiment;
+pub(crate) use experiment::Register;
 use outcome::Outcome;
 use pair::Pair;
 
@@ -34,7 +35,8 @@ pub(crate) struct Options {
     /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How many accounts u00001, u00002 and so on both servers have [default: 100, quick 20]
+    /// Accounts u00001, u00002 and so on: how many there are [default: 100], and up to how many logon registers [default:
+    /// 10000, quick 100]
     #[arg(long)]
     users: Option<u32>,
     /// Only start both, say where they are, and wait for Ctrl-C
@@ -46,8 +48,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// How many accounts there are at first; those of the experiment that registers users are its own matter.
     fn users(&self) -> u32 {
-        self.users.unwrap_or(if self.quick { 20 } else { 100 })
+        self.users.filter(|_| self.hold).unwrap_or(100)
+    }
+
+    /// Up to how many users are registered.
+    fn most_users(&self) -> u32 {
+        self.users.unwrap_or(if self.quick { 100 } else { 10_000 })
     }
 
     fn dir(&self) -> Result<PathBuf> {
@@ -98,9 +106,18 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
 /// One experiment on servers that were just started and shares that are empty.
 fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
     interrupt::check()?;
-    pair.renew(!experiment.starts_servers())?;
+    pair.renew(!experiment.starts_servers() && !experiment.registers_users())?;
     let json = outcome.json(&experiment.name);
+    // Many accounts make logons slow; the experiments that follow are not to know them.
+    let mut own = match experiment.registers_users() {
+        true => Some(Pair::start(&options.dir()?, 0)?),
+        false => None,
+    };
+    let pair = own.as_mut().unwrap_or(pair);
     let mut command = experiment.command(pair, &json);
+    if experiment.registers_users() {
+        experiment.register(&mut command, pair, options.most_users())?;
+    }
     if options.quick {
         command.arg("--quick");
     }

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
 
 const TEMPLATE: &str = include_str!("../../compare/smb.conf");
+/// The name of each server on its bed.
+pub(super) const SERVER: &str = "server";
 /// The shares of both.
 pub(super) const SHARES: [&str; 2] = ["plain", "acl"];
 
@@ -25,7 +27,7 @@ impl Side {
         for share in SHARES {
             bed.make_dir(share, &ALICE, 0o777)?;
         }
-        let server = bed.start("server", TEMPLATE).with_context(|| format!("{} does not start", target.name()))?;
+        let server = bed.start(SERVER, TEMPLATE).with_context(|| format!("{} does not start", target.name()))?;
         Ok(Side { server, bed })
     }
 
@@ -37,6 +39,11 @@ impl Side {
     /// A share as `frevo bench` takes it.
     pub(super) fn url(&self, share: &str) -> String {
         format!("smb://{}:{}@{}/{share}", ALICE.name, ALICE.password, self.server.address())
+    }
+
+    /// The directory of its bed.
+    pub(super) fn bed(&self) -> &Path {
+        self.bed.dir()
     }
 
     /// Makes `command` run where the accounts exist.

@@ -6,10 +6,12 @@ use std::fmt::Write as _;
 
 use md4::{Digest, Md4};
 
-/// So many of them can have ids below 65,536, which is all that some containers map.
+/// Of so many of them the ids follow the one of their group, and are below 65,536: all that some containers map.
 const LOW: u32 = 40_000;
-/// The first id where that many are enough, and where not.
-const FIRST_ID: (u32, u32) = (20_000, 10_000_000);
+/// The id of their group.
+const GROUP: u32 = 20_000;
+/// What is added to the number of each of the others for an id.
+const HIGH: u32 = 10_000_000;
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,36 +22,35 @@ impl Crowd {
     pub const PATTERN: &'static str = "u%05d";
     /// The password of each of them.
     pub const PASSWORD: &'static str = "crowdpw";
-    /// Their UNIX group.
-    const GROUP: &'static str = "crowd";
 
-    fn first_id(self) -> u32 {
-        if self.0 <= LOW { FIRST_ID.0 } else { FIRST_ID.1 }
+    /// Those that come after the first `from`.
+    pub(super) fn members(self, from: Crowd) -> Vec<Member> {
+        let id = |number: u32| if number <= LOW { GROUP + number } else { HIGH + number };
+        (from.0 + 1..=self.0).map(|number| Member { name: format!("u{number:05}"), id: id(number) }).collect()
     }
 
-    /// All of them.
-    pub(super) fn members(self) -> Vec<Member> {
-        let group = self.first_id();
-        (1..=self.0).map(|number| Member { name: format!("u{number:05}"), id: group + number, group }).collect()
-    }
-
-    /// Lines for `/etc/group`.
-    pub(super) fn group(self) -> String {
-        if self.0 == 0 { String::new() } else { format!("{}:x:{}:\n", Self::GROUP, self.first_id()) }
+    /// How many an `/etc/passwd` has.
+    pub(super) fn in_passwd(text: &str) -> Crowd {
+        let theirs = text.lines().filter(|line| line.split(':').nth(3).is_some_and(|group| group == GROUP.to_string()));
+        Crowd(u32::try_from(theirs.count()).unwrap_or(u32::MAX))
     }
 }
 
-/// One of the crowd: name, UNIX user and group ids.
+/// One of the crowd: name and UNIX user id.
 pub(super) struct Member {
     name: String,
     id: u32,
-    group: u32,
+}
+
+/// Their line for `/etc/group`.
+pub(super) fn group() -> String {
+    format!("crowd:x:{GROUP}:\n")
 }
 
 /// Lines for `/etc/passwd`.
 pub(super) fn passwd(members: &[Member]) -> String {
-    members.iter().fold(String::new(), |mut text, Member { name, id, group }| {
-        let _ = writeln!(text, "{name}:x:{id}:{group}::/nonexistent:/usr/sbin/nologin");
+    members.iter().fold(String::new(), |mut text, Member { name, id }| {
+        let _ = writeln!(text, "{name}:x:{id}:{GROUP}::/nonexistent:/usr/sbin/nologin");
         text
     })
 }
@@ -59,7 +60,7 @@ pub(super) fn passwd(members: &[Member]) -> String {
 pub(super) fn smbpasswd(members: &[Member]) -> String {
     let wide: Vec<u8> = Crowd::PASSWORD.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let hash = Md4::digest(wide).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"));
-    members.iter().fold(String::new(), |mut text, Member { name, id, .. }| {
+    members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:{id}:{}:{hash}:[U          ]:LCT-65000000:", "X".repeat(32));
         text
     })
@@ -71,25 +72,25 @@ mod tests {
 
     #[test]
     fn names_and_ids() {
-        for (count, number, name, id) in [
-            (40_000, 1, "u00001", 20_001),
-            (40_000, 40_000, "u40000", 60_000),
-            (300_000, 300_000, "u300000", 10_300_000),
-        ] {
-            let member = &Crowd(count).members()[number - 1];
-            assert_eq!((member.name.as_str(), member.id), (name, id));
-        }
-        assert!(Crowd(0).members().is_empty() && Crowd(0).group().is_empty());
+        let members = Crowd(40_001).members(Crowd(39_999));
+        let seen: Vec<(&str, u32)> = members.iter().map(|member| (member.name.as_str(), member.id)).collect();
+        assert_eq!(seen, [("u40000", 60_000), ("u40001", 10_040_001)]);
+        assert!(Crowd(3).members(Crowd(3)).is_empty());
     }
 
     #[test]
     fn lines_of_the_account_files() {
-        let members = Crowd(1).members();
+        let members = Crowd(1).members(Crowd(0));
         assert_eq!(passwd(&members), "u00001:x:20001:20000::/nonexistent:/usr/sbin/nologin\n");
-        assert_eq!(Crowd(1).group(), "crowd:x:20000:\n");
         let line = smbpasswd(&members);
         let fields: Vec<&str> = line.trim_end().split(':').collect();
         assert_eq!(fields[..2], ["u00001", "20001"]);
         assert_eq!((fields[2].len(), fields[3].len(), fields[4].len()), (32, 32, 13));
+    }
+
+    #[test]
+    fn a_crowd_is_counted() {
+        let text = format!("root:x:0:0:root:/root:/bin/bash\n{}", passwd(&Crowd(7).members(Crowd(0))));
+        assert_eq!(Crowd::in_passwd(&text), Crowd(7));
     }
 }

@@ -53,12 +53,22 @@ impl std::str::FromStr for Target {
     }
 }
 
+/// Makes the crowd of a bed larger whose server, called `server`, runs: for another process than the one that made it.
+pub fn enlarge(bed: &Path, server: &str, target: Target, crowd: Crowd) -> Result<()> {
+    let people = People::found(bed);
+    let before = people.crowd()?;
+    anyhow::ensure!(before.0 <= crowd.0, "{} accounts are there already, {} are asked for", before.0, crowd.0);
+    let members = crowd.members(before);
+    people.let_in(&members)?;
+    let dir = bed.join(server);
+    server::import(target, &people, &members, &dir, &dir.join("smb.conf"))
+}
+
 /// A directory with people in it, on which servers are started. Removed with all it holds when dropped.
 pub struct Bed {
     dir: tempfile::TempDir,
     target: Target,
     people: People,
-    crowd: Crowd,
 }
 
 impl Bed {
@@ -79,8 +89,11 @@ impl Bed {
             .tempdir_in(base)
             .with_context(|| format!("cannot make a directory in {}", base.display()))?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
-        let people = People::make(dir.path(), crowd)?;
-        Ok(Bed { dir, target, people, crowd })
+        let people = People::make(dir.path())?;
+        if crowd != Crowd(0) {
+            people.let_in(&crowd.members(Crowd(0)))?;
+        }
+        Ok(Bed { dir, target, people })
     }
 
     /// The directory that holds everything of this bed.

@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ pub const CREW: (&str, u32) = ("crew", 64_210);
 /// How the server comes to know the people.
 #[derive(Clone, Debug)]
 pub enum People {
-    /// As UNIX users of their own: pairs of a file of the bed and the file that it lies over.
+    /// As UNIX users of their own: pairs of a file of the bed and the file that it lies over, first `/etc/passwd`.
     Many(Vec<(PathBuf, &'static str)>),
     /// Without root: all are the user who runs the tests.
     Single,
@@ -56,25 +57,18 @@ pub enum People {
 
 impl People {
     /// Writes the files that [`People::enter`] lays over those in `/etc`; without root there is nothing to write.
-    pub(super) fn make(bed: &Path, crowd: Crowd) -> Result<People> {
+    pub(super) fn make(bed: &Path) -> Result<People> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
             return Ok(People::Single);
         }
         let etc = bed.join("etc");
         fs::create_dir(&etc)?;
-        let files = [
-            ("/etc/passwd", passwd()? + &crowd::passwd(&crowd.members())),
-            ("/etc/group", group()? + &crowd.group()),
-            ("/etc/nsswitch.conf", nsswitch()?),
-        ];
-        let mut over = Vec::new();
-        for (place, text) in files {
-            let file = etc.join(place.trim_start_matches("/etc/"));
-            fs::write(&file, text)?;
-            over.push((file, place));
+        let people = People::found(bed);
+        let People::Many(over) = &people else { return Ok(people) };
+        for ((file, _), text) in over.iter().zip([passwd()?, group()?, nsswitch()?]) {
+            fs::write(file, text)?;
         }
-        let people = People::Many(over);
         let mut id = Command::new("id");
         let out = people.enter(id.args(["-u", ALICE.name])).output().context("cannot make a mount namespace")?;
         anyhow::ensure!(
@@ -84,6 +78,25 @@ impl People {
             String::from_utf8_lossy(&out.stderr)
         );
         Ok(people)
+    }
+
+    /// Those of a bed that another process made, as root.
+    pub(super) fn found(bed: &Path) -> People {
+        let places = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
+        People::Many(places.map(|place| (bed.join(place.trim_start_matches('/')), place)).to_vec())
+    }
+
+    /// How large the crowd is.
+    pub(super) fn crowd(&self) -> Result<Crowd> {
+        let People::Many(over) = self else { return Ok(Crowd(0)) };
+        Ok(Crowd::in_passwd(&fs::read_to_string(&over[0].0)?))
+    }
+
+    /// Lets more of the crowd in; a server that runs sees them too.
+    pub(super) fn let_in(&self, members: &[crowd::Member]) -> Result<()> {
+        let People::Many(over) = self else { anyhow::bail!("only root can make UNIX users") };
+        fs::File::options().append(true).open(&over[0].0)?.write_all(crowd::passwd(members).as_bytes())?;
+        Ok(())
     }
 
     /// Whether the server has more than one user.
@@ -168,7 +181,7 @@ fn group() -> Result<String> {
         let _ = writeln!(text, "{}:x:{}:", person.name, person.id);
     }
     let _ = writeln!(text, "{}:x:{}:{},{}", CREW.0, CREW.1, ALICE.name, BOB.name);
-    Ok(text)
+    Ok(text + &crowd::group())
 }
 
 /// The machine's own file, with people looked for in files only.

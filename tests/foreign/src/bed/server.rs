@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::crowd::{Crowd, Member};
 use super::probe::{self, Answer};
 use super::{Bed, People, Target, interrupt, template};
 
@@ -65,12 +66,8 @@ impl Server {
             Target::Samba => samba::add_accounts(bed.people(), &dir, &conf)?,
             Target::Frevo => frevo::add_accounts(bed.people(), &conf)?,
         }
-        let crowd = bed.crowd.members();
-        match bed.target() {
-            _ if crowd.is_empty() => {}
-            Target::Samba => samba::import(bed.people(), &crowd, &dir, &conf)?,
-            Target::Frevo => frevo::import(bed.people(), &crowd, &conf)?,
-        }
+        let crowd = bed.people().crowd()?.members(Crowd(0));
+        import(bed.target(), bed.people(), &crowd, &dir, &conf)?;
         let child = spawn(bed.target(), bed.people(), &dir, &conf)?;
         let people = bed.people().clone();
         let mut server = Server { target: bed.target(), people, dir, conf, port, child, read: HashMap::new() };
@@ -224,6 +221,15 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Makes accounts for more of the crowd, in the configuration of the server in `dir`, which may run.
+pub(super) fn import(target: Target, people: &People, crowd: &[Member], dir: &Path, conf: &Path) -> Result<()> {
+    match target {
+        _ if crowd.is_empty() => Ok(()),
+        Target::Samba => samba::import(people, crowd, dir, conf),
+        Target::Frevo => frevo::import(people, crowd, conf),
     }
 }
 
