@@ -21,6 +21,9 @@ pub(crate) use experiment::Register;
 use outcome::Outcome;
 use pair::Pair;
 
+/// GiB that files of the experiments may take on both servers together; less with --quick.
+const ROOM: (u64, u64) = (12, 3);
+
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -65,6 +68,12 @@ impl Options {
     }
 }
 
+/// A path or command line as it reads in the workspace's folder, where `frevo bench` is run: results that are kept name
+/// no folder of this machine.
+fn short(text: &str) -> String {
+    text.replace(&format!("{}/", crate::root().display()), "")
+}
+
 /// Runs the command: how many experiments could be run, and how many not.
 pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     // SAFETY: geteuid has no preconditions and cannot fail.
@@ -78,16 +87,27 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     setup::run(Set::Compare)?;
     build()?;
     let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
-    room(&dir, experiments.iter().map(|it| it.room(options.quick)).max().unwrap_or(0))?;
-    println!("starting both in {}, with {} accounts each", dir.display(), options.users());
-    let mut pair = Pair::start(&dir, options.users())?;
+    let free = free_space(&dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
+    let room = if options.quick { ROOM.1 } else { ROOM.0 };
+    ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
     if options.hold {
-        hold::hold(&mut pair)?;
+        hold::hold(&mut start(options, &dir)?)?;
         return Ok((1, 0));
     }
+    measure(options, &dir, &experiments)
+}
+
+fn start(options: &Options, dir: &Path) -> Result<Pair> {
+    println!("starting both in {}, with {} accounts each", dir.display(), options.users());
+    Pair::start(dir, options.users())
+}
+
+/// One experiment after the other; one that fails does not keep the others from being measured.
+fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<(usize, usize)> {
     let mut outcome = Outcome::make(options.out.as_deref())?;
+    let mut pair = start(options, dir)?;
     let mut counts = (0, 0);
-    for experiment in &experiments {
+    for experiment in experiments {
         match one(options, experiment, &mut pair, &mut outcome) {
             Ok(()) => counts.0 += 1,
             Err(_) if interrupt::interrupted() => break,
@@ -114,12 +134,14 @@ fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mu
         false => None,
     };
     let pair = own.as_mut().unwrap_or(pair);
-    let mut command = experiment.command(pair, &json);
+    let mut command = experiment.command(pair, &json)?;
     if experiment.registers_users() {
         experiment.register(&mut command, pair, options.most_users())?;
     }
     if options.quick {
         command.arg("--quick");
+    } else if experiment.fills_the_disk() && !options.bench.iter().any(|word| word.starts_with("--size")) {
+        experiment.fit(&mut command, free_space(&options.dir()?)?);
     }
     command.args(&options.bench);
     outcome.note(&command);
@@ -138,7 +160,7 @@ fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mu
 /// The release build, unless the environment variable `FREVO` names another one.
 fn build() -> Result<()> {
     if std::env::var_os("FREVO").is_some() {
-        ensure!(frevo().is_file(), "FREVO names {}, which is not there", frevo().display());
+        ensure!(frevo().is_file(), "FREVO names {}, and there is no such file", frevo().display());
         return Ok(());
     }
     println!("building frevo");
@@ -161,14 +183,7 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     Ok(all.iter().filter(wanted).map(|name| Experiment { name: (*name).to_owned() }).collect())
 }
 
-/// Whether the file system holds `gib` more.
-fn room(dir: &Path, gib: u64) -> Result<()> {
-    let free = free_space(dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
-    ensure!(free >= gib, "{gib} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
-    Ok(())
-}
-
-/// Bytes.
+/// What a file system has left, bytes.
 fn free_space(dir: &Path) -> Result<u64> {
     let out = Command::new("df").args(["--block-size=1", "--output=avail"]).arg(dir).output()?;
     let text = String::from_utf8(out.stdout)?;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use foreign::bed::{frevo, interrupt};
 
 use super::pair::Pair;
+use super::short;
 
 /// A run's directory, and what goes into it at the end.
 pub(super) struct Outcome {
@@ -21,7 +22,7 @@ impl Outcome {
     /// Makes the directory: the given one, which must be new or empty, or the next one of today.
     pub(super) fn make(out: Option<&Path>) -> Result<Outcome> {
         let dir = match out {
-            Some(dir) => dir.to_owned(),
+            Some(dir) => std::path::absolute(dir)?,
             None => next(&crate::root().join("bench-runs"), &today()?, &machine()),
         };
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -43,7 +44,7 @@ impl Outcome {
             false => word.to_owned(),
         };
         let words = [command.get_program()].into_iter().chain(command.get_args());
-        let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+        let line: Vec<String> = words.map(|word| quoted(&short(&word.to_string_lossy()))).collect();
         let _ = writeln!(self.commands, "{}", line.join(" "));
     }
 
@@ -52,7 +53,7 @@ impl Outcome {
     pub(super) fn finish(&mut self, pair: &mut Pair) -> Result<()> {
         self.records.retain(|path| path.exists());
         if interrupt::interrupted() && self.records.is_empty() {
-            return Ok(fs::remove_dir(&self.dir)?);
+            return Ok(());
         }
         self.keep_servers(pair)?;
         if !self.records.is_empty() {
@@ -67,7 +68,7 @@ impl Outcome {
         let mut commands = String::new();
         for side in pair.sides() {
             let conf = side.server.conf();
-            let _ = writeln!(commands, "{}", side.server.command_line(&conf.to_string_lossy()));
+            let _ = writeln!(commands, "{}", short(&side.server.command_line(&conf.to_string_lossy())));
             fs::copy(conf, self.dir.join(format!("{}-smb.conf", side.name())))?;
             fs::write(self.dir.join(format!("{}-log.txt", side.name())), side.server.log_tail())?;
         }
@@ -81,6 +82,14 @@ impl Outcome {
         let status = command.status().context("cannot start frevo")?;
         ensure!(status.success(), "frevo bench report failed ({status})");
         Ok(())
+    }
+}
+
+/// A directory that nothing was put into is not left behind.
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        // Fails when there is something in it.
+        let _ = fs::remove_dir(&self.dir);
     }
 }
 
@@ -113,6 +122,7 @@ mod tests {
         let check = |expected: &str| {
             let outcome = Outcome::make(Some(&next(runs.path(), "2026-01-02", "box"))).unwrap();
             assert_eq!(outcome.dir, runs.path().join(expected));
+            fs::write(outcome.dir.join("commands.txt"), "").unwrap();
         };
         check("2026-01-02-box");
         check("2026-01-02-box-2");

@@ -11,7 +11,8 @@ use crate::bed::people::{CAROL, EVERYBODY};
 
 /// The program: what `FREVO` names, else the release build of this workspace.
 pub(super) fn program() -> PathBuf {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/frevo");
+    let root = || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
+    let built = || root().join("target/release/frevo");
     std::env::var_os("FREVO").map_or_else(built, PathBuf::from)
 }
 
