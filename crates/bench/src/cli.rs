@@ -97,7 +97,7 @@ pub struct Common {
     /// Small sizes and short rounds, for a look
     #[arg(long, help_heading = "Method")]
     quick: bool,
-    /// Rounds that count, of each case on each server [default: 5, quick 3]
+    /// Rounds that count, of each case on each server [default: 5, acl check 9, quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Method")]
     rounds: Option<u32>,
     /// Seconds of a round where time ends it [default: 5, quick 1]
@@ -151,7 +151,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
 
 fn measure(experiment: &Experiment) -> Result<()> {
     let common = experiment.common();
-    let method = common.method()?;
+    let method = common.method(experiment.rounds())?;
     // Found out now, not after an hour.
     let mut json = common.json.as_ref().map(|path| Results::create(path)).transpose()?;
     raise_descriptor_limit();
@@ -277,7 +277,7 @@ fn without_password(word: &str) -> String {
 }
 
 impl Common {
-    fn method(&self) -> Result<Method> {
+    fn method(&self, rounds: u32) -> Result<Method> {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 5.0 });
         ensure!((0.01..=86_400.0).contains(&seconds), "--seconds {seconds} is not between 0.01 and 86400");
         if let Some(rate) = self.rate {
@@ -285,7 +285,7 @@ impl Common {
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Ok(Method {
-            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { rounds }),
             round: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(seconds / 2.0),
             rate: self.rate,

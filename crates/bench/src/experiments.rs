@@ -1,5 +1,6 @@
 //! The experiments, and what each is called on the command line.
 
+pub mod acl;
 pub mod bigfile;
 pub mod largefile;
 pub mod logon;
@@ -30,6 +31,9 @@ pub enum Experiment {
     Largefile(Asked<largefile::Options>),
     /// One file both ways by SMB, FTP and HTTP (E7)
     Protocols(Asked<protocols::Options>),
+    /// What access control lists cost (E11, E12)
+    #[command(subcommand)]
+    Acl(acl::Acl),
     /// Every experiment, one after the other
     All(Asked<All>),
 }
@@ -52,7 +56,8 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] = &["sessions", "bigfile", "logon", "netbench", "largefile", "protocols"];
+pub const NAMES: &[&str] =
+    &["sessions", "bigfile", "logon", "netbench", "largefile", "protocols", "acl check", "acl mix"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -64,7 +69,16 @@ impl Experiment {
             Experiment::Largefile(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
             Experiment::Protocols(asked) => &asked.common,
+            Experiment::Acl(acl) => acl.common(),
             Experiment::All(asked) => &asked.common,
+        }
+    }
+
+    /// Rounds that count where none are asked for.
+    pub fn rounds(&self) -> u32 {
+        match self {
+            Experiment::Acl(acl::Acl::Check(_)) => acl::check::ROUNDS,
+            _ => 5,
         }
     }
 }
@@ -78,6 +92,8 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Mix(asked)) => one(acl::mix::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -96,6 +112,10 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
             continue;
         }
+        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
+            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
+            continue;
+        }
         measured.push(match *name {
             "sessions" => sessions::run(bench, &Default::default()).await?,
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
@@ -103,6 +123,8 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             "largefile" => largefile::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
             "protocols" => protocols::run(bench, &Default::default()).await?,
+            "acl check" => acl::check::run(bench, &Default::default()).await?,
+            "acl mix" => acl::mix::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });
     }

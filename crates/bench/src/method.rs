@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use client::{Client, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -236,9 +236,10 @@ impl Bench {
                 run(index, &turn).await.with_context(|| turn.title(names))?;
                 let measured = turn.rounds.into_inner();
                 for ((case, round), (name, _)) in cases.iter_mut().zip(measured).zip(names) {
-                    let round = round.with_context(|| format!("nothing was measured of {name}"))?;
-                    if number > 0 {
-                        case.servers[index].push(round);
+                    match round {
+                        Slot::Open => bail!("nothing was measured of {name}"),
+                        Slot::Measured(round) if number > 0 => case.servers[index].push(*round),
+                        Slot::Measured(_) | Slot::LeftOut => {}
                     }
                 }
                 self.progress.inc(names.len() as u64);
@@ -260,6 +261,13 @@ pub struct Party<'a> {
     pub processes: Option<&'a Processes>,
 }
 
+/// What became of a case in a turn.
+enum Slot {
+    Open,
+    Measured(Box<Round>),
+    LeftOut,
+}
+
 /// One turn of a server.
 pub struct Turn<'a> {
     bench: &'a Bench,
@@ -270,7 +278,7 @@ pub struct Turn<'a> {
     pub seed: u64,
     /// Whether system calls are counted: slow, and its times count for nothing.
     pub traces: bool,
-    rounds: RefCell<Vec<Option<Round>>>,
+    rounds: RefCell<Vec<Slot>>,
     measured: Cell<usize>,
 }
 
@@ -278,7 +286,7 @@ impl<'a> Turn<'a> {
     fn new(bench: &'a Bench, party: Party<'a>, number: u32, cases: usize) -> Turn<'a> {
         let seed = bench.method.seed.wrapping_add(u64::from(number).wrapping_mul(0x1_0000_0001));
         let traces = number > bench.method.rounds;
-        let rounds = RefCell::new((0..cases).map(|_| None).collect());
+        let rounds = RefCell::new((0..cases).map(|_| Slot::Open).collect());
         Turn { bench, party, number, seed, traces, rounds, measured: Cell::new(0) }
     }
 
@@ -324,9 +332,19 @@ impl<'a> Turn<'a> {
         let latency = sample.latency();
         let Sample { seconds, operations, bytes, errors, figures, .. } = sample;
         let round = Round { seconds, operations, bytes, errors, odd: false, latency, cost, client_cpu, figures };
+        self.fill(case, Slot::Measured(Box::new(round)))
+    }
+
+    /// Leaves out a case of this turn, which this server cannot run; in every turn or in none.
+    pub fn leave_out(&self, case: usize) -> Result<()> {
+        self.fill(case, Slot::LeftOut)
+    }
+
+    fn fill(&self, case: usize, with: Slot) -> Result<()> {
         let mut rounds = self.rounds.borrow_mut();
         let slot = rounds.get_mut(case).context("a case that the turn does not have")?;
-        ensure!(slot.replace(round).is_none(), "a case was measured twice in a turn");
+        ensure!(matches!(slot, Slot::Open), "a case was measured twice in a turn");
+        *slot = with;
         self.measured.set(self.measured.get() + 1);
         Ok(())
     }

@@ -1,0 +1,159 @@
+//! POSIX access control lists as the kernel takes them in the extended attribute `system.posix_acl_access`: version 2, then
+//! entries of tag, permissions and id, little-endian, in the order of their tags.
+//!
+//! Only what the experiments need: lists of a given length, whose named users are no accounts.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{XattrFlags, chown, lgetxattr, llistxattr, lremovexattr, lsetxattr};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+/// The attribute that holds the list.
+const ACCESS: &str = "system.posix_acl_access";
+const VERSION: u32 = 2;
+/// What stands for the id where there is none.
+const NO_ID: u32 = u32::MAX;
+
+const OWNER: u16 = 0x01;
+const USER: u16 = 0x02;
+const OWNING_GROUP: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+const READ: u16 = 4;
+const READ_WRITE: u16 = 6;
+const ALL: u16 = 7;
+
+/// Above this, named users mean nobody.
+const NOBODY: u32 = 100_000;
+/// How many there are above: more than any list is long.
+const USERS: u32 = 1 << 24;
+
+/// Owner, owning group and everybody else: what permission bits say.
+pub(super) const PLAIN: usize = 3;
+/// As many bytes as the kernel gives of any attribute's value.
+const VALUE_MAX: usize = 64 << 10;
+
+/// A list of `entries` for the attribute; `None` where permission bits say it all. The fourth entry is the mask, those
+/// beyond are users, others for each `file`: file systems keep equal lists of several files once.
+pub(super) fn list(entries: usize, file: u32) -> Option<Vec<u8>> {
+    let named = entries.saturating_sub(PLAIN + 1);
+    if entries <= PLAIN {
+        return None;
+    }
+    let mut value = VERSION.to_le_bytes().to_vec();
+    let mut entry = |tag: u16, permissions: u16, id: u32| {
+        value.extend(tag.to_le_bytes());
+        value.extend(permissions.to_le_bytes());
+        value.extend(id.to_le_bytes());
+    };
+    entry(OWNER, READ_WRITE, NO_ID);
+    for (number, id) in (0..named).zip(NOBODY + 1 + file % USERS..) {
+        entry(USER, if number % 2 == 0 { READ } else { READ_WRITE }, id);
+    }
+    entry(OWNING_GROUP, READ, NO_ID);
+    entry(MASK, ALL, NO_ID);
+    entry(OTHER, READ, NO_ID);
+    Some(value)
+}
+
+/// Gives a file its list; `false` where the file system does not take one of that length.
+pub(super) fn give(path: &Path, entries: usize, file: u32) -> Result<bool> {
+    let Some(value) = list(entries, file) else { return Ok(true) };
+    match lsetxattr(path, ACCESS, &value, XattrFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::INVAL) => Ok(false),
+        Err(Errno::OPNOTSUPP) => {
+            bail!("the file system of {} has no POSIX ACLs: measure on one that has", path.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot give {} an ACL of {entries} entries", path.display())),
+    }
+}
+
+/// How many entries a file's list has; those that permission bits stand for when nothing is stored.
+pub(super) fn length(path: &Path) -> Result<usize> {
+    let mut value = vec![0; VALUE_MAX];
+    match lgetxattr(path, ACCESS, &mut value[..]) {
+        Ok(length) => Ok(length.saturating_sub(4) / 8),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(PLAIN),
+        Err(error) => Err(error).with_context(|| format!("cannot read the ACL of {}", path.display())),
+    }
+}
+
+/// The names of a file's other attributes, but for the one in which DOS attributes are kept.
+pub(super) fn attributes(path: &Path) -> Result<Vec<String>> {
+    let mut names = vec![0; VALUE_MAX];
+    let length = llistxattr(path, &mut names[..])
+        .with_context(|| format!("cannot list the extended attributes of {}", path.display()))?;
+    let names = names[..length].split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned());
+    Ok(names.filter(|name| !name.is_empty() && name != ACCESS && name != "user.DOSATTRIB").collect())
+}
+
+/// Takes an attribute away, if it is there.
+pub(super) fn forget(path: &Path, attribute: &str) -> Result<()> {
+    match lremovexattr(path, attribute) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot remove {attribute} of {}", path.display())),
+    }
+}
+
+/// Gives a file or directory to who owns `like`, where this process may do that.
+pub(super) fn give_away(path: &Path, like: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let owner = like.metadata().with_context(|| format!("cannot look at {}", like.display()))?;
+    match chown(path, Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid()))) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot change the owner of {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn lists_have_the_kernels_form() {
+        let check = |entries, file, expected: Option<&str>| {
+            assert_eq!(list(entries, file).as_deref().map(hex).as_deref(), expected, "{entries}");
+        };
+        check(3, 0, None);
+        // After `setfacl -m m::rwx` on a file of mode 0644, as `getfattr -e hex` shows it.
+        let mask = "0200000001000600ffffffff04000400ffffffff10000700ffffffff20000400ffffffff";
+        check(4, 0, Some(mask));
+        // After `setfacl -m u:100001:r--,m::rwx`.
+        let user = "0200000001000600ffffffff02000400a186010004000400ffffffff10000700ffffffff20000400ffffffff";
+        check(5, 0, Some(user));
+        // After `setfacl -m u:100002:r--,u:100003:rw-,m::rwx`.
+        let users = "0200000001000600ffffffff02000400a286010002000600a386010004000400ffffffff10000700ffffffff\
+                     20000400ffffffff";
+        check(6, 1, Some(users));
+    }
+
+    #[test]
+    fn every_length_is_what_was_asked_for() {
+        for entries in [4, 5, 34, 300] {
+            assert_eq!(list(entries, u32::MAX).map(|value| (value.len() - 4) / 8), Some(entries));
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_its_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(length(&path).unwrap(), 3);
+        // Where there are no POSIX ACLs there is nothing to be seen.
+        let Ok(true) = give(&path, 16, 0) else { return };
+        assert_eq!(length(&path).unwrap(), 16);
+        assert_eq!(attributes(&path).unwrap(), [""; 0]);
+        forget(&path, ACCESS).unwrap();
+        forget(&path, ACCESS).unwrap();
+        assert_eq!(length(&path).unwrap(), 3);
+    }
+}
