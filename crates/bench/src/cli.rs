@@ -32,7 +32,7 @@ enum Command {
     #[command(flatten)]
     Experiment(Box<Experiment>),
     /// Print the names of the experiments
-    List,
+    Names,
     /// Draw one page of plots and tables from files of --json
     Report {
         /// Files that --json wrote
@@ -139,7 +139,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 /// Runs `frevo bench`.
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
     match args.command {
-        Command::List => experiments::NAMES.iter().for_each(|name| println!("{name}")),
+        Command::Names => experiments::NAMES.iter().for_each(|name| println!("{name}")),
         Command::Report { files, out } => {
             report::write(&files, &out)?;
             println!("{}", out.display());

@@ -250,6 +250,13 @@ impl Bench {
     }
 }
 
+/// What became of a case in a turn.
+enum Slot {
+    Open,
+    Measured(Box<Round>),
+    LeftOut,
+}
+
 /// Who takes turns with others: what it is called, and whose spending is counted.
 #[derive(Clone, Copy)]
 pub struct Party<'a> {
@@ -259,13 +266,6 @@ pub struct Party<'a> {
     pub target: Option<&'a Target>,
     /// Its processes, when they are on this machine.
     pub processes: Option<&'a Processes>,
-}
-
-/// What became of a case in a turn.
-enum Slot {
-    Open,
-    Measured(Box<Round>),
-    LeftOut,
 }
 
 /// One turn of a server.

@@ -27,7 +27,7 @@ const ROOM: (u64, u64) = (12, 3);
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which experiments; frevo bench list says what there is [default: all]
+    /// Which experiments; frevo bench names says what there is [default: all]
     experiments: Vec<String>,
     /// Small sizes and short rounds, for a look
     #[arg(long)]
@@ -172,9 +172,9 @@ fn build() -> Result<()> {
 
 /// The experiments of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
-    let out = Command::new(frevo()).args(["bench", "list"]).output().context("cannot start frevo")?;
+    let out = Command::new(frevo()).args(["bench", "names"]).output().context("cannot start frevo")?;
     let all = String::from_utf8(out.stdout)?;
-    ensure!(out.status.success(), "frevo bench list failed: {}", String::from_utf8_lossy(&out.stderr));
+    ensure!(out.status.success(), "frevo bench names failed: {}", String::from_utf8_lossy(&out.stderr));
     let all: Vec<&str> = all.lines().collect();
     if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("there is no experiment {unknown:?}: there are {}", all.join(", "));
