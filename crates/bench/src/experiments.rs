@@ -29,11 +29,11 @@ pub enum Experiment {
     Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
+    /// One file both ways by SMB, FTP and HTTP (E7)
+    Protocols(Asked<protocols::Options>),
     /// What access control lists cost (E11, E12)
     #[command(subcommand)]
     Acl(acl::Acl),
-    /// One file both ways by SMB, FTP and HTTP (E7)
-    Protocols(Asked<protocols::Options>),
     /// Every experiment, one after the other
     All(Asked<All>),
 }
@@ -57,7 +57,7 @@ pub struct All {
 
 /// The names of all experiments, in the order in which `all` runs them.
 pub const NAMES: &[&str] =
-    &["sessions", "bigfile", "logon", "netbench", "largefile", "acl check", "protocols"];
+    &["sessions", "bigfile", "logon", "netbench", "largefile", "protocols", "acl check", "acl mix"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -68,8 +68,8 @@ impl Experiment {
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
-            Experiment::Acl(acl) => acl.common(),
             Experiment::Protocols(asked) => &asked.common,
+            Experiment::Acl(acl) => acl.common(),
             Experiment::All(asked) => &asked.common,
         }
     }
@@ -91,8 +91,9 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
-        Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Mix(asked)) => one(acl::mix::run(bench, &asked.own).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -107,12 +108,12 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     }
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
-        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
-            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
-            continue;
-        }
         if *name == "netbench" && asked.only.is_empty() && !std::path::Path::new(DEBIAN).exists() {
             bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
+            continue;
+        }
+        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
+            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
             continue;
         }
         measured.push(match *name {
@@ -121,8 +122,9 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
-            "acl check" => acl::check::run(bench, &Default::default()).await?,
             "protocols" => protocols::run(bench, &Default::default()).await?,
+            "acl check" => acl::check::run(bench, &Default::default()).await?,
+            "acl mix" => acl::mix::run(bench, &Default::default()).await?,
             other => bail!("{other} cannot be run"),
         });
     }

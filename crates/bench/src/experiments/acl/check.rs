@@ -207,7 +207,7 @@ async fn prepare(server: &Server, ground: Ground, plan: &Plan) -> Result<Site> {
         for size in &plan.sizes {
             // One more than is measured: the neighbour.
             for file in 0..=plan.files as usize {
-                let made = ground.file(&plan.name(kind, *size, file), b"", *size, number)?;
+                let made = ground.file(&plan.name(kind, *size, file), 0, *size, number)?;
                 ensure!(made, "the file system took an ACL of {size} entries, and then takes it no more");
                 number += 1;
             }

@@ -1,7 +1,6 @@
 //! A directory in the share that is filled behind the server's back, and that goes with its owner, also after a failure.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::Write;
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -42,12 +41,13 @@ impl Ground {
         posix::give_away(&path, &self.share)
     }
 
-    /// Makes a file with an ACL of `entries` that no other `number` has; `false` where the file system does not take so many.
-    pub(super) fn file(&self, name: &str, content: &[u8], entries: usize, number: u32) -> Result<bool> {
+    /// Makes a file of `size` zeros with an ACL of `entries` that no other `number` has; `false` where the file system does
+    /// not take so many.
+    pub(super) fn file(&self, name: &str, size: u64, entries: usize, number: u32) -> Result<bool> {
         let path = self.path(name);
-        let made = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
+        let made = File::create_new(&path).and_then(|file| {
             file.set_permissions(Permissions::from_mode(0o644))?;
-            file.write_all(content)
+            file.set_len(size)
         });
         made.with_context(|| format!("cannot make {}", path.display()))?;
         posix::give_away(&path, &self.share)?;
@@ -56,8 +56,18 @@ impl Ground {
 
     /// Whether the file system takes ACLs of `entries`.
     pub(super) fn takes(&self, entries: usize) -> Result<bool> {
-        let taken = self.file("probe", b"", entries, 0)?;
+        let taken = self.file("probe", 0, entries, 0)?;
         fs::remove_file(self.path("probe")).context("cannot remove a file that was just made")?;
+        Ok(taken)
+    }
+
+    /// The longest ACL that the file system takes, up to `limit`.
+    pub(super) fn longest(&self, limit: usize) -> Result<usize> {
+        let (mut taken, mut refused) = (posix::PLAIN, limit + 1);
+        while taken + 1 < refused {
+            let middle = taken.midpoint(refused);
+            if self.takes(middle)? { taken = middle } else { refused = middle }
+        }
         Ok(taken)
     }
 
@@ -92,9 +102,9 @@ mod tests {
         let ground = Ground { path: share.path().join("ground"), share: share.path().to_owned() };
         ground.directory("").unwrap();
         ground.directory("0").unwrap();
-        assert!(ground.file("0/file", b"content", posix::PLAIN, 0).unwrap());
+        assert!(ground.file("0/file", 7, posix::PLAIN, 0).unwrap());
         assert!(ground.takes(posix::PLAIN).unwrap());
-        assert_eq!(fs::read(ground.path("0/file")).unwrap(), b"content");
+        assert_eq!(fs::read(ground.path("0/file")).unwrap(), [0; 7]);
         drop(ground);
         assert_eq!(fs::read_dir(share.path()).unwrap().count(), 0);
     }

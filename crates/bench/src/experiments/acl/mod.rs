@@ -3,8 +3,12 @@
 
 pub mod check;
 mod ground;
+mod losses;
+pub mod mix;
+mod operations;
 mod posix;
 mod security;
+mod sets;
 mod steps;
 
 use clap::Subcommand;
@@ -17,6 +21,8 @@ use crate::cli::Common;
 pub enum Acl {
     /// The time of an access check, converting a POSIX ACL and with a stored Windows ACL (E11)
     Check(Asked<check::Options>),
+    /// Throughput under a file server's mix of operations, on files with ACLs against files without (E12)
+    Mix(Asked<mix::Options>),
 }
 
 impl Acl {
@@ -24,6 +30,7 @@ impl Acl {
     pub fn common(&self) -> &Common {
         match self {
             Acl::Check(asked) => &asked.common,
+            Acl::Mix(asked) => &asked.common,
         }
     }
 }

@@ -234,6 +234,7 @@ mod tests {
             name: "16 entries".into(),
             x: Some(16.0),
             servers: vec![vec![round(target)], other.map(round).into_iter().collect()],
+            ..Case::default()
         };
         let mut cases = vec![case(100.0, Some(300.0)), case(50.0, None), case(200.0, None)];
         for case in &mut cases[1..] {

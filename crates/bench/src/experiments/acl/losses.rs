@@ -1,0 +1,173 @@
+//! What the throughput of each data set means: how much is lost against files without ACLs, beside what the study found.
+
+use super::posix::PLAIN;
+use crate::record::{Axis, Case, Experiment, Figure, Table};
+use crate::summary::{self, Metric, then};
+use crate::units;
+
+/// What the files of a data set are like.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Files {
+    /// ACL entries of a file in the mean.
+    mean: f64,
+    /// The most of one file.
+    most: usize,
+    /// The share of files that have an ACL at all.
+    with: f64,
+}
+
+impl Files {
+    /// Of files with so many entries.
+    pub(super) fn of(entries: &[usize]) -> Files {
+        let count = entries.len().max(1) as f64;
+        Files {
+            mean: entries.iter().sum::<usize>() as f64 / count,
+            most: entries.iter().copied().max().unwrap_or_default(),
+            with: entries.iter().filter(|it| **it > PLAIN).count() as f64 / count,
+        }
+    }
+}
+
+/// What the study found for a data set: the losses without a cache, percent, and what its proposal gained.
+struct Then {
+    always: f64,
+    proposal: f64,
+    policy: &'static str,
+    gain: &'static str,
+}
+
+/// In the order of the data sets, the plain one left out.
+const THEN: [Then; 3] = [
+    Then { always: 48.0, proposal: 19.0, policy: " (#2)", gain: "#1 27 %, #2 56 %; with cache 27 %, 64 %" },
+    Then { always: 39.0, proposal: 29.0, policy: "", gain: "18 %; with cache 16 %" },
+    Then { always: 58.0, proposal: 51.0, policy: "", gain: "16 % (#2); with cache 29 % (#3), cache and proposal 83 %" },
+];
+
+/// How much less than the first case each of the others does on a server, as a share of 1.
+fn losses(cases: &[Case], server: usize) -> Vec<Option<f64>> {
+    let rate = |case: &Case| Metric::RATE.median(case.servers.get(server)?);
+    let plain = cases.first().and_then(rate);
+    cases.iter().skip(1).map(|case| Some(1.0 - rate(case)? / plain?)).collect()
+}
+
+/// From the cases, the plain one first, to the whole.
+pub(super) fn experiment(
+    names: &[&str],
+    cases: Vec<Case>,
+    files: &[Files],
+    open_loop: bool,
+    settings: Vec<(String, String)>,
+    mut remarks: Vec<String>,
+) -> Experiment {
+    let mut tables = Vec::new();
+    let mut figures = vec![summary::bars("A file server's mix", &cases, names, Metric::RATE)];
+    if open_loop {
+        remarks.push("At a given rate there is no loss of throughput: look at latency and processor time.".into());
+    } else if cases.len() > 1 {
+        tables.push(table(names, &cases, files));
+        figures.push(figure(names, &cases));
+    }
+    tables.extend(summary::comparisons("A file server's mix", &cases, names, &Metric::OPERATIONS));
+    remarks.push(
+        "The servers stored, cached and converted ACLs as they do by themselves. The study's twelve cells for each data set \
+         (store none, #0, #1, #2 or #3; with and without a cache; before, while and after converting) are settings of a server, \
+         and were not set."
+            .into(),
+    );
+    remarks.extend(names.iter().enumerate().filter_map(|(index, name)| summary::client_share(&cases, index, name)));
+    Experiment {
+        name: "acl mix".into(),
+        title: "How much throughput do ACLs cost under a file server's mix of operations?".into(),
+        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011): against files with plain \
+                POSIX permissions, always writing the converted ACL cost 48, 39 and 58 % of the throughput of three data \
+                sets, writing only where it pays 19, 29 and 51 %."
+            .into(),
+        settings,
+        tables,
+        figures,
+        remarks,
+        cases,
+    }
+}
+
+/// Data sets down; what each server does and loses, and what was lost then.
+fn table(names: &[&str], cases: &[Case], files: &[Files]) -> Table {
+    let mut head: Vec<String> = ["data set", "ACL entries", "most", "files with ACLs"].map(str::to_owned).to_vec();
+    head.extend(names.iter().flat_map(|name| [format!("{name}, operations"), "loss".to_owned()]));
+    head.extend(["always writing, 2011", "proposal, 2011", "gain of the proposal, 2011"].map(str::to_owned));
+    let lost: Vec<Vec<Option<f64>>> = (0..names.len()).map(|server| losses(cases, server)).collect();
+    let nothing = || units::NOTHING.to_owned();
+    let row = |(index, case): (usize, &Case)| {
+        let mut row = vec![case.name.clone()];
+        let Files { mean, most, with } = files[index];
+        row.extend([units::number((mean * 100.0).round() / 100.0), most.to_string(), units::percent(with)]);
+        for (rounds, lost) in case.servers.iter().zip(&lost) {
+            row.push(Metric::RATE.median(rounds).map_or_else(nothing, units::per_second));
+            let loss = index.checked_sub(1).and_then(|index| lost[index]);
+            row.push(loss.map_or_else(nothing, |loss| format!("{:.0} %", loss * 100.0)));
+        }
+        match index.checked_sub(1).and_then(|index| THEN.get(index)) {
+            Some(Then { always, proposal, policy, gain }) => {
+                row.extend([format!("{always} %"), format!("{proposal} %{policy}"), (*gain).to_owned()]);
+            }
+            None => row.extend([nothing(), nothing(), nothing()]),
+        }
+        row
+    };
+    Table {
+        title: "Loss of throughput against files without ACLs".into(),
+        head,
+        rows: cases.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// The losses as bars, beside those of then.
+fn figure(names: &[&str], cases: &[Case]) -> Figure {
+    let mut figure = summary::bars("Loss against files without ACLs", &cases[1..], names, Metric::RATE);
+    for (server, series) in figure.series.iter_mut().enumerate() {
+        let points = losses(cases, server).into_iter().enumerate();
+        let points: Vec<(f64, f64)> = points.filter_map(|(index, loss)| Some((index as f64, loss? * 100.0))).collect();
+        series.points = then("", &points).points;
+    }
+    let study = |pick: fn(&Then) -> f64| -> Vec<(f64, f64)> {
+        THEN.iter().enumerate().map(|(index, then)| (index as f64, pick(then))).collect()
+    };
+    figure.series.push(then("always writing, 2011", &study(|then| then.always)));
+    figure.series.push(then("proposal, 2011", &study(|then| then.proposal)));
+    figure.y = Axis { label: "loss of throughput".into(), unit: "%".into(), logarithmic: false };
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Round;
+
+    fn case(name: &str, rates: &[u64]) -> Case {
+        let round = |rate: &u64| vec![Round { operations: *rate, seconds: 1.0, ..Round::default() }];
+        Case { name: name.into(), x: None, servers: rates.iter().map(round).collect(), ..Case::default() }
+    }
+
+    #[test]
+    fn losses_are_against_the_plain_files_of_the_same_server() {
+        let cases = vec![case("plain", &[1000, 400]), case("(a)", &[950, 100]), case("(b)", &[1000, 0])];
+        assert_eq!(losses(&cases, 1), [Some(0.75), None]);
+        let files = [Files::of(&[3, 3]), Files::of(&[3, 5]), Files::of(&[30, 6])];
+        let experiment = experiment(&["frevo", "samba"], cases, &files, false, Vec::new(), Vec::new());
+        let rows = &experiment.tables[0].rows;
+        assert_eq!(rows[1][..5], ["(a)", "4", "5", "50 %", "950/s"]);
+        assert_eq!(rows[1][5..9], ["5 %", "100/s", "75 %", "48 %"]);
+        assert_eq!(rows[0][5], units::NOTHING);
+        let drawn: Vec<usize> = experiment.figures[1].series.iter().map(|series| series.points.len()).collect();
+        assert_eq!(drawn, [2, 1, 3, 3]);
+    }
+
+    #[test]
+    fn nothing_is_lost_at_a_given_rate() {
+        let cases = vec![case("plain", &[100]), case("(a)", &[100])];
+        let files = [Files::of(&[3]), Files::of(&[4])];
+        let experiment = experiment(&["frevo"], cases, &files, true, Vec::new(), Vec::new());
+        assert!(experiment.tables.iter().all(|table| !table.title.starts_with("Loss")));
+        assert_eq!(experiment.figures.len(), 1);
+    }
+}

@@ -1,0 +1,317 @@
+//! E12: how much throughput ACLs cost under a file server's mix of operations (SPECsfs2008's), on files whose ACLs have the
+//! lengths of the study's data sets, against the same files without ACLs.
+//!
+//! The files are made behind the server's back. Where the shares' directories are not known they are made over SMB, without
+//! ACLs. Leaves out the study's twelve cells: what is stored, and whether there is a cache, is the server's own policy,
+//! and it is measured as it is.
+
+use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use client::{Client, Open};
+use proto::smb2::create::CreateDisposition;
+use proto::status::Status;
+
+use super::ground::Ground;
+use super::operations::{About, FILE_SIZE, Operation, Requests, perform};
+use super::sets::{DataSet, SETS};
+use super::{losses, posix};
+use crate::load::{self, Done, Sample, Worker};
+use crate::method::{Bench, Server, Turn};
+use crate::random::{Content, Random};
+use crate::record::{Case, Experiment};
+
+const DIRECTORY: &str = "frevo-bench-acl-mix";
+/// Where files are made and removed.
+const NEW: &str = "new";
+/// Files of a directory.
+const FILES: usize = 100;
+/// The longest ACL that a file is given.
+const LONGEST: usize = 1000;
+
+/// What it is asked for.
+#[derive(Args, Clone, Default, Debug)]
+pub struct Options {
+    /// Files of each data set [default: 20000, quick 1000]
+    #[arg(long)]
+    files: Option<usize>,
+    /// Connections that work at once [default: 8, quick 4]
+    #[arg(long)]
+    workers: Option<usize>,
+}
+
+/// What was settled before anything is measured.
+struct Plan {
+    files: usize,
+    workers: usize,
+    /// Whether files are made behind the server's back.
+    local: bool,
+}
+
+/// The files that are made and removed while it is measured: they go at the end, also those of a failure.
+type Made = Arc<Mutex<HashSet<String>>>;
+
+/// A connection with what it is to do.
+struct Hand {
+    client: Client,
+    number: usize,
+    list: VecDeque<(Operation, usize)>,
+    content: Arc<[u8]>,
+    /// What it made and did not remove yet.
+    own: VecDeque<String>,
+    count: u64,
+    made: Made,
+}
+
+impl Worker for Hand {
+    async fn step(&mut self) -> Result<Done> {
+        let (operation, file) = self.list.pop_front().context("a connection does more than it was asked for")?;
+        let done = match operation {
+            Operation::Create => self.create().await,
+            Operation::Remove => self.remove().await,
+            _ => {
+                let (file, directory) = (path(file), directory(file / FILES));
+                let about = About { file: &file, directory: &directory, content: &self.content };
+                let bytes = perform(&mut self.client, operation, &about).await;
+                bytes.map(Done::one).with_context(|| file)
+            }
+        };
+        done.with_context(|| format!("{operation:?}"))
+    }
+}
+
+impl Hand {
+    async fn create(&mut self) -> Result<Done> {
+        let file = format!(r"{DIRECTORY}\{NEW}\{}-{}", self.number, self.count);
+        self.count += 1;
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
+        self.on_own(Operation::Create, &file).await?;
+        self.own.push_back(file);
+        Ok(Done::one(0))
+    }
+
+    /// Removes what it made. When there is nothing, it makes something: in the mean both are the same.
+    async fn remove(&mut self) -> Result<Done> {
+        let Some(file) = self.own.pop_front() else { return self.create().await };
+        self.on_own(Operation::Remove, &file).await?;
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).remove(&file);
+        Ok(Done::one(0))
+    }
+
+    async fn on_own(&mut self, operation: Operation, file: &str) -> Result<()> {
+        let about = About { file, directory: DIRECTORY, content: &[] };
+        perform(&mut self.client, operation, &about).await.map(|_| ()).with_context(|| file.to_owned())
+    }
+}
+
+/// Runs it.
+pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
+    let plan = Plan {
+        files: options.files.unwrap_or(bench.method.pick(20_000, 1000)).clamp(1, 10_000_000),
+        workers: options.workers.unwrap_or(bench.method.pick(8, 4)).clamp(1, 10_000),
+        local: bench.servers.iter().all(|server| server.path.is_some()),
+    };
+    let sets = if plan.local { &SETS[..] } else { &[DataSet::Plain] };
+    bench.begin("acl mix", sets.len());
+    let mut remarks = Vec::new();
+    let most = if plan.local { longest(bench)? } else { posix::PLAIN };
+    if !plan.local {
+        remarks.push(
+            "The shares' directories are not known (--share-path, --vs-path), so there are no files with ACLs: only the \
+             plain ones are measured."
+                .to_owned(),
+        );
+    }
+    let (mut cases, mut files) = (Vec::new(), Vec::new());
+    for (number, set) in (1..).zip(sets) {
+        let seed = bench.method.seed.wrapping_mul(31).wrapping_add(number);
+        let entries = set.entries(plan.files, most, &mut Random::new(seed));
+        let (case, stored) = measure(bench, &plan, *set, &entries).await?;
+        remarks.extend(stored);
+        cases.push(case);
+        files.push(losses::Files::of(&entries));
+    }
+    let settings = [
+        ("files of each data set", plan.files.to_string()),
+        ("touched in a round", "30 %, about 4 operations each".to_owned()),
+        ("connections", plan.workers.to_string()),
+        ("file", format!("{} KiB", FILE_SIZE >> 10)),
+        ("longest ACL that the file system takes, up to 1000", most.to_string()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    Ok(losses::experiment(&bench.names(), cases, &files, bench.method.rate.is_some(), settings, remarks))
+}
+
+/// The longest ACL that the file systems of all servers take.
+fn longest(bench: &Bench) -> Result<usize> {
+    let mut longest = LONGEST;
+    for server in &bench.servers {
+        longest = longest.min(ground(server)?.longest(LONGEST)?);
+    }
+    Ok(longest)
+}
+
+fn ground(server: &Server) -> Result<Ground> {
+    Ground::make(server, DIRECTORY, "acl mix makes files with POSIX ACLs behind the server's back: it")
+}
+
+/// Measures one data set on all servers; removes the files, also after a failure.
+async fn measure(bench: &Bench, plan: &Plan, set: DataSet, entries: &[usize]) -> Result<(Case, Vec<String>)> {
+    if plan.local {
+        let mut grounds = Vec::new();
+        for server in &bench.servers {
+            bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
+            grounds.push(ground(server)?);
+            grounds.last().map(|ground| fill(ground, entries)).transpose()?;
+        }
+        let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+        let case = turns(bench, plan, set, &made).await?;
+        let stored =
+            bench.servers.iter().zip(&grounds).map(|(server, ground)| stored(&server.name, set, ground, entries));
+        return Ok((case, stored.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()));
+    }
+    let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+    let measured = async {
+        for server in &bench.servers {
+            bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
+            fill_over_smb(server, plan.files).await?;
+        }
+        turns(bench, plan, set, &made).await
+    };
+    let measured = measured.await;
+    for server in &bench.servers {
+        bench.say(&format!("{}: removing what was made", server.name));
+        let removed = remove_over_smb(server, plan.files, &made[server.index]).await;
+        if measured.is_ok() {
+            removed.with_context(|| format!("cannot remove {DIRECTORY} on {}", server.name))?;
+        }
+    }
+    Ok((measured?, Vec::new()))
+}
+
+/// All turns of all servers.
+async fn turns(bench: &Bench, plan: &Plan, set: DataSet, made: &[Made]) -> Result<Case> {
+    let mut content = vec![0; FILE_SIZE as usize];
+    Content { file: 0 }.fill(0, &mut content);
+    let content: Arc<[u8]> = content.into();
+    let mut hands = Vec::new();
+    for (server, made) in bench.servers.iter().zip(made) {
+        let clients = server.connect_many(plan.workers).await?;
+        let hand = |(number, client)| Hand {
+            client,
+            number,
+            list: VecDeque::new(),
+            content: content.clone(),
+            own: VecDeque::new(),
+            count: 0,
+            made: made.clone(),
+        };
+        hands.push(RefCell::new(clients.into_iter().enumerate().map(hand).collect::<Vec<_>>()));
+    }
+    let turn = async |server: &Server, turn: &Turn<'_>| {
+        let held = &hands[server.index];
+        let mut requests = Requests::draw(plan.files, &mut Random::new(turn.seed)).list;
+        if turn.warms_up() {
+            requests.truncate(requests.len() / 2);
+        }
+        turn.measure(work(held, &requests, turn)).await
+    };
+    bench.case(set.name(), None, turn).await
+}
+
+/// Shares the requests out, and has them done.
+async fn work(held: &RefCell<Vec<Hand>>, requests: &[(Operation, usize)], turn: &Turn<'_>) -> Result<Sample> {
+    let mut hands = held.take();
+    ensure!(!hands.is_empty(), "every connection has failed");
+    // The same requests on the same connection, whoever was ready first in the turn before.
+    hands.sort_by_key(|hand| hand.number);
+    let (count, each) = (hands.len(), requests.len() / hands.len());
+    for (place, hand) in hands.iter_mut().enumerate() {
+        hand.list = requests.iter().skip(place).step_by(count).take(each).copied().collect();
+    }
+    let pace = load::Pace { until: load::Until::Operations(each as u64), ..turn.pace() };
+    let (sample, hands) = load::run(hands, pace).await?;
+    held.replace(hands);
+    Ok(sample)
+}
+
+fn directory(number: usize) -> String {
+    format!(r"{DIRECTORY}\{number}")
+}
+
+fn path(file: usize) -> String {
+    format!(r"{DIRECTORY}\{}\file-{file}", file / FILES)
+}
+
+fn local(file: usize) -> String {
+    format!("{}/file-{file}", file / FILES)
+}
+
+fn fill(ground: &Ground, entries: &[usize]) -> Result<()> {
+    ground.directory(NEW)?;
+    for (file, entries) in entries.iter().enumerate() {
+        if file % FILES == 0 {
+            ground.directory(&(file / FILES).to_string())?;
+        }
+        let made = ground.file(&local(file), FILE_SIZE.into(), *entries, file as u32)?;
+        ensure!(made, "the file system took an ACL of {entries} entries, and then takes it no more");
+    }
+    Ok(())
+}
+
+/// A remark when files have got attributes beside their ACLs: what the server stored.
+fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Result<Option<String>> {
+    let (mut count, mut example) = (0, None);
+    for file in (0..entries.len()).filter(|file| entries[*file] > posix::PLAIN) {
+        if let Some(attribute) = posix::attributes(&ground.path(&local(file)))?.pop() {
+            count += 1;
+            example = Some(attribute);
+        }
+    }
+    Ok(example.map(|it| format!("{name}, {}: {count} files with ACLs got {it} when they were accessed.", set.name())))
+}
+
+async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
+    let mut client = server.connect().await?;
+    client.make_directory(DIRECTORY).await?;
+    client.make_directory(&format!(r"{DIRECTORY}\{NEW}")).await?;
+    let zeros = vec![0; FILE_SIZE as usize];
+    for file in 0..files {
+        if file % FILES == 0 {
+            client.make_directory(&directory(file / FILES)).await?;
+        }
+        let name = path(file);
+        let id = client.open(&Open::file(&name).with_disposition(CreateDisposition::OVERWRITE_IF)).await?;
+        client.write(id, 0, &zeros).await?;
+        client.close(id).await?;
+    }
+    Ok(())
+}
+
+/// Removes as much as there is; the first refusal of what is there is the answer.
+async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<()> {
+    let mut client = server.connect().await?;
+    let made: Vec<String> = made.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
+    for file in made.into_iter().chain((0..files).map(path)) {
+        delete(&mut client, &file).await?;
+    }
+    for directory in (0..files.div_ceil(FILES)).map(directory).chain([format!(r"{DIRECTORY}\{NEW}"), DIRECTORY.into()])
+    {
+        delete(&mut client, &directory).await?;
+    }
+    // A directory that is not empty may stay without a word.
+    let left = client.touch(&Open::directory(DIRECTORY)).await;
+    ensure!(left.is_err_and(|error| error.status().is_some()), "something is left in it");
+    Ok(())
+}
+
+async fn delete(client: &mut Client, path: &str) -> Result<()> {
+    match client.delete(path).await {
+        Err(error) if error.status() == Some(Status::OBJECT_NAME_NOT_FOUND) => Ok(()),
+        Err(error) if error.status() == Some(Status::OBJECT_PATH_NOT_FOUND) => Ok(()),
+        done => done.with_context(|| path.to_owned()),
+    }
+}
