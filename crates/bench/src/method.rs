@@ -268,13 +268,6 @@ pub struct Party<'a> {
     pub processes: Option<&'a Processes>,
 }
 
-/// What became of a case in a turn.
-enum Slot {
-    Open,
-    Measured(Box<Round>),
-    LeftOut,
-}
-
 /// One turn of a server.
 pub struct Turn<'a> {
     bench: &'a Bench,
