@@ -168,8 +168,7 @@ fn measure(experiment: &Experiment) -> Result<()> {
     if let Some(results) = &mut json {
         results.keep(&run)?;
     }
-    show(&run);
-    Ok(())
+    show(&run)
 }
 
 /// The file of `--json`, which goes away when there is nothing to write into it.
@@ -237,18 +236,24 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
 }
 
 /// The tables and remarks, on the terminal.
-fn show(run: &Run) {
+fn show(run: &Run) -> Result<()> {
     let width = if std::io::stdout().is_terminal() { terminal_width() } else { 160 };
+    let mut text = String::new();
     for experiment in &run.experiments {
-        println!("\n{}: {}", experiment.name, experiment.title);
+        text += &format!("\n{}: {}\n", experiment.name, experiment.title);
         for shown in &experiment.tables {
-            println!("\n{}", table::text(shown, width));
+            text += &format!("\n{}\n", table::text(shown, width));
         }
         for remark in &experiment.remarks {
-            println!("{remark}");
+            text += &format!("{remark}\n");
         }
     }
-    println!("\nseed {}, {:.0} s", run.seed, run.seconds);
+    text += &format!("\nseed {}, {:.0} s\n", run.seed, run.seconds);
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads may have seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }
 
 fn terminal_width() -> usize {

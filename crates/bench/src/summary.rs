@@ -125,7 +125,7 @@ impl Metric {
     ];
 
     /// What a stream of bytes is looked at by.
-    pub const BYTES: [Metric; 3] = [Metric::THROUGHPUT, Metric::CPU_PER_GIB, Metric::CLIENT_PER_GIB];
+    pub const BYTES: [Metric; 4] = [Metric::THROUGHPUT, Metric::CPU_PER_GIB, Metric::CLIENT_PER_GIB, Metric::CALLS];
 
     /// Its values in the rounds that count for it.
     fn values(self, rounds: &[Round]) -> Vec<f64> {
