@@ -1,5 +1,6 @@
 //! E12: how much throughput ACLs cost under a file server's mix of operations (SPECsfs2008's), on files whose ACLs have the
-//! lengths of the study's data sets, against the same files without ACLs.
+//! lengths of the study's data sets, against the same files without ACLs. A turn does the same with each data set, one after
+//! the other, so that they are compared under the same conditions.
 //!
 //! The files are made behind the server's back. Where the shares' directories are not known they are made over SMB, without
 //! ACLs. Leaves out the study's twelve cells: what is stored, and whether there is a cache, is the server's own policy,
@@ -47,8 +48,11 @@ pub struct Options {
 struct Plan {
     files: usize,
     workers: usize,
-    /// Whether files are made behind the server's back.
-    local: bool,
+    sets: &'static [DataSet],
+    /// The ACL entries of the files of each set.
+    entries: Vec<Vec<usize>>,
+    /// The longest ACL that the file system takes, when files are made behind the server's back.
+    longest: Option<usize>,
 }
 
 /// The files that are made and removed while it is measured: they go at the end, also those of a failure.
@@ -58,6 +62,7 @@ type Made = Arc<Mutex<HashSet<String>>>;
 struct Hand {
     client: Client,
     number: usize,
+    set: DataSet,
     list: VecDeque<(Operation, usize)>,
     content: Arc<[u8]>,
     /// What it made and did not remove yet.
@@ -73,7 +78,7 @@ impl Worker for Hand {
             Operation::Create => self.create().await,
             Operation::Remove => self.remove().await,
             _ => {
-                let (file, directory) = (path(file), directory(file / FILES));
+                let (file, directory) = (path(self.set, file), directory(self.set, file / FILES));
                 let about = About { file: &file, directory: &directory, content: &self.content };
                 let bytes = perform(&mut self.client, operation, &about).await;
                 bytes.map(Done::one).with_context(|| file)
@@ -107,42 +112,47 @@ impl Hand {
     }
 }
 
+impl Plan {
+    fn new(bench: &Bench, options: &Options) -> Result<Plan> {
+        let files = options.files.unwrap_or(bench.method.pick(20_000, 1000)).clamp(1, 10_000_000);
+        let workers = options.workers.unwrap_or(bench.method.pick(8, 4)).clamp(1, 10_000);
+        let local = bench.servers.iter().all(|server| server.path.is_some());
+        let sets = if local { &SETS[..] } else { &[DataSet::Plain] };
+        let longest = if local { Some(longest(bench)?) } else { None };
+        let entries = |(number, set): (u64, &DataSet)| {
+            let mut random = Random::new(bench.method.seed.wrapping_mul(31).wrapping_add(number));
+            set.entries(files, longest.unwrap_or(posix::PLAIN), &mut random)
+        };
+        let entries = (1..).zip(sets).map(entries).collect();
+        Ok(Plan { files, workers, sets, entries, longest })
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let longest = self.longest.unwrap_or(posix::PLAIN);
+        let settings = [
+            ("files of each data set", self.files.to_string()),
+            ("touched in a round", "30 %, about 4 operations each".to_owned()),
+            ("connections", self.workers.to_string()),
+            ("file", format!("{} KiB", FILE_SIZE >> 10)),
+            ("longest ACL that the file system takes, up to 1000", longest.to_string()),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
+    }
+}
+
 /// Runs it.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
-    let plan = Plan {
-        files: options.files.unwrap_or(bench.method.pick(20_000, 1000)).clamp(1, 10_000_000),
-        workers: options.workers.unwrap_or(bench.method.pick(8, 4)).clamp(1, 10_000),
-        local: bench.servers.iter().all(|server| server.path.is_some()),
+    let plan = Plan::new(bench, options)?;
+    bench.begin("acl mix", plan.sets.len());
+    let (cases, remarks) = if plan.longest.is_some() {
+        measure_here(bench, &plan).await?
+    } else {
+        let remark = "The shares' directories are not known (--share-path, --vs-path), so there are no files with ACLs: only \
+                      the plain ones are measured.";
+        (measure_over_smb(bench, &plan).await?, vec![remark.to_owned()])
     };
-    let sets = if plan.local { &SETS[..] } else { &[DataSet::Plain] };
-    bench.begin("acl mix", sets.len());
-    let mut remarks = Vec::new();
-    let most = if plan.local { longest(bench)? } else { posix::PLAIN };
-    if !plan.local {
-        remarks.push(
-            "The shares' directories are not known (--share-path, --vs-path), so there are no files with ACLs: only the \
-             plain ones are measured."
-                .to_owned(),
-        );
-    }
-    let (mut cases, mut files) = (Vec::new(), Vec::new());
-    for (number, set) in (1..).zip(sets) {
-        let seed = bench.method.seed.wrapping_mul(31).wrapping_add(number);
-        let entries = set.entries(plan.files, most, &mut Random::new(seed));
-        let (case, stored) = measure(bench, &plan, *set, &entries).await?;
-        remarks.extend(stored);
-        cases.push(case);
-        files.push(losses::Files::of(&entries));
-    }
-    let settings = [
-        ("files of each data set", plan.files.to_string()),
-        ("touched in a round", "30 %, about 4 operations each".to_owned()),
-        ("connections", plan.workers.to_string()),
-        ("file", format!("{} KiB", FILE_SIZE >> 10)),
-        ("longest ACL that the file system takes, up to 1000", most.to_string()),
-    ];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
-    Ok(losses::experiment(&bench.names(), cases, &files, bench.method.rate.is_some(), settings, remarks))
+    let files: Vec<losses::Files> = plan.entries.iter().map(|entries| losses::Files::of(entries)).collect();
+    Ok(losses::experiment(&bench.names(), cases, &files, bench.method.rate.is_some(), plan.settings(), remarks))
 }
 
 /// The longest ACL that the file systems of all servers take.
@@ -158,28 +168,38 @@ fn ground(server: &Server) -> Result<Ground> {
     Ground::make(server, DIRECTORY, "acl mix makes files with POSIX ACLs behind the server's back: it")
 }
 
-/// Measures one data set on all servers; removes the files, also after a failure.
-async fn measure(bench: &Bench, plan: &Plan, set: DataSet, entries: &[usize]) -> Result<(Case, Vec<String>)> {
-    if plan.local {
-        let mut grounds = Vec::new();
-        for server in &bench.servers {
+/// On files that are made behind the server's back; what servers stored is remarked.
+async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<String>)> {
+    let mut grounds = Vec::new();
+    for server in &bench.servers {
+        let ground = ground(server)?;
+        ground.directory(NEW)?;
+        for (set, entries) in plan.sets.iter().zip(&plan.entries) {
             bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
-            grounds.push(ground(server)?);
-            grounds.last().map(|ground| fill(ground, entries)).transpose()?;
+            fill(&ground, *set, entries)?;
         }
-        let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
-        let case = turns(bench, plan, set, &made).await?;
-        let stored =
-            bench.servers.iter().zip(&grounds).map(|(server, ground)| stored(&server.name, set, ground, entries));
-        return Ok((case, stored.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()));
+        grounds.push(ground);
     }
+    let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
+    let cases = turns(bench, plan, &made).await?;
+    let mut remarks = Vec::new();
+    for (server, ground) in bench.servers.iter().zip(&grounds) {
+        for (set, entries) in plan.sets.iter().zip(&plan.entries) {
+            remarks.extend(stored(&server.name, *set, ground, entries)?);
+        }
+    }
+    Ok((cases, remarks))
+}
+
+/// On files that are made over SMB, which go at the end, also after a failure.
+async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
     let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
     let measured = async {
         for server in &bench.servers {
-            bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
+            bench.say(&format!("{}: making {} files", server.name, plan.files));
             fill_over_smb(server, plan.files).await?;
         }
-        turns(bench, plan, set, &made).await
+        turns(bench, plan, &made).await
     };
     let measured = measured.await;
     for server in &bench.servers {
@@ -189,11 +209,11 @@ async fn measure(bench: &Bench, plan: &Plan, set: DataSet, entries: &[usize]) ->
             removed.with_context(|| format!("cannot remove {DIRECTORY} on {}", server.name))?;
         }
     }
-    Ok((measured?, Vec::new()))
+    measured
 }
 
 /// All turns of all servers.
-async fn turns(bench: &Bench, plan: &Plan, set: DataSet, made: &[Made]) -> Result<Case> {
+async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
     let mut content = vec![0; FILE_SIZE as usize];
     Content { file: 0 }.fill(0, &mut content);
     let content: Arc<[u8]> = content.into();
@@ -203,6 +223,7 @@ async fn turns(bench: &Bench, plan: &Plan, set: DataSet, made: &[Made]) -> Resul
         let hand = |(number, client)| Hand {
             client,
             number,
+            set: DataSet::Plain,
             list: VecDeque::new(),
             content: content.clone(),
             own: VecDeque::new(),
@@ -217,19 +238,29 @@ async fn turns(bench: &Bench, plan: &Plan, set: DataSet, made: &[Made]) -> Resul
         if turn.warms_up() {
             requests.truncate(requests.len() / 2);
         }
-        turn.measure(work(held, &requests, turn)).await
+        for (case, set) in plan.sets.iter().enumerate() {
+            turn.measure_as(case, work(held, *set, &requests, turn)).await?;
+        }
+        Ok(())
     };
-    bench.case(set.name(), None, turn).await
+    let names: Vec<(&str, Option<f64>)> = plan.sets.iter().map(|set| (set.name(), None)).collect();
+    bench.cases(&names, turn).await
 }
 
 /// Shares the requests out, and has them done.
-async fn work(held: &RefCell<Vec<Hand>>, requests: &[(Operation, usize)], turn: &Turn<'_>) -> Result<Sample> {
+async fn work(
+    held: &RefCell<Vec<Hand>>,
+    set: DataSet,
+    requests: &[(Operation, usize)],
+    turn: &Turn<'_>,
+) -> Result<Sample> {
     let mut hands = held.take();
     ensure!(!hands.is_empty(), "every connection has failed");
     // The same requests on the same connection, whoever was ready first in the turn before.
     hands.sort_by_key(|hand| hand.number);
     let (count, each) = (hands.len(), requests.len() / hands.len());
     for (place, hand) in hands.iter_mut().enumerate() {
+        hand.set = set;
         hand.list = requests.iter().skip(place).step_by(count).take(each).copied().collect();
     }
     let pace = load::Pace { until: load::Until::Operations(each as u64), ..turn.pace() };
@@ -238,25 +269,25 @@ async fn work(held: &RefCell<Vec<Hand>>, requests: &[(Operation, usize)], turn: 
     Ok(sample)
 }
 
-fn directory(number: usize) -> String {
-    format!(r"{DIRECTORY}\{number}")
+fn directory(set: DataSet, number: usize) -> String {
+    format!(r"{DIRECTORY}\{}\{number}", set.directory())
 }
 
-fn path(file: usize) -> String {
-    format!(r"{DIRECTORY}\{}\file-{file}", file / FILES)
+fn path(set: DataSet, file: usize) -> String {
+    format!(r"{DIRECTORY}\{}\{}\file-{file}", set.directory(), file / FILES)
 }
 
-fn local(file: usize) -> String {
-    format!("{}/file-{file}", file / FILES)
+fn local(set: DataSet, file: usize) -> String {
+    format!("{}/{}/file-{file}", set.directory(), file / FILES)
 }
 
-fn fill(ground: &Ground, entries: &[usize]) -> Result<()> {
-    ground.directory(NEW)?;
+fn fill(ground: &Ground, set: DataSet, entries: &[usize]) -> Result<()> {
+    ground.directory(set.directory())?;
     for (file, entries) in entries.iter().enumerate() {
         if file % FILES == 0 {
-            ground.directory(&(file / FILES).to_string())?;
+            ground.directory(&format!("{}/{}", set.directory(), file / FILES))?;
         }
-        let made = ground.file(&local(file), FILE_SIZE.into(), *entries, file as u32)?;
+        let made = ground.file(&local(set, file), FILE_SIZE.into(), *entries, file as u32)?;
         ensure!(made, "the file system took an ACL of {entries} entries, and then takes it no more");
     }
     Ok(())
@@ -266,7 +297,7 @@ fn fill(ground: &Ground, entries: &[usize]) -> Result<()> {
 fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Result<Option<String>> {
     let (mut count, mut example) = (0, None);
     for file in (0..entries.len()).filter(|file| entries[*file] > posix::PLAIN) {
-        if let Some(attribute) = posix::attributes(&ground.path(&local(file)))?.pop() {
+        if let Some(attribute) = posix::attributes(&ground.path(&local(set, file)))?.pop() {
             count += 1;
             example = Some(attribute);
         }
@@ -274,16 +305,21 @@ fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Resul
     Ok(example.map(|it| format!("{name}, {}: {count} files with ACLs got {it} when they were accessed.", set.name())))
 }
 
+/// The directories of the plain files, each before those in it.
+fn directories(files: usize) -> impl DoubleEndedIterator<Item = String> {
+    let above =
+        [DIRECTORY.to_owned(), format!(r"{DIRECTORY}\{NEW}"), format!(r"{DIRECTORY}\{}", DataSet::Plain.directory())];
+    above.into_iter().chain((0..files.div_ceil(FILES)).map(|number| directory(DataSet::Plain, number)))
+}
+
 async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
     let mut client = server.connect().await?;
-    client.make_directory(DIRECTORY).await?;
-    client.make_directory(&format!(r"{DIRECTORY}\{NEW}")).await?;
+    for directory in directories(files) {
+        client.make_directory(&directory).await?;
+    }
     let zeros = vec![0; FILE_SIZE as usize];
     for file in 0..files {
-        if file % FILES == 0 {
-            client.make_directory(&directory(file / FILES)).await?;
-        }
-        let name = path(file);
+        let name = path(DataSet::Plain, file);
         let id = client.open(&Open::file(&name).with_disposition(CreateDisposition::OVERWRITE_IF)).await?;
         client.write(id, 0, &zeros).await?;
         client.close(id).await?;
@@ -295,12 +331,9 @@ async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
 async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<()> {
     let mut client = server.connect().await?;
     let made: Vec<String> = made.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
-    for file in made.into_iter().chain((0..files).map(path)) {
-        delete(&mut client, &file).await?;
-    }
-    for directory in (0..files.div_ceil(FILES)).map(directory).chain([format!(r"{DIRECTORY}\{NEW}"), DIRECTORY.into()])
-    {
-        delete(&mut client, &directory).await?;
+    let files_of_all = made.into_iter().chain((0..files).map(|file| path(DataSet::Plain, file)));
+    for path in files_of_all.chain(directories(files).rev()) {
+        delete(&mut client, &path).await?;
     }
     // A directory that is not empty may stay without a word.
     let left = client.touch(&Open::directory(DIRECTORY)).await;

@@ -31,6 +31,16 @@ impl DataSet {
         }
     }
 
+    /// Where its files are.
+    pub(super) fn directory(self) -> &'static str {
+        match self {
+            DataSet::Plain => "plain",
+            DataSet::SmallOffice => "small-office",
+            DataSet::LargeOffice => "large-office",
+            DataSet::SocialNetwork => "social-network",
+        }
+    }
+
     /// Its mean number of entries.
     fn mean(self) -> f64 {
         match self {
