@@ -176,11 +176,22 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     let all = String::from_utf8(out.stdout)?;
     ensure!(out.status.success(), "frevo bench names failed: {}", String::from_utf8_lossy(&out.stderr));
     let all: Vec<&str> = all.lines().collect();
-    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
-        bail!("there is no experiment {unknown:?}: there are {}", all.join(", "));
+    let named = if names.is_empty() { all } else { pick(&names.join(" "), &all)? };
+    Ok(named.into_iter().map(|name| Experiment { name: name.to_owned() }).collect())
+}
+
+/// The names that `words` is made of; some names are two words.
+fn pick<'a>(words: &str, all: &[&'a str]) -> Result<Vec<&'a str>> {
+    let mut rest = words.trim_start();
+    let mut picked = Vec::new();
+    while !rest.is_empty() {
+        let after = |name: &str| rest.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        let found = all.iter().find_map(|name| Some((*name, after(name)?)));
+        let (name, after) = found.with_context(|| format!("no experiment: {rest:?}; there are {}", all.join(", ")))?;
+        picked.push(name);
+        rest = after.trim_start();
     }
-    let wanted = |name: &&&str| names.is_empty() || names.iter().any(|wanted| wanted == **name);
-    Ok(all.iter().filter(wanted).map(|name| Experiment { name: (*name).to_owned() }).collect())
+    Ok(picked)
 }
 
 /// What a file system has left, bytes.
@@ -213,5 +224,18 @@ fn watched(command: &mut Command) -> Result<()> {
             patience = (patience - 1).max(0);
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_two_words_need_no_quotes() {
+        let all = ["tune", "acl check", "acl mix"];
+        assert_eq!(pick("acl mix tune acl check", &all).unwrap(), ["acl mix", "tune", "acl check"]);
+        assert!(pick("acl", &all).is_err());
+        assert!(pick("tuner", &all).is_err());
     }
 }
