@@ -11,6 +11,8 @@
 mod chain;
 mod client;
 mod connection;
+mod gssapi;
+mod kerberos;
 mod logon;
 mod negotiate;
 mod options;
@@ -29,6 +31,7 @@ use proto::status::Status;
 pub use chain::Chain;
 pub use client::{Access, Client, Open};
 pub use connection::Response;
+pub use kerberos::Kerberos;
 pub use negotiate::Agreed;
 pub use options::{Credentials, Options};
 pub use pipeline::Window;

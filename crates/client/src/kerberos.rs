@@ -1,0 +1,144 @@
+//! Logging on with Kerberos: the tokens of GSS-API's mechanism in SPNEGO ([MS-SMB2] 3.2.4.2.3, RFC 4178, RFC 4121).
+//!
+//! The user is whoever the host's ticket cache says, and how a host's name becomes a principal is the business of the
+//! host's `krb5.conf`. Leaves out: getting tickets by a password, delegation, user-to-user, falling back to NTLM.
+
+use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
+
+use crate::gssapi::Context;
+use crate::{Error, Result};
+
+/// What is offered: one mechanism by both its names, the one that Windows looks for first.
+const OFFERED: [MechType<'static>; 2] = [MechType::MS_KERBEROS, MechType::KERBEROS];
+
+/// A logon by Kerberos with the ticket cache of the host, under way or done.
+///
+/// All of it blocks: the KDC is asked for a ticket to the server when the cache has none. Asynchronous code does it in
+/// `spawn_blocking`.
+pub struct Kerberos {
+    context: Context,
+    /// The list of mechanisms as it was sent, which is what both sides may sign.
+    offered: Vec<u8>,
+}
+
+impl Kerberos {
+    /// Begins a logon to the service `cifs` on `host`; the token is the security buffer of the first SESSION_SETUP.
+    ///
+    /// Fails when the host has no library for Kerberos, no ticket, or none is to be had for that server; the text says
+    /// which of these.
+    pub fn initiate(host: &str) -> Result<(Kerberos, Vec<u8>)> {
+        let mut context = Context::new(&format!("cifs@{host}"))?;
+        let token = context.step(&[])?;
+        let offered = encode_mech_types(&OFFERED);
+        let first = encode_init(&offered, Some(&token));
+        Ok((Kerberos { context, offered }, first))
+    }
+
+    /// Takes the security buffer of a SESSION_SETUP response, the last one (`STATUS_SUCCESS`) included; what to answer,
+    /// or nothing when both sides are done.
+    pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>> {
+        let response = answer(token)?;
+        let mut next = Vec::new();
+        if let Some(token) = response.response_token.filter(|_| !self.context.is_established()) {
+            next = self.context.step(token)?;
+        }
+        let established = self.context.is_established();
+        match response.mech_list_mic {
+            Some(_) if !established => return Err(Error::Protocol("a signature before Kerberos is done")),
+            Some(mic) => self.context.verify_mic(&self.offered, mic)?,
+            None => {}
+        }
+        match response.neg_state {
+            Some(NegState::ACCEPT_COMPLETED) if !established => {
+                Err(Error::Protocol("the server accepts the Kerberos logon and does not prove who it is"))
+            }
+            Some(NegState::ACCEPT_INCOMPLETE | NegState::REQUEST_MIC) if established => {
+                let mic = self.context.mic(&self.offered)?;
+                let response_token = (!next.is_empty()).then_some(&next[..]);
+                let mech_list_mic = Some(&mic[..]);
+                Ok(Some(NegTokenResp { response_token, mech_list_mic, ..NegTokenResp::default() }.encode()))
+            }
+            _ if !next.is_empty() => {
+                Ok(Some(NegTokenResp { response_token: Some(&next), ..NegTokenResp::default() }.encode()))
+            }
+            _ if established => Ok(None),
+            _ => Err(Error::Protocol("the server has nothing to say to the Kerberos logon")),
+        }
+    }
+
+    /// The whole key of the logon, 16 or 32 bytes: `Session.FullSessionKey`, whose first 16 bytes are
+    /// `Session.SessionKey` ([MS-SMB2] 3.2.5.3.1). An error before the server has proved who it is.
+    pub fn session_key(&self) -> Result<Vec<u8>> {
+        if !self.context.is_established() {
+            return Err(Error::Protocol("the server let somebody in without proving who it is"));
+        }
+        self.context.session_key()
+    }
+}
+
+/// The server's token, which must be about Kerberos.
+fn answer(token: &[u8]) -> Result<NegTokenResp<'_>> {
+    let Ok(Token::Resp(mut response)) = Token::decode(token) else {
+        return Err(Error::Protocol("the server's logon token does not decode"));
+    };
+    if response.neg_state == Some(NegState::REJECT) {
+        return Err(Error::Protocol("the server takes no Kerberos logon"));
+    }
+    if response.supported_mech.is_some_and(|chosen| !OFFERED.contains(&chosen)) {
+        return Err(Error::Protocol("the server chose a mechanism that was not offered"));
+    }
+    // Windows 2000 put the mechanism's token in the place of the signature, too.
+    if response.mech_list_mic == response.response_token {
+        response.mech_list_mic = None;
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_answer() {
+        let check = |response: NegTokenResp<'_>, expected: &str| {
+            let encoded = response.encode();
+            let said = match answer(&encoded) {
+                Ok(response) => format!("{:?} {:?}", response.response_token, response.mech_list_mic),
+                Err(error) => error.to_string(),
+            };
+            assert!(said.contains(expected), "{response:?}: {said}");
+        };
+        let plain = NegTokenResp { response_token: Some(&[7]), ..NegTokenResp::default() };
+        for chosen in [None, Some(MechType::KERBEROS), Some(MechType::MS_KERBEROS)] {
+            check(NegTokenResp { supported_mech: chosen, ..plain }, "Some([7]) None");
+        }
+        check(NegTokenResp { supported_mech: Some(MechType::NTLMSSP), ..plain }, "not offered");
+        check(NegTokenResp { neg_state: Some(NegState::REJECT), ..plain }, "takes no Kerberos");
+        check(NegTokenResp { mech_list_mic: Some(&[8]), ..plain }, "Some([7]) Some([8])");
+        check(NegTokenResp { mech_list_mic: Some(&[7]), ..plain }, "Some([7]) None");
+        for wrong in [&[][..], &[0xA1, 2, 0x30], b"NTLMSSP\0\x02\0\0\0", &encode_init(&[0x30, 0], None)] {
+            let said = answer(wrong).expect_err("no answer").to_string();
+            assert!(said.contains("does not decode"), "{wrong:?}: {said}");
+        }
+    }
+
+    /// The library reads the environment, so that this runs once more with one in which no ticket can be.
+    #[test]
+    fn without_a_ticket_it_is_said_where_none_is() {
+        const CACHE: &str = "FILE:/nonexistent/tickets";
+        if std::env::var("KRB5CCNAME").is_ok_and(|cache| cache == CACHE) {
+            let said = Kerberos::initiate("localhost").err().expect("no ticket").to_string();
+            let library_is_missing = said.contains("libgssapi-krb5-2");
+            assert!(library_is_missing || said.contains("cifs@localhost") && said.contains(CACHE), "{said}");
+            return;
+        }
+        let name = "kerberos::tests::without_a_ticket_it_is_said_where_none_is";
+        let out = std::process::Command::new(std::env::current_exe().expect("this test has a program"))
+            .args([name, "--exact"])
+            .envs([("KRB5CCNAME", CACHE), ("KRB5_CLIENT_KTNAME", CACHE), ("KRB5_CONFIG", "/dev/null")])
+            .output()
+            .expect("the program starts once more");
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success() && said.contains("1 passed"), "{said}");
+    }
+}
