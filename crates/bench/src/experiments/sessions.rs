@@ -78,10 +78,10 @@ async fn settle(server: &Server) -> Result<u64> {
     drop(client);
     let begin = Instant::now();
     if let Some(processes) = &server.processes {
-        let mut last = processes.read()?.descriptors();
+        let mut last = processes.descriptors()?;
         while begin.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            let now = processes.read()?.descriptors();
+            let now = processes.descriptors()?;
             if now >= last {
                 break;
             }

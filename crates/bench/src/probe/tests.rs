@@ -161,7 +161,10 @@ fn open_files_are_counted() {
         // Once it answers, it runs its program, which has none of this process's descriptors.
         started.go_on();
         assert_eq!(started.line(), "");
-        started.processes().read().unwrap().descriptors
+        let processes = started.processes();
+        let descriptors = processes.descriptors().unwrap();
+        assert_eq!(processes.read().unwrap().descriptors(), descriptors);
+        descriptors
     };
     let (plain, many) = (count(&mut plain), count(&mut many));
     assert_eq!(many, plain + 50);
