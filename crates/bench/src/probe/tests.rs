@@ -120,7 +120,8 @@ fn the_sum_never_falls_while_processes_come_and_go() {
 
 #[test]
 fn orphans_still_belong_to_the_server() {
-    let mut parent = Started::shell("sh -c 'sh -c \"echo 1; read x; echo 2; read x\" <&3 & read x' 3<&0; read x");
+    let mut parent =
+        Started::shell("exec 2>/dev/null; sh -c 'sh -c \"echo 1; read x; echo 2; read x\" <&3 & read x' 3<&0; read x");
     assert_eq!(parent.line(), "1");
     let processes = parent.processes();
     let before = processes.all().unwrap();
