@@ -10,7 +10,7 @@ use proto::status::Status;
 use crate::connection::Connection;
 use crate::negotiate::Agreed;
 use crate::protection::Protection;
-use crate::{Credentials, Error, Options, Result, random};
+use crate::{Credentials, Error, Kerberos, Options, Result, random};
 
 /// What the client calls itself in NTLM.
 const WORKSTATION: &str = "CLIENT";
@@ -18,6 +18,8 @@ const WORKSTATION: &str = "CLIENT";
 /// Where a logon's tokens come from.
 enum Mechanism {
     Ntlm(Initiator, Option<ntlm::Session>),
+    /// Nothing after a step that failed.
+    Kerberos(Option<Kerberos>),
 }
 
 impl Mechanism {
@@ -27,7 +29,11 @@ impl Mechanism {
                 Some(ntlm::Credentials { user: user.clone(), domain: domain.clone(), nt_hash: nt_hash(password) })
             }
             Credentials::Anonymous => None,
-            Credentials::Kerberos => return Err(Error::Protocol("Kerberos is not to be had")),
+            Credentials::Kerberos => {
+                let host = host.to_owned();
+                let (kerberos, token) = apart(move || Kerberos::initiate(&host)).await?;
+                return Ok((Mechanism::Kerberos(Some(kerberos)), token));
+            }
         };
         let initiator = Initiator::new(credentials, WORKSTATION, &format!("cifs/{host}"));
         let token = encode_init(&encode_mech_types(&[MechType::NTLMSSP]), Some(initiator.negotiate()));
@@ -37,7 +43,13 @@ impl Mechanism {
     /// The token that answers the server's.
     async fn step(&mut self, token: &[u8]) -> Result<Vec<u8>> {
         let unreadable = Error::Protocol("the server's logon token does not decode");
-        let Mechanism::Ntlm(initiator, session) = self;
+        let (initiator, session) = match self {
+            Mechanism::Ntlm(initiator, session) => (initiator, session),
+            Mechanism::Kerberos(kerberos) => {
+                let done = Error::Protocol("the server asks on after Kerberos is done");
+                return step_apart(kerberos, token).await?.ok_or(done);
+            }
+        };
         let challenge = match Token::decode(token)? {
             Token::Resp(NegTokenResp { response_token: Some(challenge), .. }) => challenge,
             Token::RawNtlm(challenge) => challenge,
@@ -52,12 +64,32 @@ impl Mechanism {
         Ok(NegTokenResp { response_token: Some(&proof), mech_list_mic, ..NegTokenResp::default() }.encode())
     }
 
-    /// The key that the logon gave.
-    fn key(&self) -> Result<Vec<u8>> {
-        let Mechanism::Ntlm(_, session) = self;
-        let session = session.as_ref().ok_or(Error::Protocol("the server let somebody in before knowing who it is"))?;
-        Ok(session.key().0.to_vec())
+    /// The key that the logon gave; `token` is the server's last, with which Kerberos knows the server, too.
+    async fn finish(&mut self, token: &[u8]) -> Result<Vec<u8>> {
+        let nobody = Error::Protocol("the server let somebody in before knowing who it is");
+        match self {
+            Mechanism::Ntlm(_, session) => Ok(session.as_ref().ok_or(nobody)?.key().0.to_vec()),
+            Mechanism::Kerberos(kerberos) => {
+                if !token.is_empty() {
+                    step_apart(kerberos, token).await?;
+                }
+                kerberos.as_ref().ok_or(nobody)?.session_key()
+            }
+        }
     }
+}
+
+/// Kerberos may ask a KDC and wait for it, which must not hold up others.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Io(error.into()))?
+}
+
+async fn step_apart(kerberos: &mut Option<Kerberos>, token: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut under_way = kerberos.take().ok_or(Error::Protocol("a logon that failed before"))?;
+    let token = token.to_vec();
+    let (under_way, next) = apart(move || under_way.step(&token).map(|next| (under_way, next))).await?;
+    *kerberos = Some(under_way);
+    Ok(next)
 }
 
 /// Logs on.
@@ -88,7 +120,8 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
                 connection.session_id = session_id;
             }
             Status::SUCCESS => {
-                let session_flags = SessionSetupResponse::decode(response.message)?.session_flags;
+                let setup = SessionSetupResponse::decode(response.message)?;
+                let (session_flags, token) = (setup.session_flags, setup.buffer.to_vec());
                 // What the server says last is signed with the new keys: whoever does not have them is found out here.
                 let mut last = response.message.to_vec();
                 let header = response.header;
@@ -96,7 +129,7 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
                 if session_flags.contains(SessionFlags::IS_NULL) || session_flags.contains(SessionFlags::IS_GUEST) {
                     return guest(options, &agreed);
                 }
-                let key = mechanism.key()?;
+                let key = mechanism.finish(&token).await?;
                 let mut protection =
                     Protection::derive(&key, &agreed).map_err(|_| Error::Protocol("keys that do not fit"))?;
                 protection.signs = agreed.dialect == Dialect::SMB_3_1_1 || header.flags.contains(Flags::SIGNED);

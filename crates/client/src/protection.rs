@@ -44,8 +44,10 @@ impl Protection {
         let sealing = match agreed.cipher {
             Some(cipher) => {
                 let length = key_length(cipher).unwrap_or(KeyLength::Bits128);
-                let to_server = derivation.client_to_server_key(logon_key, length);
-                let to_client = derivation.server_to_client_key(logon_key, length);
+                // Of a longer key, such as Kerberos gives, ciphers of 128 bits know the first 16 bytes.
+                let whole = if length == KeyLength::Bits256 { logon_key } else { session_key.as_bytes() };
+                let to_server = derivation.client_to_server_key(whole, length);
+                let to_client = derivation.server_to_client_key(whole, length);
                 Some(Sealing {
                     to_server: SealingKey::new(cipher, to_server.as_bytes())?,
                     to_client: SealingKey::new(cipher, to_client.as_bytes())?,
