@@ -3,6 +3,8 @@
 //! The user is whoever the host's ticket cache says, and how a host's name becomes a principal is the business of the
 //! host's `krb5.conf`. Leaves out: getting tickets by a password, delegation, user-to-user, falling back to NTLM.
 
+use std::mem;
+
 use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
 
 use crate::gssapi::Context;
@@ -19,6 +21,8 @@ pub struct Kerberos {
     context: Context,
     /// The list of mechanisms as it was sent, which is what both sides may sign.
     offered: Vec<u8>,
+    /// The mechanism's first token, until the server has taken it.
+    first: Vec<u8>,
 }
 
 impl Kerberos {
@@ -30,18 +34,23 @@ impl Kerberos {
         let mut context = Context::new(&format!("cifs@{host}"))?;
         let token = context.step(&[])?;
         let offered = encode_mech_types(&OFFERED);
-        let first = encode_init(&offered, Some(&token));
-        Ok((Kerberos { context, offered }, first))
+        let message = encode_init(&offered, Some(&token));
+        Ok((Kerberos { context, offered, first: token }, message))
     }
 
     /// Takes the security buffer of a SESSION_SETUP response, the last one (`STATUS_SUCCESS`) included; what to answer,
     /// or nothing when both sides are done.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>> {
         let response = answer(token)?;
-        let mut next = Vec::new();
-        if let Some(token) = response.response_token.filter(|_| !self.context.is_established()) {
-            next = self.context.step(token)?;
-        }
+        let next = match response.response_token {
+            Some(token) if !self.context.is_established() => {
+                self.first.clear();
+                self.context.step(token)?
+            }
+            Some(_) => Vec::new(),
+            // A server that knows Kerberos by its other name alone did not look at a token for the first one.
+            None => mem::take(&mut self.first),
+        };
         let established = self.context.is_established();
         match response.mech_list_mic {
             Some(_) if !established => return Err(Error::Protocol("a signature before Kerberos is done")),
