@@ -56,10 +56,10 @@ impl std::str::FromStr for Set {
 
 impl Set {
     fn packages(self) -> impl Iterator<Item = &'static Package> {
-        let parts: [&[Package]; 2] = match self {
-            Set::Frevo => [DEBIAN, &[]],
-            Set::Samba => [DEBIAN, DEBIAN_SAMBA],
-            Set::Compare => [DEBIAN_SAMBA, DEBIAN_COMPARE],
+        let parts: [&[Package]; 3] = match self {
+            Set::Frevo => [DEBIAN, &[], &[]],
+            Set::Samba => [DEBIAN, DEBIAN_SAMBA, DEBIAN_KERBEROS],
+            Set::Compare => [DEBIAN_SAMBA, DEBIAN_COMPARE, &[]],
         };
         parts.into_iter().flatten()
     }
@@ -82,6 +82,13 @@ const DEBIAN_SAMBA: &[Package] = &[
     package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
 ];
 
+/// A Kerberos realm, for logons to Samba.
+const DEBIAN_KERBEROS: &[Package] = &[
+    package("krb5-kdc", "/usr/sbin/krb5kdc"),
+    package("krb5-admin-server", "/usr/sbin/kadmin.local"),
+    package("krb5-user", "/usr/bin/kinit"),
+];
+
 /// What the experiments use besides: a recorded load, servers of other protocols, networks with delay, a browser that
 /// looks at the report.
 const DEBIAN_COMPARE: &[Package] = &[
@@ -96,8 +103,13 @@ const DEBIAN_COMPARE: &[Package] = &[
 ];
 
 /// Packages that ask systemd to start daemons at the next boot, and those.
-const DAEMONS: [(&str, &[&str]); 3] =
-    [("samba", &["smbd", "nmbd", "samba-ad-dc"]), ("nginx", &["nginx"]), ("vsftpd", &["vsftpd"])];
+const DAEMONS: [(&str, &[&str]); 5] = [
+    ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
+    ("nginx", &["nginx"]),
+    ("vsftpd", &["vsftpd"]),
+    ("krb5-kdc", &["krb5-kdc"]),
+    ("krb5-admin-server", &["krb5-admin-server"]),
+];
 
 /// Python packages, in an environment of their own below `target/`.
 const PYTHON: &[&str] = &["impacket==0.13.1", "smbprotocol==1.17.0"];

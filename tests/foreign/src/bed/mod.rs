@@ -6,6 +6,7 @@
 
 mod crowd;
 pub mod interrupt;
+mod kdc;
 pub mod people;
 pub mod probe;
 mod server;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 pub use crowd::Crowd;
+pub(crate) use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;
 pub use server::{Health, Server, frevo};

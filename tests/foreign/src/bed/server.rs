@@ -252,7 +252,7 @@ fn spawn(target: Target, people: &People, dir: &Path, conf: &Path) -> Result<Chi
 }
 
 /// When whoever starts a server is killed, its destructors do not run: then the kernel tells the server to stop.
-fn end_with_parent() -> std::io::Result<()> {
+pub(super) fn end_with_parent() -> std::io::Result<()> {
     // SAFETY: prctl with PR_SET_PDEATHSIG reads one integer.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
         0 => Ok(()),
@@ -291,7 +291,7 @@ pub fn frevo() -> PathBuf {
 }
 
 /// Runs a program to its end with `input` on its standard input; an error when it fails.
-fn run(command: &mut Command, input: &str) -> Result<()> {
+pub(super) fn run(command: &mut Command, input: &str) -> Result<()> {
     let name = format!("{:?}", command.get_program());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;

@@ -6,6 +6,7 @@ mod dialects;
 mod escape;
 mod everyday;
 mod first_run;
+mod kerberos;
 mod netbench;
 mod python;
 mod refusals;
@@ -18,7 +19,7 @@ use crate::suite::Case;
 
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    let areas: [&'static [Case]; 13] = [
+    let areas: [&'static [Case]; 14] = [
         everyday::CASES,
         shares::CASES,
         refusals::CASES,
@@ -32,6 +33,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         sizes::CASES,
         trees::CASES,
         netbench::CASES,
+        kerberos::CASES,
     ];
     areas.into_iter().flatten()
 }

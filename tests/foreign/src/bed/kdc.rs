@@ -1,0 +1,135 @@
+//! A Kerberos realm of a bed's own: MIT's KDC on a free port, a keytab for servers, tickets for people.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::server::{end_with_parent, free_port, run};
+use super::{Bed, Person, interrupt};
+
+/// The realm.
+pub(crate) const REALM: &str = "BED.TEST";
+/// How long the KDC may take until it listens.
+const START: Duration = Duration::from_secs(30);
+
+/// A KDC that runs until it is dropped.
+pub(crate) struct Kdc {
+    dir: PathBuf,
+    child: Child,
+}
+
+impl Kdc {
+    /// Makes a realm in which `services` have keys in [`Kdc::keytab`] and `people` have passwords, and starts its KDC.
+    ///
+    /// Its tickets hold no PAC: what a domain says of a user, a server outside of domains refuses.
+    pub(crate) fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
+        let dir = bed.dir().join("kdc");
+        fs::create_dir_all(&dir)?;
+        let port = free_port()?;
+        fs::write(dir.join("krb5.conf"), client_conf(port))?;
+        fs::write(dir.join("kdc.conf"), kdc_conf(port, &dir.display().to_string()))?;
+        run(in_realm(&dir, "kdb5_util").args(["create", "-s", "-r", REALM, "-P", "of no account"]), "")?;
+        let mut orders = String::new();
+        for service in services {
+            orders += &format!("addprinc -randkey {service}\nktadd -k {} {service}\n", dir.join("keytab").display());
+        }
+        for person in people {
+            orders += &format!("addprinc -pw {} {}\n", person.password, person.name);
+        }
+        run(&mut in_realm(&dir, "kadmin.local"), &orders)?;
+        let log = fs::File::create(dir.join("output"))?;
+        let mut command = in_realm(&dir, "krb5kdc");
+        command.arg("-n").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        // SAFETY: between fork and exec the closure makes one system call.
+        unsafe { command.pre_exec(end_with_parent) };
+        let child = command.spawn().context("cannot start krb5kdc")?;
+        let mut kdc = Kdc { dir, child };
+        kdc.wait_until_it_listens(port)?;
+        Ok(kdc)
+    }
+
+    /// The keys of the services.
+    pub(crate) fn keytab(&self) -> PathBuf {
+        self.dir.join("keytab")
+    }
+
+    /// Gets a ticket for a person; the environment in which Kerberos finds it.
+    pub(crate) fn log_on(&self, person: &Person) -> Result<[(&'static str, String); 2]> {
+        let cache = format!("FILE:{}", self.dir.join(format!("tickets.{}", person.name)).display());
+        let mut kinit = in_realm(&self.dir, "kinit");
+        run(kinit.args(["-c", &cache, person.name]), &format!("{}\n", person.password))?;
+        Ok([("KRB5_CONFIG", self.dir.join("krb5.conf").display().to_string()), ("KRB5CCNAME", cache)])
+    }
+
+    fn wait_until_it_listens(&mut self, port: u16) -> Result<()> {
+        let end = Instant::now() + START;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            interrupt::check()?;
+            let said = || fs::read_to_string(self.dir.join("output")).unwrap_or_default();
+            if let Some(status) = self.child.try_wait()? {
+                bail!("krb5kdc ended at once ({status}):\n{}", said());
+            }
+            if Instant::now() > end {
+                bail!("krb5kdc does not listen after {START:?}:\n{}", said());
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Kdc {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn in_realm(dir: &std::path::Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("KRB5_CONFIG", dir.join("krb5.conf")).env("KRB5_KDC_PROFILE", dir.join("kdc.conf"));
+    command
+}
+
+/// Names are taken as they are: nobody is asked what `localhost` is called.
+fn client_conf(port: u16) -> String {
+    format!(
+        "[libdefaults]
+\tdefault_realm = {REALM}
+\tdns_lookup_kdc = false
+\tdns_lookup_realm = false
+\tdns_canonicalize_hostname = false
+\trdns = false
+[realms]
+\t{REALM} = {{
+\t\tkdc = 127.0.0.1:{port}
+\t}}
+[domain_realm]
+\tlocalhost = {REALM}
+"
+    )
+}
+
+fn kdc_conf(port: u16, dir: &str) -> String {
+    format!(
+        "[kdcdefaults]
+\tkdc_listen = 127.0.0.1:{port}
+\tkdc_tcp_listen = 127.0.0.1:{port}
+[realms]
+\t{REALM} = {{
+\t\tdatabase_name = {dir}/principal
+\t\tkey_stash_file = {dir}/stash
+\t\tacl_file = {dir}/acl
+\t\tdisable_pac = true
+\t\tsupported_enctypes = aes256-cts:normal
+\t}}
+[logging]
+\tkdc = FILE:{dir}/log
+"
+    )
+}

@@ -1,0 +1,192 @@
+//! The client's Kerberos tokens and key, told from what Samba makes of them: it answers signed, and opens what is sealed.
+//!
+//! SESSION_SETUP is spoken here without the client's own logon, so that a key used in a wrong way there is not used so
+//! here, too.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use client::Kerberos;
+use proto::bytes::{Writer, utf16_bytes};
+use proto::crypto::kdf::{Derivation, Key};
+use proto::crypto::preauth::PreauthHash;
+use proto::crypto::seal::{SealingKey, TRANSFORM_HEADER, key_length};
+use proto::crypto::sign::SigningKey;
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::{
+    Capabilities, CipherId, Dialect, EncryptionCapabilities, HashAlgorithm, NegotiateRequest,
+    PreauthIntegrityCapabilities, SecurityMode, SigningAlgorithm, SigningCapabilities,
+};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
+use proto::status::Status;
+
+use crate::bed::{ALICE, Kdc, REALM};
+use crate::stage::{Stage, TEMPLATE};
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root().samba_only()];
+
+const HOST: &str = "localhost";
+const CIPHERS: [CipherId; 4] =
+    [CipherId::AES_128_GCM, CipherId::AES_128_CCM, CipherId::AES_256_GCM, CipherId::AES_256_CCM];
+
+fn tickets(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start(&stage.bed, &["cifs/localhost"], &[ALICE])?;
+    let own = format!(
+        "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}",
+        kdc.keytab().display()
+    );
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    let server = stage.bed.start("kerberos", &TEMPLATE.replace("[global]", &own))?;
+    for cipher in CIPHERS {
+        log_on(server.address(), cipher).with_context(|| format!("with {cipher:?}"))?;
+    }
+    nobody_knows("unknown.test")
+}
+
+/// A host that the realm does not know is named in the error.
+fn nobody_knows(host: &str) -> Result<()> {
+    let said = Kerberos::initiate(host).err().context("a ticket to a host that nobody knows")?.to_string();
+    ensure!(said.contains(&format!("cifs@{host}")) && said.contains("not found in Kerberos database"), "{said}");
+    Ok(())
+}
+
+/// Variables of this process, which the Kerberos library reads, until dropped.
+struct Environment(Vec<&'static str>);
+
+impl Environment {
+    fn set(variables: &[(&'static str, String)]) -> Environment {
+        for (name, value) in variables {
+            // SAFETY: cases run one after the other on the only thread of the process.
+            unsafe { std::env::set_var(name, value) };
+        }
+        Environment(variables.iter().map(|(name, _)| *name).collect())
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            // SAFETY: as when it was set.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
+}
+
+/// Logs on, checks the signature of the last answer, and connects to a share with both ways sealed.
+fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
+    let (kerberos, mut talk) = set_up_session(address, cipher)?;
+    let key = kerberos.session_key()?;
+    ensure!(key.len() == 32, "the realm has keys of AES-256 only, and this one has {} bytes", key.len());
+    let session_key = Key::from_session_key(&key);
+    let derivation = Derivation::Smb311(talk.preauth.value());
+    let signing = derivation.signing_key(&session_key);
+    let signing = SigningKey::new(SigningAlgorithm::AES_CMAC, signing.as_bytes()).context("a signing key")?;
+    ensure!(Header::decode(&talk.answer)?.flags.contains(Flags::SIGNED), "the last answer is not signed");
+    ensure!(signing.verify(&mut talk.answer), "the server signs with another key");
+
+    let length = key_length(cipher).context("a known cipher")?;
+    let whole = match cipher {
+        CipherId::AES_128_GCM | CipherId::AES_128_CCM => session_key.as_bytes(),
+        _ => &key,
+    };
+    let to_server = SealingKey::new(cipher, derivation.client_to_server_key(whole, length).as_bytes());
+    let to_client = SealingKey::new(cipher, derivation.server_to_client_key(whole, length).as_bytes());
+    let path = utf16_bytes(&format!(r"\\{HOST}\files"));
+    let request = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
+    let mut frame = vec![0; TRANSFORM_HEADER];
+    frame.extend(talk.compose(Command::TREE_CONNECT, |out| request.encode(out)));
+    to_server.context("a key")?.seal(talk.session_id, 1, &mut frame);
+    talk.send(&frame)?;
+    let answer = to_client.context("a key")?.open(&mut talk.answer).context("the server seals with another key")?;
+    let status = Header::decode(answer)?.status;
+    ensure!(status == Status::SUCCESS, "TREE_CONNECT answered with {status}");
+    Ok(())
+}
+
+/// NEGOTIATE and SESSION_SETUP until the server is content.
+fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Talk)> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let mut talk = Talk { stream, preauth: PreauthHash::new(), messages: 0, session_id: 0, answer: Vec::new() };
+    let (hash_algorithms, salt) = (vec![HashAlgorithm::SHA_512], vec![7; 32].into());
+    let signing_algorithms = vec![SigningAlgorithm::AES_CMAC];
+    let request = NegotiateRequest {
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        capabilities: Capabilities::ENCRYPTION,
+        client_guid: [7; 16],
+        dialects: vec![Dialect::SMB_3_1_1],
+        negotiate_context_list: vec![
+            PreauthIntegrityCapabilities { hash_algorithms, salt }.to_context(),
+            EncryptionCapabilities { ciphers: vec![cipher] }.to_context(),
+            SigningCapabilities { signing_algorithms }.to_context(),
+        ],
+    };
+    talk.exchange(Command::NEGOTIATE, |out| request.encode(out))?;
+    talk.preauth.update(&talk.answer);
+    let (mut kerberos, mut token) = Kerberos::initiate(HOST)?;
+    ensure!(kerberos.session_key().is_err(), "a key before the server said anything");
+    loop {
+        let request = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            previous_session_id: 0,
+            buffer: &token,
+        };
+        talk.exchange(Command::SESSION_SETUP, |out| request.encode(out))?;
+        let header = Header::decode(&talk.answer)?;
+        talk.session_id = header.session_id;
+        let more = header.status == Status::MORE_PROCESSING_REQUIRED;
+        ensure!(more || header.status == Status::SUCCESS, "SESSION_SETUP answered with {}", header.status);
+        let next = kerberos.step(SessionSetupResponse::decode(&talk.answer)?.buffer)?;
+        if !more {
+            ensure!(next.is_none(), "the server is content, and the client has more to say");
+            return Ok((kerberos, talk));
+        }
+        talk.preauth.update(&talk.answer);
+        token = next.context("the server asks on, and the client has nothing to say")?;
+    }
+}
+
+/// One request at a time, and its answer.
+struct Talk {
+    stream: TcpStream,
+    preauth: PreauthHash,
+    messages: u64,
+    session_id: u64,
+    answer: Vec<u8>,
+}
+
+impl Talk {
+    fn compose(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut header = Header::request(command, self.messages);
+        header.session_id = self.session_id;
+        header.credit_charge = 1;
+        header.credits = 8;
+        self.messages += 1;
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        encode(&mut out);
+        message
+    }
+
+    fn exchange(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Result<()> {
+        let message = self.compose(command, encode);
+        self.preauth.update(&message);
+        self.send(&message)
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<()> {
+        self.stream.write_all(&u32::try_from(message.len())?.to_be_bytes())?;
+        self.stream.write_all(message)?;
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).context("no answer")?;
+        self.answer = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut self.answer).context("half an answer")
+    }
+}
