@@ -104,6 +104,13 @@ impl Sample {
             max: self.latency.max() as f64 / 1e3,
         })
     }
+
+    /// Its histogram, as [`crate::record::Round::histogram`] keeps it.
+    pub fn histogram(&self) -> Vec<(f64, u64)> {
+        let buckets = self.latency.iter_log(1_000, 1.25);
+        let filled = buckets.filter(|bucket| bucket.count_since_last_iteration() > 0);
+        filled.map(|it| (it.value_iterated_to() as f64 / 1e3, it.count_since_last_iteration())).collect()
+    }
 }
 
 /// How load is put on.

@@ -329,9 +329,10 @@ impl<'a> Turn<'a> {
             cost.calls = Some(tracer.finish()?);
         }
         ensure!(sample.errors == 0 || self.bench.method.allow_errors, "{} operations failed", sample.errors);
-        let latency = sample.latency();
+        let (latency, histogram) = (sample.latency(), sample.histogram());
         let Sample { seconds, operations, bytes, errors, figures, .. } = sample;
-        let round = Round { seconds, operations, bytes, errors, odd: false, latency, cost, client_cpu, figures };
+        let round =
+            Round { seconds, operations, bytes, errors, odd: false, latency, histogram, cost, client_cpu, figures };
         self.fill(case, Slot::Measured(Box::new(round)))
     }
 

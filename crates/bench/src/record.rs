@@ -120,6 +120,10 @@ pub struct Round {
     pub odd: bool,
     /// How long operations took.
     pub latency: Option<Latency>,
+    /// How many operations took how long: upper bounds in microseconds, each 1.25 times the one before, and counts; empty
+    /// buckets are left out.
+    #[serde(default)]
+    pub histogram: Vec<(f64, u64)>,
     /// What the server's processes spent, when they are on this machine.
     pub cost: Option<Cost>,
     /// Processor time of the tool itself, seconds.

@@ -239,6 +239,41 @@ pub fn lines(title: &str, x: Axis, cases: &[Case], names: Names<'_>, metric: Met
     Figure { title: title.to_owned(), x, y: metric.axis(), kind: Kind::Lines, categories: Vec::new(), series }
 }
 
+/// How the times of a case's operations are distributed: the share of them that was done by then, all rounds together.
+pub fn distribution(title: &str, case: &Case, names: Names<'_>) -> Figure {
+    let series = |(server, name): (usize, &&str)| {
+        let points = case.servers.get(server).map_or_else(Vec::new, |rounds| done_by(rounds));
+        Series { name: (*name).to_owned(), then: false, server: Some(server), points }
+    };
+    Figure {
+        title: title.to_owned(),
+        x: Axis { label: "latency".into(), unit: "µs".into(), logarithmic: true },
+        y: Axis { label: "operations done by then".into(), unit: "%".into(), logarithmic: false },
+        kind: Kind::Lines,
+        categories: Vec::new(),
+        series: names.iter().enumerate().map(series).collect(),
+    }
+}
+
+fn done_by(rounds: &[Round]) -> Vec<Point> {
+    let mut buckets: Vec<(f64, u64)> =
+        rounds.iter().filter(|round| counts(round)).flat_map(|round| round.histogram.iter().copied()).collect();
+    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let mut points: Vec<Point> = Vec::new();
+    let mut done = 0;
+    for (upper, count) in buckets {
+        done += count;
+        let y = done as f64 / all as f64 * 100.0;
+        // The same bucket of several rounds is one point.
+        if points.last().is_some_and(|last| last.x == upper) {
+            points.pop();
+        }
+        points.push(Point { x: upper, y, low: y, high: y });
+    }
+    points
+}
+
 /// What a study found, to be drawn beside.
 pub fn then(name: &str, points: &[(f64, f64)]) -> Series {
     let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, low: *y, high: *y };
@@ -282,6 +317,19 @@ mod tests {
         let latency = comparisons("files", std::slice::from_ref(&case), &["a", "b", "c"], &[Metric::P99]);
         assert_eq!(latency, [], "nothing was timed");
         assert_eq!(bars("files", &[case], &["a", "b", "c"], Metric::RATE).series[2].points, []);
+    }
+
+    #[test]
+    fn a_distribution_ends_with_everything_done() {
+        let rounds = |histograms: &[&[(f64, u64)]]| -> Vec<Round> {
+            histograms.iter().map(|it| Round { histogram: it.to_vec(), ..round(1, 1.0) }).collect()
+        };
+        let servers = vec![rounds(&[&[(1.0, 1), (4.0, 1)], &[(1.0, 2)]]), vec![]];
+        let case = Case { name: "open".into(), x: None, servers, ..Case::default() };
+        let figure = distribution("open", &case, &["frevo", "samba"]);
+        let points: Vec<(f64, f64)> = figure.series[0].points.iter().map(|point| (point.x, point.y)).collect();
+        assert_eq!(points, [(1.0, 75.0), (4.0, 100.0)]);
+        assert_eq!(figure.series[1].points, []);
     }
 
     #[test]

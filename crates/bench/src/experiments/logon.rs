@@ -178,10 +178,11 @@ fn experiment(bench: &Bench, one: Vec<Case>, many: Vec<Case>, clients: usize, lo
         summary::client_share(&both, index, name)
     });
     let remarks = remarks.collect();
-    let figures = vec![
+    let mut figures = vec![
         duration(bench, "100 logons, one after the other", &one),
         summary::lines(&format!("Logons, {parallel}"), users(), &many, &names, Metric::RATE),
     ];
+    figures.extend(many.last().map(|case| summary::distribution(&format!("{}, {parallel}", case.name), case, &names)));
     let cases = one
         .into_iter()
         .chain(many.into_iter().map(|case| Case { name: format!("{}, {parallel}", case.name), ..case }))
