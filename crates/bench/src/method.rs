@@ -280,6 +280,8 @@ pub struct Turn<'a> {
     pub traces: bool,
     rounds: RefCell<Vec<Slot>>,
     measured: Cell<usize>,
+    /// The case that is being measured.
+    current: Cell<Option<usize>>,
 }
 
 impl<'a> Turn<'a> {
@@ -287,11 +289,11 @@ impl<'a> Turn<'a> {
         let seed = bench.method.seed.wrapping_add(u64::from(number).wrapping_mul(0x1_0000_0001));
         let traces = number > bench.method.rounds;
         let rounds = RefCell::new((0..cases).map(|_| Slot::Open).collect());
-        Turn { bench, party, number, seed, traces, rounds, measured: Cell::new(0) }
+        Turn { bench, party, number, seed, traces, rounds, measured: Cell::new(0), current: Cell::new(None) }
     }
 
     fn title(&self, names: &[(&str, Option<f64>)]) -> String {
-        let what = names.get(self.measured.get()).map_or("cleaning up", |(name, _)| name);
+        let what = names.get(self.current.get().unwrap_or(self.measured.get())).map_or("cleaning up", |(name, _)| name);
         match self.party.target {
             Some(target) => format!("{what}, {} ({target})", self.party.name),
             None => format!("{what}, {}", self.party.name),
@@ -319,6 +321,7 @@ impl<'a> Turn<'a> {
     /// are fatal unless they were allowed.
     pub async fn measure_as(&self, case: usize, what: impl Future<Output = Result<Sample>>) -> Result<()> {
         self.say(case);
+        self.current.set(Some(case));
         let tracer = if self.traces { self.party.processes.map(Syscalls::attach).transpose()? } else { None };
         let before = self.read()?;
         let client_before = machine::client_cpu();
@@ -347,6 +350,7 @@ impl<'a> Turn<'a> {
         ensure!(matches!(slot, Slot::Open), "a case was measured twice in a turn");
         *slot = with;
         self.measured.set(self.measured.get() + 1);
+        self.current.set(None);
         Ok(())
     }
 

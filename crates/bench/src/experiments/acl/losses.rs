@@ -1,6 +1,7 @@
 //! What the throughput of each data set means: how much is lost against files without ACLs, beside what the study found.
 
 use super::posix::PLAIN;
+use crate::method::{counts, median};
 use crate::record::{Axis, Case, Experiment, Figure, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
@@ -54,11 +55,19 @@ const BY_CPU: Metric = Metric {
     ..Metric::RATE
 };
 
-/// How much less than the first case each of the others does on a server, as a share of 1.
+/// How much less than the first case each of the others does on a server, as a share of 1: the middle of the rounds, each
+/// compared with what the same turn did before.
 fn losses(cases: &[Case], server: usize, metric: Metric) -> Vec<Option<f64>> {
-    let of = |case: &Case| metric.median(case.servers.get(server)?);
-    let plain = cases.first().and_then(of);
-    cases.iter().skip(1).map(|case| Some(1.0 - of(case)? / plain?)).collect()
+    let rounds = |case: &Case| -> Vec<Option<f64>> {
+        let rounds = case.servers.get(server).map_or(&[][..], Vec::as_slice);
+        rounds.iter().filter(|round| counts(round)).map(metric.of).collect()
+    };
+    let plain = cases.first().map(rounds).unwrap_or_default();
+    let loss = |case: &Case| {
+        let pairs = rounds(case).into_iter().zip(&plain);
+        median(pairs.filter_map(|(rate, plain)| Some(1.0 - rate? / (*plain)?)))
+    };
+    cases.iter().skip(1).map(loss).collect()
 }
 
 /// From the cases, the plain one first, to the whole.
@@ -116,7 +125,8 @@ fn table(names: &[&str], cases: &[Case], files: &[Files]) -> Table {
         for (rounds, (by_time, by_cpu)) in case.servers.iter().zip(&lost) {
             row.push(Metric::RATE.median(rounds).map_or_else(nothing, units::per_second));
             let loss = |lost: &[Option<f64>]| index.checked_sub(1).and_then(|index| lost[index]);
-            let text = |loss: Option<f64>| loss.map_or_else(nothing, |loss| format!("{:.0} %", loss * 100.0));
+            let text =
+                |loss: Option<f64>| loss.map_or_else(nothing, |loss| format!("{:.0} %", (loss * 100.0).round() + 0.0));
             row.extend([text(loss(by_time)), text(loss(by_cpu))]);
         }
         match index.checked_sub(1).and_then(|index| THEN.get(index)) {
@@ -174,6 +184,18 @@ mod tests {
         assert_eq!(rows[0][5], units::NOTHING);
         let drawn: Vec<usize> = experiment.figures[1].series.iter().map(|series| series.points.len()).collect();
         assert_eq!(drawn, [2, 1, 3, 3]);
+    }
+
+    #[test]
+    fn a_round_is_compared_with_that_of_its_own_turn() {
+        let rounds = |rates: &[u64]| {
+            let round = |rate: &u64| Round { operations: *rate, seconds: 1.0, ..Round::default() };
+            Case { servers: vec![rates.iter().map(round).collect()], ..Case::default() }
+        };
+        // The machine was busy in the second turn.
+        let cases = [rounds(&[1000, 100, 1000]), rounds(&[800, 80, 1000])];
+        let loss = losses(&cases, 0, Metric::RATE)[0].unwrap();
+        assert!((loss - 0.2).abs() < 1e-9, "{loss}");
     }
 
     #[test]
