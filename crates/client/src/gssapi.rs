@@ -26,6 +26,11 @@ const MECH_CODE: c_int = 2;
 /// `GSS_S_CONTINUE_NEEDED`: the peer must answer first.
 const CONTINUE_NEEDED: u32 = 1;
 
+/// `GSS_S_NO_CRED`: the user has no ticket.
+const NO_CRED: u32 = 7 << 16;
+/// `KRB5KRB_AP_ERR_TKT_EXPIRED`, the mechanism's code for a ticket that is no longer good.
+const TICKET_EXPIRED: u32 = 0x96c7_3a20;
+
 /// `GSS_C_MUTUAL_FLAG`: the server proves who it is, too.
 const MUTUAL: u32 = 2;
 /// `GSS_C_REPLAY_FLAG`, `GSS_C_SEQUENCE_FLAG` and `GSS_C_INTEG_FLAG`: what signing the list of mechanisms takes.
@@ -195,7 +200,8 @@ impl Gssapi {
     /// What the codes mean: in the mechanism's own words where it has any, which say more.
     fn text(&self, major: u32, minor: u32) -> String {
         let own = if minor == 0 { String::new() } else { self.messages(minor, MECH_CODE) };
-        if own.is_empty() { self.messages(major, GSS_CODE) } else { own }
+        let text = if own.is_empty() { self.messages(major, GSS_CODE) } else { own };
+        if major == NO_CRED || minor == TICKET_EXPIRED { format!("{text}; kinit gets a ticket") } else { text }
     }
 
     fn messages(&self, code: u32, kind: c_int) -> String {
