@@ -1,14 +1,15 @@
 //! The client's Kerberos tokens and key, told from what Samba makes of them: it answers signed, and opens what is sealed.
 //!
-//! SESSION_SETUP is spoken here without the client's own logon, so that a key used in a wrong way there is not used so
-//! here, too.
+//! SESSION_SETUP is spoken here first, without the client's own logon, so that a key that is used in a wrong way there is
+//! told from one that is wrong.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use client::Kerberos;
+use client::{Client, Kerberos, Open};
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::kdf::{Derivation, Key};
 use proto::crypto::preauth::PreauthHash;
@@ -44,7 +45,29 @@ fn tickets(stage: &mut Stage) -> Result<()> {
     for cipher in CIPHERS {
         log_on(server.address(), cipher).with_context(|| format!("with {cipher:?}"))?;
     }
+    fs::write(stage.share("files").join("ticketed"), "let in")?;
+    for dialect in client::Options::default().dialects {
+        for seal in [false, true] {
+            if !seal || dialect.0 >= Dialect::SMB_3_0.0 {
+                fetch(server.address(), dialect, seal).with_context(|| format!("{dialect:?}, sealed: {seal}"))?;
+            }
+        }
+    }
     nobody_knows("unknown.test")
+}
+
+/// The client logs on by itself and reads a file, signed or sealed.
+fn fetch(address: SocketAddr, dialect: Dialect, seal: bool) -> Result<()> {
+    let credentials = client::Credentials::Kerberos;
+    let options = client::Options { credentials, dialects: vec![dialect], sign: !seal, seal, ..Default::default() };
+    let read = async {
+        let mut client = Client::connect(address, HOST, "files", &options).await?;
+        let open = client.open(&Open::existing("ticketed")).await?;
+        client.read(open, 0, 100).await.map(|bytes| bytes.to_vec())
+    };
+    let bytes = tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(read)?;
+    ensure!(bytes == b"let in", "{:?} was read", String::from_utf8_lossy(&bytes));
+    Ok(())
 }
 
 /// A host that the realm does not know is named in the error.
