@@ -25,7 +25,7 @@ struct Arguments {
 enum Command {
     /// Formatting, lints and unit tests: what a commit needs
     Check,
-    /// Everything: check, the release build, foreign programs, smbtorture, a little fuzzing
+    /// Everything: check, the release build, foreign programs, smbtorture, all experiments, a little fuzzing
     Test(test::Options),
     /// Install what the tests need (as root), or say what is missing
     Setup {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use foreign::bed::Target;
 
 use crate::steps::{self, Tally, cargo, succeeds};
-use crate::{setup, torture};
+use crate::{compare, setup, torture};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -45,6 +45,10 @@ pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
     }
     tally.step("foreign programs", || foreign(options))?;
     tally.step("smbtorture", || torture::run(&torture_options(options)))?;
+    if filter.is_none() {
+        tally.step("the client against Samba", client_against_samba)?;
+        tally.step("every experiment on both servers, briefly", || compare::run(&compare::Options::brief()))?;
+    }
     if filter.is_none() && crate::root().join("fuzz/Cargo.toml").exists() {
         let seconds = if options.quick { "2" } else { "10" };
         tally.step("fuzzing, briefly", || succeeds(cargo(&["xtask", "fuzz", "--seconds", seconds])))?;
@@ -59,6 +63,22 @@ fn foreign(options: &Options) -> Result<(usize, usize)> {
         quick: options.quick,
         python: setup::python(),
     })
+}
+
+/// What Samba alone can be asked: its own counters of a replayed run, and a Kerberos realm.
+fn client_against_samba() -> Result<(usize, usize)> {
+    setup::run(setup::Set::Samba)?;
+    let mut counts = (0, 0);
+    for filter in ["netbench", "kerberos"] {
+        let (passed, failed) = foreign::suite::run(&foreign::suite::Options {
+            target: Target::Samba,
+            filter: Some(filter.into()),
+            quick: true,
+            python: setup::python(),
+        })?;
+        counts = (counts.0 + passed, counts.1 + failed);
+    }
+    Ok(counts)
 }
 
 /// The list of this stage of the project; a filter picks from it.

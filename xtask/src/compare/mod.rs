@@ -51,6 +51,19 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Every experiment for a moment: whether it can be run at all, not what it finds.
+    pub(crate) fn brief() -> Options {
+        Options {
+            experiments: Vec::new(),
+            quick: true,
+            out: Some(crate::root().join("target/compare")),
+            dir: None,
+            users: Some(20),
+            hold: false,
+            bench: ["--rounds", "1", "--seconds", "0.2"].map(str::to_owned).to_vec(),
+        }
+    }
+
     /// How many accounts there are at first; those of the experiment that registers users are its own matter.
     fn users(&self) -> u32 {
         self.users.filter(|_| self.hold).unwrap_or(100)
