@@ -4,6 +4,8 @@
 //! looks at the server's memory and descriptors. Then a sample of the sessions lists, writes and reads. Where the
 //! server refuses more, those that are held must go on.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -33,6 +35,7 @@ const PROPORTIONAL: &str = "proportional memory, MiB";
 const DESCRIPTORS: &str = "descriptors";
 const PROCESSES: &str = "processes";
 const SYSTEM: &str = "memory of the machine in use, MiB";
+const HELD: &str = "sessions held";
 const CLIENT: &str = "memory of this tool, MiB";
 
 /// What it is asked for.
@@ -55,20 +58,37 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let names: Vec<(&str, Option<f64>)> =
         labels.iter().zip(&sizes).map(|(label, size)| (label.as_str(), Some(*size as f64))).collect();
     bench.begin("sessions", steps);
-    let refusals = std::cell::RefCell::new(Vec::new());
+    let refusals = RefCell::new(BTreeSet::new());
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let before = settle(server).await?;
         let mut held = Vec::with_capacity(count);
+        let mut refused = false;
         for (index, size) in sizes.iter().enumerate() {
-            turn.measure_as(index, grow(server, &mut held, *size, before, &refusals)).await?;
+            if refused {
+                turn.leave_out(index)?;
+                continue;
+            }
+            let growth = async {
+                let (sample, refusal) = grow(server, &mut held, *size, before).await?;
+                refused = refusal.is_some();
+                refusals.borrow_mut().extend(refusal);
+                Ok(sample)
+            };
+            turn.measure_as(index, growth).await?;
         }
         still_work(server, held, turn.seed).await
     };
-    let cases = bench.cold_cases(bench.method.pick(3, 1), &names, turn).await?;
-    let mut refused = refusals.into_inner();
-    refused.sort();
-    refused.dedup();
+    let mut cases = bench.cold_cases(bench.method.pick(3, 1), &names, turn).await?;
+    cases.iter_mut().for_each(only_what_was_held);
+    let refused = refusals.into_inner().into_iter().collect();
     Ok(experiment(bench, cases, count, steps, refused))
+}
+
+/// Forgets rounds in which the server refused before as many sessions were held as the case says.
+fn only_what_was_held(case: &mut Case) {
+    for rounds in &mut case.servers {
+        rounds.retain(|round| round.figures.get(HELD).copied() == case.x);
+    }
 }
 
 /// Waits until the server holds nothing of an earlier turn, and answers the memory of the machine in use then, bytes.
@@ -91,18 +111,14 @@ async fn settle(server: &Server) -> Result<u64> {
     machine::memory_in_use()
 }
 
-/// Opens sessions until `size` are held, and looks at what they cost.
-async fn grow(
-    server: &Server,
-    held: &mut Vec<Client>,
-    size: usize,
-    before: u64,
-    refusals: &std::cell::RefCell<Vec<String>>,
-) -> Result<Sample> {
+/// Opens sessions until `size` are held or the server refuses more, and looks at what they cost; with a sentence about a
+/// refusal.
+async fn grow(server: &Server, held: &mut Vec<Client>, size: usize, before: u64) -> Result<(Sample, Option<String>)> {
     let mut sample = Sample::default();
     let begin = Instant::now();
     let mut logons = JoinSet::new();
     let mut wanted = size.saturating_sub(held.len());
+    let mut refusal = None;
     loop {
         while wanted > 0 && logons.len() < PARALLEL {
             wanted -= 1;
@@ -117,14 +133,15 @@ async fn grow(
             // A server may have its limits, but it has to say so.
             Err(error) if refuses(&error) && !held.is_empty() => {
                 wanted = 0;
-                let name = &server.name;
-                refusals.borrow_mut().push(format!("{name} refused more than {} sessions: {error}.", held.len()));
+                refusal = Some(error);
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("session {} of {}", held.len() + 1, server.target));
             }
         }
     }
+    let held = held.len();
+    let refusal = refusal.map(|error| format!("{} refused more than {held} sessions: {error}.", server.name));
     sample.seconds = begin.elapsed().as_secs_f64();
     let figures = &mut sample.figures;
     const MIB: f64 = 1_048_576.0;
@@ -137,7 +154,8 @@ async fn grow(
         figures.insert(SYSTEM.into(), (machine::memory_in_use()? as f64 - before as f64) / MIB);
     }
     figures.insert(CLIENT.into(), machine::own_memory()? as f64 / MIB);
-    Ok(sample)
+    figures.insert(HELD.into(), held as f64);
+    Ok((sample, refusal))
 }
 
 async fn log_on(target: crate::target::Target, options: client::Options) -> client::Result<(Client, Duration)> {
@@ -164,8 +182,9 @@ async fn still_work(server: &Server, mut held: Vec<Client>, seed: u64) -> Result
         let works = use_session(client, number).await;
         works.with_context(|| format!("session {number}, held among others, does not work any more"))?;
     }
-    drop(held);
-    Ok(server.connect().await?.delete(DIRECTORY).await?)
+    // A server that is full takes nobody else for this.
+    let last = held.last_mut().context("no session was held")?;
+    last.delete(DIRECTORY).await.with_context(|| format!("cannot remove {DIRECTORY} on {}", server.name))
 }
 
 async fn use_session(client: &mut Client, number: u64) -> Result<()> {
@@ -255,7 +274,7 @@ fn fit(points: &[Point]) -> Option<(f64, f64)> {
 
 /// What the sessions cost this tool.
 fn client_memory(cases: &[Case]) -> Option<String> {
-    let last = cases.last()?;
+    let last = cases.iter().rfind(|case| case.servers.iter().any(|rounds| !rounds.is_empty()))?;
     let used = last.servers.iter().flatten().filter_map(|round| round.figures.get(CLIENT)).copied().fold(0.0, f64::max);
     Some(format!("{}: this tool itself took {}.", last.name, units::bytes(used * 1_048_576.0)))
 }
@@ -263,6 +282,15 @@ fn client_memory(cases: &[Case]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_that_was_refused_is_not_counted() {
+        let round = |held: f64| Round { figures: [(HELD.to_owned(), held)].into(), ..Round::default() };
+        let servers = vec![vec![round(150.0), round(100.0)], vec![]];
+        let mut case = Case { name: "150 sessions".into(), x: Some(150.0), servers, ..Case::default() };
+        only_what_was_held(&mut case);
+        assert_eq!(case.servers, [vec![round(150.0)], vec![]]);
+    }
 
     #[test]
     fn the_line_is_found() {
