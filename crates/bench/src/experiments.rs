@@ -7,6 +7,7 @@ pub mod logon;
 pub mod netbench;
 pub mod protocols;
 pub mod sessions;
+pub mod smallfile;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -29,6 +30,8 @@ pub enum Experiment {
     Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
+    /// Making, listing, reading, renaming and deleting small files (E10)
+    Smallfile(Asked<smallfile::Options>),
     /// One file both ways by SMB, FTP and HTTP (E7)
     Protocols(Asked<protocols::Options>),
     /// What access control lists cost (E11, E12)
@@ -57,7 +60,7 @@ pub struct All {
 
 /// The names of all experiments, in the order in which `all` runs them.
 pub const NAMES: &[&str] =
-    &["sessions", "bigfile", "logon", "netbench", "largefile", "protocols", "acl check", "acl mix"];
+    &["sessions", "bigfile", "logon", "netbench", "largefile", "smallfile", "protocols", "acl check", "acl mix"];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -67,6 +70,7 @@ impl Experiment {
             Experiment::Bigfile(asked) => &asked.common,
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
+            Experiment::Smallfile(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
             Experiment::Protocols(asked) => &asked.common,
             Experiment::Acl(acl) => acl.common(),
@@ -90,6 +94,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Bigfile(asked) => one(bigfile::run(bench, &asked.own).await),
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
+        Experiment::Smallfile(asked) => one(smallfile::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
@@ -121,6 +126,7 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             "bigfile" => bigfile::run(bench, &Default::default()).await?,
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
+            "smallfile" => smallfile::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
             "protocols" => protocols::run(bench, &Default::default()).await?,
             "acl check" => acl::check::run(bench, &Default::default()).await?,

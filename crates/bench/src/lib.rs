@@ -5,6 +5,8 @@
 pub mod child;
 pub mod cli;
 pub mod experiments;
+pub mod ground;
+pub mod listing;
 pub mod load;
 pub mod machine;
 pub mod method;
@@ -13,6 +15,7 @@ pub mod probe;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod requests;
 pub mod summary;
 pub mod table;
 pub mod target;

@@ -280,6 +280,11 @@ pub fn then(name: &str, points: &[(f64, f64)]) -> Series {
     Series { name: name.to_owned(), then: true, server: None, points: points.iter().map(point).collect() }
 }
 
+/// [`client_share`] for each server.
+pub fn client_shares(cases: &[Case], names: Names<'_>) -> Vec<String> {
+    names.iter().enumerate().filter_map(|(index, name)| client_share(cases, index, name)).collect()
+}
+
 /// A sentence about the processor time that the tool itself took beside the server's; `None` where that is not known.
 pub fn client_share(cases: &[Case], server: usize, name: &str) -> Option<String> {
     let rounds = || cases.iter().filter_map(|case| case.servers.get(server)).flatten().filter(|round| counts(round));

@@ -216,12 +216,7 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
         settings,
         tables: summary::comparisons("Large files", &cases, &names, &Metric::BYTES),
         figures: vec![figure],
-        remarks: client_share(&cases, &names),
+        remarks: summary::client_shares(&cases, &names),
         cases,
     }
-}
-
-/// What the load itself cost beside the server's work.
-fn client_share(cases: &[Case], names: &[&str]) -> Vec<String> {
-    names.iter().enumerate().filter_map(|(index, name)| summary::client_share(cases, index, name)).collect()
 }

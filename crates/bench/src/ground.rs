@@ -1,0 +1,195 @@
+//! The ground that an experiment stands on: a directory of its own on every server, fresh when it begins, gone when it
+//! ends, and filled with files where it asks for them.
+//!
+//! Where the directories of all shares are known and may be written, files are made and removed there, because a million
+//! of them takes seconds that way; otherwise over SMB, with several requests under way. Either way the outcome is the
+//! same on all servers.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use client::Client;
+use proto::fscc::FileAttributes;
+use proto::status::Status;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::listing::{self, numbered};
+use crate::method::{Bench, Server};
+use crate::requests::Requests;
+
+/// Connections that make or remove files together.
+const CONNECTIONS: u64 = 8;
+/// The buffer of a listing, bytes.
+const BUFFER: u32 = 64 * 1024;
+/// How often, and how long after each other, a directory that is not empty yet is tried again: a server may still be
+/// closing the files of a connection that broke.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs `run` with an empty directory `directory` on every server; removes it afterwards, also after a failure.
+pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
+    ensure!(directory.starts_with("frevo-bench-"), "{directory} could be somebody's");
+    for server in &bench.servers {
+        remove(server, directory).await.with_context(|| format!("what an earlier run left on {}", server.name))?;
+        server.connect().await?.make_directory(directory).await?;
+    }
+    let ran = run().await;
+    let mut removed = Ok(());
+    for server in &bench.servers {
+        bench.say(&format!("{}: removing what was made", server.name));
+        let outcome = remove(server, directory).await;
+        removed = removed.and(outcome.with_context(|| format!("cannot remove {directory} on {}", server.name)));
+    }
+    let ran = ran?;
+    removed.map(|()| ran)
+}
+
+/// Fills `directory`, which is there, with the files `numbers` called `kind`, each of as many zeros as `size` of its
+/// number says.
+pub async fn fill(
+    bench: &Bench,
+    server: &Server,
+    directory: &str,
+    kind: &'static str,
+    numbers: Range<u64>,
+    size: fn(u64) -> u64,
+) -> Result<()> {
+    let here = if bench.servers.iter().all(|server| server.path.is_some()) { local(server, directory) } else { None };
+    if let Some(path) = here {
+        let range = numbers.clone();
+        match spawn_blocking(move || fill_here(&path, kind, range, size)).await? {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            done => return done.with_context(|| format!("cannot fill {directory} of {}", server.name)),
+        }
+    }
+    share_out(server, numbers, Work::Make { directory: directory.to_owned(), kind, size }).await
+}
+
+/// Where a directory of the share is on this machine.
+fn local(server: &Server, directory: &str) -> Option<PathBuf> {
+    server.path.as_ref().map(|path| path.join(directory.replace('\\', "/")))
+}
+
+fn fill_here(path: &Path, kind: &str, numbers: Range<u64>, size: fn(u64) -> u64) -> io::Result<()> {
+    // The directory was made over SMB, so it belongs to whom the files should belong to.
+    let owner = fs::metadata(path)?;
+    for number in numbers {
+        let file = File::create_new(path.join(numbered(kind, number)))?;
+        if size(number) > 0 {
+            file.set_len(size(number))?;
+        }
+        if fchown(&file, Some(owner.uid()), Some(owner.gid())).is_err() {
+            file.set_permissions(fs::Permissions::from_mode(0o666))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a directory with everything in it; one that is not there is fine.
+async fn remove(server: &Server, directory: &str) -> Result<()> {
+    if let Some(path) = local(server, directory) {
+        let removed = spawn_blocking(move || fs::remove_dir_all(path)).await?;
+        // What is not allowed here is tried over SMB.
+        if removed.is_ok() || removed.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Ok(());
+        }
+    }
+    let mut client = server.connect().await?;
+    let mut directories = vec![directory.to_owned()];
+    let mut next = 0;
+    while let Some(path) = directories.get(next).cloned() {
+        match contents(&mut client, &path).await {
+            Ok((files, found)) => {
+                let numbers = 0..files.len() as u64;
+                share_out(server, numbers, Work::Delete(Arc::new(files))).await?;
+                directories.extend(found);
+            }
+            Err(error) if next == 0 && is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        next += 1;
+    }
+    // Each after those that were found in it.
+    for path in directories.iter().rev() {
+        delete_directory(&mut client, path).await?;
+    }
+    Ok(())
+}
+
+/// The paths of the files in a directory, and of the directories.
+async fn contents(client: &mut Client, path: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut files, mut directories) = (Vec::new(), Vec::new());
+    let note = |entry: &proto::fscc::DirectoryEntry<'_>| {
+        let is_directory = entry.file_attributes.contains(FileAttributes::DIRECTORY);
+        let found = if is_directory { &mut directories } else { &mut files };
+        found.push(format!(r"{path}\{}", listing::name(entry)?));
+        Ok(())
+    };
+    listing::list(client, path, BUFFER, note).await?;
+    Ok((files, directories))
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let status = error.downcast_ref::<client::Error>().and_then(client::Error::status);
+    [Status::OBJECT_NAME_NOT_FOUND, Status::OBJECT_PATH_NOT_FOUND].map(Some).contains(&status)
+}
+
+async fn delete_directory(client: &mut Client, path: &str) -> Result<()> {
+    for _ in 0..TRIES {
+        match client.delete(path).await {
+            Err(error) if error.status() == Some(Status::DIRECTORY_NOT_EMPTY) => tokio::time::sleep(PAUSE).await,
+            done => return done.with_context(|| format!("cannot delete {path}")),
+        }
+    }
+    client.delete(path).await.with_context(|| format!("cannot delete {path}"))
+}
+
+/// What several connections do together, each with its share of some numbers.
+#[derive(Clone)]
+enum Work {
+    /// Makes a file of zeros.
+    Make { directory: String, kind: &'static str, size: fn(u64) -> u64 },
+    /// Deletes the path with the number.
+    Delete(Arc<Vec<String>>),
+}
+
+impl Work {
+    async fn step(&self, client: &mut Client, number: u64) -> Result<()> {
+        match self {
+            Work::Make { directory, kind, size } => {
+                let path = format!(r"{directory}\{}", numbered(kind, number));
+                let made = Requests::Chained.make_empty(client, &path, size(number)).await;
+                made.with_context(|| format!("cannot make {path}"))
+            }
+            Work::Delete(paths) => {
+                let path = &paths[number as usize];
+                client.delete(path).await.with_context(|| format!("cannot delete {path}"))
+            }
+        }
+    }
+}
+
+async fn share_out(server: &Server, numbers: Range<u64>, work: Work) -> Result<()> {
+    let connections = CONNECTIONS.min(numbers.end.saturating_sub(numbers.start));
+    let mut tasks = JoinSet::new();
+    for first in 0..connections {
+        let mut client = server.connect().await?;
+        let (numbers, work) = (numbers.start + first..numbers.end, work.clone());
+        tasks.spawn(async move {
+            for number in numbers.step_by(CONNECTIONS as usize) {
+                work.step(&mut client, number).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Whole listings of directories, and whether they are right: every name once, none that does not belong there.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use client::{Client, Open};
+use proto::bytes::utf16_units;
+use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
+
+/// What Explorer asks for.
+const CLASS: FileInformationClass = FileInformationClass::ID_BOTH_DIRECTORY;
+
+/// What a listing took.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Listed {
+    /// From the first request, the CREATE, to the first entries.
+    pub first: Duration,
+    /// QUERY_DIRECTORY requests, with the one that was answered that there are no more.
+    pub requests: u64,
+}
+
+/// Lists a directory with buffers of `length` bytes; `each` gets every entry but `.` and `..`.
+pub async fn list(
+    client: &mut Client,
+    path: &str,
+    length: u32,
+    mut each: impl FnMut(&DirectoryEntry<'_>) -> Result<()>,
+) -> Result<Listed> {
+    let class = DirectoryClass::new(CLASS).context("a class that lists no directories")?;
+    let begin = Instant::now();
+    let directory = client.open(&Open::directory(path)).await.with_context(|| format!("cannot open {path}"))?;
+    let mut listed = Listed { first: Duration::ZERO, requests: 1 };
+    while let Some(buffer) = client.query_directory(directory, CLASS.0, "*", length).await? {
+        if listed.requests == 1 {
+            listed.first = begin.elapsed();
+        }
+        listed.requests += 1;
+        for entry in DirectoryEntry::list(class, buffer) {
+            let entry = entry.ok().with_context(|| format!("an entry of {path} that does not decode"))?;
+            if entry.file_name != b".\0" && entry.file_name != b".\0.\0" {
+                each(&entry)?;
+            }
+        }
+    }
+    client.close(directory).await?;
+    Ok(listed)
+}
+
+/// An entry's name.
+pub fn name(entry: &DirectoryEntry<'_>) -> Result<String> {
+    let units = utf16_units(entry.file_name).context("a name of half a UTF-16 unit")?;
+    String::from_utf16(&units).context("a name that is not UTF-16")
+}
+
+/// The name of the file with this number among those called `kind`.
+pub fn numbered(kind: &str, number: u64) -> String {
+    format!("{kind}{number:07}.dat")
+}
+
+/// The number in what [`numbered`] made, from UTF-16LE; `None` for any other name.
+fn number_in(kind: &str, name: &[u8]) -> Option<u64> {
+    let plain = |pair: &[u8]| (pair[1] == 0).then_some(pair[0]);
+    let bytes: Vec<u8> = name.chunks_exact(2).map(plain).collect::<Option<_>>()?;
+    let digits = bytes.strip_prefix(kind.as_bytes())?.strip_suffix(b".dat")?;
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    // One spelling alone: a sign or another count of zeros is another name.
+    (numbered(kind, number).as_bytes() == bytes).then_some(number)
+}
+
+/// Which files of a directory a listing has shown so far.
+pub struct Roll {
+    kind: &'static str,
+    numbers: Range<u64>,
+    seen: Vec<bool>,
+    count: u64,
+}
+
+impl Roll {
+    /// For a directory with the [`numbered`] files `numbers`.
+    pub fn new(kind: &'static str, numbers: Range<u64>) -> Roll {
+        let length = numbers.end.saturating_sub(numbers.start) as usize;
+        Roll { kind, numbers, seen: vec![false; length], count: 0 }
+    }
+
+    /// Notes an entry; an error when its name does not belong here, came before, or its size is not `size` of its number.
+    pub fn note(&mut self, entry: &DirectoryEntry<'_>, size: impl FnOnce(u64) -> u64) -> Result<()> {
+        let number = number_in(self.kind, entry.file_name).filter(|number| self.numbers.contains(number));
+        let Some(number) = number else { bail!("the listing has '{}', which is not there", name(entry)?) };
+        let seen = &mut self.seen[(number - self.numbers.start) as usize];
+        ensure!(!*seen, "the listing has '{}' twice", name(entry)?);
+        let (found, expected) = (entry.end_of_file, size(number));
+        ensure!(found == expected, "the listing says that '{}' has {found} bytes: it has {expected}", name(entry)?);
+        *seen = true;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// How many there were; an error when some were not.
+    pub fn complete(&self) -> Result<u64> {
+        let Some(missing) = self.seen.iter().position(|seen| !seen) else { return Ok(self.count) };
+        let first = numbered(self.kind, self.numbers.start + missing as u64);
+        bail!("the listing has {} of {} names: '{first}' is missing", self.count, self.seen.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::bytes::utf16_bytes;
+
+    #[test]
+    fn names_and_numbers_belong_together() {
+        let check = |name: &str, number| assert_eq!(number_in("File-", &utf16_bytes(name)), number, "{name}");
+        check(&numbered("File-", 42), Some(42));
+        check(&numbered("File-", 12_345_678), Some(12_345_678));
+        for other in ["File-0000042", "file-0000042.dat", "File-42.dat", "File-+000042.dat", "File-.dat", "Ж", ""] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn every_name_once() {
+        let note = |roll: &mut Roll, text: &str, end_of_file| {
+            let file_name = &utf16_bytes(text);
+            let said = roll.note(&DirectoryEntry { end_of_file, file_name, ..Default::default() }, |number| number * 2);
+            said.map_err(|error| error.to_string()).err().unwrap_or_default()
+        };
+        let mut roll = Roll::new("f", 5..7);
+        assert_eq!(note(&mut roll, "f0000006.dat", 12), "");
+        assert_eq!(roll.complete().unwrap_err().to_string(), "the listing has 1 of 2 names: 'f0000005.dat' is missing");
+        assert_eq!(note(&mut roll, "f0000006.dat", 12), "the listing has 'f0000006.dat' twice");
+        assert_eq!(note(&mut roll, "f0000007.dat", 14), "the listing has 'f0000007.dat', which is not there");
+        assert!(note(&mut roll, "f0000005.dat", 0).contains("has 0 bytes: it has 10"));
+        assert_eq!(note(&mut roll, "f0000005.dat", 10), "");
+        assert_eq!(roll.complete().unwrap(), 2);
+    }
+}
