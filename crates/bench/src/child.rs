@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,13 +48,13 @@ impl Child {
         self.process.id()
     }
 
-    /// Waits until something listens on `port` of this host; an error with what it printed when it ends before.
-    pub async fn listens(&mut self, port: u16) -> Result<()> {
+    /// Waits until something listens at `address`; an error with what it printed when it ends before.
+    pub async fn listens(&mut self, address: SocketAddr) -> Result<()> {
         let begin = Instant::now();
-        while tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+        while !answers(address).await {
             self.lives()?;
             if begin.elapsed() > START {
-                bail!("{} does not listen on port {port} after {START:?}:\n{}", self.name, self.printed());
+                bail!("{} does not listen at {address} after {START:?}:\n{}", self.name, self.printed());
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -109,6 +109,12 @@ impl Drop for Child {
     }
 }
 
+async fn answers(address: SocketAddr) -> bool {
+    // Packets to an address that is not there yet are lost without a word.
+    let connected = tokio::time::timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
+    matches!(connected, Ok(Ok(_)))
+}
+
 /// Where a program is: `PATH`, and where servers are on Debian, which the `PATH` of most users leaves out.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -148,7 +154,7 @@ mod tests {
     async fn what_ends_too_early_says_why() {
         let directory = scratch(None).unwrap();
         let mut child = shell("echo no such option >&2; exit 3", &directory.path().join("log"));
-        let said = child.listens(free_port().unwrap()).await.unwrap_err().to_string();
+        let said = child.listens((Ipv4Addr::LOCALHOST, free_port().unwrap()).into()).await.unwrap_err().to_string();
         assert!(said.contains("sh has ended") && said.contains("no such option"), "{said}");
     }
 

@@ -12,7 +12,7 @@ use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::experiments::{self, Experiment};
+use crate::experiments::{self, Experiment, tune};
 use crate::method::{Bench, Method, Server, introduce};
 use crate::probe::Processes;
 use crate::record::{FORMAT, Run};
@@ -49,7 +49,7 @@ enum Command {
 pub struct Common {
     /// The server: smb://user:password@host:port/share (the password may be in FREVO_BENCH_PASSWORD)
     #[arg(long, value_name = "URL", help_heading = "Servers")]
-    target: Target,
+    target: Option<Target>,
     /// Another server to compare with, in the same run
     #[arg(long, value_name = "URL", help_heading = "Servers")]
     vs: Option<Target>,
@@ -157,7 +157,7 @@ fn measure(experiment: &Experiment) -> Result<()> {
     raise_descriptor_limit();
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let bench = Bench::new(method, common.servers()?);
+    let bench = Bench::new(method, common.servers(experiment.starts_servers())?);
     let run = runtime.block_on(async {
         // Dropped, an experiment takes down what it started.
         tokio::select! {
@@ -213,11 +213,15 @@ async fn stop_signal() -> Result<()> {
 async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Result<Run> {
     let common = experiment.common();
     let (begin, started) = (Instant::now(), machine::rfc3339_now());
-    let mut servers = Vec::new();
-    for server in &bench.servers {
-        let mut record = introduce(server).await?;
-        record.configuration = common.configuration(server.index)?;
-        servers.push(record);
+    let mut servers = match experiment {
+        Experiment::Tune(tune) => tune.introduce(bench).await?,
+        _ => Vec::new(),
+    };
+    for server in &bench.servers[servers.len()..] {
+        servers.push(introduce(server).await?);
+    }
+    for (index, record) in servers.iter_mut().enumerate() {
+        record.configuration = common.configuration(index)?;
     }
     let experiments = experiments::run(experiment, bench).await?;
     bench.end();
@@ -313,11 +317,21 @@ impl Common {
         ]
     }
 
-    fn servers(&self) -> Result<Vec<Server>> {
-        let mut servers = vec![self.server(0, &self.name, &self.target, &self.server_pid, self.share_path.as_ref())?];
-        if let Some(vs) = &self.vs {
+    /// The servers; `starts` when they are started later, so that they need not run now, nor be named where a configuration
+    /// says what they serve.
+    fn servers(&self, starts: bool) -> Result<Vec<Server>> {
+        let named = |target: &Option<Target>, conf: &Option<PathBuf>| match (target, conf) {
+            (None, Some(conf)) if starts => tune::target_of(conf).map(Some),
+            _ => Ok(target.clone()),
+        };
+        let target = named(&self.target, &self.conf)?;
+        let target = target.context("say which server: --target smb://user:password@host:port/share")?;
+        let pids = |pids| if starts { None } else { Some(pids) };
+        let mut servers =
+            vec![self.server(0, &self.name, &target, pids(&self.server_pid), self.share_path.as_ref())?];
+        if let Some(vs) = &named(&self.vs, &self.vs_conf)? {
             ensure!(self.name != self.vs_name, "both servers are called '{}': --name and --vs-name differ", self.name);
-            servers.push(self.server(1, &self.vs_name, vs, &self.vs_pid, self.vs_path.as_ref())?);
+            servers.push(self.server(1, &self.vs_name, vs, pids(&self.vs_pid), self.vs_path.as_ref())?);
         } else if !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some() {
             bail!("--vs-pid, --vs-path and --vs-conf are about a second server: give --vs too");
         }
@@ -329,7 +343,7 @@ impl Common {
         index: usize,
         name: &str,
         target: &Target,
-        pids: &[u32],
+        pids: Option<&Vec<u32>>,
         path: Option<&PathBuf>,
     ) -> Result<Server> {
         let credentials = if self.kerberos { Credentials::Kerberos } else { target.credentials()? };
@@ -352,7 +366,8 @@ impl Common {
             target: target.clone(),
             options,
             path: path.cloned(),
-            processes: processes(target, pids)?,
+            conf: if index == 0 { self.conf.clone() } else { self.vs_conf.clone() },
+            processes: pids.map(|pids| processes(target, pids)).transpose()?.flatten(),
         })
     }
 

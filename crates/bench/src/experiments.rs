@@ -8,6 +8,7 @@ pub mod netbench;
 pub mod protocols;
 pub mod sessions;
 pub mod smallfile;
+pub mod tune;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -37,6 +38,8 @@ pub enum Experiment {
     /// What access control lists cost (E11, E12)
     #[command(subcommand)]
     Acl(acl::Acl),
+    /// Configuration parameters, one changed at a time (E9)
+    Tune(Box<tune::Tune>),
     /// Every experiment, one after the other
     All(Asked<All>),
 }
@@ -59,8 +62,18 @@ pub struct All {
 }
 
 /// The names of all experiments, in the order in which `all` runs them.
-pub const NAMES: &[&str] =
-    &["sessions", "bigfile", "logon", "netbench", "largefile", "smallfile", "protocols", "acl check", "acl mix"];
+pub const NAMES: &[&str] = &[
+    "sessions",
+    "bigfile",
+    "logon",
+    "netbench",
+    "largefile",
+    "smallfile",
+    "protocols",
+    "acl check",
+    "acl mix",
+    "tune",
+];
 
 impl Experiment {
     /// What is common to all experiments.
@@ -74,8 +87,14 @@ impl Experiment {
             Experiment::Netbench(asked) => &asked.common,
             Experiment::Protocols(asked) => &asked.common,
             Experiment::Acl(acl) => acl.common(),
+            Experiment::Tune(tune) => tune.common(),
             Experiment::All(asked) => &asked.common,
         }
+    }
+
+    /// Whether it starts the servers itself, so that none has to run before.
+    pub fn starts_servers(&self) -> bool {
+        matches!(self, Experiment::Tune(_))
     }
 
     /// Rounds that count where none are asked for.
@@ -99,6 +118,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Mix(asked)) => one(acl::mix::run(bench, &asked.own).await),
+        Experiment::Tune(tune) => one(tune.run(bench).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
 }
@@ -113,6 +133,12 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
     }
     let mut measured = Vec::new();
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
+        if name.starts_with("tune") {
+            bench.print(&format!(
+                "{name} is left out: it starts the servers itself, so it runs alone: frevo bench {name}"
+            ));
+            continue;
+        }
         if *name == "netbench" && asked.only.is_empty() && !std::path::Path::new(DEBIAN).exists() {
             bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
             continue;

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Pace, Sample, Until};
 use crate::machine;
-use crate::probe::{Processes, Reading, Syscalls};
+use crate::probe::{Processes, Syscalls};
 use crate::record::{Case, Cost, Round, ServerRecord};
 use crate::target::Target;
 
@@ -34,6 +34,8 @@ pub struct Server {
     pub options: Options,
     /// The share's directory on this machine, when it is here and known.
     pub path: Option<PathBuf>,
+    /// Its configuration file, when it is known.
+    pub conf: Option<PathBuf>,
     /// Its processes, when they are on this machine.
     pub processes: Option<Processes>,
 }
@@ -320,14 +322,25 @@ impl<'a> Turn<'a> {
     /// Measures a case of this turn: what the server and this tool spend while `what` runs, and what `what` counted. Errors
     /// are fatal unless they were allowed.
     pub async fn measure_as(&self, case: usize, what: impl Future<Output = Result<Sample>>) -> Result<()> {
+        self.measure_of(case, self.party.processes, what).await
+    }
+
+    /// As [`Turn::measure_as`], with the processes of a server that was started for this turn.
+    pub async fn measure_of(
+        &self,
+        case: usize,
+        processes: Option<&Processes>,
+        what: impl Future<Output = Result<Sample>>,
+    ) -> Result<()> {
         self.say(case);
         self.current.set(Some(case));
-        let tracer = if self.traces { self.party.processes.map(Syscalls::attach).transpose()? } else { None };
-        let before = self.read()?;
+        let tracer = if self.traces { processes.map(Syscalls::attach).transpose()? } else { None };
+        let read = || processes.map(Processes::read).transpose();
+        let before = read()?;
         let client_before = machine::client_cpu();
         let sample = what.await?;
         let client_cpu = machine::client_cpu() - client_before;
-        let mut cost: Option<Cost> = self.read()?.zip(before).map(|(after, before)| after.since(&before));
+        let mut cost: Option<Cost> = read()?.zip(before).map(|(after, before)| after.since(&before));
         if let (Some(tracer), Some(cost)) = (tracer, &mut cost) {
             cost.calls = Some(tracer.finish()?);
         }
@@ -352,10 +365,6 @@ impl<'a> Turn<'a> {
         self.measured.set(self.measured.get() + 1);
         self.current.set(None);
         Ok(())
-    }
-
-    fn read(&self) -> Result<Option<Reading>> {
-        self.party.processes.map(Processes::read).transpose()
     }
 
     fn say(&self, case: usize) {

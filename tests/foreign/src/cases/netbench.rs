@@ -97,7 +97,7 @@ fn start(stage: &Stage, name: &str) -> Result<Server> {
 fn measured(address: SocketAddr) -> Result<Measured> {
     let target: Address = format!("smb://{}:{}@{address}/files", ALICE.name, ALICE.password).parse()?;
     let options = client::Options { credentials: target.credentials()?, ..client::Options::default() };
-    Ok(Measured { index: 0, name: "server".into(), target, options, path: None, processes: None })
+    Ok(Measured { index: 0, name: "server".into(), target, options, path: None, conf: None, processes: None })
 }
 
 /// One client, connected and before the first line.

@@ -2,6 +2,7 @@
 //! user that runs this program.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,7 +64,7 @@ impl Kind {
         let file = path.join("conf");
         fs::write(&file, &configuration).with_context(|| format!("cannot write {}", file.display()))?;
         let mut child = Child::start(self.command(&program, path, &file), &path.join("printed"))?;
-        child.listens(port).await?;
+        child.listens((Ipv4Addr::LOCALHOST, port).into()).await?;
         let processes = Processes::of_pids(&[child.pid()])?;
         Ok(Some(Beside { port, processes, configuration, _child: child, _directory: directory }))
     }

@@ -1,0 +1,209 @@
+//! What tuning found, as a table, as figures and in words.
+
+use super::parameters::Parameter;
+use super::work::Work;
+use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
+use crate::units;
+
+/// A variant of a parameter, doing one kind of work.
+pub(super) struct Found {
+    /// Which parameter.
+    pub(super) parameter: &'static Parameter,
+    /// Its value; without one, the configuration as it is.
+    pub(super) value: Option<&'static str>,
+    /// What was done.
+    pub(super) work: Work,
+    /// The rounds.
+    pub(super) case: Case,
+    /// The rounds of the configuration as it is, from the same time.
+    pub(super) baseline: Case,
+    /// Why a server could not be measured.
+    pub(super) refused: Vec<Option<String>>,
+}
+
+impl Found {
+    fn rounds(case: &Case, server: usize) -> &[Round] {
+        case.servers.get(server).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many times as fast as the configuration as it is, and between which ratios it may be.
+    fn ratio(&self, server: usize) -> Option<Point> {
+        let metric = self.work.metric();
+        let variant = metric.point(0.0, Self::rounds(&self.case, server))?;
+        let baseline = metric.point(0.0, Self::rounds(&self.baseline, server))?;
+        let ratio = |above: f64, below: f64| above / below;
+        let point = Point {
+            x: 0.0,
+            y: ratio(variant.y, baseline.y),
+            low: ratio(variant.low, baseline.high),
+            high: ratio(variant.high, baseline.low),
+        };
+        (point.low.is_finite() && point.high.is_finite()).then_some(point)
+    }
+
+    /// What stands in the table: how fast, and against the configuration as it is.
+    fn cells(&self, server: usize) -> [String; 2] {
+        if self.refused.get(server).is_some_and(Option::is_some) {
+            return ["refused".to_owned(), units::NOTHING.to_owned()];
+        }
+        let speed = self.work.metric().cell(Self::rounds(&self.case, server));
+        let against = match (self.value, self.ratio(server)) {
+            (None, _) => "1x".to_owned(),
+            (_, None) => units::NOTHING.to_owned(),
+            // The spreads overlap: no difference was seen, whatever the medians say.
+            (_, Some(ratio)) if ratio.low <= 1.0 && ratio.high >= 1.0 => format!("({})", units::ratio(ratio.y)),
+            (_, Some(ratio)) => units::ratio(ratio.y),
+        };
+        [speed, against]
+    }
+
+    fn label(&self) -> String {
+        match self.value {
+            Some("") => format!("{} empty", self.parameter.name),
+            Some(value) => format!("{} = {}", self.parameter.name, short(value)),
+            None => format!("{}, as it is", self.parameter.name),
+        }
+    }
+}
+
+/// A long value, cut.
+fn short(value: &str) -> String {
+    const MOST: usize = 48;
+    match value.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+/// The experiment as it is kept.
+pub(super) fn experiment(
+    names: &[&str],
+    found: Vec<Found>,
+    settings: Vec<(String, String)>,
+    remarks: Vec<String>,
+) -> Experiment {
+    let mut all = vec!["A ratio in parentheses is within the spread of the rounds: no difference was seen.".to_owned()];
+    all.extend(log_level(names, &found));
+    all.extend(remarks);
+    Experiment {
+        name: "tune".into(),
+        title: "What does each parameter cost or gain?".into(),
+        study: "Using Samba, appendix B.2: log level 0 to 3 cost 645.3 to 622.2 KB/s; oplocks gain about 30 %; TCP_NODELAY gains \
+                30 to 50 %; hide files costs a comparison for each entry."
+            .into(),
+        settings,
+        tables: vec![table(names, &found), then(&found)],
+        figures: figures(names, &found),
+        remarks: all,
+        cases: found.into_iter().map(|it| it.case).collect(),
+    }
+}
+
+fn table(names: &[&str], found: &[Found]) -> Table {
+    let mut head = vec!["parameter".to_owned(), "value".to_owned(), "work".to_owned()];
+    head.extend(names.iter().flat_map(|name| [(*name).to_owned(), format!("{name}, against as it is")]));
+    let row = |it: &Found| {
+        let value = match it.value {
+            None => "as it is".to_owned(),
+            Some("") => "(empty)".to_owned(),
+            Some(value) => short(value),
+        };
+        let mut row = vec![it.parameter.name.to_owned(), value, it.work.name().to_owned()];
+        row.extend((0..names.len()).flat_map(|server| it.cells(server)));
+        row
+    };
+    Table { title: "One parameter at a time".into(), head, rows: found.iter().map(row).collect() }
+}
+
+/// What the study says of the parameters that were measured.
+fn then(found: &[Found]) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for it in found.iter().map(|it| it.parameter).filter(|it| !it.then.is_empty()) {
+        let row = vec![it.name.to_owned(), it.then.to_owned()];
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let head = vec!["parameter".to_owned(), "then".to_owned()];
+    Table { title: "What \"Using Samba\" says of them".into(), head, rows }
+}
+
+/// A figure for each kind of work: all variants that did it.
+fn figures(names: &[&str], found: &[Found]) -> Vec<Figure> {
+    let mut works: Vec<Work> = Vec::new();
+    for it in found {
+        if !works.contains(&it.work) {
+            works.push(it.work);
+        }
+    }
+    works.into_iter().filter_map(|work| figure(names, found, work)).collect()
+}
+
+fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
+    let shown: Vec<&Found> = found.iter().filter(|it| it.work == work && it.value.is_some()).collect();
+    let series = |(server, name): (usize, &&str)| {
+        let point = |(index, it): (usize, &&Found)| Some(Point { x: index as f64, ..it.ratio(server)? });
+        let points = shown.iter().enumerate().filter_map(point).collect();
+        Series { name: (*name).to_owned(), then: false, server: Some(server), points }
+    };
+    let series: Vec<Series> = names.iter().enumerate().map(series).collect();
+    series.iter().any(|series| !series.points.is_empty()).then(|| Figure {
+        title: format!("One parameter at a time: {}", work.name()),
+        x: Axis::default(),
+        y: Axis { label: "against the configuration as it is".into(), unit: "times".into(), logarithmic: false },
+        kind: Kind::Bars,
+        categories: shown.iter().map(|it| it.label()).collect(),
+        series,
+    })
+}
+
+/// What logging costs, the one figure that the study gives for a parameter.
+fn log_level(names: &[&str], found: &[Found]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for it in found.iter().filter(|it| it.parameter.name == "log level" && it.value == Some("3")) {
+        for (server, name) in names.iter().enumerate() {
+            if let Some(ratio) = it.ratio(server) {
+                let loss = units::percent(1.0 - ratio.y);
+                remarks.push(format!("log level 3 costs {name} {loss} of {}; the study: 3.6 %.", it.work.name()));
+            }
+        }
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameters::PARAMETERS;
+    use super::*;
+
+    fn case(speeds: &[&[u64]]) -> Case {
+        let round = |operations: &u64| Round { seconds: 1.0, operations: *operations, ..Round::default() };
+        let servers = speeds.iter().map(|rounds| rounds.iter().map(round).collect()).collect();
+        Case { servers, ..Case::default() }
+    }
+
+    fn found(value: Option<&'static str>, speeds: &[&[u64]]) -> Found {
+        let baseline = case(&[&[95, 100, 105], &[100, 100]]);
+        let refused = speeds.iter().map(|rounds| rounds.is_empty().then(|| "no".to_owned())).collect();
+        Found { parameter: &PARAMETERS[0], value, work: Work::Small, case: case(speeds), baseline, refused }
+    }
+
+    #[test]
+    fn variants_stand_beside_the_configuration_as_it_is() {
+        let all = vec![
+            found(None, &[&[95, 100, 105], &[100, 100]]),
+            found(Some("1"), &[&[98, 99], &[50, 50]]),
+            found(Some("3"), &[&[80, 80], &[]]),
+        ];
+        let experiment = experiment(&["ours", "theirs"], all, Vec::new(), vec!["last".into()]);
+        let cells: Vec<&[String]> = experiment.tables[0].rows.iter().map(|row| &row[3..7]).collect();
+        assert_eq!(cells[0][1], "1x");
+        assert_eq!((cells[1][1].as_str(), cells[1][3].as_str()), ("(0.985x)", "0.5x"));
+        assert_eq!((cells[2][1].as_str(), cells[2][2].as_str(), cells[2][3].as_str()), ("0.8x", "refused", "–"));
+        assert_eq!(experiment.tables[1].rows.len(), 1, "one line for each parameter");
+        assert_eq!(experiment.figures.len(), 1);
+        assert_eq!(experiment.figures[0].series[1].points.len(), 1);
+        assert_eq!(experiment.remarks[1], "log level 3 costs ours 20 % of random 4 KiB; the study: 3.6 %.");
+        assert_eq!(experiment.remarks.len(), 3);
+    }
+}

@@ -1,0 +1,333 @@
+//! What a server does while a parameter is looked at: short pieces of the other experiments, and a client that caches as far
+//! as its oplock lets it.
+
+use anyhow::{Context, Result, bail, ensure};
+use client::{Access, Client, Open, Window};
+use proto::bytes::utf16_bytes;
+use proto::fscc::FileInformationClass;
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::lock::{LockElement, LockFlags};
+use proto::smb2::{FileId, OplockLevel};
+
+use crate::load::{Done, Worker};
+use crate::method::Server;
+use crate::random::{Content, Look, Random};
+use crate::summary::Metric;
+
+/// Where the files are, below the share.
+const DIRECTORY: &str = "frevo-bench-tune";
+/// The directory with many files.
+const LIST: &str = r"frevo-bench-tune\list";
+
+const MIB: u32 = 1 << 20;
+const SMALL: u32 = 4 << 10;
+const CACHED: u32 = 16 << 10;
+const DURABLE: u32 = 64 << 10;
+/// How often a program opens, reads and closes a file that it works with.
+const ACCESSES: u64 = 4;
+/// Files that each caching client works with.
+const CACHED_FILES: u64 = 8;
+
+/// A kind of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Work {
+    /// Reading in sequence, 1 MiB a request.
+    Read,
+    /// Writing in sequence, 1 MiB a request.
+    Write,
+    /// Reading in sequence, the largest request that the server takes.
+    LargestRead,
+    /// Writing in sequence, the largest request that the server takes.
+    LargestWrite,
+    /// 4 KiB at a random place, read and written in turns, in a file with a lock.
+    Small,
+    /// The life of a small file among many: made, written, closed, read, deleted.
+    Files,
+    /// A directory with many files, listed.
+    Listing,
+    /// Files opened, read and closed again and again, with a batch oplock.
+    Batch,
+    /// The same with an oplock of level II.
+    LevelTwo,
+    /// 64 KiB written and put to the disk.
+    Durable,
+}
+
+impl Work {
+    /// What it is called in tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Work::Read => "sequential read",
+            Work::Write => "sequential write",
+            Work::LargestRead => "largest reads",
+            Work::LargestWrite => "largest writes",
+            Work::Small => "random 4 KiB",
+            Work::Files => "small files",
+            Work::Listing => "entries listed",
+            Work::Batch => "accesses, batch oplock",
+            Work::LevelTwo => "accesses, oplock of level II",
+            Work::Durable => "writes with flush",
+        }
+    }
+
+    /// What it is judged by.
+    pub(super) fn metric(self) -> Metric {
+        match self {
+            Work::Read | Work::Write | Work::LargestRead | Work::LargestWrite => Metric::THROUGHPUT,
+            _ => Metric::RATE,
+        }
+    }
+
+    fn window(self, client: &Client) -> Window {
+        let (piece, depth) = match self {
+            Work::LargestRead => (client.agreed().max_read_size, 2),
+            Work::LargestWrite => (client.agreed().max_write_size, 2),
+            _ => (MIB, 4),
+        };
+        // As many requests as the credits allow are no more than 32 MiB.
+        Window { piece: piece.min(8 * MIB), depth }
+    }
+}
+
+/// How much there is to work with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Sizes {
+    /// Connections.
+    pub(super) clients: usize,
+    /// Bytes of each one's large file.
+    pub(super) file: u64,
+    /// Files in the directory with many.
+    pub(super) entries: u64,
+}
+
+/// Makes what all works need.
+pub(super) async fn prepare(server: &Server, sizes: Sizes) -> Result<()> {
+    let mut client = server.connect().await?;
+    client.make_directory(DIRECTORY).await.context("cannot make a directory in the share")?;
+    client.make_directory(LIST).await?;
+    for entry in 0..sizes.entries {
+        client.touch(&Open::file(&format!(r"{LIST}\Document {entry:05}.txt"))).await?;
+    }
+    for number in 0..sizes.clients as u64 {
+        fill(&mut client, &large(number), Content { file: number }, sizes.file).await?;
+        for file in 0..CACHED_FILES {
+            fill(&mut client, &cached(number, file), Content { file: number }, CACHED.into()).await?;
+        }
+    }
+    Ok(client.log_off().await?)
+}
+
+async fn fill(client: &mut Client, name: &str, content: Content, size: u64) -> Result<()> {
+    let file = client.open(&Open::file(name)).await?;
+    client.write_file(file, 0..size, Window::default(), |offset, out| content.fill(offset, out)).await?;
+    Ok(client.close(file).await?)
+}
+
+/// Deletes what [`prepare`] made.
+pub(super) async fn clean(server: &Server, sizes: Sizes) -> Result<()> {
+    let mut client = server.connect().await?;
+    for number in 0..sizes.clients as u64 {
+        client.delete(&large(number)).await?;
+        for file in 0..CACHED_FILES {
+            client.delete(&cached(number, file)).await?;
+        }
+    }
+    for entry in 0..sizes.entries {
+        client.delete(&format!(r"{LIST}\Document {entry:05}.txt")).await?;
+    }
+    client.delete(LIST).await?;
+    Ok(client.delete(DIRECTORY).await?)
+}
+
+fn large(number: u64) -> String {
+    format!(r"{DIRECTORY}\large{number}")
+}
+
+fn cached(number: u64, file: u64) -> String {
+    format!(r"{DIRECTORY}\cached{number}-{file}.dat")
+}
+
+/// A connection that does one kind of work.
+pub(super) struct Hand {
+    work: Work,
+    client: Client,
+    /// The large file, or the directory.
+    file: FileId,
+    content: Content,
+    sizes: Sizes,
+    window: Window,
+    random: Random,
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+/// Connects as many as there are to be, ready to work.
+pub(super) async fn hands(server: &Server, work: Work, sizes: Sizes, seed: u64) -> Result<Vec<Hand>> {
+    let mut hands = Vec::new();
+    for (number, mut client) in (0..).zip(server.connect_many(sizes.clients).await?) {
+        let file = client.open(&Open::file(&large(number))).await?;
+        if work == Work::Small {
+            // Behind the end, where it is in nobody's way: what counts is that the server has one to look at.
+            let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+            client.lock(file, vec![LockElement { offset: 1 << 40, length: 1, flags }]).await?;
+        }
+        let (content, window) = (Content { file: number }, work.window(&client));
+        let (random, buffer) = (Random::new(seed.wrapping_add(number)), vec![0; DURABLE as usize]);
+        hands.push(Hand { work, client, file, content, sizes, window, random, next: 0, buffer });
+    }
+    Ok(hands)
+}
+
+impl Worker for Hand {
+    async fn step(&mut self) -> Result<Done> {
+        match self.work {
+            Work::Read | Work::LargestRead => self.stream(false).await,
+            Work::Write | Work::LargestWrite => self.stream(true).await,
+            Work::Small => self.small().await,
+            Work::Files => self.life().await,
+            Work::Listing => self.list().await,
+            Work::Batch => self.accesses(OplockLevel::BATCH).await,
+            Work::LevelTwo => self.accesses(OplockLevel::II).await,
+            Work::Durable => self.durable().await,
+        }
+    }
+}
+
+impl Hand {
+    async fn stream(&mut self, writes: bool) -> Result<Done> {
+        const STEP: u64 = 8 << 20;
+        let (start, end) = (self.next, (self.next + STEP).min(self.sizes.file));
+        let (content, window, mut wrong) = (self.content, self.window, None);
+        if writes {
+            let fill = |offset, out: &mut [u8]| content.fill(offset, out);
+            self.client.write_file(self.file, start..end, window, fill).await?;
+        } else {
+            let check = |offset, data: &[u8]| wrong = wrong.or(content.wrong_at(offset, data, Look::Pages));
+            self.client.read_file(self.file, start..end, window, check).await?;
+        }
+        if let Some(offset) = wrong {
+            bail!("the server gave wrong data at offset {offset}");
+        }
+        self.next = if end == self.sizes.file { 0 } else { end };
+        Ok(Done { operations: (end - start).div_ceil(window.piece.into()), bytes: end - start })
+    }
+
+    async fn small(&mut self) -> Result<Done> {
+        let offset = self.random.below(self.sizes.file / u64::from(SMALL)) * u64::from(SMALL);
+        self.next += 1;
+        if self.next.is_multiple_of(2) {
+            let data = &mut self.buffer[..SMALL as usize];
+            self.content.fill(offset, data);
+            self.client.write(self.file, offset, data).await?;
+        } else {
+            let content = self.content;
+            let data = self.client.read(self.file, offset, SMALL).await?;
+            ensure!(data.len() == SMALL as usize, "the server gave {} of {SMALL} bytes", data.len());
+            ensure!(content.wrong_at(offset, data, Look::Pages).is_none(), "the server gave wrong data at {offset}");
+        }
+        Ok(Done::one(SMALL.into()))
+    }
+
+    async fn life(&mut self) -> Result<Done> {
+        self.next += 1;
+        let name = format!(r"{LIST}\Work {}-{}.txt", self.content.file, self.next);
+        let data = &mut self.buffer[..SMALL as usize];
+        self.content.fill(0, data);
+        let file = self.client.open(&Open::file(&name).with_disposition(CreateDisposition::CREATE)).await?;
+        self.client.write(file, 0, data).await?;
+        self.client.close(file).await?;
+        let file = self.client.open(&Open::existing(&name)).await?;
+        let length = self.client.read(file, 0, SMALL).await?.len();
+        ensure!(length == SMALL as usize, "the server gave {length} of {SMALL} bytes of {name}");
+        self.client.close(file).await?;
+        self.client.delete(&name).await?;
+        Ok(Done::one(SMALL.into()))
+    }
+
+    async fn list(&mut self) -> Result<Done> {
+        let directory = self.client.open(&Open::directory(LIST)).await?;
+        let (class, length) =
+            (FileInformationClass::ID_BOTH_DIRECTORY.0, self.client.agreed().max_transact_size.min(MIB));
+        let mut found = 0;
+        while let Some(buffer) = self.client.query_directory(directory, class, "*", length).await? {
+            found += entries(buffer)?;
+        }
+        self.client.close(directory).await?;
+        ensure!(found >= self.sizes.entries, "{found} of {} files were listed", self.sizes.entries);
+        Ok(Done { operations: found, bytes: 0 })
+    }
+
+    /// What a program does that opens a file, reads it and closes it, again and again, through a client that keeps what its
+    /// oplock lets it keep: the data with level II, the open, too, with a batch oplock ([MS-SMB2] 3.2.1.5, 3.2.4.3).
+    async fn accesses(&mut self, level: OplockLevel) -> Result<Done> {
+        self.next += 1;
+        let name = cached(self.content.file, self.next % CACHED_FILES);
+        let (first, granted) = self.open_as(&name, level).await?;
+        self.fetch(first).await?;
+        let keeps_data = granted != OplockLevel::NONE;
+        if granted != OplockLevel::BATCH {
+            for _ in 1..ACCESSES {
+                // The oplock is on the first open, which stays.
+                let (file, _) = self.open_as(&name, OplockLevel::NONE).await?;
+                if !keeps_data {
+                    self.fetch(file).await?;
+                }
+                self.client.close(file).await?;
+            }
+        }
+        self.client.close(first).await?;
+        Ok(Done { operations: ACCESSES, bytes: ACCESSES * u64::from(CACHED) })
+    }
+
+    async fn open_as(&mut self, name: &str, level: OplockLevel) -> Result<(FileId, OplockLevel)> {
+        let bytes = utf16_bytes(name);
+        let mut request = Open::existing(name).with_access(Access::READ).request(&bytes);
+        request.requested_oplock_level = level;
+        let answer = self.client.create(&request).await?;
+        Ok((answer.file_id, answer.oplock_level))
+    }
+
+    async fn fetch(&mut self, file: FileId) -> Result<()> {
+        let content = self.content;
+        let data = self.client.read(file, 0, CACHED).await?;
+        ensure!(data.len() == CACHED as usize, "the server gave {} of {CACHED} bytes", data.len());
+        ensure!(content.wrong_at(0, data, Look::Pages).is_none(), "the server gave wrong data");
+        Ok(())
+    }
+
+    async fn durable(&mut self) -> Result<Done> {
+        let offset = self.next;
+        self.next = (offset + u64::from(DURABLE)) % self.sizes.file;
+        self.content.fill(offset, &mut self.buffer);
+        self.client.write(self.file, offset, &self.buffer).await?;
+        self.client.flush_file(self.file).await?;
+        Ok(Done::one(DURABLE.into()))
+    }
+}
+
+/// How many entries a buffer of a listing has ([MS-FSCC] 2.4: each begins with the distance to the next).
+fn entries(buffer: &[u8]) -> Result<u64> {
+    let (mut rest, mut count) = (buffer, 0);
+    loop {
+        let next = rest.first_chunk::<4>().context("a listing ends within an entry")?;
+        count += 1;
+        match u32::from_le_bytes(*next) as usize {
+            0 => return Ok(count),
+            next => rest = rest.get(next..).context("a listing points behind its end")?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_counted() {
+        let check = |buffer: &[u8], expected: Option<u64>| assert_eq!(entries(buffer).ok(), expected, "{buffer:?}");
+        check(&[0, 0, 0, 0, 9], Some(1));
+        check(&[5, 0, 0, 0, 9, 0, 0, 0, 0], Some(2));
+        check(&[200, 0, 0, 0, 9], None);
+        check(&[], None);
+    }
+}
