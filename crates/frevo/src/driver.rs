@@ -18,6 +18,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::input::Inputs;
+
 /// How many bytes one read asks for when nothing is known of what comes.
 /// A request with 64 KiB of data, the most that one credit pays for, comes in one.
 const READ_AHEAD: usize = 66 * 1024;
@@ -48,6 +50,7 @@ type Running = Pin<Box<dyn Future<Output = usize> + Send>>;
 pub(crate) async fn drive(
     stream: TcpStream,
     connection: Arc<Connection>,
+    inputs: Arc<Inputs>,
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -56,7 +59,9 @@ pub(crate) async fn drive(
         connection: connection.clone(),
         dead_time,
         logged_on: false,
+        inputs,
         input: BytesMut::new(),
+        input_size: 0,
         unsent: None,
         running: FuturesUnordered::new(),
         held: 0,
@@ -88,8 +93,12 @@ struct Driver {
     dead_time: Option<Duration>,
     /// Somebody has logged on: larger frames are taken.
     logged_on: bool,
+    /// Where buffers for `input` come from.
+    inputs: Arc<Inputs>,
     /// Bytes of a frame that has not come whole yet; without capacity between frames.
     input: BytesMut,
+    /// How large that buffer was when it was taken.
+    input_size: usize,
     /// A frame of which the socket has taken only a part.
     unsent: Option<(Frame, usize)>,
     running: FuturesUnordered<Running>,
@@ -183,7 +192,7 @@ impl Driver {
     async fn receive(&mut self) -> io::Result<bool> {
         let wanted = self.wanted()?;
         // A byte more than will come, so that a read of all of it is a short one.
-        self.input.reserve(wanted + 1);
+        self.make_room((wanted + 1).max(READ_AHEAD));
         let mut room = (&mut self.input).limit((wanted + 1).max(READ_AHEAD));
         // Polled once. Unlike `try_read_buf`, it knows that a short read has emptied the socket, and so spares the
         // next call that would only say so.
@@ -200,9 +209,20 @@ impl Driver {
             }
         }
         if self.input.is_empty() {
-            self.input = BytesMut::new();
+            self.inputs.park(std::mem::take(&mut self.input), std::mem::take(&mut self.input_size));
         }
         Ok(true)
+    }
+
+    /// Room for `room` more bytes of input.
+    fn make_room(&mut self, room: usize) {
+        if self.input.capacity() - self.input.len() >= room || self.input.try_reclaim(room) {
+            return;
+        }
+        let mut larger = self.inputs.take(self.input.len() + room);
+        let size = std::mem::replace(&mut self.input_size, larger.capacity());
+        larger.extend_from_slice(&self.input);
+        self.inputs.park(std::mem::replace(&mut self.input, larger), size);
     }
 
     /// How many bytes complete the frame under way.

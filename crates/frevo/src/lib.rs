@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 mod driver;
 pub mod host;
+mod input;
 pub mod interfaces;
 pub mod limits;
 mod listen;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::config::SocketOption;
 use crate::driver;
+use crate::input::Inputs;
 
 /// Connections that the kernel holds before they are accepted.
 const BACKLOG: u32 = 1024;
@@ -103,9 +104,10 @@ pub(crate) async fn accept(
     transport: Arc<Transport>,
     stop: watch::Receiver<bool>,
 ) {
+    let inputs = Arc::<Inputs>::default();
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept_on(listener, server.clone(), transport.clone(), stop.clone()));
+        accepting.spawn(accept_on(listener, server.clone(), inputs.clone(), transport.clone(), stop.clone()));
     }
     while accepting.join_next().await.is_some() {}
 }
@@ -113,6 +115,7 @@ pub(crate) async fn accept(
 async fn accept_on(
     listener: TcpListener,
     server: Arc<Server>,
+    inputs: Arc<Inputs>,
     transport: Arc<Transport>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -127,7 +130,8 @@ async fn accept_on(
             Ok((stream, remote)) => {
                 if let Some(connection) = admit(&server, &stream, remote) {
                     transport.apply(&stream);
-                    connections.spawn(driver::drive(stream, connection, transport.dead_time, stop.clone()));
+                    let inputs = inputs.clone();
+                    connections.spawn(driver::drive(stream, connection, inputs, transport.dead_time, stop.clone()));
                 }
             }
             Err(error) => {
