@@ -2,8 +2,11 @@
 
 pub mod acl;
 pub mod bigfile;
+pub mod hotdir;
 pub mod largefile;
+pub mod list;
 pub mod logon;
+pub mod miss;
 pub mod netbench;
 pub mod protocols;
 pub mod sessions;
@@ -33,6 +36,12 @@ pub enum Experiment {
     Largefile(Asked<largefile::Options>),
     /// Making, listing, reading, renaming and deleting small files (E10)
     Smallfile(Asked<smallfile::Options>),
+    /// More and more clients in one directory (E10)
+    Hotdir(Asked<hotdir::Options>),
+    /// Names that are not there, and names in another case, in directories up to a million files (E10)
+    Miss(Asked<miss::Options>),
+    /// Whole listings of directories up to a million files (E10)
+    List(Asked<list::Options>),
     /// One file both ways by SMB, FTP and HTTP (E7)
     Protocols(Asked<protocols::Options>),
     /// What access control lists cost (E11, E12)
@@ -69,6 +78,9 @@ pub const NAMES: &[&str] = &[
     "netbench",
     "largefile",
     "smallfile",
+    "hotdir",
+    "miss",
+    "list",
     "protocols",
     "acl check",
     "acl mix",
@@ -84,6 +96,9 @@ impl Experiment {
             Experiment::Logon(asked) => &asked.common,
             Experiment::Largefile(asked) => &asked.common,
             Experiment::Smallfile(asked) => &asked.common,
+            Experiment::Hotdir(asked) => &asked.common,
+            Experiment::Miss(asked) => &asked.common,
+            Experiment::List(asked) => &asked.common,
             Experiment::Netbench(asked) => &asked.common,
             Experiment::Protocols(asked) => &asked.common,
             Experiment::Acl(acl) => acl.common(),
@@ -114,6 +129,9 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
         Experiment::Logon(asked) => one(logon::run(bench, &asked.own).await),
         Experiment::Largefile(asked) => one(largefile::run(bench, &asked.own).await),
         Experiment::Smallfile(asked) => one(smallfile::run(bench, &asked.own).await),
+        Experiment::Hotdir(asked) => one(hotdir::run(bench, &asked.own).await),
+        Experiment::Miss(asked) => one(miss::run(bench, &asked.own).await),
+        Experiment::List(asked) => one(list::run(bench, &asked.own).await),
         Experiment::Netbench(asked) => one(netbench::run(bench, &asked.own).await),
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
@@ -153,6 +171,9 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             "logon" => logon::run(bench, &Default::default()).await?,
             "largefile" => largefile::run(bench, &Default::default()).await?,
             "smallfile" => smallfile::run(bench, &Default::default()).await?,
+            "hotdir" => hotdir::run(bench, &Default::default()).await?,
+            "miss" => miss::run(bench, &Default::default()).await?,
+            "list" => list::run(bench, &Default::default()).await?,
             "netbench" => netbench::run(bench, &Default::default()).await?,
             "protocols" => protocols::run(bench, &Default::default()).await?,
             "acl check" => acl::check::run(bench, &Default::default()).await?,

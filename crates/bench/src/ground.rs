@@ -60,7 +60,7 @@ pub async fn fill(
     numbers: Range<u64>,
     size: fn(u64) -> u64,
 ) -> Result<()> {
-    let here = if bench.servers.iter().all(|server| server.path.is_some()) { local(server, directory) } else { None };
+    let here = if all_known(bench) { local(server, directory) } else { None };
     if let Some(path) = here {
         let range = numbers.clone();
         match spawn_blocking(move || fill_here(&path, kind, range, size)).await? {
@@ -69,6 +69,46 @@ pub async fn fill(
         }
     }
     share_out(server, numbers, Work::Make { directory: directory.to_owned(), kind, size }).await
+}
+
+/// How many files the directories of an experiment have: those asked for, otherwise those of `full` that there is time for.
+/// `small` is for a look, and also where no directory of a share is known: making a file over SMB in a directory of
+/// 100,000 takes some servers as long as reading it.
+pub fn sizes(bench: &Bench, asked: &[u64], full: &[u64], small: u64) -> Vec<u64> {
+    let all = !bench.method.quick && all_known(bench);
+    let mut sizes = match asked {
+        [] => full.iter().copied().filter(|size| all || *size <= small).collect(),
+        asked => asked.to_vec(),
+    };
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Makes directories of these numbers of files in `directory` on every server, each called by its number.
+pub async fn fill_sizes(
+    bench: &Bench,
+    directory: &str,
+    sizes: &[u64],
+    kind: &'static str,
+    size: fn(u64) -> u64,
+) -> Result<()> {
+    for server in &bench.servers {
+        for count in sizes {
+            let path = format!(r"{directory}\{count}");
+            let work = async {
+                server.connect().await?.make_directory(&path).await?;
+                fill(bench, server, &path, kind, 0..*count, size).await
+            };
+            bench.beside(server, &format!("making {count} files"), work).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the directories of all shares are known.
+fn all_known(bench: &Bench) -> bool {
+    bench.servers.iter().all(|server| server.path.is_some())
 }
 
 /// Where a directory of the share is on this machine.

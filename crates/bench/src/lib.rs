@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod cli;
+pub mod crew;
 pub mod experiments;
 pub mod ground;
 pub mod listing;
@@ -11,6 +12,7 @@ pub mod load;
 pub mod machine;
 pub mod method;
 pub mod netbench;
+pub mod opener;
 pub mod probe;
 pub mod random;
 pub mod record;

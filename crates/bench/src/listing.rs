@@ -53,19 +53,36 @@ pub fn name(entry: &DirectoryEntry<'_>) -> Result<String> {
     String::from_utf16(&units).context("a name that is not UTF-16")
 }
 
+const EXTENSION: &str = ".dat";
+/// How many digits a number has at least.
+const DIGITS: usize = 7;
+
 /// The name of the file with this number among those called `kind`.
 pub fn numbered(kind: &str, number: u64) -> String {
-    format!("{kind}{number:07}.dat")
+    format!("{kind}{number:0DIGITS$}{EXTENSION}")
 }
 
-/// The number in what [`numbered`] made, from UTF-16LE; `None` for any other name.
+/// The number in what [`numbered`] made, from UTF-16LE; `None` for any other name. Asked for every entry of a million, so
+/// it makes no text.
 fn number_in(kind: &str, name: &[u8]) -> Option<u64> {
-    let plain = |pair: &[u8]| (pair[1] == 0).then_some(pair[0]);
-    let bytes: Vec<u8> = name.chunks_exact(2).map(plain).collect::<Option<_>>()?;
-    let digits = bytes.strip_prefix(kind.as_bytes())?.strip_suffix(b".dat")?;
-    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    // One spelling alone: a sign or another count of zeros is another name.
-    (numbered(kind, number).as_bytes() == bytes).then_some(number)
+    let digits_end = name.len().checked_sub(2 * EXTENSION.len())?;
+    let digits = name.get(2 * kind.len()..digits_end).filter(|_| same(&name[..2 * kind.len()], kind))?;
+    if !same(&name[digits_end..], EXTENSION) || digits.len() < 2 * DIGITS || digits.len() % 2 != 0 {
+        return None;
+    }
+    // One spelling alone: with more zeros in front it is another name.
+    if digits.len() > 2 * DIGITS && digits[0] == b'0' {
+        return None;
+    }
+    digits.chunks_exact(2).try_fold(0u64, |number, pair| {
+        let digit = pair[0].wrapping_sub(b'0');
+        if pair[1] != 0 || digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
+    })
+}
+
+/// Whether `wide`, UTF-16LE, is `text`, ASCII.
+fn same(wide: &[u8], text: &str) -> bool {
+    wide.len() == 2 * text.len() && wide.chunks_exact(2).zip(text.bytes()).all(|(pair, byte)| pair == [byte, 0])
 }
 
 /// Which files of a directory a listing has shown so far.
@@ -114,7 +131,16 @@ mod tests {
         let check = |name: &str, number| assert_eq!(number_in("File-", &utf16_bytes(name)), number, "{name}");
         check(&numbered("File-", 42), Some(42));
         check(&numbered("File-", 12_345_678), Some(12_345_678));
-        for other in ["File-0000042", "file-0000042.dat", "File-42.dat", "File-+000042.dat", "File-.dat", "Ж", ""] {
+        for other in [
+            "File-0000042",
+            "file-0000042.dat",
+            "File-42.dat",
+            "File-+000042.dat",
+            "File-.dat",
+            "File-00000042.dat",
+            "Ж",
+            "",
+        ] {
             check(other, None);
         }
     }

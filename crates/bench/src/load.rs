@@ -81,12 +81,17 @@ impl Sample {
         self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
     }
 
+    /// Adds times that a worker took itself, nanoseconds, for operations that are not timed one by one.
+    pub fn add_latency(&mut self, times: &Histogram<u64>) {
+        self.latency.add(times).expect("all histograms have the same bounds");
+    }
+
     /// Adds what another worker counted meanwhile.
     pub fn merge(&mut self, other: Sample) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.errors += other.errors;
-        self.latency.add(other.latency).expect("all histograms have the same bounds");
+        self.add_latency(&other.latency);
         for (name, value) in other.figures {
             *self.figures.entry(name).or_default() += value;
         }

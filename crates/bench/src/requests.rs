@@ -60,11 +60,6 @@ impl Requests {
         self.run(client, Open::existing(path), Middle::Read(length), take).await
     }
 
-    /// Opens and closes an existing file.
-    pub async fn touch(self, client: &mut Client, path: &str) -> client::Result<()> {
-        self.run(client, Open::existing(path), Middle::Nothing, |_| ()).await
-    }
-
     /// Asks for the attributes of a file (FileNetworkOpenInformation) and answers its size.
     pub async fn size(self, client: &mut Client, path: &str) -> client::Result<u64> {
         let open = Open { options: CreateOptions::NONE, ..Open::existing(path).with_access(Access::ATTRIBUTES) };

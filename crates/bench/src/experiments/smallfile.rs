@@ -1,16 +1,15 @@
 //! E10, the second half: small files, made, listed, looked at, read, renamed and deleted (Red Hat, *Performance overview of
 //! Samba backed by Gluster*), by several workers, each in a tree of its own.
 
-use std::cell::RefCell;
-
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use client::Client;
 use proto::fscc::FileAttributes;
 
+use crate::crew::Crew;
 use crate::ground;
 use crate::listing::{self, Roll, numbered};
-use crate::load::{self, Done, Pace, Until, Worker};
+use crate::load::{Done, Pace, Until, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look};
 use crate::record::{Case, Experiment, Figure, Table};
@@ -146,6 +145,11 @@ impl Worker for Tree {
 }
 
 impl Tree {
+    fn new(client: Client, plan: Plan) -> Tree {
+        let (phase, look, buffer) = (Phase::Create, Look::Every, vec![0; plan.size as usize]);
+        Tree { client, plan, root: String::new(), worker: 0, phase, next: 0, ahead: Vec::new(), look, buffer }
+    }
+
     /// Does the phase's work on one file or directory, and answers how many bytes of content it moved.
     async fn act(&mut self, number: u64) -> Result<u64> {
         let (file, renamed) = (self.path(FILE, number), self.path(RENAMED, number));
@@ -252,55 +256,19 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
 }
 
 async fn measure(bench: &Bench, plan: Plan) -> Result<Vec<Case>> {
-    let held: Vec<RefCell<Vec<Tree>>> = bench.servers.iter().map(|_| RefCell::default()).collect();
+    let crews: Vec<Crew<Tree>> = Crew::for_each(bench);
+    let clients = plan.clients as usize;
     let turn = async |server: &Server, turn: &Turn<'_>| {
-        let held = &held[server.index];
-        begin(held, server, turn, plan).await?;
+        let crew = &crews[server.index];
+        crew.enlist(server, clients, |client| Tree::new(client, plan)).await?;
+        crew.each(async |worker, tree| tree.begin(turn, worker).await).await?;
+        let pace = Pace { until: Until::Operations(plan.files), ..turn.pace() };
         for (case, (phase, ..)) in PHASES.iter().enumerate() {
-            let pace = Pace { until: Until::Operations(plan.files), ..turn.pace() };
-            turn.measure_as(case, async {
-                let mut trees = held.take();
-                trees.iter_mut().for_each(|tree| tree.turn_to(*phase));
-                let (sample, trees) = load::run(trees, pace).await?;
-                held.replace(trees);
-                Ok(sample)
-            })
-            .await?;
+            turn.measure_as(case, crew.work(clients, pace, |_, tree| tree.turn_to(*phase))).await?;
         }
-        let mut trees = held.take();
-        for tree in &mut trees {
-            tree.end().await?;
-        }
-        held.replace(trees);
-        Ok(())
+        crew.each(async |_, tree| tree.end().await).await
     };
-    let names = PHASES.map(|(_, name, _)| (name, None));
-    bench.cases(&names, turn).await
-}
-
-/// Connects whom it takes, also in place of those that failed where that is allowed, and makes the directories.
-async fn begin(held: &RefCell<Vec<Tree>>, server: &Server, turn: &Turn<'_>, plan: Plan) -> Result<()> {
-    let mut trees = held.take();
-    while (trees.len() as u64) < plan.clients {
-        let (client, buffer) = (server.connect().await?, vec![0; plan.size as usize]);
-        let (phase, look) = (Phase::Create, Look::Every);
-        trees.push(Tree {
-            client,
-            plan,
-            root: String::new(),
-            worker: 0,
-            phase,
-            next: 0,
-            ahead: Vec::new(),
-            look,
-            buffer,
-        });
-    }
-    for (worker, tree) in (0..).zip(&mut trees) {
-        tree.begin(turn, worker).await?;
-    }
-    held.replace(trees);
-    Ok(())
+    bench.cases(&PHASES.map(|(_, name, _)| (name, None)), turn).await
 }
 
 fn experiment(bench: &Bench, plan: Plan, cases: Vec<Case>) -> Experiment {

@@ -1,0 +1,63 @@
+//! Workers that are kept from turn to turn, so that connecting is no part of what is measured.
+
+use std::cell::RefCell;
+
+use anyhow::Result;
+use client::Client;
+
+use crate::load::{self, Pace, Sample, Worker};
+use crate::method::{Bench, Server};
+
+/// The workers of one server.
+pub struct Crew<W> {
+    workers: RefCell<Vec<W>>,
+}
+
+impl<W: Worker> Crew<W> {
+    /// One for each server, nobody in it yet.
+    pub fn for_each(bench: &Bench) -> Vec<Crew<W>> {
+        bench.servers.iter().map(|_| Crew { workers: RefCell::default() }).collect()
+    }
+
+    /// Connects until there are `count`, also in place of those that failed where that is allowed.
+    pub async fn enlist(&self, server: &Server, count: usize, make: impl Fn(Client) -> W) -> Result<()> {
+        while self.workers.borrow().len() < count {
+            let worker = make(server.connect().await?);
+            self.workers.borrow_mut().push(worker);
+        }
+        Ok(())
+    }
+
+    /// Does something with each of the workers in turn, given its number.
+    pub async fn each(&self, mut what: impl AsyncFnMut(u64, &mut W) -> Result<()>) -> Result<()> {
+        let mut workers = self.workers.take();
+        for (number, worker) in (0..).zip(&mut workers) {
+            what(number, worker).await?;
+        }
+        self.workers.replace(workers);
+        Ok(())
+    }
+
+    /// Lets `count` of them work, once `begin` has told each of those what to do.
+    pub async fn work(&self, count: usize, pace: Pace, mut begin: impl FnMut(u64, &mut W)) -> Result<Sample> {
+        self.work_and(count, pace, &mut begin, |_, _| ()).await
+    }
+
+    /// As [`Crew::work`]; `end` adds to what was counted what a worker alone knows.
+    pub async fn work_and(
+        &self,
+        count: usize,
+        pace: Pace,
+        mut begin: impl FnMut(u64, &mut W),
+        end: impl Fn(&mut W, &mut Sample),
+    ) -> Result<Sample> {
+        let mut working = self.workers.take();
+        let resting = working.split_off(count.min(working.len()));
+        (0..).zip(&mut working).for_each(|(number, worker)| begin(number, worker));
+        let (mut sample, mut workers) = load::run(working, pace).await?;
+        workers.iter_mut().for_each(|worker| end(worker, &mut sample));
+        workers.extend(resting);
+        self.workers.replace(workers);
+        Ok(sample)
+    }
+}
