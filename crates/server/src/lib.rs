@@ -8,6 +8,7 @@
 pub mod accounts;
 pub mod answer;
 mod attributes;
+mod buffers;
 pub mod command;
 pub mod conn;
 mod dispatch;

@@ -12,6 +12,7 @@ use proto::dtyp::Guid;
 
 use crate::accounts::Accounts;
 use crate::answer::Answer;
+use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
 use crate::files;
@@ -206,35 +207,6 @@ impl Server {
     /// Opens of all sessions, for status.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         self.sessions().iter().flat_map(|session| session.opens()).collect()
-    }
-}
-
-/// Buffers for frames, shared by all connections: an idle connection owns none.
-#[derive(Default)]
-pub(crate) struct Buffers {
-    free: Mutex<Vec<Vec<u8>>>,
-}
-
-/// How many buffers are kept, and how large one may be to be worth keeping.
-const KEPT: usize = 64;
-const KEPT_BYTES: usize = 1024 * 1024 + 4096;
-
-impl Buffers {
-    /// An empty buffer, its room perhaps from an earlier frame.
-    pub(crate) fn take(&self) -> Vec<u8> {
-        self.free.lock().pop().unwrap_or_default()
-    }
-
-    /// Gives a buffer back.
-    pub(crate) fn put(&self, mut buffer: Vec<u8>) {
-        if buffer.capacity() == 0 || buffer.capacity() > KEPT_BYTES {
-            return;
-        }
-        buffer.clear();
-        let mut free = self.free.lock();
-        if free.len() < KEPT {
-            free.push(buffer);
-        }
     }
 }
 

@@ -46,9 +46,9 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     ReadResponse::encode_header(&mut reply.body(), 0);
-    let mut buffer = reply.outgoing.take_buffer();
-    let filled = buffer.len();
-    buffer.resize(filled + length, 0);
+    let head = reply.outgoing.take_buffer();
+    let filled = head.len();
+    let buffer = request.connection.server.buffers.stretch(head, filled + length);
     let (buffer, result) = file.node.read(asked.offset, buffer, filled).await;
     reply.outgoing.put_buffer(buffer);
     let count = result?;
