@@ -47,7 +47,7 @@ pub enum Experiment {
     /// What access control lists cost (E11, E12)
     #[command(subcommand)]
     Acl(acl::Acl),
-    /// Configuration parameters, one changed at a time (E9)
+    /// Configuration parameters, one changed at a time (E9); tune socket: socket buffers over links (E8)
     Tune(Box<tune::Tune>),
     /// Every experiment, one after the other
     All(Asked<All>),
@@ -85,6 +85,7 @@ pub const NAMES: &[&str] = &[
     "acl check",
     "acl mix",
     "tune",
+    "tune socket",
 ];
 
 impl Experiment {

@@ -199,7 +199,8 @@ fn pick<'a>(words: &str, all: &[&'a str]) -> Result<Vec<&'a str>> {
     let mut picked = Vec::new();
     while !rest.is_empty() {
         let after = |name: &str| rest.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(' '));
-        let found = all.iter().find_map(|name| Some((*name, after(name)?)));
+        // The longest: one name may be the beginning of another.
+        let found = all.iter().filter_map(|name| Some((*name, after(name)?))).max_by_key(|(name, _)| name.len());
         let (name, after) = found.with_context(|| format!("no experiment: {rest:?}; there are {}", all.join(", ")))?;
         picked.push(name);
         rest = after.trim_start();
@@ -246,8 +247,9 @@ mod tests {
 
     #[test]
     fn names_of_two_words_need_no_quotes() {
-        let all = ["tune", "acl check", "acl mix"];
+        let all = ["tune", "tune socket", "acl check", "acl mix"];
         assert_eq!(pick("acl mix tune acl check", &all).unwrap(), ["acl mix", "tune", "acl check"]);
+        assert_eq!(pick("tune socket tune", &all).unwrap(), ["tune socket", "tune"]);
         assert!(pick("acl", &all).is_err());
         assert!(pick("tuner", &all).is_err());
     }

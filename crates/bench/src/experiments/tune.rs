@@ -5,8 +5,11 @@
 //! together in time, and nothing is left of the one before.
 
 mod conf;
+mod link;
 mod parameters;
+mod relay;
 mod result;
+pub mod socket;
 mod start;
 mod work;
 
@@ -16,7 +19,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
+use client::Window;
 
 use self::conf::{Scope, Setting};
 use self::parameters::{OBSOLETE, PARAMETERS, Parameter};
@@ -34,8 +38,16 @@ use crate::target::{PASSWORD, Target};
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Tune {
+    #[command(subcommand)]
+    part: Option<Part>,
     #[command(flatten)]
     asked: Asked<Options>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Part {
+    /// Socket buffers and TCP_NODELAY over links with set bandwidth and delay (E8; needs root)
+    Socket(Asked<socket::Options>),
 }
 
 /// What it is asked for.
@@ -87,13 +99,23 @@ impl Serve {
 impl Tune {
     /// What is common to all experiments.
     pub fn common(&self) -> &Common {
-        &self.asked.common
+        match &self.part {
+            Some(Part::Socket(asked)) => &asked.common,
+            None => &self.asked.common,
+        }
+    }
+
+    fn serve(&self) -> &Serve {
+        match &self.part {
+            Some(Part::Socket(asked)) => &asked.own.serve,
+            None => &self.asked.own.serve,
+        }
     }
 
     /// What is known of the servers as their configurations are, each started once for it.
     pub async fn introduce(&self, bench: &Bench) -> Result<Vec<ServerRecord>> {
         let mut records = Vec::new();
-        for starter in self.asked.own.serve.starters(bench)? {
+        for starter in self.serve().starters(bench)? {
             let started = starter.start(&[], &Place::here()).await?;
             records.push(introduce(&started.server).await?);
         }
@@ -102,7 +124,10 @@ impl Tune {
 
     /// Runs it.
     pub async fn run(&self, bench: &Bench) -> Result<Experiment> {
-        run(bench, &self.asked.own).await
+        match &self.part {
+            Some(Part::Socket(asked)) => socket::run(bench, &asked.own).await,
+            None => run(bench, &self.asked.own).await,
+        }
     }
 }
 
@@ -138,6 +163,7 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         clients: options.clients.unwrap_or(2).max(1),
         file: options.size.unwrap_or(bench.method.pick(64, 16)).max(1) << 20,
         entries: bench.method.pick(1000, 300),
+        window: Window::default(),
     };
     let plan = Plan {
         starters: options.serve.starters(bench)?,

@@ -6,7 +6,10 @@ use client::{Access, Client, Open, Window};
 use proto::bytes::utf16_bytes;
 use proto::fscc::FileInformationClass;
 use proto::smb2::create::CreateDisposition;
+use proto::smb2::header::Command;
 use proto::smb2::lock::{LockElement, LockFlags};
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::smb2::{FileId, OplockLevel};
 
 use crate::load::{Done, Worker};
@@ -31,9 +34,9 @@ const CACHED_FILES: u64 = 8;
 /// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
-    /// Reading in sequence, 1 MiB a request.
+    /// Reading in sequence.
     Read,
-    /// Writing in sequence, 1 MiB a request.
+    /// Writing in sequence.
     Write,
     /// Reading in sequence, the largest request that the server takes.
     LargestRead,
@@ -78,14 +81,16 @@ impl Work {
         }
     }
 
-    fn window(self, client: &Client) -> Window {
-        let (piece, depth) = match self {
-            Work::LargestRead => (client.agreed().max_read_size, 2),
-            Work::LargestWrite => (client.agreed().max_write_size, 2),
-            _ => (MIB, 4),
-        };
+    fn window(self, client: &Client, usual: Window) -> Window {
+        let (reads, writes) = (client.agreed().max_read_size, client.agreed().max_write_size);
         // As many requests as the credits allow are no more than 32 MiB.
-        Window { piece: piece.min(8 * MIB), depth }
+        let largest = |piece: u32| Window { piece: piece.min(8 * MIB), depth: 2 };
+        match self {
+            Work::LargestRead => largest(reads),
+            Work::LargestWrite => largest(writes),
+            Work::Write => Window { piece: usual.piece.min(writes), ..usual },
+            _ => Window { piece: usual.piece.min(reads), ..usual },
+        }
     }
 }
 
@@ -98,6 +103,8 @@ pub(super) struct Sizes {
     pub(super) file: u64,
     /// Files in the directory with many.
     pub(super) entries: u64,
+    /// How a file is read and written in sequence, where it is not the work that says so.
+    pub(super) window: Window,
 }
 
 /// Makes what all works need.
@@ -171,8 +178,9 @@ pub(super) async fn hands(server: &Server, work: Work, sizes: Sizes, seed: u64) 
             let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
             client.lock(file, vec![LockElement { offset: 1 << 40, length: 1, flags }]).await?;
         }
-        let (content, window) = (Content { file: number }, work.window(&client));
-        let (random, buffer) = (Random::new(seed.wrapping_add(number)), vec![0; DURABLE as usize]);
+        let (content, window) = (Content { file: number }, work.window(&client, sizes.window));
+        let random = Random::new(seed.wrapping_add(number));
+        let buffer = vec![0; DURABLE.max(window.piece) as usize];
         hands.push(Hand { work, client, file, content, sizes, window, random, next: 0, buffer });
     }
     Ok(hands)
@@ -194,22 +202,45 @@ impl Worker for Hand {
 }
 
 impl Hand {
+    /// One request more on its way, or one response where as many as may be are on theirs: the line never runs empty.
     async fn stream(&mut self, writes: bool) -> Result<Done> {
-        const STEP: u64 = 8 << 20;
-        let (start, end) = (self.next, (self.next + STEP).min(self.sizes.file));
-        let (content, window, mut wrong) = (self.content, self.window, None);
-        if writes {
-            let fill = |offset, out: &mut [u8]| content.fill(offset, out);
-            self.client.write_file(self.file, start..end, window, fill).await?;
+        let length = u64::from(self.window.piece).min(self.sizes.file - self.next);
+        let charge = u16::try_from(length.div_ceil(64 << 10)).unwrap_or(u16::MAX);
+        let may = self.client.in_flight() < self.window.depth && self.client.affords(charge);
+        if may {
+            self.send(writes, length as u32, charge).await?;
+            return Ok(Done::default());
+        }
+        ensure!(self.client.in_flight() > 0, "the server grants too few credits for one request of {length} bytes");
+        let (content, size, piece) = (self.content, self.sizes.file, u64::from(self.window.piece));
+        let response = self.client.next().await?;
+        response.succeeded()?;
+        let offset = response.tag;
+        let expected = piece.min(size - offset);
+        let done = if writes {
+            u64::from(WriteResponse::decode(response.message)?.count)
         } else {
-            let check = |offset, data: &[u8]| wrong = wrong.or(content.wrong_at(offset, data, Look::Pages));
-            self.client.read_file(self.file, start..end, window, check).await?;
+            let data = ReadResponse::decode(response.message)?.buffer;
+            if let Some(wrong) = content.wrong_at(offset, data, Look::Pages) {
+                bail!("the server gave wrong data at offset {wrong}");
+            }
+            data.len() as u64
+        };
+        ensure!(done == expected, "the server moved {done} of {expected} bytes at offset {offset}");
+        Ok(Done::one(done))
+    }
+
+    async fn send(&mut self, writes: bool, length: u32, charge: u16) -> Result<()> {
+        let offset = self.next;
+        self.next = (offset + u64::from(length)) % self.sizes.file;
+        if writes {
+            let data = &mut self.buffer[..length as usize];
+            self.content.fill(offset, data);
+            return Ok(self.client.send_write(offset, &WriteRequest::new(self.file, offset, data)).await?);
         }
-        if let Some(offset) = wrong {
-            bail!("the server gave wrong data at offset {offset}");
-        }
-        self.next = if end == self.sizes.file { 0 } else { end };
-        Ok(Done { operations: (end - start).div_ceil(window.piece.into()), bytes: end - start })
+        let request = ReadRequest { file_id: self.file, offset, length, ..ReadRequest::default() };
+        self.client.queue(Command::READ, charge, offset, |out| request.encode(out))?;
+        Ok(self.client.flush().await?)
     }
 
     async fn small(&mut self) -> Result<Done> {
@@ -298,8 +329,9 @@ impl Hand {
     async fn durable(&mut self) -> Result<Done> {
         let offset = self.next;
         self.next = (offset + u64::from(DURABLE)) % self.sizes.file;
-        self.content.fill(offset, &mut self.buffer);
-        self.client.write(self.file, offset, &self.buffer).await?;
+        let data = &mut self.buffer[..DURABLE as usize];
+        self.content.fill(offset, data);
+        self.client.write(self.file, offset, data).await?;
         self.client.flush_file(self.file).await?;
         Ok(Done::one(DURABLE.into()))
     }
