@@ -29,6 +29,8 @@ const PARALLEL: usize = 8;
 const SAMPLE: usize = 64;
 /// How long the server has to forget the sessions of the turn before.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// It has forgotten them when so many looks in a row find no fewer descriptors.
+const STILL: u32 = 3;
 
 const PRIVATE: &str = "private memory, MiB";
 const PROPORTIONAL: &str = "proportional memory, MiB";
@@ -99,12 +101,11 @@ async fn settle(server: &Server) -> Result<u64> {
     let begin = Instant::now();
     if let Some(processes) = &server.processes {
         let mut last = processes.descriptors()?;
-        while begin.elapsed() < PATIENCE {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut still = 0;
+        while begin.elapsed() < PATIENCE && still < STILL {
+            tokio::time::sleep(Duration::from_millis(200)).await;
             let now = processes.descriptors()?;
-            if now >= last {
-                break;
-            }
+            still = if now < last { 0 } else { still + 1 };
             last = now;
         }
     }
