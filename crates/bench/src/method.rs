@@ -335,12 +335,13 @@ impl<'a> Turn<'a> {
         self.say(case);
         self.current.set(Some(case));
         let tracer = if self.traces { processes.map(Syscalls::attach).transpose()? } else { None };
-        let read = || processes.map(Processes::read).transpose();
-        let before = read()?;
+        // What they hold counts at the end alone, and takes a while to find out.
+        let before = processes.map(Processes::read_cpu).transpose()?;
         let client_before = machine::client_cpu();
         let sample = what.await?;
         let client_cpu = machine::client_cpu() - client_before;
-        let mut cost: Option<Cost> = read()?.zip(before).map(|(after, before)| after.since(&before));
+        let mut cost: Option<Cost> =
+            processes.map(Processes::read).transpose()?.zip(before).map(|(after, before)| after.since(&before));
         if let (Some(tracer), Some(cost)) = (tracer, &mut cost) {
             cost.calls = Some(tracer.finish()?);
         }
