@@ -23,6 +23,7 @@ use clap::{Args, Subcommand};
 use client::Window;
 
 use self::conf::{Scope, Setting};
+use self::link::Link;
 use self::parameters::{OBSOLETE, PARAMETERS, Parameter};
 use self::result::{Found, experiment};
 use self::start::{Place, Started, Starter};
@@ -114,6 +115,10 @@ impl Tune {
 
     /// What is known of the servers as their configurations are, each started once for it.
     pub async fn introduce(&self, bench: &Bench) -> Result<Vec<ServerRecord>> {
+        if self.part.is_some() {
+            // Found out now, not after the servers were started.
+            Link::can_be_made()?;
+        }
         let mut records = Vec::new();
         for starter in self.serve().starters(bench)? {
             let started = starter.start(&[], &Place::here()).await?;
@@ -169,7 +174,7 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         starters: options.serve.starters(bench)?,
         sizes,
         // There are a hundred of them.
-        warm_up: bench.method.warm_up / 5,
+        warm_up: bench.method.warm_up * 2 / 5,
         round: bench.method.round / 5,
         said: RefCell::default(),
         refused: RefCell::default(),
@@ -255,7 +260,9 @@ impl Plan<'_> {
             let baseline = baseline[index % works.len()].clone();
             let refused = |server| Some(self.refused.borrow().get(&(server, parameter.name, value?))?.clone());
             let refused = (0..self.starters.len()).map(refused).collect();
-            found.push(Found { parameter, value, work, case, baseline, refused });
+            let said = |server| value.is_some_and(|it| self.said.borrow().contains_key(&(server, parameter.name, it)));
+            let said = (0..self.starters.len()).map(said).collect();
+            found.push(Found { parameter, value, work, case, baseline, refused, said });
         }
         Ok(found)
     }

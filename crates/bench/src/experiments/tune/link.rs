@@ -38,10 +38,15 @@ pub(super) struct Shape {
 }
 
 impl Link {
+    /// Where `ip` is; an error that says what is missing when no link can be made here.
+    pub(super) fn can_be_made() -> Result<PathBuf> {
+        ensure!(rustix::process::geteuid().is_root(), "network namespaces need root: run it with sudo");
+        child::program("ip").context("ip is not installed (Debian: apt-get install iproute2)")
+    }
+
     /// Makes one.
     pub(super) fn make(shape: Shape) -> Result<Link> {
-        ensure!(rustix::process::geteuid().is_root(), "network namespaces need root: run it with sudo");
-        let ip = child::program("ip").context("ip is not installed (Debian: apt-get install iproute2)")?;
+        let ip = Link::can_be_made()?;
         sweep(&ip);
         let pid = std::process::id();
         // 198.18.0.0/15 is for measurements (RFC 2544); a /30 of it for each process.

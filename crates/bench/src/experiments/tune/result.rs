@@ -3,6 +3,7 @@
 use super::parameters::Parameter;
 use super::work::Work;
 use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, Table};
+use crate::summary::Metric;
 use crate::units;
 
 /// A variant of a parameter, doing one kind of work.
@@ -19,6 +20,8 @@ pub(super) struct Found {
     pub(super) baseline: Case,
     /// Why a server could not be measured.
     pub(super) refused: Vec<Option<String>>,
+    /// Whether a server said something about the parameter, such as that it changes nothing.
+    pub(super) said: Vec<bool>,
 }
 
 impl Found {
@@ -26,35 +29,36 @@ impl Found {
         case.servers.get(server).map_or(&[], Vec::as_slice)
     }
 
-    /// How many times as fast as the configuration as it is, and between which ratios it may be.
-    fn ratio(&self, server: usize) -> Option<Point> {
-        let metric = self.work.metric();
+    /// How many times as much of `metric` as with the configuration as it is, and between which ratios it may be.
+    fn ratio(&self, server: usize, metric: Metric) -> Option<Point> {
         let variant = metric.point(0.0, Self::rounds(&self.case, server))?;
         let baseline = metric.point(0.0, Self::rounds(&self.baseline, server))?;
-        let ratio = |above: f64, below: f64| above / below;
-        let point = Point {
-            x: 0.0,
-            y: ratio(variant.y, baseline.y),
-            low: ratio(variant.low, baseline.high),
-            high: ratio(variant.high, baseline.low),
-        };
-        (point.low.is_finite() && point.high.is_finite()).then_some(point)
+        let y = variant.y / baseline.y;
+        let (low, high) = (variant.low / baseline.high, variant.high / baseline.low);
+        (low.is_finite() && high.is_finite()).then_some(Point { x: 0.0, y, low, high })
     }
 
-    /// What stands in the table: how fast, and against the configuration as it is.
-    fn cells(&self, server: usize) -> [String; 2] {
+    /// Whether the rounds show a difference: their spreads do not overlap, and there are spreads.
+    fn differs(&self, server: usize, ratio: Point) -> bool {
+        let several = |case| Self::rounds(case, server).len() > 1;
+        several(&self.case) && several(&self.baseline) && (ratio.low > 1.0 || ratio.high < 1.0)
+    }
+
+    /// What stands in the table: how fast, and against the configuration as it is, speed and processor time.
+    fn cells(&self, server: usize) -> [String; 3] {
         if self.refused.get(server).is_some_and(Option::is_some) {
-            return ["refused".to_owned(), units::NOTHING.to_owned()];
+            return ["refused", units::NOTHING, units::NOTHING].map(str::to_owned);
         }
-        let speed = self.work.metric().cell(Self::rounds(&self.case, server));
-        let against = match (self.value, self.ratio(server)) {
-            (None, _) => "1x".to_owned(),
-            (_, None) => units::NOTHING.to_owned(),
-            // The spreads overlap: no difference was seen, whatever the medians say.
-            (_, Some(ratio)) if ratio.low <= 1.0 && ratio.high >= 1.0 => format!("({})", units::ratio(ratio.y)),
-            (_, Some(ratio)) => units::ratio(ratio.y),
+        let metric = self.work.metric();
+        let speed = metric.cell(Self::rounds(&self.case, server));
+        let mark = if self.said.get(server) == Some(&true) { " *" } else { "" };
+        let against = |metric| match self.ratio(server, metric) {
+            None => units::NOTHING.to_owned(),
+            Some(_) if self.value.is_none() => "1x".to_owned(),
+            Some(ratio) if self.differs(server, ratio) => units::ratio(ratio.y),
+            Some(ratio) => format!("({})", units::ratio(ratio.y)),
         };
-        [speed, against]
+        [speed, against(metric) + mark, against(self.work.cost())]
     }
 
     fn label(&self) -> String {
@@ -101,7 +105,9 @@ pub(super) fn experiment(
 
 fn table(names: &[&str], found: &[Found]) -> Table {
     let mut head = vec!["parameter".to_owned(), "value".to_owned(), "work".to_owned()];
-    head.extend(names.iter().flat_map(|name| [(*name).to_owned(), format!("{name}, against as it is")]));
+    head.extend(
+        names.iter().flat_map(|name| [(*name).to_owned(), "against as it is".to_owned(), "its CPU".to_owned()]),
+    );
     let row = |it: &Found| {
         let value = match it.value {
             None => "as it is".to_owned(),
@@ -142,7 +148,7 @@ fn figures(names: &[&str], found: &[Found]) -> Vec<Figure> {
 fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
     let shown: Vec<&Found> = found.iter().filter(|it| it.work == work && it.value.is_some()).collect();
     let series = |(server, name): (usize, &&str)| {
-        let point = |(index, it): (usize, &&Found)| Some(Point { x: index as f64, ..it.ratio(server)? });
+        let point = |(index, it): (usize, &&Found)| Some(Point { x: index as f64, ..it.ratio(server, work.metric())? });
         let points = shown.iter().enumerate().filter_map(point).collect();
         Series { name: (*name).to_owned(), then: false, server: Some(server), points }
     };
@@ -157,14 +163,19 @@ fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
     })
 }
 
-/// What logging costs, the one figure that the study gives for a parameter.
+/// What logging costs, the one figure that the study gives for a parameter: level 3 against level 0, or against the
+/// configuration as it is where level 0 was not measured.
 fn log_level(names: &[&str], found: &[Found]) -> Vec<String> {
     let mut remarks = Vec::new();
-    for it in found.iter().filter(|it| it.parameter.name == "log level" && it.value == Some("3")) {
+    for three in found.iter().filter(|it| it.parameter.name == "log level" && it.value == Some("3")) {
+        let zero =
+            found.iter().find(|it| it.parameter.name == "log level" && it.value == Some("0") && it.work == three.work);
+        let base = zero.map_or(&three.baseline, |zero| &zero.case);
         for (server, name) in names.iter().enumerate() {
-            if let Some(ratio) = it.ratio(server) {
-                let loss = units::percent(1.0 - ratio.y);
-                remarks.push(format!("log level 3 costs {name} {loss} of {}; the study: 3.6 %.", it.work.name()));
+            let speed = |case| three.work.metric().median(Found::rounds(case, server));
+            if let (Some(with), Some(without)) = (speed(&three.case), speed(base)) {
+                let (work, kept) = (three.work.name(), units::percent(with / without));
+                remarks.push(format!("With log level 3 {name} keeps {kept} of its {work}; the study: 96.4 %."));
             }
         }
     }
@@ -185,7 +196,15 @@ mod tests {
     fn found(value: Option<&'static str>, speeds: &[&[u64]]) -> Found {
         let baseline = case(&[&[95, 100, 105], &[100, 100]]);
         let refused = speeds.iter().map(|rounds| rounds.is_empty().then(|| "no".to_owned())).collect();
-        Found { parameter: &PARAMETERS[0], value, work: Work::Small, case: case(speeds), baseline, refused }
+        Found {
+            parameter: &PARAMETERS[0],
+            value,
+            work: Work::Small,
+            case: case(speeds),
+            baseline,
+            refused,
+            said: vec![false, value == Some("1")],
+        }
     }
 
     #[test]
@@ -196,14 +215,15 @@ mod tests {
             found(Some("3"), &[&[80, 80], &[]]),
         ];
         let experiment = experiment(&["ours", "theirs"], all, Vec::new(), vec!["last".into()]);
-        let cells: Vec<&[String]> = experiment.tables[0].rows.iter().map(|row| &row[3..7]).collect();
+        let cells: Vec<&[String]> = experiment.tables[0].rows.iter().map(|row| &row[3..9]).collect();
         assert_eq!(cells[0][1], "1x");
-        assert_eq!((cells[1][1].as_str(), cells[1][3].as_str()), ("(0.985x)", "0.5x"));
-        assert_eq!((cells[2][1].as_str(), cells[2][2].as_str(), cells[2][3].as_str()), ("0.8x", "refused", "–"));
+        assert_eq!((cells[1][1].as_str(), cells[1][4].as_str()), ("(0.985x)", "0.5x *"));
+        assert_eq!((cells[2][1].as_str(), cells[2][3].as_str(), cells[2][4].as_str()), ("0.8x", "refused", "–"));
+        assert_eq!(found(Some("1"), &[&[50], &[]]).cells(0)[1], "(0.5x)", "one round has no spread");
         assert_eq!(experiment.tables[1].rows.len(), 1, "one line for each parameter");
         assert_eq!(experiment.figures.len(), 1);
         assert_eq!(experiment.figures[0].series[1].points.len(), 1);
-        assert_eq!(experiment.remarks[1], "log level 3 costs ours 20 % of random 4 KiB; the study: 3.6 %.");
+        assert_eq!(experiment.remarks[1], "With log level 3 ours keeps 80 % of its random 4 KiB; the study: 96.4 %.");
         assert_eq!(experiment.remarks.len(), 3);
     }
 }

@@ -81,6 +81,14 @@ impl Work {
         }
     }
 
+    /// What the server spends on it.
+    pub(super) fn cost(self) -> Metric {
+        match self {
+            Work::Read | Work::Write | Work::LargestRead | Work::LargestWrite => Metric::CPU_PER_GIB,
+            _ => Metric::CPU_PER_OPERATION,
+        }
+    }
+
     fn window(self, client: &Client, usual: Window) -> Window {
         let (reads, writes) = (client.agreed().max_read_size, client.agreed().max_write_size);
         // As many requests as the credits allow are no more than 32 MiB.
