@@ -379,14 +379,22 @@ impl Common {
     }
 }
 
-/// The processes that were named, or those that listen on the port when the host is this machine.
+/// The processes that were named, or those that listen on the port when the host is this machine. What was not asked for
+/// in so many words is done without where it cannot be had.
 fn processes(target: &Target, pids: &[u32]) -> Result<Option<Processes>> {
+    let readable = |processes: Processes| processes.read().map(|_| processes);
     if !pids.is_empty() {
-        return Processes::of_pids(pids).map(Some);
+        return Processes::of_pids(pids).and_then(readable).map(Some);
     }
-    match target.host.as_str() {
-        "localhost" | "127.0.0.1" | "::1" => Processes::listening_on(target.port),
-        _ => Ok(None),
+    if !["localhost", "127.0.0.1", "::1"].contains(&target.host.as_str()) {
+        return Ok(None);
+    }
+    match Processes::listening_on(target.port).and_then(|found| found.map(readable).transpose()) {
+        Ok(found) => Ok(found),
+        Err(error) => {
+            eprintln!("{target}: measured without what its processes spend: {error:#}");
+            Ok(None)
+        }
     }
 }
 
