@@ -11,40 +11,42 @@ use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
 /// What Explorer asks for.
 const CLASS: FileInformationClass = FileInformationClass::ID_BOTH_DIRECTORY;
 
-/// What a listing took.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Listed {
-    /// From the first request, the CREATE, to the first entries.
-    pub first: Duration,
-    /// QUERY_DIRECTORY requests, with the one that was answered that there are no more.
-    pub requests: u64,
-}
-
-/// Lists a directory with buffers of `length` bytes; `each` gets every entry but `.` and `..`.
+/// Lists a directory with buffers of `length` bytes; `each` gets every entry but `.` and `..`. Answers how long
+/// the first entries took, from the CREATE on.
 pub async fn list(
     client: &mut Client,
     path: &str,
     length: u32,
+    each: impl FnMut(&DirectoryEntry<'_>) -> Result<()>,
+) -> Result<Duration> {
+    list_until(client, path, length, u64::MAX, each).await
+}
+
+/// As [`list`]; asks for no more once there were `enough` entries.
+pub async fn list_until(
+    client: &mut Client,
+    path: &str,
+    length: u32,
+    enough: u64,
     mut each: impl FnMut(&DirectoryEntry<'_>) -> Result<()>,
-) -> Result<Listed> {
+) -> Result<Duration> {
     let class = DirectoryClass::new(CLASS).context("a class that lists no directories")?;
     let begin = Instant::now();
     let directory = client.open(&Open::directory(path)).await.with_context(|| format!("cannot open {path}"))?;
-    let mut listed = Listed { first: Duration::ZERO, requests: 1 };
-    while let Some(buffer) = client.query_directory(directory, CLASS.0, "*", length).await? {
-        if listed.requests == 1 {
-            listed.first = begin.elapsed();
-        }
-        listed.requests += 1;
+    let (mut first, mut count) = (None, 0);
+    while count < enough {
+        let Some(buffer) = client.query_directory(directory, CLASS.0, "*", length).await? else { break };
+        first.get_or_insert_with(|| begin.elapsed());
         for entry in DirectoryEntry::list(class, buffer) {
             let entry = entry.ok().with_context(|| format!("an entry of {path} that does not decode"))?;
             if entry.file_name != b".\0" && entry.file_name != b".\0.\0" {
                 each(&entry)?;
+                count += 1;
             }
         }
     }
     client.close(directory).await?;
-    Ok(listed)
+    Ok(first.unwrap_or_else(|| begin.elapsed()))
 }
 
 /// An entry's name.
@@ -111,6 +113,11 @@ impl Roll {
         *seen = true;
         self.count += 1;
         Ok(())
+    }
+
+    /// How many there were so far.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// How many there were; an error when some were not.

@@ -24,6 +24,9 @@ const DIRECTORY: &str = "frevo-bench-list";
 /// The buffers: what Windows asked for up to 7, and what it asks for since.
 const BUFFERS: [u32; 2] = [64 << 10, 1 << 20];
 
+/// Entries of a listing while system calls are counted: all of a million would take minutes.
+const TRACED: u64 = 100_000;
+
 /// What it is asked for.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
@@ -52,17 +55,21 @@ struct Lister {
     directory: String,
     files: u64,
     buffer: u32,
+    /// Entries after which it does not go on.
+    enough: u64,
     /// How long the first entries of each listing took, nanoseconds.
     first: Histogram<u64>,
 }
 
 impl Lister {
     fn new(client: Client) -> Lister {
-        Lister { client, directory: String::new(), files: 0, buffer: 0, first: Sample::default().latency }
+        let first = Sample::default().latency;
+        Lister { client, directory: String::new(), files: 0, buffer: 0, enough: u64::MAX, first }
     }
 
-    fn turn_to(&mut self, files: u64, buffer: u32) {
+    fn turn_to(&mut self, files: u64, buffer: u32, turn: &Turn<'_>) {
         (self.files, self.buffer) = (files, buffer);
+        self.enough = if turn.traces { TRACED } else { u64::MAX };
         self.directory = format!(r"{DIRECTORY}\{files}");
         self.first.reset();
     }
@@ -72,10 +79,13 @@ impl Worker for Lister {
     async fn step(&mut self) -> Result<Done> {
         let mut roll = Roll::new(FILE, 0..self.files);
         let note = |entry: &proto::fscc::DirectoryEntry<'_>| roll.note(entry, size_of);
-        let listed = listing::list(&mut self.client, &self.directory, self.buffer, note).await;
-        let listed = listed.with_context(|| format!("listing {}", self.directory))?;
-        let operations = roll.complete().with_context(|| format!("listing {}", self.directory))?;
-        self.first.saturating_record(listed.first.as_nanos() as u64);
+        let (client, directory) = (&mut self.client, &self.directory);
+        let first = listing::list_until(client, directory, self.buffer, self.enough, note).await;
+        let first = first.with_context(|| format!("listing {directory}"))?;
+        let whole = roll.count() < self.enough;
+        let operations =
+            if whole { roll.complete().with_context(|| format!("listing {directory}"))? } else { roll.count() };
+        self.first.saturating_record(first.as_nanos() as u64);
         Ok(Done { operations, bytes: 0 })
     }
 }
@@ -111,7 +121,7 @@ async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<[Vec<Ca
 }
 
 async fn list(crew: &Crew<Lister>, clients: usize, files: u64, buffer: u32, turn: &Turn<'_>) -> Result<Sample> {
-    let begin = |_, lister: &mut Lister| lister.turn_to(files, buffer);
+    let begin = |_, lister: &mut Lister| lister.turn_to(files, buffer, turn);
     let end = |lister: &mut Lister, sample: &mut Sample| sample.add_latency(&lister.first);
     crew.work_and(clients, turn.pace(), begin, end).await
 }

@@ -21,6 +21,8 @@ use crate::units;
 const DIRECTORY: &str = "frevo-bench-smallfile";
 /// The buffer of a listing, bytes.
 const BUFFER: u32 = 64 * 1024;
+/// Files of each connection at most while system calls are counted.
+const TRACED: u64 = 200;
 /// What files are called, before and after they are renamed.
 const FILE: &str = "file-";
 const RENAMED: &str = "renamed-";
@@ -213,8 +215,8 @@ impl Tree {
     }
 
     /// Makes the tree's directories, for this turn.
-    async fn begin(&mut self, turn: &Turn<'_>, worker: u64) -> Result<()> {
-        self.worker = worker;
+    async fn begin(&mut self, turn: &Turn<'_>, worker: u64, plan: Plan) -> Result<()> {
+        (self.worker, self.plan) = (worker, plan);
         self.root = format!(r"{DIRECTORY}\turn-{}-{worker}", turn.number);
         // Every byte once, while nothing counts.
         self.look = if turn.warms_up() { Look::Every } else { Look::Pages };
@@ -260,8 +262,10 @@ async fn measure(bench: &Bench, plan: Plan) -> Result<Vec<Case>> {
     let clients = plan.clients as usize;
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let crew = &crews[server.index];
+        // Calls for one file are found with few files, and counting them takes far longer than making them.
+        let plan = Plan { files: if turn.traces { plan.files.min(TRACED) } else { plan.files }, ..plan };
         crew.enlist(server, clients, |client| Tree::new(client, plan)).await?;
-        crew.each(async |worker, tree| tree.begin(turn, worker).await).await?;
+        crew.each(async |worker, tree| tree.begin(turn, worker, plan).await).await?;
         let pace = Pace { until: Until::Operations(plan.files), ..turn.pace() };
         for (case, (phase, ..)) in PHASES.iter().enumerate() {
             turn.measure_as(case, crew.work(clients, pace, |_, tree| tree.turn_to(*phase))).await?;
