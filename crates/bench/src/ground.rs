@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -32,9 +33,11 @@ const BUFFER: u32 = 64 * 1024;
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Runs `run` with an empty directory `directory` on every server; removes it afterwards, also after a failure.
+/// Runs `run` with an empty directory `directory` on every server; removes it afterwards, also after a failure, and when it
+/// is dropped before its end.
 pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
     ensure!(directory.starts_with("frevo-bench-"), "{directory} could be somebody's");
+    let mut made = Made { bench, directory, stands: true };
     for server in &bench.servers {
         remove(server, directory).await.with_context(|| format!("what an earlier run left on {}", server.name))?;
         server.connect().await?.make_directory(directory).await?;
@@ -42,12 +45,41 @@ pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -
     let ran = run().await;
     let mut removed = Ok(());
     for server in &bench.servers {
-        bench.say(&format!("{}: removing what was made", server.name));
-        let outcome = remove(server, directory).await;
-        removed = removed.and(outcome.with_context(|| format!("cannot remove {directory} on {}", server.name)));
+        let outcome = bench.beside(server, &format!("removing {directory}"), remove(server, directory)).await;
+        removed = removed.and(outcome);
     }
+    made.stands = false;
     let ran = ran?;
     removed.map(|()| ran)
+}
+
+/// What is made on all servers, as long as it stands.
+struct Made<'a> {
+    bench: &'a Bench,
+    directory: &'a str,
+    stands: bool,
+}
+
+/// Nothing can be awaited any more: a thread of its own removes what was made.
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if !self.stands {
+            return;
+        }
+        let remove_all = async {
+            for server in &self.bench.servers {
+                remove(server, self.directory).await?;
+            }
+            anyhow::Ok(())
+        };
+        let removed = std::thread::scope(|scope| {
+            let run = || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(remove_all);
+            scope.spawn(run).join()
+        });
+        if let Ok(Err(error)) = removed {
+            self.bench.print(&format!("{} is left: {error:#}", self.directory));
+        }
+    }
 }
 
 /// Fills `directory`, which is there, with the files `numbers` called `kind`, each of as many zeros as `size` of its
@@ -62,8 +94,11 @@ pub async fn fill(
 ) -> Result<()> {
     let here = if all_known(bench) { local(server, directory) } else { None };
     if let Some(path) = here {
-        let range = numbers.clone();
-        match spawn_blocking(move || fill_here(&path, kind, range, size)).await? {
+        let (range, waiting) = (numbers.clone(), Waiting::default());
+        let given_up = waiting.0.clone();
+        let filled = spawn_blocking(move || fill_here(&path, kind, range, size, &given_up)).await?;
+        drop(waiting);
+        match filled {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             done => return done.with_context(|| format!("cannot fill {directory} of {}", server.name)),
         }
@@ -116,10 +151,26 @@ fn local(server: &Server, directory: &str) -> Option<PathBuf> {
     server.path.as_ref().map(|path| path.join(directory.replace('\\', "/")))
 }
 
-fn fill_here(path: &Path, kind: &str, numbers: Range<u64>, size: fn(u64) -> u64) -> io::Result<()> {
+/// Dropped with the future that waits for a thread, it tells the thread that nobody does any more.
+#[derive(Default)]
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn fill_here(
+    path: &Path,
+    kind: &str,
+    mut numbers: Range<u64>,
+    size: fn(u64) -> u64,
+    given_up: &AtomicBool,
+) -> io::Result<()> {
     // The directory was made over SMB, so it belongs to whom the files should belong to.
     let owner = fs::metadata(path)?;
-    for number in numbers {
+    while let Some(number) = numbers.next().filter(|_| !given_up.load(Ordering::Relaxed)) {
         let file = File::create_new(path.join(numbered(kind, number)))?;
         if size(number) > 0 {
             file.set_len(size(number))?;
