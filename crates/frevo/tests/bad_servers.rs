@@ -38,7 +38,11 @@ fn proxy(upstream: u16, lie: impl Fn(&mut Vec<u8>) -> bool + Send + Sync + 'stat
             thread::spawn(move || {
                 let server = TcpStream::connect(("127.0.0.1", upstream))?;
                 let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
-                thread::spawn(move || io::copy(&mut from_client, &mut to_server));
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from_client, &mut to_server);
+                    // The server is told that the client has gone, as it would be without a proxy.
+                    to_server.shutdown(std::net::Shutdown::Both)
+                });
                 relay(server, client, &*lie)
             });
         }

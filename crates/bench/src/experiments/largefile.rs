@@ -12,6 +12,7 @@ use clap::Args;
 use client::{Client, Open, Window};
 use proto::smb2::FileId;
 
+use crate::ground;
 use crate::load::{self, Done, Sample, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Look, Random};
@@ -117,22 +118,8 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let piece = options.piece.unwrap_or(1024).max(64) << 10;
     let window = Window { piece, depth: options.depth.unwrap_or(4).max(1) };
     bench.begin("largefile", PATTERNS.len());
-    let mut streams = Vec::new();
-    for server in &bench.servers {
-        let what = format!("making {clients} files of {} MiB", size >> 20);
-        streams.push(RefCell::new(bench.beside(server, &what, prepare(server, clients, size, window)).await?));
-    }
-    let mut cases = Vec::new();
-    for pattern in PATTERNS {
-        let turn = async |server: &Server, turn: &Turn<'_>| {
-            let held = &streams[server.index];
-            turn.measure(transfer(held, pattern, window, turn, options.flush)).await
-        };
-        cases.push(bench.case(pattern.name, None, turn).await?);
-    }
-    for (server, streams) in bench.servers.iter().zip(streams) {
-        bench.beside(server, "removing the files", clean(server, streams.into_inner())).await?;
-    }
+    let cases =
+        ground::within(bench, DIRECTORY, async || measure(bench, clients, size, window, options.flush).await).await?;
     let settings = [
         ("connections", clients.to_string()),
         ("file of each", format!("{} MiB", size >> 20)),
@@ -143,10 +130,26 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, cases, settings.map(|(name, value)| (name.to_owned(), value)).to_vec()))
 }
 
+async fn measure(bench: &Bench, clients: usize, size: u64, window: Window, flush: bool) -> Result<Vec<Case>> {
+    let mut streams = Vec::new();
+    for server in &bench.servers {
+        let what = format!("making {clients} files of {} MiB", size >> 20);
+        streams.push(RefCell::new(bench.beside(server, &what, prepare(server, clients, size, window)).await?));
+    }
+    let mut cases = Vec::new();
+    for pattern in PATTERNS {
+        let turn = async |server: &Server, turn: &Turn<'_>| {
+            let held = &streams[server.index];
+            turn.measure(transfer(held, pattern, window, turn, flush)).await
+        };
+        cases.push(bench.case(pattern.name, None, turn).await?);
+    }
+    Ok(cases)
+}
+
 async fn prepare(server: &Server, clients: usize, size: u64, window: Window) -> Result<Vec<Stream>> {
     let mut streams = Vec::new();
     for (number, mut client) in server.connect_many(clients).await?.into_iter().enumerate() {
-        client.make_directory(DIRECTORY).await?;
         let file = client.open(&Open::file(&path(number))).await.context("cannot make a file")?;
         let content = Content { file: number as u64 };
         client.write_file(file, 0..size, window, |offset, out| content.fill(offset, out)).await?;
@@ -184,14 +187,6 @@ async fn transfer(
     }
     held.replace(streams);
     Ok(sample)
-}
-
-async fn clean(server: &Server, streams: Vec<Stream>) -> Result<()> {
-    for mut stream in streams {
-        stream.client.close(stream.file).await?;
-        stream.client.delete(&path(stream.content.file as usize)).await?;
-    }
-    Ok(server.connect().await?.delete(DIRECTORY).await?)
 }
 
 fn path(number: usize) -> String {
