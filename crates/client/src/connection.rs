@@ -25,6 +25,8 @@ struct InFlight {
     tag: u64,
     /// Nobody waits for it.
     unheeded: bool,
+    /// The server has said that it takes longer.
+    pending: bool,
 }
 
 /// A response, until the next one is received.
@@ -92,9 +94,17 @@ impl Connection {
         }
     }
 
-    /// How many requests wait for their response.
+    /// How many requests wait for a response that somebody waits for.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.iter().filter(|it| !it.unheeded).count()
+    }
+
+    /// Lets the responses to what is under way pass by, so that whoever asks next does not get them.
+    pub(crate) async fn drain(&mut self) -> Result<()> {
+        while self.in_flight() > 0 {
+            self.receive().await?;
+        }
+        Ok(())
     }
 
     /// Whether a request of `charge` credits can be queued now.
@@ -156,7 +166,7 @@ impl Connection {
         header.credit_charge = if self.agreed.dialect == Dialect::SMB_2_0_2 { 0 } else { charge };
         let missing = self.wanted.saturating_sub(self.credits).max(u32::from(charge));
         header.credits = u16::try_from(missing).unwrap_or(u16::MAX);
-        self.in_flight.push(InFlight { message_id: self.next_message, command, tag, unheeded: false });
+        self.in_flight.push(InFlight { message_id: self.next_message, command, tag, unheeded: false, pending: false });
         self.next_message += u64::from(charge);
         let mut out = Writer::from(&mut self.out, self.last);
         header.encode(&mut out);
@@ -257,6 +267,10 @@ impl Connection {
             }
             self.credits = self.credits.saturating_add(header.credits.into());
             if header.status == Status::PENDING && header.is_async() {
+                // Each begins the wait anew, and 3.3.4.2 knows but one.
+                if std::mem::replace(&mut self.in_flight[position].pending, true) {
+                    return Err(Error::Protocol("a second interim response to one request"));
+                }
                 continue;
             }
             if let Some(protection) = self.protection.as_ref().filter(|_| !self.opened) {
@@ -329,3 +343,6 @@ impl Connection {
         self.flush().await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,10 @@ impl Client {
                 return if next < range.end { Err(no_credits()) } else { Ok(()) };
             }
             let response = self.next().await?;
-            response.succeeded()?;
+            if let Err(refused) = response.succeeded() {
+                self.connection.drain().await?;
+                return Err(refused);
+            }
             let offset = response.tag;
             let data = ReadResponse::decode(response.message)?.buffer;
             if data.len() != length_at(offset, &range, piece) as usize {
@@ -88,7 +91,10 @@ impl Client {
                 return if next < range.end { Err(no_credits()) } else { Ok(()) };
             }
             let response = self.next().await?;
-            response.succeeded()?;
+            if let Err(refused) = response.succeeded() {
+                self.connection.drain().await?;
+                return Err(refused);
+            }
             if WriteResponse::decode(response.message)?.count != length_at(response.tag, &range, piece) {
                 return Err(Error::Protocol("a part of a WRITE was written"));
             }
