@@ -290,7 +290,7 @@ impl Common {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 5.0 });
         ensure!((0.01..=86_400.0).contains(&seconds), "--seconds {seconds} is not between 0.01 and 86400");
         if let Some(rate) = self.rate {
-            ensure!(rate > 0.0 && rate.is_finite(), "--rate {rate} is not a number of operations a second");
+            ensure!(rate > 0.0 && rate <= 1e7, "--rate {rate} is not between 0 and 10000000 operations a second");
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Ok(Method {

@@ -1,5 +1,9 @@
 //! Load: workers that do one operation after the other, in a closed loop (as fast as answers come) or an open one (at a
 //! given rate, whether or not answers come), and what they counted.
+//!
+//! A round that time ends lasts that long at least, whoever failed and however little was due. What was due in an open loop
+//! and had not begun by then counts as a time, too, of as long as it waited: otherwise a server that stalls would be spared
+//! the very operations that it kept waiting.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,6 +15,9 @@ use tokio::task::JoinSet;
 
 use crate::random::Random;
 use crate::record::Latency;
+
+/// The figure of a round of an open loop: what was due, and the round was over before.
+pub const MISSED: &str = "operations due and not begun";
 
 /// What one operation was.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -45,7 +52,9 @@ pub struct Sample {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Their times, nanoseconds.
+    /// Why the first of them failed.
+    pub failure: Option<String>,
+    /// Times of operations, nanoseconds.
     pub latency: Histogram<u64>,
     /// Other figures, by name with unit.
     pub figures: BTreeMap<String, f64>,
@@ -58,6 +67,7 @@ impl Default for Sample {
             operations: 0,
             bytes: 0,
             errors: 0,
+            failure: None,
             // Up to an hour, to a thousandth.
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order"),
             figures: BTreeMap::new(),
@@ -78,7 +88,25 @@ impl Sample {
         if done.operations != 1 {
             return;
         }
+        self.record(time);
+    }
+
+    fn record(&mut self, time: Duration) {
         self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Counts what was due before `end` and has not begun `now`.
+    fn count_missed(&mut self, schedule: &mut Schedule, end: Duration, now: Duration) {
+        let mut missed = 0.0;
+        let mut due = schedule.next();
+        while due < end {
+            self.record(now.saturating_sub(due));
+            missed += 1.0;
+            due = schedule.next();
+        }
+        if missed > 0.0 {
+            *self.figures.entry(MISSED.to_owned()).or_default() += missed;
+        }
     }
 
     /// Adds times that a worker took itself, nanoseconds, for operations that are not timed one by one.
@@ -91,6 +119,7 @@ impl Sample {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.failure = self.failure.take().or(other.failure);
         self.add_latency(&other.latency);
         for (name, value) in other.figures {
             *self.figures.entry(name).or_default() += value;
@@ -168,13 +197,13 @@ async fn work<W: Worker>(
     mut schedule: Option<Schedule>,
 ) -> Result<(Sample, Option<W>)> {
     let mut sample = Sample::default();
-    loop {
+    let kept = loop {
         let over = match pace.until {
             Until::Time(time) => begin.elapsed() >= time,
             Until::Operations(count) => sample.operations >= count,
         };
         if over {
-            return Ok((sample, Some(worker)));
+            break Some(worker);
         }
         let mut start = Instant::now();
         if let Some(schedule) = &mut schedule {
@@ -183,19 +212,27 @@ async fn work<W: Worker>(
             if let Until::Time(time) = pace.until
                 && start >= begin + time
             {
-                return Ok((sample, Some(worker)));
+                break Some(worker);
             }
             tokio::time::sleep_until(start.into()).await;
         }
         match worker.step().await {
             Ok(done) => sample.count(done, start.elapsed()),
-            Err(_) if pace.allow_errors => {
+            Err(error) if pace.allow_errors => {
                 sample.errors += 1;
-                return Ok((sample, None));
+                sample.failure = Some(format!("{error:#}"));
+                break None;
             }
             Err(error) => return Err(error),
         }
+    };
+    if let Until::Time(time) = pace.until {
+        tokio::time::sleep_until((begin + time).into()).await;
+        if let Some(schedule) = &mut schedule {
+            sample.count_missed(schedule, time, begin.elapsed());
+        }
     }
+    Ok((sample, kept))
 }
 
 /// When the operations of an open loop are due: a Poisson process.
@@ -207,7 +244,8 @@ struct Schedule {
 
 impl Schedule {
     fn new(seed: u64, rate: f64) -> Schedule {
-        Schedule { random: Random::new(seed), rate, due: 0.0 }
+        // Workers choose by this seed, too: when must not go with what.
+        Schedule { random: Random::new(!seed), rate, due: 0.0 }
     }
 
     /// When the next one is due, from the beginning.
@@ -253,6 +291,39 @@ mod tests {
         let pace = Pace { allow_errors: true, ..pace(until) };
         let (sample, workers) = run(vec![Counter(0)], pace).await.unwrap();
         assert_eq!((sample.operations, sample.errors, workers.len()), (49, 1, 0));
+    }
+
+    /// Takes longer than a round.
+    struct Stalling;
+
+    impl Worker for Stalling {
+        async fn step(&mut self) -> Result<Done> {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            Ok(Done::one(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_stall_kept_from_beginning_counts() {
+        let until = Until::Time(Duration::from_millis(50));
+        let (sample, _) = run(vec![Stalling], Pace { rate: Some(10_000.0), ..pace(until) }).await.unwrap();
+        let missed = sample.figures[MISSED];
+        assert_eq!(sample.operations, 1);
+        assert!(missed > 300.0 && sample.latency.len() as f64 == missed + 1.0, "{missed}");
+        // Half of 500 operations were due in the first half of the round, and the stall lasted longer than all of it.
+        assert!(sample.latency().unwrap().p50 > 25_000.0, "{:?}", sample.latency());
+    }
+
+    #[tokio::test]
+    async fn a_round_lasts_as_long_as_it_was_to() {
+        let until = Until::Time(Duration::from_millis(50));
+        let rare = Pace { rate: Some(1e-6), ..pace(until) };
+        let (sample, workers) = run(vec![Counter(0)], rare).await.unwrap();
+        assert!(sample.seconds >= 0.05 && workers.len() == 1, "{sample:?}");
+        let tolerant = Pace { allow_errors: true, ..pace(until) };
+        let (sample, workers) = run(vec![Counter(0)], tolerant).await.unwrap();
+        assert!(sample.seconds >= 0.05 && workers.is_empty(), "{sample:?}");
+        assert_eq!((sample.operations, sample.failure.as_deref()), (49, Some("the fiftieth")));
     }
 
     #[test]

@@ -346,6 +346,10 @@ impl<'a> Turn<'a> {
             cost.calls = Some(tracer.finish()?);
         }
         ensure!(sample.errors == 0 || self.bench.method.allow_errors, "{} operations failed", sample.errors);
+        if let Some(failure) = &sample.failure {
+            let name = self.party.name;
+            self.bench.print(&format!("{name}: {} operations failed, the first one so: {failure}", sample.errors));
+        }
         let (latency, histogram) = (sample.latency(), sample.histogram());
         let Sample { seconds, operations, bytes, errors, figures, .. } = sample;
         let round =

@@ -26,7 +26,7 @@ impl Metric {
     pub const RATE: Metric = Metric {
         name: "operations",
         unit: "1/s",
-        of: |round| (round.operations > 0).then(|| round.operations as f64 / round.seconds),
+        of: |round| per_second(round, round.operations),
         text: units::per_second,
         more_is_better: true,
         traced: false,
@@ -35,7 +35,7 @@ impl Metric {
     pub const THROUGHPUT: Metric = Metric {
         name: "throughput",
         unit: "MiB/s",
-        of: |round| (round.bytes > 0).then(|| round.bytes as f64 / round.seconds / MIB),
+        of: |round| Some(per_second(round, round.bytes)? / MIB),
         text: |value| units::rate(value * MIB),
         more_is_better: true,
         traced: false,
@@ -151,17 +151,21 @@ impl Metric {
         Axis { label: self.name.to_owned(), unit: self.unit.to_owned(), logarithmic: false }
     }
 
-    /// The median with its spread, and how many rounds were odd.
+    /// The median with its spread, how many rounds were odd, and how many operations failed in all of them.
     pub fn cell(self, rounds: &[Round]) -> String {
         let Some(Point { y, low, high, .. }) = self.point(0.0, rounds) else { return "-".to_owned() };
         let mut text = (self.text)(y);
         if high > low && y > 0.0 {
             text += &format!(" ±{:.0}%", ((high - low) / 2.0 / y * 100.0).max(1.0));
         }
-        match rounds.iter().filter(|round| round.odd).count() {
-            0 => text,
-            odd => format!("{text} ({odd} odd)"),
-        }
+        let odd = rounds.iter().filter(|round| round.odd).count();
+        let failed: u64 = rounds.iter().map(|round| round.errors).sum();
+        let notes: Vec<String> = [(odd as u64, "odd"), (failed, "failed")]
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        if notes.is_empty() { text } else { format!("{text} ({})", notes.join(", ")) }
     }
 
     /// How many times better the first server is than the second.
@@ -174,6 +178,11 @@ impl Metric {
 }
 
 const MIB: f64 = 1_048_576.0;
+
+/// `None` for what a round does not count; nothing at all is a result where it is because of failures.
+fn per_second(round: &Round, amount: u64) -> Option<f64> {
+    (amount > 0 || round.errors > 0).then(|| amount as f64 / round.seconds)
+}
 
 fn per_operation(round: &Round, amount: f64) -> Option<f64> {
     (round.operations > 0).then(|| amount / round.operations as f64)
@@ -335,6 +344,15 @@ mod tests {
         let points: Vec<(f64, f64)> = figure.series[0].points.iter().map(|point| (point.x, point.y)).collect();
         assert_eq!(points, [(1.0, 75.0), (4.0, 100.0)]);
         assert_eq!(figure.series[1].points, []);
+    }
+
+    #[test]
+    fn failures_are_shown_and_a_round_of_nothing_else_counts() {
+        let failed = |operations, errors| Round { errors, bytes: 0, ..round(operations, 1.0) };
+        let rounds = [failed(100, 0), failed(0, 4), failed(0, 3)];
+        assert_eq!(Metric::RATE.median(&rounds), Some(0.0));
+        assert!(Metric::RATE.cell(&rounds).ends_with("(7 failed)"), "{}", Metric::RATE.cell(&rounds));
+        assert_eq!(Metric::RATE.median(&[failed(0, 0)]), None, "a round that counts no operations");
     }
 
     #[test]
