@@ -4,6 +4,8 @@
 //! copies the file is read once more for its MD5, as the study compared it; and a sparse file is written and read around
 //! 4, 16 and 64 GiB, where offsets need more bits.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use client::{Client, Open, Window};
@@ -36,8 +38,8 @@ pub struct Options {
     /// Size of the file, MiB [default: 65536, quick 512]
     #[arg(long)]
     size: Option<u64>,
-    /// Bytes of a request, in KiB [default: 1024]
-    #[arg(long)]
+    /// Bytes of a request, in KiB, up to 8192 [default: 1024]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     piece: Option<u32>,
     /// Requests under way [default: 8]
     #[arg(long)]
@@ -50,7 +52,7 @@ pub struct Options {
 /// Runs it.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let size = options.size.unwrap_or(bench.method.pick(65536, 512)).max(1) << 20;
-    let window = Window { piece: options.piece.unwrap_or(1024).max(1) << 10, depth: options.depth.unwrap_or(8) };
+    let window = Window { piece: options.piece.unwrap_or(1024) << 10, depth: options.depth.unwrap_or(8) };
     let copies = options.copies.unwrap_or(bench.method.pick(1, 3)).max(1);
     bench.begin("bigfile", 2);
     let measured = measure(bench, size, window, copies).await;
@@ -124,7 +126,9 @@ async fn download(
 /// A copy under way, stretch by stretch.
 struct Copy<'a> {
     server: &'a Server,
-    begin: std::time::Instant,
+    begin: Instant,
+    /// How long the looks at the server took: with many processes they take long, and they are no part of the copy.
+    looking: Duration,
     size: u64,
     done: u64,
     memory: f64,
@@ -132,13 +136,15 @@ struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     fn begin(server: &'a Server, size: u64) -> Copy<'a> {
-        Copy { server, begin: std::time::Instant::now(), size, done: 0, memory: 0.0 }
+        Copy { server, begin: Instant::now(), looking: Duration::ZERO, size, done: 0, memory: 0.0 }
     }
 
     /// The next stretch; looks at the server's memory before it.
     fn next(&mut self) -> Result<Option<std::ops::Range<u64>>> {
         if let Some(processes) = &self.server.processes {
+            let begin = Instant::now();
             self.memory = self.memory.max(processes.read()?.private() as f64 / 1_048_576.0);
+            self.looking += begin.elapsed();
         }
         let start = self.done;
         self.done = (start + STRETCH).min(self.size);
@@ -146,7 +152,7 @@ impl<'a> Copy<'a> {
     }
 
     fn end(self) -> Sample {
-        let mut sample = Sample::timed(self.begin.elapsed(), 1, self.size);
+        let mut sample = Sample::timed(self.begin.elapsed().saturating_sub(self.looking), 1, self.size);
         if self.memory > 0.0 {
             sample.figures.insert(MEMORY.into(), self.memory);
         }

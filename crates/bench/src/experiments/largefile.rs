@@ -31,8 +31,8 @@ pub struct Options {
     /// Bytes of each file, in MiB [default: 1024, quick 64]
     #[arg(long)]
     size: Option<u64>,
-    /// Bytes of a request, in KiB [default: 1024]
-    #[arg(long)]
+    /// Bytes of a request, in KiB, 64 to 8192 [default: 1024]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(64..=8192))]
     piece: Option<u32>,
     /// Requests under way on a connection [default: 4]
     #[arg(long)]
@@ -115,7 +115,7 @@ impl Stream {
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(bench.method.pick(4, 2)).max(1);
     let size = options.size.unwrap_or(bench.method.pick(1024, 64)).max(1) << 20;
-    let piece = options.piece.unwrap_or(1024).max(64) << 10;
+    let piece = options.piece.unwrap_or(1024) << 10;
     let window = Window { piece, depth: options.depth.unwrap_or(4).max(1) };
     bench.begin("largefile", PATTERNS.len());
     let cases =
@@ -178,7 +178,10 @@ async fn transfer(
         stream.next = 0;
     }
     let begin = Instant::now();
-    let (mut sample, mut streams) = load::run(streams, turn.pace()).await?;
+    let mut pace = turn.pace();
+    // A rate is one of requests, and a step is several.
+    pace.rate = pace.rate.map(|rate| rate / STEP as f64);
+    let (mut sample, mut streams) = load::run(streams, pace).await?;
     if flush && pattern.writes {
         for stream in &mut streams {
             stream.client.flush_file(stream.file).await?;
