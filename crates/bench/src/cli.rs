@@ -158,44 +158,57 @@ fn measure(experiment: &Experiment) -> Result<()> {
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let bench = Bench::new(method, common.servers(experiment.starts_servers())?);
-    let run = runtime.block_on(async {
+    let (run, failed) = runtime.block_on(async {
         // Dropped, an experiment takes down what it started.
         tokio::select! {
             run = conduct(experiment, &bench, threads) => run,
             stopped = stop_signal() => Err(stopped.err().unwrap_or_else(|| anyhow!("interrupted"))),
         }
     })?;
+    // Shown first: a disk that is full by now takes nothing away from it.
+    show(&run)?;
     if let Some(results) = &mut json {
         results.keep(&run)?;
     }
-    show(&run)
+    ensure!(failed.is_empty(), "failed, as said above, and left out: {}", failed.join(", "));
+    Ok(())
 }
 
-/// The file of `--json`, which goes away when there is nothing to write into it.
+/// The file of `--json`. What it held before stays until there is something to put in its place.
 struct Results<'a> {
     path: &'a Path,
     file: File,
-    kept: bool,
+    /// Where it is written, and where it goes when it is whole; nothing for a device or a pipe.
+    moves: Option<(PathBuf, PathBuf)>,
 }
 
 impl<'a> Results<'a> {
     fn create(path: &'a Path) -> Result<Results<'a>> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Results { path, file, kept: false })
+        // A symbolic link stays one.
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut part = place.clone().into_os_string();
+        part.push(".part");
+        let special = std::fs::metadata(&place).is_ok_and(|it| !it.is_file());
+        let moves = (!special).then(|| (PathBuf::from(part), place));
+        let file = File::create(moves.as_ref().map_or(path, |(part, _)| part));
+        Ok(Results { path, file: file.with_context(|| format!("cannot write {}", path.display()))?, moves })
     }
 
     fn keep(&mut self, run: &Run) -> Result<()> {
-        serde_json::to_writer_pretty(&mut self.file, run)?;
-        self.file.write_all(b"\n").with_context(|| format!("cannot write {}", self.path.display()))?;
-        self.kept = true;
-        Ok(())
+        let named = || format!("cannot write {}", self.path.display());
+        serde_json::to_writer_pretty(&mut self.file, run).with_context(named)?;
+        self.file.write_all(b"\n").with_context(named)?;
+        match self.moves.take() {
+            Some((part, place)) => std::fs::rename(part, place).with_context(named),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Results<'_> {
     fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_file(self.path);
+        if let Some((part, _)) = &self.moves {
+            let _ = std::fs::remove_file(part);
         }
     }
 }
@@ -210,7 +223,7 @@ async fn stop_signal() -> Result<()> {
 }
 
 /// Measures, from the first connection to the whole record.
-async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Result<Run> {
+async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Result<(Run, Vec<&'static str>)> {
     let common = experiment.common();
     let (begin, started) = (Instant::now(), machine::rfc3339_now());
     let mut servers = match experiment {
@@ -223,9 +236,9 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
     for (index, record) in servers.iter_mut().enumerate() {
         record.configuration = common.configuration(index)?;
     }
-    let experiments = experiments::run(experiment, bench).await?;
+    let (experiments, failed) = experiments::run(experiment, bench).await?;
     bench.end();
-    Ok(Run {
+    let run = Run {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started,
@@ -236,7 +249,8 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
         machine: machine::describe(),
         servers,
         experiments,
-    })
+    };
+    Ok((run, failed))
 }
 
 /// The tables and remarks, on the terminal.
@@ -407,6 +421,20 @@ mod tests {
         assert_eq!(without_password("--target=smb://a:secret@h/s"), "--target=smb://a@h:445/s");
         assert_eq!(without_password("smb://a:secret@h:4450/s"), "smb://a@h:4450/s");
         assert_eq!(without_password("--quick"), "--quick");
+    }
+
+    #[test]
+    fn results_stay_until_there_are_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.json");
+        std::fs::write(&path, "of before").unwrap();
+        drop(Results::create(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "of before", "after a run that failed");
+        let run: Run = serde_json::from_str(include_str!("report/tests/sample.json")).unwrap();
+        Results::create(&path).unwrap().keep(&run).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains(&run.started));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(Results::create(&directory.path().join("no/run.json")).is_err());
     }
 
     #[test]

@@ -122,8 +122,11 @@ impl Experiment {
     }
 }
 
+/// What was measured, and the names of the experiments that failed while others did not.
+pub type Measured = (Vec<record::Experiment>, Vec<&'static str>);
+
 /// Runs one experiment, or all of them.
-pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::Experiment>> {
+pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Measured> {
     match experiment {
         Experiment::Sessions(asked) => one(sessions::run(bench, &asked.own).await),
         Experiment::Bigfile(asked) => one(bigfile::run(bench, &asked.own).await),
@@ -142,15 +145,15 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Vec<record::E
     }
 }
 
-fn one(measured: Result<record::Experiment>) -> Result<Vec<record::Experiment>> {
-    Ok(vec![measured?])
+fn one(measured: Result<record::Experiment>) -> Result<Measured> {
+    Ok((vec![measured?], Vec::new()))
 }
 
-async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
+async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
     if let Some(unknown) = asked.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
         bail!("there is no experiment '{unknown}': there are {}", NAMES.join(", "));
     }
-    let mut measured = Vec::new();
+    let (mut measured, mut failed) = (Vec::new(), Vec::new());
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
         if name.starts_with("tune") {
             bench.print(&format!(
@@ -166,21 +169,32 @@ async fn all(bench: &Bench, asked: &All) -> Result<Vec<record::Experiment>> {
             bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
             continue;
         }
-        measured.push(match *name {
-            "sessions" => sessions::run(bench, &Default::default()).await?,
-            "bigfile" => bigfile::run(bench, &Default::default()).await?,
-            "logon" => logon::run(bench, &Default::default()).await?,
-            "largefile" => largefile::run(bench, &Default::default()).await?,
-            "smallfile" => smallfile::run(bench, &Default::default()).await?,
-            "hotdir" => hotdir::run(bench, &Default::default()).await?,
-            "miss" => miss::run(bench, &Default::default()).await?,
-            "list" => list::run(bench, &Default::default()).await?,
-            "netbench" => netbench::run(bench, &Default::default()).await?,
-            "protocols" => protocols::run(bench, &Default::default()).await?,
-            "acl check" => acl::check::run(bench, &Default::default()).await?,
-            "acl mix" => acl::mix::run(bench, &Default::default()).await?,
+        let outcome = match *name {
+            "sessions" => sessions::run(bench, &Default::default()).await,
+            "bigfile" => bigfile::run(bench, &Default::default()).await,
+            "logon" => logon::run(bench, &Default::default()).await,
+            "largefile" => largefile::run(bench, &Default::default()).await,
+            "smallfile" => smallfile::run(bench, &Default::default()).await,
+            "hotdir" => hotdir::run(bench, &Default::default()).await,
+            "miss" => miss::run(bench, &Default::default()).await,
+            "list" => list::run(bench, &Default::default()).await,
+            "netbench" => netbench::run(bench, &Default::default()).await,
+            "protocols" => protocols::run(bench, &Default::default()).await,
+            "acl check" => acl::check::run(bench, &Default::default()).await,
+            "acl mix" => acl::mix::run(bench, &Default::default()).await,
             other => bail!("{other} cannot be run"),
-        });
+        };
+        match outcome {
+            Ok(found) => measured.push(found),
+            // Hours of the others are not to be lost.
+            Err(error) => {
+                bench.print(&format!("{name} failed: {error:#}"));
+                failed.push(*name);
+            }
+        }
     }
-    Ok(measured)
+    if measured.is_empty() && !failed.is_empty() {
+        bail!("every experiment failed");
+    }
+    Ok((measured, failed))
 }

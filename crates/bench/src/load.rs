@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 
@@ -171,7 +171,12 @@ pub enum Until {
 
 /// Lets all `workers` work and answers them back with what they counted. The first failure ends it, unless errors are
 /// allowed; a worker that failed is not used again.
+///
+/// # Errors
+///
+/// A worker failed, or there is none: a round in which nobody asked for anything says nothing about the server.
 pub async fn run<W: Worker>(workers: Vec<W>, pace: Pace) -> Result<(Sample, Vec<W>)> {
+    ensure!(!workers.is_empty(), "no connection is left to measure with: all of them failed before");
     let begin = Instant::now();
     let each = pace.rate.map(|rate| rate / workers.len().max(1) as f64);
     let mut tasks = JoinSet::new();
@@ -291,6 +296,7 @@ mod tests {
         let pace = Pace { allow_errors: true, ..pace(until) };
         let (sample, workers) = run(vec![Counter(0)], pace).await.unwrap();
         assert_eq!((sample.operations, sample.errors, workers.len()), (49, 1, 0));
+        assert!(run(workers, pace).await.err().unwrap().to_string().contains("no connection is left"));
     }
 
     /// Takes longer than a round.
