@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_shard_is_bounded_and_keeps_what_is_used() {
         let kept = Kept { changed: Time { secs: 1, nanos: 1 }, attributes: DosAttributes::default() };
-        let file = |inode| FileId { device: 1, inode };
+        let file = |inode| FileId { device: 1, inode, stream: 0 };
         let mut shard = Shard::default();
         shard.put(file(0), kept);
         for inode in 1..4 * GENERATION as u64 {

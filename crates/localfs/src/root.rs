@@ -225,5 +225,5 @@ pub(crate) fn stat_name(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
 
 /// Which file it is.
 pub(crate) fn id(stat: &Statx) -> FileId {
-    FileId { device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino }
+    FileId { device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, stream: 0 }
 }

@@ -40,7 +40,7 @@ pub(crate) fn snapshot() -> Snapshot {
             tree_id: 1,
             share: "data".into(),
             path: "dir/file.txt".into(),
-            file: FileId { device: 1, inode: 2 },
+            file: FileId { device: 1, inode: 2, stream: 0 },
             directory: false,
             access: 0x0012_019f,
             share_access: 5,

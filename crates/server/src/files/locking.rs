@@ -132,7 +132,7 @@ mod tests {
     use crate::files::{OpenName, ShareMode};
     use crate::vfs::RelPath;
 
-    const FILE: FileId = FileId { device: 1, inode: 2 };
+    const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
 
     fn lock(open: u64) -> Lock {
         Lock { owner: Owner { open, key: 0 }, range: Range::new(0, 10).expect("a range"), exclusive: true }

@@ -79,7 +79,7 @@ impl Default for Table {
 
 impl Table {
     fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
-        let mixed = (file.inode ^ file.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (file.inode ^ file.device.rotate_left(32) ^ file.stream).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.shards[(mixed >> 58) as usize % SHARDS]
     }
 

@@ -58,6 +58,9 @@ pub struct FileId {
     pub device: u64,
     /// Inode number.
     pub inode: u64,
+    /// Which of the file's streams: 0 the unnamed one, which is the file itself; otherwise a hash of the folded name of
+    /// an alternate stream. Share modes, locks and leases of streams are apart.
+    pub stream: u64,
 }
 
 /// What a directory entry is.

@@ -119,7 +119,7 @@ impl Memory {
 
 impl Shared {
     fn id(&self, inode: u64) -> FileId {
-        FileId { device: self.options.device, inode }
+        FileId { device: self.options.device, inode, stream: 0 }
     }
 
     /// A handle to an inode, which keeps it alive.
