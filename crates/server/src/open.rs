@@ -9,8 +9,9 @@ use proto::smb2::create::{CreateOptions, ShareAccess};
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
 use crate::error::Result;
-use crate::files::OpenName;
+use crate::files::{LeaseId, OpenLease, OpenName};
 use crate::pipe::Pipe;
+use crate::server::Server;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
 
@@ -54,6 +55,8 @@ pub struct FileOpen {
     pub name: Arc<OpenName>,
     /// On whose behalf.
     pub identity: Arc<Identity>,
+    /// The lease that it was made under.
+    pub lease: Option<OpenLease>,
     /// The options given to CREATE, less those that only matter there; `FileModeInformation` shows some.
     pub options: AtomicU32,
     /// The file goes when this open is closed.
@@ -112,6 +115,17 @@ impl StickyTimes {
 }
 
 impl FileOpen {
+    /// Which lease it was made under.
+    pub fn lease_id(&self) -> Option<LeaseId> {
+        self.lease.map(|lease| lease.id)
+    }
+
+    /// To be called before the content changes through this handle, or a range of it is locked: what other clients have
+    /// cached of it ends.
+    pub(crate) fn content_changes(&self, server: &Server) {
+        server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
+    }
+
     /// The times to put back after a change through this handle; `None` where the change may show.
     pub(crate) async fn hold_times(&self) -> Result<Option<SetMetadata>> {
         if !self.sticky.has(StickyTimes::MODIFIED | StickyTimes::CHANGED) {

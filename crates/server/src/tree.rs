@@ -45,6 +45,8 @@ pub struct Disk {
     pub hide: Globs,
     /// `veto files`, compiled.
     pub veto: Globs,
+    /// `veto oplock files`, compiled.
+    pub veto_oplocks: Globs,
     /// Whether requests must be sealed.
     pub encrypt_data: bool,
 }

@@ -141,6 +141,8 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.ea_support = reader.boolean("ea support");
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
+    share.fake_oplocks = reader.boolean("fake oplocks");
+    share.veto_oplock_files = reader.patterns("veto oplock files");
     // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.
     share.mangled_names = reader.choice("mangled names") == "yes";
     share.strict_sync = reader.boolean("strict sync");

@@ -67,6 +67,13 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     if multi_credit {
         capabilities |= Capabilities::LARGE_MTU;
     }
+    // 3.3.5.4: leases from 2.1 on, of directories from 3.0 on.
+    if policy.smb2_leases && dialect != Dialect::SMB_2_0_2 {
+        capabilities |= Capabilities::LEASING;
+        if smb3 && policy.smb3_directory_leases {
+            capabilities |= Capabilities::DIRECTORY_LEASING;
+        }
+    }
     let may_seal = policy.server_smb_encrypt != Encryption::Off;
     let asked_sealing = asked.capabilities.contains(Capabilities::ENCRYPTION);
     let offers_ccm = ciphers(policy).any(|cipher| cipher == CipherId::AES_128_CCM);

@@ -1,53 +1,26 @@
-//! Oplocks on the wire ([MS-SMB2] 3.3.4.6, 3.3.5.9, 3.3.5.22): granted with an open, broken by a message that the client
-//! did not ask for, acknowledged by a request. The rules are in `files::oplock`.
+//! Breaks of oplocks and leases on the wire ([MS-SMB2] 3.3.4.6, 3.3.4.7, 3.3.5.22): a message that the client did not ask
+//! for, and the request that acknowledges it. The rules are in `files::oplock`.
 
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use parking_lot::Mutex;
+use proto::smb2::FileId;
 use proto::smb2::header::{Command, Flags, Header};
-use proto::smb2::oplock_break::{OplockBreak, OplockBreakAcknowledgment, OplockBreakNotification, OplockBreakResponse};
-use proto::smb2::{FileId, OplockLevel};
+use proto::smb2::oplock_break::{
+    LeaseBreak, LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakAcknowledgment,
+    OplockBreakNotification, OplockBreakResponse,
+};
 use proto::status::Status;
 
 use crate::conn::{Cancelled, Connection, Outgoing, Reply, Request};
 use crate::error::{Error, Result};
-use crate::files::oplock::{Holder, Wait};
-use crate::open::{FileOpen, Open};
+use crate::files::LeaseId;
+use crate::files::oplock::{Break, Holder, Wait};
 use crate::session::Session;
-use crate::tree::Disk;
-use crate::vfs::{self, Kind};
+use crate::vfs;
 
-/// Grants an oplock to a new open; the response that says so must be the request's.
-pub(crate) fn grant(
-    request: &Request<'_>,
-    reply: &mut Reply,
-    open: &Open,
-    file: &FileOpen,
-    disk: &Disk,
-    asked: OplockLevel,
-) -> OplockLevel {
-    // [MS-FSA] 2.1.5.18: a directory has no oplocks of the old kind.
-    let cacheable = file.kind == Kind::File && disk.share.oplocks;
-    let Some(channel) = request.channel.as_ref().filter(|_| cacheable && asked != OplockLevel::NONE) else {
-        return OplockLevel::NONE;
-    };
-    let notifier = Arc::new(Notifier {
-        connection: Arc::downgrade(request.connection),
-        session: Arc::downgrade(&channel.session),
-        seals: disk.encrypt_data,
-        file_id: FileId { persistent: open.persistent_id, volatile: open.volatile_id },
-        state: Mutex::new(State::Unannounced(Vec::new())),
-    });
-    let files = &request.connection.server.files;
-    let level = files.grant_oplock(file.file, open.persistent_id, asked, disk.share.level2_oplocks, notifier.clone());
-    if level != OplockLevel::NONE {
-        reply.outgoing.grants(notifier);
-    }
-    level
-}
-
-/// Tells a client that its oplock is broken.
+/// Tells a client that its oplock, or a lease that its open shares, is broken.
 pub(crate) struct Notifier {
     connection: Weak<Connection>,
     session: Weak<Session>,
@@ -59,41 +32,75 @@ pub(crate) struct Notifier {
 
 enum State {
     /// The client has not been told of the open yet and would not know what is broken: breaks wait here.
-    Unannounced(Vec<OplockLevel>),
+    Unannounced(Vec<Break>),
     Announced,
 }
 
 impl Notifier {
-    /// The response that grants the oplock is on its way: so may its breaks be.
+    /// For an open whose response is under way on `connection`.
+    pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
+        Arc::new(Notifier {
+            connection: Arc::downgrade(connection),
+            session: Arc::downgrade(session),
+            seals,
+            file_id,
+            state: Mutex::new(State::Unannounced(Vec::new())),
+        })
+    }
+
+    /// The response that grants the oplock or lease is on its way: so may its breaks be.
     pub(crate) fn announce(&self) {
         let mut state = self.state.lock();
         if let State::Unannounced(breaks) = std::mem::replace(&mut *state, State::Announced) {
-            for level in breaks {
-                self.send(level);
+            for what in breaks {
+                self.send(what);
             }
         }
     }
 
-    /// 3.3.4.6: never signed; sealed where everything else is (3.3.4.1.4).
-    fn send(&self, level: OplockLevel) {
+    /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4).
+    fn send(&self, what: Break) -> bool {
         // Without its connection the open is about to be closed, which ends the oplock too.
-        let (Some(connection), Some(session)) = (self.connection.upgrade(), self.session.upgrade()) else { return };
+        let (Some(connection), Some(session)) = (self.connection.upgrade(), self.session.upgrade()) else {
+            return false;
+        };
+        if connection.ended().is_some() {
+            return false;
+        }
         let mut header = Header::request(Command::OPLOCK_BREAK, Header::UNSOLICITED);
         header.flags = Flags::SERVER_TO_REDIR;
         header.session_id = session.id;
         header.credits = 0;
         header.credit_charge = 0;
         let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
-        let notification = OplockBreakNotification::Oplock(OplockBreak { oplock_level: level, file_id: self.file_id });
+        let notification = match what {
+            Break::Oplock(oplock_level) => {
+                OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id: self.file_id })
+            }
+            Break::Lease(lease) => {
+                header.session_id = 0;
+                OplockBreakNotification::Lease(LeaseBreakNotification {
+                    new_epoch: lease.epoch,
+                    flags: if lease.acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::NONE },
+                    lease_key: lease.key,
+                    current_lease_state: lease.from,
+                    new_lease_state: lease.to,
+                })
+            }
+        };
         Outgoing::unsolicited(&connection, &header, seals.then_some(session), |body| notification.encode(body));
+        true
     }
 }
 
 impl Holder for Notifier {
-    fn broken(&self, level: OplockLevel) {
+    fn broken(&self, what: Break) -> bool {
         match &mut *self.state.lock() {
-            State::Unannounced(breaks) => breaks.push(level),
-            State::Announced => self.send(level),
+            State::Unannounced(breaks) => {
+                breaks.push(what);
+                true
+            }
+            State::Announced => self.send(what),
         }
     }
 }
@@ -119,8 +126,7 @@ pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::Fi
 pub(crate) fn acknowledge(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let oplock = match OplockBreakAcknowledgment::decode(request.message)? {
         OplockBreakAcknowledgment::Oplock(oplock) => oplock,
-        // 3.3.5.22.2: no lease is granted yet, so there is none with this key.
-        OplockBreakAcknowledgment::Lease(_) => return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND)),
+        OplockBreakAcknowledgment::Lease(lease) => return acknowledge_lease(request, lease, reply),
     };
     let open = request.open(oplock.file_id, reply)?;
     let file = open.file().ok_or(Error::because(Status::INVALID_DEVICE_STATE, "a pipe has no oplock"))?;
@@ -128,5 +134,15 @@ pub(crate) fn acknowledge(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let oplock_level = files.acknowledge_oplock(file.file, open.persistent_id, oplock.oplock_level)?;
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     OplockBreakResponse::Oplock(OplockBreak { oplock_level, file_id }).encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+/// 3.3.5.22.2.
+fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply) -> Result<Status> {
+    let negotiated = request.connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    let server = &request.connection.server;
+    let id = LeaseId { client: negotiated.client_guid, key: lease.lease_key };
+    let lease_state = server.files.acknowledge_lease(id, lease.lease_state, server.world.uptime())?;
+    OplockBreakResponse::Lease(LeaseBreak { lease_key: lease.lease_key, lease_state }).encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

@@ -1,12 +1,14 @@
-//! What all opens of one file share: share modes, locks, oplocks, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
+//! What all opens of one file share: share modes, locks, oplocks, leases, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
 
 pub mod byte_lock;
+pub mod lease;
 mod locking;
 pub mod oplock;
 mod share_mode;
 mod table;
 mod write_time;
 
+pub use lease::{LeaseId, OpenLease};
 pub use locking::LockWait;
 pub use share_mode::ShareMode;
 pub use table::{Closed, OpenName, Refusal, Table};

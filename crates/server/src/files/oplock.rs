@@ -1,55 +1,147 @@
-//! Oplocks of one file: what its holders may cache, and what ends that ([MS-FSA] 2.1.4.12, 2.1.5.18, 2.1.5.19). Pure:
-//! time is handed in, whom to tell is a trait.
+//! What clients may cache of one file: oplocks and leases, and what ends them ([MS-FSA] 2.1.4.12, 2.1.5.18, 2.1.5.19;
+//! [MS-SMB2] 3.3.1.12, 3.3.5.22). Pure: time is handed in, whom to tell is a trait.
 //!
-//! Leaves out leases, whose keys would let several opens share one oplock.
+//! Both kinds are kept as the lease state that they stand for: level II caches reading, an exclusive oplock writing too, a
+//! batch oplock the handle too. A lease is shared by all opens that its client made with its key. Which file a key
+//! belongs to is in `lease`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::dtyp::AccessMask;
-use proto::smb2::OplockLevel;
+use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 use tokio::sync::oneshot;
+
+use super::lease::LeaseId;
 
 /// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1, note <217>).
 pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(35);
 
-/// Who holds an oplock, to be told of its break.
-pub trait Holder: Send + Sync {
-    /// The oplock is broken to `level`. Called while the file is locked in the table: it must not call back.
-    fn broken(&self, level: OplockLevel);
+const READ: LeaseState = LeaseState::READ_CACHING;
+const HANDLE: LeaseState = LeaseState::HANDLE_CACHING;
+const WRITE: LeaseState = LeaseState::WRITE_CACHING;
+const NOTHING: LeaseState = LeaseState::NONE;
+
+/// What a holder is told when its cache ends, or a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Break {
+    /// Of an oplock; what is left of it.
+    Oplock(OplockLevel),
+    /// Of a lease.
+    Lease(LeaseBreak),
 }
 
-/// What an open means for the oplocks of others.
+/// The break of a lease ([MS-SMB2] 3.3.4.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseBreak {
+    /// Whose it is.
+    pub key: [u8; 16],
+    /// What it was.
+    pub from: LeaseState,
+    /// What is left of it.
+    pub to: LeaseState,
+    /// `NewEpoch`; 0 for a lease of version 1.
+    pub epoch: u16,
+    /// Whether the holder must answer.
+    pub acknowledge: bool,
+}
+
+/// Who holds an oplock or a part of a lease, to be told of its break.
+pub trait Holder: Send + Sync {
+    /// The cache ends, or a part of it. Called while the file is locked in the table: it must not call back. Answers
+    /// whether there was anybody to tell.
+    fn broken(&self, what: Break) -> bool;
+}
+
+/// How little an open touches ([MS-FSA] 2.1.4.12, case OPEN).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Touch {
+    /// Attributes alone, which no oplock and no lease is about.
+    Attributes,
+    /// Attributes or the security descriptor, which no lease is about.
+    Security,
+    /// The file.
+    Content,
+}
+
+impl Touch {
+    /// Of an open with these rights.
+    pub fn of(access: AccessMask) -> Touch {
+        const ATTRIBUTES: u32 =
+            AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0 | AccessMask::SYNCHRONIZE.0;
+        match access.0 & !ATTRIBUTES {
+            0 => Touch::Attributes,
+            rest if rest == AccessMask::READ_CONTROL.0 => Touch::Security,
+            _ => Touch::Content,
+        }
+    }
+}
+
+/// What an open means for the caches of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// The content is thrown away, so nobody's copy of it stays valid.
     pub overwrites: bool,
-    /// Only attributes are looked at or changed, which no oplock is about.
-    pub attributes_only: bool,
+    /// How little it touches.
+    pub touch: Touch,
+    /// The lease that it is made under: one's own cache is not broken.
+    pub lease: Option<LeaseId>,
     /// `World::uptime`.
     pub now: Duration,
 }
 
 impl Opening {
-    /// An open with these rights ([MS-FSA] 2.1.4.12, case OPEN).
-    pub fn new(desired_access: AccessMask, overwrites: bool, now: Duration) -> Self {
-        const ATTRIBUTES: u32 =
-            AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0 | AccessMask::SYNCHRONIZE.0;
-        Opening { overwrites, attributes_only: desired_access.0 & !ATTRIBUTES == 0 && !overwrites, now }
+    /// An open with these rights.
+    pub fn new(desired_access: AccessMask, overwrites: bool, lease: Option<LeaseId>, now: Duration) -> Self {
+        let touch = if overwrites { Touch::Content } else { Touch::of(desired_access) };
+        Opening { overwrites, touch, lease, now }
     }
 }
 
-/// A break that must be acknowledged before the file can be opened.
+/// A break that must be acknowledged before the operation can go on.
 #[derive(Debug)]
 pub struct Wait {
     /// Ends, with whatever result, when the break is acknowledged or its holder is gone.
     pub changed: oneshot::Receiver<()>,
-    /// `World::uptime` at which the holder has lost the oplock even without a word.
+    /// `World::uptime` at which the holder has lost its cache even without a word.
     pub deadline: Duration,
 }
 
-/// The oplocks of a file.
+/// What else there is to be known for granting something.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// Nobody else has the file open, but to look at it.
+    pub alone: bool,
+    /// Several clients may cache the file for reading: `level2 oplocks`, and no range of it is locked.
+    pub shared: bool,
+    /// It is a directory: there is nothing to write, and oplocks are for files alone.
+    pub directory: bool,
+}
+
+/// What is asked for with a lease ([MS-SMB2] 3.3.5.9.8, 3.3.5.9.11).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseAsked {
+    /// Which lease.
+    pub id: LeaseId,
+    /// What the client would like to cache.
+    pub state: LeaseState,
+    /// The client's epoch; `None` in version 1.
+    pub epoch: Option<u16>,
+}
+
+/// What was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseGranted {
+    /// What the client may cache.
+    pub state: LeaseState,
+    /// A break is under way.
+    pub breaking: bool,
+    /// Counts the changes of state; 0 in version 1.
+    pub epoch: u16,
+}
+
+/// The oplocks and leases of a file.
 #[derive(Default)]
 pub(super) struct Oplocks {
     held: Vec<Held>,
@@ -59,123 +151,367 @@ pub(super) struct Oplocks {
 }
 
 struct Held {
-    open: u64,
-    level: OplockLevel,
+    /// Which lease it is; `None` for an oplock.
+    lease: Option<LeaseId>,
+    state: LeaseState,
     breaking: Option<Breaking>,
-    holder: Arc<dyn Holder>,
+    /// Counts changes of state, in version 2 of leases.
+    epoch: Option<u16>,
+    /// The opens that share it, the oldest first; one for an oplock.
+    opens: Vec<(u64, Arc<dyn Holder>)>,
 }
 
 #[derive(Clone, Copy)]
 struct Breaking {
-    to: OplockLevel,
+    /// What the holder was told to keep.
+    requested: LeaseState,
+    /// What it may keep by what has come up since.
+    required: LeaseState,
     deadline: Duration,
 }
 
-impl Oplocks {
-    /// Whether the sole holder may keep the file open behind the client's back: such an oplock is broken before share
-    /// modes are looked at.
-    pub(super) fn is_batch(&self) -> bool {
-        self.held.iter().any(|held| held.level == OplockLevel::BATCH)
+/// The oplock that stands for a state.
+fn level(state: LeaseState) -> OplockLevel {
+    match (state.contains(WRITE), state.contains(HANDLE), state.contains(READ)) {
+        (true, true, _) => OplockLevel::BATCH,
+        (true, false, _) => OplockLevel::EXCLUSIVE,
+        (false, _, true) => OplockLevel::II,
+        (false, _, false) => OplockLevel::NONE,
+    }
+}
+
+fn state(level: OplockLevel) -> LeaseState {
+    match level {
+        OplockLevel::BATCH => READ | HANDLE | WRITE,
+        OplockLevel::EXCLUSIVE => READ | WRITE,
+        OplockLevel::II => READ,
+        _ => NOTHING,
+    }
+}
+
+impl Held {
+    fn is(&self, lease: Option<LeaseId>) -> bool {
+        lease.is_some() && self.lease == lease
     }
 
-    /// [MS-FSA] 2.1.4.12, case OPEN: breaks what an open breaks. `Some` where that must be waited for.
-    pub(super) fn open(&mut self, opening: Opening) -> Option<Wait> {
-        if opening.attributes_only {
-            return None;
-        }
-        let to = if opening.overwrites { OplockLevel::NONE } else { OplockLevel::II };
-        if opening.overwrites {
-            self.write();
-        }
-        let held = self.held.iter_mut().find(|held| held.level != OplockLevel::II)?;
-        let deadline = match held.breaking {
-            Some(breaking) => breaking.deadline,
-            None => {
-                let deadline = opening.now + ACKNOWLEDGMENT_TIME;
-                held.breaking = Some(Breaking { to, deadline });
-                held.holder.broken(to);
-                deadline
+    /// Whether an operation that touches so much leaves this cache alone.
+    fn ignores(&self, touch: Touch) -> bool {
+        touch == Touch::Attributes || (touch == Touch::Security && self.lease.is_some())
+    }
+
+    /// Tells the first holder that can be told.
+    fn tell(&mut self, to: LeaseState, acknowledge: bool) -> bool {
+        let what = match self.lease {
+            None => Break::Oplock(level(to)),
+            Some(id) => {
+                self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
+                let (key, from, epoch) = (id.key, self.state, self.epoch.unwrap_or(0));
+                Break::Lease(LeaseBreak { key, from, to, epoch, acknowledge })
             }
         };
-        let (sender, changed) = oneshot::channel();
-        self.waiting.push(sender);
-        Some(Wait { changed, deadline })
+        self.opens.iter().any(|(_, holder)| holder.broken(what))
     }
 
-    /// Level II ends when content changes, the writer's own included; nobody need acknowledge (2.1.4.12, case WRITE).
-    pub(super) fn write(&mut self) {
-        self.held.retain(|held| {
-            let stays = held.level != OplockLevel::II;
-            if !stays {
-                held.holder.broken(OplockLevel::NONE);
-                self.told.push(held.open);
+    /// Takes the cache back to `to`. Reading alone ends at once, more when the holder has written back and answered.
+    fn take_back(&mut self, to: LeaseState, now: Duration) {
+        if let Some(breaking) = &mut self.breaking {
+            breaking.required = breaking.required & to;
+            return;
+        }
+        let acknowledge = self.state.intersects(WRITE | HANDLE);
+        let told = self.tell(to, acknowledge);
+        if acknowledge {
+            // Nobody will answer where nobody was told.
+            let deadline = if told { now + ACKNOWLEDGMENT_TIME } else { now };
+            self.breaking = Some(Breaking { requested: to, required: to, deadline });
+        } else {
+            self.state = to;
+        }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.breaking.map(|breaking| breaking.deadline)
+    }
+}
+
+impl Oplocks {
+    /// [MS-FSA] 2.1.4.12, cases OPEN and OPEN_BREAK_H: breaks what an open breaks. `Some` where that must be waited for.
+    /// `violation`: share modes of others forbid the open. A client that caches its handle may have closed the file long
+    /// ago, so it is asked; what else is cached does not matter then, as the open fails.
+    pub(super) fn open(&mut self, opening: Opening, violation: bool) -> Option<Wait> {
+        let awaited = if violation { HANDLE } else { WRITE };
+        let mut deadline = None;
+        for held in &mut self.held {
+            if held.is(opening.lease) || held.ignores(opening.touch) {
+                continue;
             }
-            stays
+            let waits = held.state.intersects(awaited);
+            let mut to = held.state.without(awaited);
+            if opening.overwrites && !violation {
+                to = NOTHING;
+            }
+            if held.lease.is_none() {
+                to = to & READ;
+            }
+            // An exclusive oplock whose handle nobody keeps back does not help against a violation.
+            if to == held.state || (violation && !waits) {
+                continue;
+            }
+            if held.lease.is_none() && !waits {
+                // Level II goes without a question, below.
+                continue;
+            }
+            held.take_back(to, opening.now);
+            if waits {
+                deadline = deadline.max(held.deadline());
+            }
+        }
+        if opening.overwrites && !violation {
+            self.end_level_two();
+        }
+        Some(self.wait(deadline?))
+    }
+
+    fn wait(&mut self, deadline: Duration) -> Wait {
+        let (sender, changed) = oneshot::channel();
+        self.waiting.push(sender);
+        Wait { changed, deadline }
+    }
+
+    /// Level II ends; nobody need acknowledge.
+    fn end_level_two(&mut self) {
+        let told = &mut self.told;
+        self.held.retain_mut(|held| {
+            let ends = held.lease.is_none() && held.state == READ && held.breaking.is_none();
+            if ends {
+                held.tell(NOTHING, false);
+                told.extend(held.opens.iter().map(|(open, _)| *open));
+            }
+            !ends
         });
     }
 
-    /// 2.1.5.18 with [MS-SMB2] 3.3.5.9 "Oplock Acquisition": what is granted of `asked`. `alone`: no other open exists.
+    /// The content changes, or a range is locked (2.1.4.12, cases WRITE and LOCK_CONTROL): nobody else's copy stays valid.
+    /// Level II ends for the writer as well, a lease does not. Nobody is waited for.
+    pub(super) fn write(&mut self, lease: Option<LeaseId>, now: Duration) {
+        if self.held.is_empty() {
+            return;
+        }
+        self.end_level_two();
+        for held in &mut self.held {
+            if held.lease.is_some() && !held.is(lease) && held.state.contains(READ) {
+                held.take_back(NOTHING, now);
+            }
+        }
+    }
+
+    /// Something in this directory changes (2.1.4.12 with PARENT_OBJECT). `by`: the lease under which the change is made.
+    pub(super) fn directory_changes(&mut self, by: Option<LeaseId>, now: Duration) {
+        for held in &mut self.held {
+            if held.lease.is_some() && !held.is(by) && held.state.contains(READ) {
+                held.take_back(NOTHING, now);
+            }
+        }
+    }
+
+    /// A rename, a deletion or another security descriptor (2.1.4.12, case SET_INFORMATION): who keeps the file open only
+    /// to be quick closes it. `renames`: a batch oplock ends with it.
+    pub(super) fn change_name(
+        &mut self,
+        open: u64,
+        lease: Option<LeaseId>,
+        renames: bool,
+        now: Duration,
+    ) -> Option<Wait> {
+        let mut deadline = None;
+        for held in &mut self.held {
+            let own = held.is(lease) || held.opens.iter().any(|(id, _)| *id == open);
+            if own || !held.state.contains(HANDLE) {
+                continue;
+            }
+            match held.lease {
+                Some(_) => held.take_back(held.state.without(HANDLE), now),
+                None if renames => held.take_back(NOTHING, now),
+                None => continue,
+            }
+            deadline = deadline.max(held.deadline());
+        }
+        Some(self.wait(deadline?))
+    }
+
+    /// 2.1.5.18 with [MS-SMB2] 3.3.5.9 "Oplock Acquisition": what is granted of `asked`.
     pub(super) fn grant(
         &mut self,
         open: u64,
         asked: OplockLevel,
-        alone: bool,
-        level_two: bool,
+        circumstances: Circumstances,
         holder: Arc<dyn Holder>,
     ) -> OplockLevel {
-        let exclusive = matches!(asked, OplockLevel::EXCLUSIVE | OplockLevel::BATCH);
-        let level = if exclusive && alone && self.held.is_empty() {
-            asked
-        } else if (exclusive || asked == OplockLevel::II)
-            && level_two
-            && self.held.iter().all(|held| held.level == OplockLevel::II)
-        {
-            OplockLevel::II
-        } else {
+        let others = self.others(open, None);
+        let mut granted = state(asked);
+        // Who keeps its handle for caching would have to be asked at each open of the other.
+        if others.handle || circumstances.directory {
             return OplockLevel::NONE;
+        }
+        if !circumstances.alone || others.any.intersects(WRITE) {
+            granted = granted & READ;
+        }
+        if !granted.contains(WRITE) && !circumstances.shared {
+            return OplockLevel::NONE;
+        }
+        if granted != NOTHING {
+            let opens = vec![(open, holder)];
+            self.held.push(Held { lease: None, state: granted, breaking: None, epoch: None, opens });
+        }
+        level(granted)
+    }
+
+    /// [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11: what is granted of a lease, or added to one that the client has.
+    pub(super) fn grant_lease(
+        &mut self,
+        open: u64,
+        asked: LeaseAsked,
+        circumstances: Circumstances,
+        holder: Arc<dyn Holder>,
+    ) -> LeaseGranted {
+        let others = self.others(open, Some(asked.id));
+        let mut granted = asked.state & (READ | HANDLE | WRITE);
+        if circumstances.directory {
+            granted = granted & (READ | HANDLE);
+        }
+        if !circumstances.alone || others.any.intersects(WRITE) {
+            granted = granted.without(WRITE);
+        }
+        if others.oplock {
+            granted = granted.without(HANDLE);
+        }
+        if !granted.contains(READ) || (!granted.contains(WRITE) && !circumstances.shared) {
+            granted = NOTHING;
+        }
+        let Some(held) = self.held.iter_mut().find(|held| held.lease == Some(asked.id)) else {
+            let epoch = asked.epoch.map(|epoch| epoch.wrapping_add(1));
+            let opens = vec![(open, holder)];
+            self.held.push(Held { lease: Some(asked.id), state: granted, breaking: None, epoch, opens });
+            return LeaseGranted { state: granted, breaking: false, epoch: epoch.unwrap_or(0) };
         };
-        self.held.push(Held { open, level, breaking: None, holder });
-        level
+        held.opens.push((open, holder));
+        // A lease is never cut down by its own client's opens.
+        if held.breaking.is_none() && granted != held.state && granted.contains(held.state) {
+            held.state = granted;
+            held.epoch = held.epoch.map(|epoch| epoch.wrapping_add(1));
+        }
+        LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch.unwrap_or(0) }
+    }
+
+    fn others(&self, open: u64, lease: Option<LeaseId>) -> Others {
+        let mut others = Others { any: NOTHING, handle: false, oplock: false };
+        for held in self.held.iter().filter(|held| !held.is(lease) && held.opens.iter().all(|(id, _)| *id != open)) {
+            others.any |= held.state;
+            others.handle |= held.state.contains(HANDLE);
+            others.oplock |= held.lease.is_none();
+        }
+        others
+    }
+
+    /// What an open caches: its oplock, or the lease that it shares.
+    pub(super) fn caches(&self, open: u64) -> LeaseState {
+        let held = self.held.iter().find(|held| held.opens.iter().any(|(id, _)| *id == open));
+        held.map_or(NOTHING, |held| held.state)
+    }
+
+    /// What a lease is now; `None` where no open has it.
+    pub(super) fn lease(&self, id: LeaseId) -> Option<LeaseGranted> {
+        let held = self.held.iter().find(|held| held.lease == Some(id))?;
+        Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch.unwrap_or(0) })
+    }
+
+    /// Somebody else is to be told from now on: an open was taken up again by its client.
+    pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>) {
+        let opens = self.held.iter_mut().flat_map(|held| &mut held.opens);
+        for entry in opens.filter(|(id, _)| *id == open) {
+            entry.1 = holder.clone();
+        }
     }
 
     /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder gives way and keeps `level`. Answers what it holds now.
-    pub(super) fn acknowledge(&mut self, open: u64, level: OplockLevel) -> Result<OplockLevel, Status> {
+    pub(super) fn acknowledge(&mut self, open: u64, acknowledged: OplockLevel) -> Result<OplockLevel, Status> {
         // 2.1.5.19: the end of level II needs no acknowledgment.
         if let Some(index) = self.told.iter().position(|told| *told == open) {
             self.told.swap_remove(index);
             return Err(Status::INVALID_OPLOCK_PROTOCOL);
         }
-        let held = self.held.iter_mut().find(|held| held.open == open).ok_or(Status::INVALID_DEVICE_STATE)?;
+        let of = |held: &&mut Held| held.lease.is_none() && held.opens.iter().any(|(id, _)| *id == open);
+        let held = self.held.iter_mut().find(of).ok_or(Status::INVALID_DEVICE_STATE)?;
         let breaking = held.breaking.take().ok_or(Status::INVALID_DEVICE_STATE)?;
-        let batch = held.level == OplockLevel::BATCH;
-        let (kept, result) = match level {
-            OplockLevel::II => (breaking.to, Ok(breaking.to)),
-            OplockLevel::NONE => (OplockLevel::NONE, Ok(OplockLevel::NONE)),
-            OplockLevel::EXCLUSIVE if batch => (OplockLevel::NONE, Ok(OplockLevel::NONE)),
-            OplockLevel::LEASE => (OplockLevel::NONE, Err(Status::INVALID_PARAMETER)),
-            _ => (OplockLevel::NONE, Err(Status::INVALID_OPLOCK_PROTOCOL)),
+        let batch = held.state.contains(HANDLE);
+        let (kept, result) = match acknowledged {
+            OplockLevel::II => (breaking.requested, Ok(level(breaking.requested))),
+            OplockLevel::NONE => (NOTHING, Ok(OplockLevel::NONE)),
+            OplockLevel::EXCLUSIVE if batch => (NOTHING, Ok(OplockLevel::NONE)),
+            OplockLevel::LEASE => (NOTHING, Err(Status::INVALID_PARAMETER)),
+            _ => (NOTHING, Err(Status::INVALID_OPLOCK_PROTOCOL)),
         };
-        held.level = kept;
-        self.held.retain(|held| held.level != OplockLevel::NONE);
+        held.state = kept;
+        self.held.retain(|held| held.lease.is_some() || held.state != NOTHING);
         self.wake();
         result
     }
 
-    /// The open is closed; with it goes its oplock (2.1.4.12, case CLOSE).
+    /// [MS-SMB2] 3.3.5.22.2: the holder of a lease gives way and keeps `kept`. Answers what it holds now.
+    pub(super) fn acknowledge_lease(
+        &mut self,
+        id: LeaseId,
+        kept: LeaseState,
+        now: Duration,
+    ) -> Result<LeaseState, Status> {
+        let of = |held: &&mut Held| held.lease == Some(id);
+        let held = self.held.iter_mut().find(of).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let breaking = held.breaking.ok_or(Status::UNSUCCESSFUL)?;
+        if !breaking.requested.contains(kept) {
+            return Err(Status::REQUEST_NOT_ACCEPTED);
+        }
+        held.state = kept;
+        held.breaking = None;
+        if !breaking.required.contains(kept) {
+            // More came up meanwhile. Reading goes last, so that handles are closed before.
+            let rest = if kept == READ { NOTHING } else { READ & kept };
+            held.take_back(breaking.required | rest, now);
+            if let Some(again) = &mut held.breaking {
+                again.required = breaking.required;
+            }
+        }
+        if held.breaking.is_none() {
+            self.wake();
+        }
+        Ok(kept)
+    }
+
+    /// The open is closed; with it goes its oplock, or its part of a lease (2.1.4.12, case CLOSE).
     pub(super) fn close(&mut self, open: u64) {
         self.told.retain(|told| *told != open);
         let before = self.held.len();
-        self.held.retain(|held| held.open != open);
+        self.held.retain_mut(|held| {
+            held.opens.retain(|(id, _)| *id != open);
+            !held.opens.is_empty()
+        });
         if self.held.len() != before {
             self.wake();
         }
     }
 
-    /// [MS-SMB2] 3.3.6.1: who has not acknowledged in time holds nothing any more.
+    /// [MS-SMB2] 3.3.6.1, 3.3.6.5: who has not acknowledged in time caches nothing any more.
     pub(super) fn expire(&mut self, now: Duration) {
-        let before = self.held.len();
-        self.held.retain(|held| held.breaking.is_none_or(|breaking| breaking.deadline > now));
-        if self.held.len() != before {
+        let mut changed = false;
+        self.held.retain_mut(|held| {
+            let late = held.deadline().is_some_and(|deadline| deadline <= now);
+            if late {
+                held.state = NOTHING;
+                held.breaking = None;
+                changed = true;
+            }
+            !late || held.lease.is_some()
+        });
+        if changed {
             self.wake();
         }
     }
@@ -188,141 +524,12 @@ impl Oplocks {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use parking_lot::Mutex;
-
-    use super::*;
-
-    const NOW: Duration = Duration::from_secs(100);
-    const NONE: OplockLevel = OplockLevel::NONE;
-    const II: OplockLevel = OplockLevel::II;
-    const EXCLUSIVE: OplockLevel = OplockLevel::EXCLUSIVE;
-    const BATCH: OplockLevel = OplockLevel::BATCH;
-
-    #[derive(Default)]
-    struct Told(Mutex<Vec<OplockLevel>>);
-
-    impl Holder for Told {
-        fn broken(&self, level: OplockLevel) {
-            self.0.lock().push(level);
-        }
-    }
-
-    impl Told {
-        #[track_caller]
-        fn check(&self, expected: &[OplockLevel]) {
-            assert_eq!(std::mem::take(&mut *self.0.lock()), expected);
-        }
-    }
-
-    fn opening(overwrites: bool) -> Opening {
-        Opening::new(AccessMask::FILE_READ_DATA, overwrites, NOW)
-    }
-
-    fn held(level: OplockLevel) -> (Oplocks, Arc<Told>) {
-        let (mut oplocks, told) = (Oplocks::default(), Arc::new(Told::default()));
-        assert_eq!(oplocks.grant(1, level, true, true, told.clone()), level);
-        (oplocks, told)
-    }
-
-    #[test]
-    fn what_is_granted() {
-        let grant = |first: OplockLevel, asked, alone, level_two| {
-            let mut oplocks = Oplocks::default();
-            if first != NONE {
-                assert_eq!(oplocks.grant(1, first, true, true, Arc::new(Told::default())), first);
-            }
-            oplocks.grant(2, asked, alone, level_two, Arc::new(Told::default()))
-        };
-        assert_eq!(grant(NONE, BATCH, true, true), BATCH);
-        assert_eq!(grant(NONE, BATCH, true, false), BATCH);
-        assert_eq!(grant(NONE, EXCLUSIVE, true, true), EXCLUSIVE);
-        assert_eq!(grant(NONE, BATCH, false, true), II);
-        assert_eq!(grant(NONE, BATCH, false, false), NONE);
-        assert_eq!(grant(II, EXCLUSIVE, false, true), II);
-        assert_eq!(grant(II, II, false, true), II);
-        assert_eq!(grant(BATCH, II, false, true), NONE);
-        assert_eq!(grant(NONE, NONE, true, true), NONE);
-        assert_eq!(grant(NONE, OplockLevel::LEASE, true, true), NONE);
-        assert_eq!(grant(NONE, OplockLevel(0x77), true, true), NONE);
-    }
-
-    #[test]
-    fn an_open_breaks_an_exclusive_oplock_once_and_waits() {
-        for (overwrites, to) in [(false, II), (true, NONE)] {
-            let (mut oplocks, told) = held(EXCLUSIVE);
-            let mut first = oplocks.open(opening(overwrites)).expect("waits");
-            told.check(&[to]);
-            assert_eq!(first.deadline, NOW + ACKNOWLEDGMENT_TIME);
-            let mut second = oplocks.open(Opening { now: NOW * 2, ..opening(overwrites) }).expect("waits");
-            told.check(&[]);
-            assert_eq!(second.deadline, first.deadline, "a second open gives the holder no more time");
-            assert!(first.changed.try_recv().is_err());
-            assert_eq!(oplocks.acknowledge(1, II), Ok(to));
-            assert!(first.changed.try_recv().is_ok() && second.changed.try_recv().is_ok());
-            assert!(oplocks.open(opening(false)).is_none());
-        }
-    }
-
-    #[test]
-    fn attributes_break_nothing() {
-        let (mut oplocks, told) = held(BATCH);
-        let rights = AccessMask(0x0010_0180);
-        assert!(oplocks.open(Opening::new(rights, false, NOW)).is_none());
-        assert!(oplocks.open(Opening::new(rights, true, NOW)).is_some(), "overwriting does");
-        told.check(&[NONE]);
-    }
-
-    #[test]
-    fn writing_ends_level_two_without_a_wait() {
-        let (mut oplocks, told) = held(II);
-        let other = Arc::new(Told::default());
-        assert_eq!(oplocks.grant(2, II, false, true, other.clone()), II);
-        assert!(oplocks.open(opening(false)).is_none());
-        told.check(&[]);
-        oplocks.write();
-        told.check(&[NONE]);
-        other.check(&[NONE]);
-        oplocks.write();
-        told.check(&[]);
-        assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_OPLOCK_PROTOCOL), "nobody asked");
-        assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_DEVICE_STATE));
-    }
-
-    #[test]
-    fn acknowledgments() {
-        let check = |level, acknowledged, expected| {
-            let (mut oplocks, _told) = held(level);
-            assert_eq!(oplocks.acknowledge(1, acknowledged), Err(Status::INVALID_DEVICE_STATE), "not breaking");
-            let _wait = oplocks.open(opening(false));
-            assert_eq!(oplocks.acknowledge(2, acknowledged), Err(Status::INVALID_DEVICE_STATE), "another's");
-            assert_eq!(oplocks.acknowledge(1, acknowledged), expected);
-            assert!(oplocks.open(opening(false)).is_none(), "however it was acknowledged, it is broken");
-        };
-        check(BATCH, II, Ok(II));
-        check(BATCH, NONE, Ok(NONE));
-        check(BATCH, EXCLUSIVE, Ok(NONE));
-        check(BATCH, BATCH, Err(Status::INVALID_OPLOCK_PROTOCOL));
-        check(EXCLUSIVE, EXCLUSIVE, Err(Status::INVALID_OPLOCK_PROTOCOL));
-        check(EXCLUSIVE, OplockLevel::LEASE, Err(Status::INVALID_PARAMETER));
-        check(EXCLUSIVE, OplockLevel(0x77), Err(Status::INVALID_OPLOCK_PROTOCOL));
-    }
-
-    #[test]
-    fn closing_or_silence_ends_the_wait() {
-        let (mut oplocks, _told) = held(BATCH);
-        let mut wait = oplocks.open(opening(false)).expect("waits");
-        oplocks.close(2);
-        oplocks.expire(wait.deadline - Duration::from_nanos(1));
-        assert!(wait.changed.try_recv().is_err());
-        oplocks.close(1);
-        assert!(wait.changed.try_recv().is_ok());
-
-        let (mut oplocks, _told) = held(BATCH);
-        let mut wait = oplocks.open(opening(false)).expect("waits");
-        oplocks.expire(wait.deadline);
-        assert!(wait.changed.try_recv().is_ok() && oplocks.open(opening(false)).is_none());
-        assert_eq!(oplocks.acknowledge(1, II), Err(Status::INVALID_DEVICE_STATE), "too late");
-    }
+/// What others than an open cache.
+struct Others {
+    any: LeaseState,
+    handle: bool,
+    oplock: bool,
 }
+
+#[cfg(test)]
+mod tests;

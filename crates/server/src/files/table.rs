@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use proto::smb2::OplockLevel;
 use proto::smb2::create::ShareAccess;
+use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
 
 use super::ShareMode;
+use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
-use super::oplock::{Holder, Opening, Oplocks, Wait};
+use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
 use crate::vfs::{FileId, RelPath};
 
@@ -36,8 +37,10 @@ pub enum Refusal {
     DeletePending,
     /// A name was removed since the caller looked the file up: look again.
     Raced,
-    /// Somebody must give up an oplock first: wait, then look again.
+    /// Somebody must give up an oplock or a lease first: wait, then look again.
     OplockBreak(Wait),
+    /// The lease that the open is to be made under belongs to another file.
+    LeaseElsewhere,
 }
 
 /// What became of a file when one of its opens was closed.
@@ -52,6 +55,10 @@ pub enum Closed {
 /// All open files of the server.
 pub struct Table {
     shards: [Mutex<HashMap<FileId, File>>; SHARDS],
+    /// Which file each lease belongs to. Locked after a shard, never before one.
+    pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
+    /// How many leases on directories may have been granted and not ended: 0 spares looking for them.
+    directory_leases: AtomicUsize,
     /// Counts removed names: tells an open that its look-up may be out of date.
     removals: AtomicU64,
 }
@@ -60,7 +67,7 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
-    oplocks: Oplocks,
+    pub(super) oplocks: Oplocks,
     pub(super) locks: Locks,
     pub(super) write_time: WriteTime,
 }
@@ -69,11 +76,19 @@ struct Entry {
     open: u64,
     mode: ShareMode,
     name: Arc<OpenName>,
+    lease: Option<LeaseId>,
+    /// It was granted a lease on a directory, which [`Table::directory_leases`] counts.
+    on_directory: bool,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Table { shards: std::array::from_fn(|_| Mutex::default()), removals: AtomicU64::new(0) }
+        Table {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            leases: Mutex::default(),
+            directory_leases: AtomicUsize::new(0),
+            removals: AtomicU64::new(0),
+        }
     }
 }
 
@@ -111,21 +126,19 @@ impl Table {
             if state.delete_pending {
                 return Err(Refusal::DeletePending);
             }
-            // [MS-FSA] 2.1.5.1.2: a batch oplock may hide that its holder has closed the file, so it is broken before
-            // share modes are compared; any other one after.
-            if state.oplocks.is_batch()
-                && let Some(wait) = state.oplocks.open(opening)
-            {
+            let violation = !state.opens.iter().all(|entry| entry.mode.admits(&mode));
+            if let Some(wait) = state.oplocks.open(opening, violation) {
                 return Err(Refusal::OplockBreak(wait));
             }
-            if !state.opens.iter().all(|entry| entry.mode.admits(&mode)) {
+            if violation {
                 return Err(Refusal::SharingViolation);
             }
-            if let Some(wait) = state.oplocks.open(opening) {
-                return Err(Refusal::OplockBreak(wait));
-            }
         }
-        shard.entry(file).or_default().opens.push(Entry { open, mode, name: name.clone() });
+        if opening.lease.is_some_and(|lease| !self.enter_lease(lease, file)) {
+            return Err(Refusal::LeaseElsewhere);
+        }
+        let entry = Entry { open, mode, name: name.clone(), lease: opening.lease, on_directory: false };
+        shard.entry(file).or_default().opens.push(entry);
         Ok(())
     }
 
@@ -139,12 +152,72 @@ impl Table {
         level_two: bool,
         holder: Arc<dyn Holder>,
     ) -> OplockLevel {
-        let mut shard = self.shard(file).lock();
-        let Some(state) = shard.get_mut(&file) else { return OplockLevel::NONE };
-        if !state.opens.iter().any(|entry| entry.open == open) {
-            return OplockLevel::NONE;
-        }
-        state.oplocks.grant(open, asked, state.opens.len() == 1, level_two && state.locks.is_empty(), holder)
+        self.with(file, |state| {
+            let circumstances = state.circumstances(open, level_two, false)?;
+            Some(state.oplocks.grant(open, asked, circumstances, holder))
+        })
+        .flatten()
+        .unwrap_or(OplockLevel::NONE)
+    }
+
+    /// Grants a lease to an open that was made under it, or as much of it as goes (3.3.5.9.8, 3.3.5.9.11).
+    pub fn grant_lease(
+        &self,
+        file: FileId,
+        open: u64,
+        asked: LeaseAsked,
+        level_two: bool,
+        directory: bool,
+        holder: Arc<dyn Holder>,
+    ) -> Option<LeaseGranted> {
+        self.with(file, |state| {
+            let circumstances = state.circumstances(open, level_two, directory)?;
+            let granted = state.oplocks.grant_lease(open, asked, circumstances, holder);
+            if directory && let Some(entry) = state.opens.iter_mut().find(|entry| entry.open == open) {
+                entry.on_directory = true;
+                self.directory_leases.fetch_add(1, Ordering::AcqRel);
+            }
+            Some(granted)
+        })
+        .flatten()
+    }
+
+    /// What an open caches by its oplock or lease.
+    pub fn caches(&self, file: FileId, open: u64) -> LeaseState {
+        self.with(file, |state| state.oplocks.caches(open)).unwrap_or(LeaseState::NONE)
+    }
+
+    /// What a lease on this file is now.
+    pub fn lease(&self, file: FileId, lease: LeaseId) -> Option<LeaseGranted> {
+        self.with(file, |state| state.oplocks.lease(lease)).flatten()
+    }
+
+    /// Tells somebody else of the breaks of an open from now on.
+    pub fn change_holder(&self, file: FileId, open: u64, holder: Arc<dyn Holder>) {
+        self.with(file, |state| state.oplocks.change_holder(open, holder));
+    }
+
+    /// A rename, a deletion or a new security descriptor is about to come through `open`: `Some` where clients that cache
+    /// their handles must close them first.
+    pub fn name_changes(
+        &self,
+        file: FileId,
+        open: u64,
+        lease: Option<LeaseId>,
+        renames: bool,
+        now: Duration,
+    ) -> Option<Wait> {
+        self.with(file, |state| state.oplocks.change_name(open, lease, renames, now)).flatten()
+    }
+
+    /// Whether any client may cache a directory: if not, nobody need look for the directory of what changes.
+    pub fn has_directory_leases(&self) -> bool {
+        self.directory_leases.load(Ordering::Acquire) > 0
+    }
+
+    /// Something in a directory changes, made under the lease `by` on it.
+    pub fn directory_changes(&self, directory: FileId, by: Option<LeaseId>, now: Duration) {
+        self.with(directory, |state| state.oplocks.directory_changes(by, now));
     }
 
     /// The holder of an oplock acknowledges its break; answers what it holds now ([MS-SMB2] 3.3.5.22.1).
@@ -160,11 +233,10 @@ impl Table {
         }
     }
 
-    /// The content of a file is about to change, or a range of it to be locked: what others cached is out of date.
-    pub fn content_changes(&self, file: FileId) {
-        if let Some(state) = self.shard(file).lock().get_mut(&file) {
-            state.oplocks.write();
-        }
+    /// The content of a file is about to change, or a range of it to be locked, under the lease `by`: what others cached
+    /// is out of date.
+    pub fn content_changes(&self, file: FileId, by: Option<LeaseId>, now: Duration) {
+        self.with(file, |state| state.oplocks.write(by, now));
     }
 
     /// Whether `mode` would be admitted now.
@@ -181,7 +253,14 @@ impl Table {
     pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {
         let mut shard = self.shard(file).lock();
         let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
-        state.opens.retain(|entry| entry.open != open);
+        for entry in state.opens.extract_if(.., |entry| entry.open == open) {
+            if let Some(lease) = entry.lease {
+                self.leave_lease(lease);
+            }
+            if entry.on_directory {
+                self.directory_leases.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
         state.delete_pending |= delete;
         state.oplocks.close(open);
         state.locks.close(open);
@@ -262,12 +341,28 @@ impl Table {
     /// Adds an open without asking anybody.
     #[cfg(test)]
     pub(super) fn add_for_test(&self, file: FileId, open: u64, mode: ShareMode, name: &Arc<OpenName>) {
-        self.shard(file).lock().entry(file).or_default().opens.push(Entry { open, mode, name: name.clone() });
+        self.shard(file).lock().entry(file).or_default().opens.push(Entry {
+            open,
+            mode,
+            name: name.clone(),
+            lease: None,
+            on_directory: false,
+        });
     }
 
     /// How many opens there are, for status.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().values().map(|state| state.opens.len()).sum::<usize>()).sum()
+    }
+}
+
+impl File {
+    /// `None` where the open is gone already.
+    fn circumstances(&self, open: u64, level_two: bool, directory: bool) -> Option<Circumstances> {
+        let own = self.opens.iter().find(|entry| entry.open == open)?;
+        let is_other = |entry: &&Entry| entry.open != open && (entry.lease.is_none() || entry.lease != own.lease);
+        let alone = self.opens.iter().filter(is_other).all(|entry| Touch::of(entry.mode.access) != Touch::Content);
+        Some(Circumstances { alone, shared: level_two && self.locks.is_empty(), directory })
     }
 }
 

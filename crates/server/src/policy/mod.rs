@@ -46,6 +46,10 @@ pub struct Policy {
     pub server_smb3_signing_algorithms: Vec<SigningAlgorithm>,
     /// `hosts allow` and `hosts deny` of the global section: who may connect at all.
     pub hosts: HostAccess,
+    /// `smb2 leases`: offered.
+    pub smb2_leases: bool,
+    /// `smb3 directory leases`: offered, too.
+    pub smb3_directory_leases: bool,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
     /// `guest account`, resolved; `None` where the host has no such user: then nobody is a guest.
@@ -164,6 +168,10 @@ pub struct Share {
     pub oplocks: bool,
     /// `level2 oplocks`: several clients may cache one file for reading.
     pub level2_oplocks: bool,
+    /// `fake oplocks`: every oplock is granted and none is broken.
+    pub fake_oplocks: bool,
+    /// `veto oplock files`: names of files that are never cached.
+    pub veto_oplock_files: Vec<String>,
     /// `strict sync`: FLUSH reaches the disk. Off means that an acknowledged flush may be lost in a crash.
     pub strict_sync: bool,
     /// `sync always`: each write is on disk before its answer.
@@ -204,6 +212,8 @@ impl Default for Policy {
             server_smb3_encryption_algorithms: EncryptionAlgorithm::ALL.to_vec(),
             server_smb3_signing_algorithms: SigningAlgorithm::ALL.to_vec(),
             hosts: HostAccess::default(),
+            smb2_leases: true,
+            smb3_directory_leases: true,
             map_to_guest: MapToGuest::Never,
             guest: None,
             restrict_anonymous: 0,
@@ -258,6 +268,8 @@ impl Share {
             ea_support: true,
             oplocks: true,
             level2_oplocks: true,
+            fake_oplocks: false,
+            veto_oplock_files: Vec::new(),
             strict_sync: true,
             mangled_names: false,
             write_time_delay: std::time::Duration::ZERO,

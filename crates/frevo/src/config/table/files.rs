@@ -8,7 +8,7 @@ const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
 
 const LOCKS: &str = "byte-range locks seen by local programs";
-const OPLOCKS: &str = "leases, and oplocks seen by local programs";
+const OPLOCKS: &str = "oplocks seen by local programs";
 const DURABLE: &str = "durable handles";
 const ACLS: &str = "Windows ACLs";
 const NOTIFY: &str = "change notification";
@@ -68,11 +68,10 @@ pub(super) static TABLE: &[Parameter] = &[
     share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading."),
     share("kernel oplocks", BOOL, "no", "Break caches of clients when a local program opens the file.")
         .unserved(OPLOCKS),
-    share("fake oplocks", BOOL, "no", "Let clients cache, and never break it.")
-        .unserved("fake oplocks: they lose data as soon as two clients open a file"),
-    share("veto oplock files", PATTERNS, "", "Names that match are never cached by clients.").unserved(OPLOCKS),
-    global("smb2 leases", BOOL, "yes", "Offer leases.").unserved(OPLOCKS),
-    global("smb3 directory leases", TEXT, "auto", "Offer directory leases.").unserved(OPLOCKS),
+    share("fake oplocks", BOOL, "no", "Let clients cache, and never break it: loses data where two open a file."),
+    share("veto oplock files", PATTERNS, "", "Names that match are never cached by clients."),
+    global("smb2 leases", BOOL, "yes", "Offer leases, which let a client cache over several opens."),
+    global("smb3 directory leases", BOOL_OR_AUTO, "auto", "Offer leases on directories; auto is yes."),
     global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.").unserved(OPLOCKS),
     global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break once only.").unserved(OPLOCKS),
     share("durable handles", BOOL, "yes", "Let opens outlive a lost connection.").unserved(DURABLE),

@@ -3,7 +3,7 @@
 use proto::dtyp::AccessMask;
 use proto::fscc::FileFullEaInformation;
 use proto::smb2::create::CreateRequest;
-use proto::smb2::create_context::{self, CreateContext, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
+use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
 use proto::status::Status;
 
 use crate::error::Result;
@@ -20,6 +20,8 @@ pub(super) struct Contexts {
     pub(super) timewarp: Option<u64>,
     /// `ExtA`: names and values, with Linux's namespace put before the names.
     pub(super) extended_attributes: Option<Vec<(String, Vec<u8>)>>,
+    /// `RqLs`: the lease that the open is to be made under.
+    pub(super) lease: Option<Lease>,
     /// `QFid`: the answer shall carry the file's id.
     query_on_disk_id: bool,
     /// `DHnC` or `DH2C`.
@@ -45,6 +47,7 @@ impl Contexts {
             create_context::name::TIMEWARP_TOKEN => {
                 self.timewarp = Some(create_context::TimewarpToken::decode(&context.data)?.timestamp);
             }
+            create_context::name::REQUEST_LEASE => self.lease = Some(Lease::decode(&context.data)?),
             create_context::name::EA_BUFFER => self.extended_attributes = Some(extended_attributes(&context.data)?),
             create_context::name::DURABLE_HANDLE_RECONNECT | create_context::name::DURABLE_HANDLE_RECONNECT_V2 => {
                 self.reconnects = true;

@@ -56,13 +56,17 @@ pub(super) async fn open(
     // Overwriting writes, whatever access was asked for: others must share that.
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
-    let opening = Opening::new(granted, parameters.overwrites(), request.connection.server.world.uptime());
+    let opening =
+        Opening::new(granted, parameters.overwrites(), parameters.lease_id(), request.connection.server.world.uptime());
     match files.open(found.metadata.id, open_id, mode, &open_name, found.removals, opening) {
         Ok(()) => {}
         Err(Refusal::Raced) => return Ok(None),
         Err(Refusal::OplockBreak(wait)) => {
             oplock_break::wait(request, reply, found.metadata.id, wait).await?;
             return Ok(None);
+        }
+        Err(Refusal::LeaseElsewhere) => {
+            return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
         }
         Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),

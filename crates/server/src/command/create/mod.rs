@@ -1,9 +1,9 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
 //!
 //! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
-//! `contexts` reads and answers create contexts. Leases and durable handles are not granted yet: a client that asks for
-//! one gets an open without.
+//! `contexts` reads and answers create contexts, `caching` grants oplocks and leases.
 
+mod caching;
 mod contexts;
 mod existing;
 mod new;
@@ -23,7 +23,6 @@ use proto::status::Status;
 use self::contexts::Contexts;
 use self::parameters::Parameters;
 use crate::attributes;
-use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -40,7 +39,9 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let asked = CreateRequest::decode(request.message)?;
     let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
     let contexts = Contexts::decode(&asked)?;
-    let parameters = Parameters::check(&asked, disk)?;
+    let mut parameters = Parameters::check(&asked, disk)?;
+    let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
+    parameters.lease = caching.lease();
     let name = name::parse(asked.name).map_err(|error| Error::new(error.status()))?;
     if contexts.reconnects() {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no durable handle to reconnect to"));
@@ -64,12 +65,13 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
     };
-    let oplock_level = oplock_break::grant(request, reply, &open.0, file, disk, asked.requested_oplock_level);
-    let answer = contexts.answer(file, maximal);
+    let granted = caching::grant(request, reply, &open.0, file, disk, caching);
+    let mut answer = contexts.answer(file, maximal);
+    answer.extend(granted.context);
     let path = file.name.path.lock().clone();
     let file_id = FileId { persistent: open.0.persistent_id, volatile: open.0.volatile_id };
     CreateResponse {
-        oplock_level,
+        oplock_level: granted.level,
         flags: CreateResponseFlags::NONE,
         create_action: action,
         creation_time: attributes::file_time(metadata.created),
@@ -192,6 +194,7 @@ fn register(
             kind: metadata.kind,
             name: opened.name,
             identity: disk.identity.clone(),
+            lease: parameters.lease,
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             position: AtomicU64::new(0),

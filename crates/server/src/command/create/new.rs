@@ -42,6 +42,9 @@ pub(super) async fn make(
         return Err(Error::new(Status::OBJECT_NAME_INVALID));
     }
     check_attributes(disk, parameters)?;
+    if parameters.lease_id().is_some_and(|lease| request.connection.server.files.lease_is_elsewhere(lease, None)) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
+    }
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
     let (what, mode) = what_to_make(disk, directory, granted);
     let server = &request.connection.server;
@@ -69,7 +72,7 @@ pub(super) async fn make(
     let mode = ShareMode { access: granted, share: parameters.share_access };
     // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
     // stays, as it would after a create and an immediate close.
-    let opening = Opening::new(granted, false, server.world.uptime());
+    let opening = Opening::new(granted, false, parameters.lease_id(), server.world.uptime());
     match server.files.open(metadata.id, open_id, mode, &open_name, removals, opening) {
         Ok(()) => Ok(Some(Opened {
             open_id,

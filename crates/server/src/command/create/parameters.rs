@@ -7,6 +7,7 @@ use proto::status::Status;
 
 use crate::attributes;
 use crate::error::{Error, Result};
+use crate::files::{LeaseId, OpenLease};
 use crate::tree::Disk;
 
 /// Checked parameters, generic rights expanded.
@@ -18,6 +19,8 @@ pub(super) struct Parameters {
     pub(super) options: CreateOptions,
     /// The attributes of a new file that are kept: bits of [`attributes::STORED`].
     pub(super) attributes: u32,
+    /// The lease that the open is made under.
+    pub(super) lease: Option<OpenLease>,
 }
 
 /// Options that [MS-SMB2] 2.2.13 reserves, by what is answered to them.
@@ -76,6 +79,7 @@ impl Parameters {
             disposition: asked.create_disposition,
             options: asked.create_options,
             attributes: asked.file_attributes & attributes::STORED & !FileAttributes::SPARSE_FILE.0,
+            lease: None,
         };
         if disk.read_only && (desired_access.0 & WRITING != 0 || deletes || parameters.overwrites()) {
             return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
@@ -104,6 +108,11 @@ impl Parameters {
             return Err(Error::because(Status::INVALID_PARAMETER, "a directory cannot be overwritten"));
         }
         Ok(())
+    }
+
+    /// Which lease the open is made under.
+    pub(super) fn lease_id(&self) -> Option<LeaseId> {
+        self.lease.map(|lease| lease.id)
     }
 
     /// Whether a missing file is made.

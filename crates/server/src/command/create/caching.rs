@@ -1,0 +1,137 @@
+//! What a CREATE asks to cache, and what it gets: an oplock or a lease ([MS-SMB2] 3.3.5.9 "Oplock Acquisition",
+//! 3.3.5.9.8, 3.3.5.9.11). Which of it can be had beside others is in `files::oplock`.
+
+use proto::smb2::create_context::{CreateContext, Lease, LeaseFlags, LeaseV1, LeaseV2};
+use proto::smb2::negotiate::{Capabilities, Dialect};
+use proto::smb2::{FileId, LeaseState, OplockLevel};
+
+use crate::command::oplock_break::Notifier;
+use crate::conn::{Reply, Request};
+use crate::files::oplock::{LeaseAsked, LeaseGranted};
+use crate::files::{LeaseId, OpenLease};
+use crate::open::{FileOpen, Open};
+use crate::tree::Disk;
+use crate::vfs::Kind;
+
+/// What the client wants to cache.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    Oplock(OplockLevel),
+    Lease { lease: OpenLease, state: LeaseState, epoch: Option<u16> },
+}
+
+/// What it may.
+pub(super) struct Granted {
+    pub(super) level: OplockLevel,
+    /// The lease of the response.
+    pub(super) context: Option<CreateContext<'static>>,
+}
+
+impl Asked {
+    /// What of a request's oplock level and lease context counts on this connection and share.
+    pub(super) fn new(request: &Request<'_>, disk: &Disk, level: OplockLevel, lease: Option<Lease>) -> Asked {
+        let Some(negotiated) = request.connection.negotiated() else { return Asked::Oplock(OplockLevel::NONE) };
+        if level != OplockLevel::LEASE {
+            return Asked::Oplock(level);
+        }
+        let offers = |capability| negotiated.server_capabilities.contains(capability);
+        let id = |key| LeaseId { client: negotiated.client_guid, key };
+        match lease {
+            _ if !offers(Capabilities::LEASING) || !disk.share.oplocks => Asked::Oplock(OplockLevel::NONE),
+            Some(Lease::V1(asked)) => Asked::Lease {
+                lease: OpenLease { id: id(asked.lease_key), parent: None, version: 1 },
+                state: asked.lease_state,
+                epoch: None,
+            },
+            Some(Lease::V2(asked)) if negotiated.dialect.0 >= Dialect::SMB_3_0.0 => {
+                let has_parent = asked.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
+                let parent = has_parent.then_some(asked.parent_lease_key);
+                Asked::Lease {
+                    lease: OpenLease { id: id(asked.lease_key), parent, version: 2 },
+                    state: asked.lease_state,
+                    epoch: Some(asked.epoch),
+                }
+            }
+            Some(Lease::V2(_)) | None => Asked::Oplock(OplockLevel::NONE),
+        }
+    }
+
+    /// The lease that the open is made under.
+    pub(super) fn lease(&self) -> Option<OpenLease> {
+        match self {
+            Asked::Oplock(_) => None,
+            Asked::Lease { lease, .. } => Some(*lease),
+        }
+    }
+}
+
+/// Grants what goes to a new open; the response that says so must be the request's.
+pub(super) fn grant(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    open: &Open,
+    file: &FileOpen,
+    disk: &Disk,
+    asked: Asked,
+) -> Granted {
+    let nothing = Granted { level: OplockLevel::NONE, context: None };
+    let Some(channel) = &request.channel else { return nothing };
+    let path = file.name.path.lock().clone();
+    if !disk.share.oplocks || path.name().is_some_and(|name| disk.veto_oplocks.matches(name)) {
+        return nothing;
+    }
+    let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
+    let notifier = Notifier::new(request.connection, &channel.session, disk.encrypt_data, file_id);
+    let files = &request.connection.server.files;
+    let shared = disk.share.level2_oplocks;
+    match asked {
+        // [MS-FSA] 2.1.5.18: a directory has no oplocks of the old kind.
+        Asked::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
+        Asked::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
+        Asked::Oplock(level) => {
+            let level = files.grant_oplock(file.file, open.persistent_id, level, shared, notifier.clone());
+            if level != OplockLevel::NONE {
+                reply.outgoing.grants(notifier);
+            }
+            Granted { level, context: None }
+        }
+        Asked::Lease { .. } if !may_lease(request, file, &asked) => nothing,
+        Asked::Lease { lease, state, epoch } => {
+            let wanted = LeaseAsked { id: lease.id, state, epoch };
+            let directory = file.kind == Kind::Directory;
+            let id = open.persistent_id;
+            let Some(granted) = files.grant_lease(file.file, id, wanted, shared, directory, notifier.clone()) else {
+                return nothing;
+            };
+            reply.outgoing.grants(notifier);
+            Granted { level: OplockLevel::LEASE, context: Some(context(&lease, &granted)) }
+        }
+    }
+}
+
+/// 3.3.5.9.8: leases of directories are of version 2.
+fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &Asked) -> bool {
+    let offers = |it: &crate::conn::Negotiated| it.server_capabilities.contains(Capabilities::DIRECTORY_LEASING);
+    match file.kind {
+        Kind::File => true,
+        Kind::Directory => {
+            let version_two = matches!(asked, Asked::Lease { epoch: Some(_), .. });
+            version_two && file.file.stream == 0 && request.connection.negotiated().is_some_and(offers)
+        }
+        Kind::Symlink | Kind::Special => false,
+    }
+}
+
+/// The lease as a response shows it (2.2.14.2.10, 2.2.14.2.11).
+pub(super) fn context(lease: &OpenLease, granted: &LeaseGranted) -> CreateContext<'static> {
+    let mut flags = if granted.breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::NONE };
+    if lease.version == 1 {
+        return LeaseV1 { lease_key: lease.id.key, lease_state: granted.state, lease_flags: flags }.to_context();
+    }
+    if lease.parent.is_some() {
+        flags |= LeaseFlags::PARENT_LEASE_KEY_SET;
+    }
+    let parent_lease_key = lease.parent.unwrap_or_default();
+    LeaseV2 { lease_key: lease.id.key, lease_state: granted.state, flags, parent_lease_key, epoch: granted.epoch }
+        .to_context()
+}

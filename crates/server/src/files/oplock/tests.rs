@@ -1,0 +1,320 @@
+//! Oplocks as before leases, and leases.
+
+use parking_lot::Mutex;
+
+use super::*;
+
+const NOW: Duration = Duration::from_secs(100);
+const NONE: OplockLevel = OplockLevel::NONE;
+const II: OplockLevel = OplockLevel::II;
+const EXCLUSIVE: OplockLevel = OplockLevel::EXCLUSIVE;
+const BATCH: OplockLevel = OplockLevel::BATCH;
+
+#[derive(Default)]
+struct Told(Mutex<Vec<Break>>);
+
+impl Holder for Told {
+    fn broken(&self, what: Break) -> bool {
+        self.0.lock().push(what);
+        true
+    }
+}
+
+impl Told {
+    #[track_caller]
+    fn check(&self, expected: &[OplockLevel]) {
+        let expected: Vec<_> = expected.iter().map(|level| Break::Oplock(*level)).collect();
+        assert_eq!(std::mem::take(&mut *self.0.lock()), expected);
+    }
+}
+
+fn circumstances(alone: bool, shared: bool) -> Circumstances {
+    Circumstances { alone, shared, directory: false }
+}
+
+fn opening(overwrites: bool) -> Opening {
+    Opening::new(AccessMask::FILE_READ_DATA, overwrites, None, NOW)
+}
+
+fn held(level: OplockLevel) -> (Oplocks, Arc<Told>) {
+    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Told::default()));
+    assert_eq!(oplocks.grant(1, level, circumstances(true, true), told.clone()), level);
+    (oplocks, told)
+}
+
+#[test]
+fn what_is_granted() {
+    let grant = |first: OplockLevel, asked, alone, level_two| {
+        let mut oplocks = Oplocks::default();
+        if first != NONE {
+            assert_eq!(oplocks.grant(1, first, circumstances(true, true), Arc::new(Told::default())), first);
+        }
+        oplocks.grant(2, asked, circumstances(alone, level_two), Arc::new(Told::default()))
+    };
+    assert_eq!(grant(NONE, BATCH, true, true), BATCH);
+    assert_eq!(grant(NONE, BATCH, true, false), BATCH);
+    assert_eq!(grant(NONE, EXCLUSIVE, true, true), EXCLUSIVE);
+    assert_eq!(grant(NONE, BATCH, false, true), II);
+    assert_eq!(grant(NONE, BATCH, false, false), NONE);
+    assert_eq!(grant(II, EXCLUSIVE, false, true), II);
+    assert_eq!(grant(II, II, false, true), II);
+    assert_eq!(grant(BATCH, II, false, true), NONE);
+    assert_eq!(grant(NONE, NONE, true, true), NONE);
+    assert_eq!(grant(NONE, OplockLevel::LEASE, true, true), NONE);
+    assert_eq!(grant(NONE, OplockLevel(0x77), true, true), NONE);
+}
+
+#[test]
+fn an_open_breaks_an_exclusive_oplock_once_and_waits() {
+    for (overwrites, to) in [(false, II), (true, NONE)] {
+        let (mut oplocks, told) = held(EXCLUSIVE);
+        let mut first = oplocks.open(opening(overwrites), false).expect("waits");
+        told.check(&[to]);
+        assert_eq!(first.deadline, NOW + ACKNOWLEDGMENT_TIME);
+        let mut second = oplocks.open(Opening { now: NOW * 2, ..opening(overwrites) }, false).expect("waits");
+        told.check(&[]);
+        assert_eq!(second.deadline, first.deadline, "a second open gives the holder no more time");
+        assert!(first.changed.try_recv().is_err());
+        assert_eq!(oplocks.acknowledge(1, II), Ok(to));
+        assert!(first.changed.try_recv().is_ok() && second.changed.try_recv().is_ok());
+        assert!(oplocks.open(opening(false), false).is_none());
+    }
+}
+
+#[test]
+fn attributes_break_nothing() {
+    let (mut oplocks, told) = held(BATCH);
+    let rights = AccessMask(0x0010_0180);
+    assert!(oplocks.open(Opening::new(rights, false, None, NOW), false).is_none());
+    assert!(oplocks.open(Opening::new(rights, true, None, NOW), false).is_some(), "overwriting does");
+    told.check(&[NONE]);
+}
+
+#[test]
+fn writing_ends_level_two_without_a_wait() {
+    let (mut oplocks, told) = held(II);
+    let other = Arc::new(Told::default());
+    assert_eq!(oplocks.grant(2, II, circumstances(false, true), other.clone()), II);
+    assert!(oplocks.open(opening(false), false).is_none());
+    told.check(&[]);
+    oplocks.write(None, NOW);
+    told.check(&[NONE]);
+    other.check(&[NONE]);
+    oplocks.write(None, NOW);
+    told.check(&[]);
+    assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_OPLOCK_PROTOCOL), "nobody asked");
+    assert_eq!(oplocks.acknowledge(1, NONE), Err(Status::INVALID_DEVICE_STATE));
+}
+
+#[test]
+fn acknowledgments() {
+    let check = |level, acknowledged, expected| {
+        let (mut oplocks, _told) = held(level);
+        assert_eq!(oplocks.acknowledge(1, acknowledged), Err(Status::INVALID_DEVICE_STATE), "not breaking");
+        let _wait = oplocks.open(opening(false), false);
+        assert_eq!(oplocks.acknowledge(2, acknowledged), Err(Status::INVALID_DEVICE_STATE), "another's");
+        assert_eq!(oplocks.acknowledge(1, acknowledged), expected);
+        assert!(oplocks.open(opening(false), false).is_none(), "however it was acknowledged, it is broken");
+    };
+    check(BATCH, II, Ok(II));
+    check(BATCH, NONE, Ok(NONE));
+    check(BATCH, EXCLUSIVE, Ok(NONE));
+    check(BATCH, BATCH, Err(Status::INVALID_OPLOCK_PROTOCOL));
+    check(EXCLUSIVE, EXCLUSIVE, Err(Status::INVALID_OPLOCK_PROTOCOL));
+    check(EXCLUSIVE, OplockLevel::LEASE, Err(Status::INVALID_PARAMETER));
+    check(EXCLUSIVE, OplockLevel(0x77), Err(Status::INVALID_OPLOCK_PROTOCOL));
+}
+
+#[test]
+fn closing_or_silence_ends_the_wait() {
+    let (mut oplocks, _told) = held(BATCH);
+    let mut wait = oplocks.open(opening(false), false).expect("waits");
+    oplocks.close(2);
+    oplocks.expire(wait.deadline - Duration::from_nanos(1));
+    assert!(wait.changed.try_recv().is_err());
+    oplocks.close(1);
+    assert!(wait.changed.try_recv().is_ok());
+
+    let (mut oplocks, _told) = held(BATCH);
+    let mut wait = oplocks.open(opening(false), false).expect("waits");
+    oplocks.expire(wait.deadline);
+    assert!(wait.changed.try_recv().is_ok() && oplocks.open(opening(false), false).is_none());
+    assert_eq!(oplocks.acknowledge(1, II), Err(Status::INVALID_DEVICE_STATE), "too late");
+}
+
+const CLIENT: proto::dtyp::Guid = proto::dtyp::Guid([9; 16]);
+
+fn id(key: u8) -> LeaseId {
+    LeaseId { client: CLIENT, key: [key; 16] }
+}
+
+/// `RWH` and parts of it.
+fn states(text: &str) -> LeaseState {
+    text.chars().fold(NOTHING, |state, letter| {
+        state
+            | match letter {
+                'R' => READ,
+                'W' => WRITE,
+                _ => HANDLE,
+            }
+    })
+}
+
+/// Leases of one file, and what their clients were told.
+#[derive(Default)]
+struct Leases {
+    oplocks: Oplocks,
+    told: Arc<Told>,
+}
+
+impl Leases {
+    /// An open under the lease `key`, which asks for `asked`; what it gets.
+    #[track_caller]
+    fn grant(&mut self, open: u64, key: u8, asked: &str, alone: bool, expected: &str) -> LeaseGranted {
+        let asked = LeaseAsked { id: id(key), state: states(asked), epoch: Some(0x10) };
+        let granted = self.oplocks.grant_lease(open, asked, circumstances(alone, true), self.told.clone());
+        assert_eq!(granted.state, states(expected));
+        granted
+    }
+
+    /// An open by somebody else, or under the lease `key`; whether it must wait.
+    fn open(&mut self, key: Option<u8>, overwrites: bool, violation: bool) -> bool {
+        let opening = Opening::new(AccessMask::FILE_READ_DATA, overwrites, key.map(id), NOW);
+        self.oplocks.open(opening, violation).is_some()
+    }
+
+    /// What was told since the last look: `RWH>RH` and the like, with `!` where an answer is expected.
+    fn told(&self) -> Vec<String> {
+        let letters = |state: LeaseState| {
+            [(READ, 'R'), (WRITE, 'W'), (HANDLE, 'H')]
+                .iter()
+                .filter(|(bit, _)| state.contains(*bit))
+                .map(|(_, letter)| *letter)
+                .collect::<String>()
+        };
+        let text = |what: Break| match what {
+            Break::Oplock(level) => format!("{level:?}"),
+            Break::Lease(it) => {
+                format!("{}>{}{}", letters(it.from), letters(it.to), if it.acknowledge { "!" } else { "" })
+            }
+        };
+        std::mem::take(&mut *self.told.0.lock()).into_iter().map(text).collect()
+    }
+
+    fn acknowledge(&mut self, key: u8, kept: &str) -> Result<LeaseState, Status> {
+        self.oplocks.acknowledge_lease(id(key), states(kept), NOW)
+    }
+}
+
+#[test]
+fn leases_are_granted_as_far_as_others_allow() {
+    for (asked, granted) in
+        [("RWH", "RWH"), ("RH", "RH"), ("RW", "RW"), ("R", "R"), ("W", ""), ("H", ""), ("WH", ""), ("", "")]
+    {
+        Leases::default().grant(1, 1, asked, true, granted);
+    }
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RWH", false, "RH");
+    leases.grant(2, 2, "RWH", false, "RH");
+    let oplock = leases.oplocks.grant(3, II, circumstances(false, true), Arc::new(Told::default()));
+    assert_eq!(oplock, NONE, "no oplock beside a lease on handles");
+}
+
+#[test]
+fn a_client_upgrades_its_own_lease_and_never_loses_by_it() {
+    let mut leases = Leases::default();
+    assert_eq!(leases.grant(1, 1, "R", true, "R").epoch, 0x11);
+    assert_eq!(leases.grant(2, 1, "RH", true, "RH").epoch, 0x12);
+    assert_eq!(leases.grant(3, 1, "RW", true, "RH").epoch, 0x12, "not a superset");
+    assert_eq!(leases.grant(4, 1, "RWH", true, "RWH").epoch, 0x13);
+    leases.grant(5, 1, "", true, "RWH");
+    assert!(!leases.open(Some(1), true, true), "one's own lease is in nobody's way");
+    assert_eq!(leases.told(), [""; 0]);
+}
+
+#[test]
+fn what_an_open_breaks() {
+    let check = |held: &str, overwrites, violation, waits, told: &[&str]| {
+        let mut leases = Leases::default();
+        leases.grant(1, 1, held, true, held);
+        assert_eq!(leases.open(Some(2), overwrites, violation), waits, "{held} {overwrites} {violation}");
+        assert_eq!(leases.told(), told, "{held} {overwrites} {violation}");
+    };
+    check("RWH", false, false, true, &["RWH>RH!"]);
+    check("RW", false, false, true, &["RW>R!"]);
+    check("RH", false, false, false, &[]);
+    check("R", false, false, false, &[]);
+    check("RWH", true, false, true, &["RWH>!"]);
+    check("RH", true, false, false, &["RH>!"]);
+    check("R", true, false, false, &["R>"]);
+    check("RWH", false, true, true, &["RWH>RW!"]);
+    check("RH", false, true, true, &["RH>R!"]);
+    check("RW", false, true, false, &[]);
+}
+
+#[test]
+fn more_that_comes_up_during_a_break_is_taken_step_by_step() {
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RWH", true, "RWH");
+    assert!(leases.open(None, false, false) && leases.open(None, true, false));
+    assert_eq!(leases.told(), ["RWH>RH!"]);
+    assert!(leases.grant(2, 1, "RWH", true, "RWH").breaking);
+    assert_eq!(leases.acknowledge(1, "RWH"), Err(Status::REQUEST_NOT_ACCEPTED));
+    assert_eq!(leases.acknowledge(2, "R"), Err(Status::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(leases.acknowledge(1, "RH"), Ok(states("RH")));
+    assert_eq!(leases.told(), ["RH>R!"]);
+    assert_eq!(leases.acknowledge(1, "R"), Ok(states("R")));
+    assert_eq!(leases.told(), ["R>"]);
+    assert_eq!(leases.acknowledge(1, ""), Err(Status::UNSUCCESSFUL), "nothing is broken any more");
+}
+
+#[test]
+fn changes_end_what_others_have_read() {
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RH", false, "RH");
+    leases.grant(2, 2, "R", false, "R");
+    leases.oplocks.write(Some(id(2)), NOW);
+    assert_eq!(leases.told(), ["RH>!"]);
+    leases.oplocks.write(Some(id(1)), NOW);
+    assert_eq!(leases.told(), ["R>"]);
+}
+
+#[test]
+fn names_change_only_when_handles_are_closed() {
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RWH", true, "RWH");
+    assert!(leases.oplocks.change_name(9, Some(id(1)), true, NOW).is_none(), "one's own");
+    let mut wait = leases.oplocks.change_name(9, None, false, NOW).expect("waits");
+    assert_eq!(leases.told(), ["RWH>RW!"]);
+    leases.oplocks.close(1);
+    assert!(wait.changed.try_recv().is_ok());
+    assert!(leases.oplocks.change_name(9, None, false, NOW).is_none());
+}
+
+#[test]
+fn silence_ends_a_lease_but_not_its_opens() {
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RWH", true, "RWH");
+    assert!(leases.open(None, false, false));
+    leases.oplocks.expire(NOW + ACKNOWLEDGMENT_TIME);
+    assert_eq!(leases.oplocks.lease(id(1)).map(|it| it.state), Some(NOTHING));
+    assert!(!leases.open(None, true, true));
+    assert_eq!(leases.acknowledge(1, "R"), Err(Status::UNSUCCESSFUL), "too late");
+}
+
+/// Nobody is there any more to be told.
+struct Gone;
+
+impl Holder for Gone {
+    fn broken(&self, _: Break) -> bool {
+        false
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_holder_that_is_gone() {
+    let mut oplocks = Oplocks::default();
+    assert_eq!(oplocks.grant(1, BATCH, circumstances(true, true), Arc::new(Gone)), BATCH);
+    let wait = oplocks.open(opening(false), false).expect("waits");
+    assert_eq!(wait.deadline, NOW);
+}
