@@ -69,6 +69,7 @@ impl Set {
 const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
+    package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("strace", "/usr/bin/strace"),
     package("dbench", "/usr/share/dbench/client.txt"),
     package("tshark", "/usr/bin/tshark"),

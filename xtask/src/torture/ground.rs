@@ -5,15 +5,19 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Health, Server, Target};
+use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
+
+use super::place;
 
 const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
 /// What the second server has besides.
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
+/// The port of SMB, which the server has where the worker has a network of its own.
+const SMB: u16 = 445;
 /// Directories of shares.
 const FOLDERS: [&str; 13] = [
     "share",
@@ -41,8 +45,9 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub(super) fn lay(target: Target) -> Result<Ground> {
-        let bed = Bed::make(target)?;
+    /// Makes all that for the calling thread, in the directory `base`.
+    pub(super) fn lay(target: Target, base: &Path) -> Result<Ground> {
+        let bed = Bed::make_in(base, target, Crowd(0))?;
         for folder in FOLDERS {
             bed.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
         }
@@ -59,7 +64,10 @@ impl Ground {
         }
         fs::create_dir(bed.dir().join("work"))?;
         fs::write(bed.dir().join("client.conf"), CLIENT.replace("@DIR@", &bed.dir().display().to_string()))?;
-        let main = bed.start("server", TEMPLATE)?;
+        let main = match place::own_network().context("cannot bring up a network")? {
+            true => bed.start_on("server", TEMPLATE, SMB)?,
+            false => bed.start("server", TEMPLATE)?,
+        };
         Ok(Ground { main, strict: None, bed })
     }
 

@@ -1,10 +1,12 @@
 //! `cargo xtask torture`: Samba's own suite, smbtorture 4.17, test by test against a server.
 //!
-//! Each worker has a server and directories of its own, so a test that brings a server down spoils no other. Results are
-//! compared with `expected-failures/` (Frevo) or with `xtask/torture/samba417-baseline.tsv` (Samba).
+//! Each worker has a server and directories of its own, so a test that brings a server down spoils no other; as root also
+//! a network, and all of them a file system that was made for the run ([`place`]). Results are compared with
+//! `expected-failures/` (Frevo) or with `xtask/torture/samba417-baseline.tsv` (Samba).
 
 mod ground;
 mod list;
+mod place;
 mod report;
 mod run;
 mod subunit;
@@ -19,7 +21,10 @@ use anyhow::{Context, Result};
 use foreign::bed::{Target, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
 
+pub(crate) use place::FileSystem;
+
 use ground::Ground;
+use place::Place;
 use run::Outcome;
 
 /// The words of a result.
@@ -39,9 +44,11 @@ Exit status: 0 all as expected; 1 a test failed that is not in expected-failures
 could not run; 2 the run could not be done at all; 130 interrupted.";
 
 /// How many tests run at a time. More than a small machine has processors: most tests wait most of the time.
-pub(crate) const JOBS: usize = 3;
+pub(crate) const JOBS: usize = 6;
 /// Seconds until a test is killed; the longest that Samba passes takes 80.
 pub(crate) const TIMEOUT: u64 = 180;
+/// The list that is run when none is named: all tests of SMB 2 and 3.
+pub(crate) const LIST: &str = "smb2";
 /// Tests that took Samba longer are left out of a quick run.
 const QUICK_SECONDS: f64 = 15.0;
 
@@ -51,15 +58,18 @@ pub(crate) struct Options {
     /// Which server: frevo (target/release/frevo) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// A list in xtask/torture (core, smb2, ...) or a file with one test a line [default: core, with --filter smb2]
-    #[arg(long)]
-    pub(crate) tests: Option<String>,
+    /// A list in xtask/torture (smb2: all of them, core, ...) or a file with one test a line
+    #[arg(long, default_value = LIST)]
+    pub(crate) tests: String,
     /// Only tests that match the glob; may be given again
     #[arg(long)]
     pub(crate) filter: Vec<String>,
     /// How many at a time, each with a server of its own
     #[arg(long, default_value_t = JOBS)]
     pub(crate) jobs: usize,
+    /// The file system that the shares lie on [default: xfs where it can be made, which needs root; else tmp]
+    #[arg(long)]
+    pub(crate) fs: Option<FileSystem>,
     /// Where the table goes [default: target/torture/TARGET-LIST.tsv]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
@@ -79,8 +89,13 @@ pub(crate) struct Options {
 
 /// Runs; how many passed, and how many outcomes were not as expected.
 pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
-    let default = if options.filter.is_empty() { "core" } else { "smb2" };
-    let (path, mut tests) = list::tests(options.tests.as_deref().unwrap_or(default))?;
+    // On a thread of its own: the namespaces that it makes are not those of what comes after it.
+    let run = || run_here(options);
+    std::thread::scope(|scope| scope.spawn(run).join().map_err(|_| anyhow::anyhow!("the runner panicked"))?)
+}
+
+fn run_here(options: &Options) -> Result<(usize, usize)> {
+    let (path, mut tests) = list::tests(&options.tests)?;
     let stem = path.file_stem().context("the list has no name")?.to_string_lossy().into_owned();
     let baseline = list::baseline()?;
     let seconds = |test: &String| baseline.get(test).map_or(1.0, |(_, seconds)| *seconds);
@@ -96,7 +111,10 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     let folder = crate::root().join("target/torture");
     let logs = folder.join(format!("{name}.logs"));
     fs::create_dir_all(&logs)?;
-    let outcomes = run_all(options, &tests, &logs)?;
+    let place = Place::make(options.fs)?;
+    println!("file system of the shares: {}", place.says());
+    let outcomes = run_all(options, &tests, &logs, place.base());
+    let (outcomes, ()) = (outcomes?, place.end()?);
     let report = report::Report::new(options.target, outcomes)?;
     let out = options.out.clone().unwrap_or_else(|| folder.join(format!("{name}.tsv")));
     report.write(&out)?;
@@ -118,12 +136,12 @@ fn log_name(test: &str, run: usize) -> String {
     if run == 1 { format!("{name}.log") } else { format!("{name}.{run}.log") }
 }
 
-fn run_all(options: &Options, tests: &[String], logs: &Path) -> Result<Vec<Outcome>> {
+fn run_all(options: &Options, tests: &[String], logs: &Path, base: &Path) -> Result<Vec<Outcome>> {
     let times = |test| (1..=options.repeat.max(1)).map(move |run| (test, run));
     let queue: Queue<'_> = Mutex::new(tests.iter().map(String::as_str).flat_map(times).collect());
     let total = queue.lock().map_or(0, |queue| queue.len());
     let bar = progress(total);
-    let worker = || work(options, &queue, logs, &bar);
+    let worker = || work(options, &queue, logs, base, &bar);
     let outcomes = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs.clamp(1, total.max(1))).map(|_| scope.spawn(worker)).collect();
         let mut all = Vec::new();
@@ -137,12 +155,12 @@ fn run_all(options: &Options, tests: &[String], logs: &Path) -> Result<Vec<Outco
 }
 
 /// Takes tests from the queue until none is left.
-fn work(options: &Options, queue: &Queue<'_>, logs: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
+fn work(options: &Options, queue: &Queue<'_>, logs: &Path, base: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
     let stop_others = |error: anyhow::Error| {
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
         error
     };
-    let mut ground = Ground::lay(options.target).map_err(stop_others)?;
+    let mut ground = Ground::lay(options.target, base).map_err(stop_others)?;
     let map = list::Map::load(&ground.data()).map_err(stop_others)?;
     let mut outcomes = Vec::new();
     loop {

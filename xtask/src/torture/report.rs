@@ -30,6 +30,27 @@ pub(super) struct Report {
     expected: BTreeMap<String, list::Expected>,
 }
 
+/// Counts of a suite.
+#[derive(Default)]
+struct Suite {
+    tests: usize,
+    pass: usize,
+    skip: usize,
+    /// How many Samba passes.
+    samba: usize,
+    seconds: f64,
+}
+
+impl Suite {
+    fn add(&mut self, outcome: &Outcome, samba: bool) {
+        self.tests += 1;
+        self.pass += usize::from(outcome.result == "success");
+        self.skip += usize::from(outcome.result == "skip");
+        self.samba += usize::from(samba);
+        self.seconds += outcome.seconds;
+    }
+}
+
 impl Report {
     pub(super) fn new(target: Target, mut outcomes: Vec<Outcome>) -> Result<Report> {
         outcomes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -101,7 +122,9 @@ impl Report {
             *counts.entry(outcome.result.as_str()).or_default() += 1;
         }
         let counts: Vec<String> = counts.iter().map(|(result, n)| format!("{n} {result}")).collect();
-        let _ = writeln!(out, "{}: {} tests: {}", self.target.name(), self.outcomes.len(), counts.join(", "));
+        let name = self.target.name();
+        self.suites(&mut out);
+        let _ = writeln!(out, "\n{name}: {} of {} pass: {}", self.passes(), self.outcomes.len(), counts.join(", "));
         self.section(&mut out, "failed, and not in expected-failures/", self.with(Verdict::Failed));
         let surprise = match self.target {
             Target::Frevo => "passes: remove its line from expected-failures/",
@@ -114,6 +137,30 @@ impl Report {
             self.against_samba(&mut out);
         }
         out
+    }
+
+    fn passes(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| outcome.result == "success").count()
+    }
+
+    /// A line for each suite, the first two parts of the names of its tests.
+    fn suites(&self, out: &mut String) {
+        let mut suites: BTreeMap<String, Suite> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            let name = outcome.name.split('.').take(2).collect::<Vec<_>>().join(".");
+            let samba = self.baseline.get(&outcome.name).is_some_and(|(result, _)| result == "success");
+            suites.entry(name).or_default().add(outcome, samba);
+        }
+        let _ = writeln!(
+            out,
+            "\n{:<32} {:>6} {:>6} {:>6} {:>6} {:>6} {:>8}",
+            "suite", "tests", "pass", "skip", "else", "Samba", "seconds"
+        );
+        for (name, suite) in suites {
+            let Suite { tests, pass, skip, samba, seconds } = suite;
+            let other = tests - pass - skip;
+            let _ = writeln!(out, "{name:<32} {tests:>6} {pass:>6} {skip:>6} {other:>6} {samba:>6} {seconds:>8.1}");
+        }
     }
 
     fn section<'a>(&self, out: &mut String, title: &str, outcomes: impl Iterator<Item = &'a Outcome>) {
@@ -174,6 +221,20 @@ mod tests {
         check(Target::Frevo, "listed", "success", Verdict::Surprise);
         check(Target::Frevo, "plain", "notrun", Verdict::NotRun);
         check(Target::Frevo, "plain", "notrunnable", Verdict::NotRunnable);
+    }
+
+    #[test]
+    fn what_was_skipped_has_not_passed() {
+        let outcomes = [("smb2.a.b", "success"), ("smb2.a.c.d", "skip"), ("smb2.b", "timeout")];
+        let outcomes = outcomes.map(|(name, result)| Outcome::new(name, result, 1.5, "")).to_vec();
+        let none = BTreeMap::new();
+        let report = Report { target: Target::Frevo, outcomes, baseline: none, expected: BTreeMap::new() };
+        let text = report.text();
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+        let columns = |start| line(start).split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(line("frevo:"), "frevo: 1 of 3 pass: 1 skip, 1 success, 1 timeout");
+        assert_eq!(columns("smb2.a "), ["2", "1", "1", "0", "0", "3.0"]);
+        assert_eq!(columns("smb2.b "), ["1", "0", "0", "1", "0", "1.5"]);
     }
 
     #[test]

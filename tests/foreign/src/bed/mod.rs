@@ -126,6 +126,11 @@ impl Bed {
     /// `@DIR@` stands for the bed's directory, `@TARGET@` for the lines that the target itself needs, and lines between
     /// `#@samba` or `#@frevo` and `#@end` are for that target alone.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {
-        Server::start(self, name, template)
+        Server::start(self, name, template, free_port()?)
+    }
+
+    /// The same on a port of the caller's choice.
+    pub fn start_on(&self, name: &str, template: &str, port: u16) -> Result<Server> {
+        Server::start(self, name, template, port)
     }
 }

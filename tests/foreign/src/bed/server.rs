@@ -52,10 +52,9 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn start(bed: &Bed, name: &str, template: &str) -> Result<Server> {
+    pub(super) fn start(bed: &Bed, name: &str, template: &str, port: u16) -> Result<Server> {
         let dir = bed.dir().join(name);
         fs::create_dir_all(dir.join("log"))?;
-        let port = free_port()?;
         let own = match bed.target() {
             Target::Samba => samba::globals(&dir, port),
             Target::Frevo => frevo::globals(&dir, port),

@@ -1,0 +1,231 @@
+//! Where the beds of the workers lie: a file system of its own in a loop device, and a network for each worker.
+//!
+//! As root the runner makes a file as long as a small disk, a file system in it, and mounts that in a mount namespace
+//! which only its own threads and programs see. The file has no name any more as soon as it is mounted. So nothing is
+//! left, also when the runner is killed: the namespace ends with the last process in it, the mount with the namespace,
+//! the loop device with the mount, and the file with the loop device.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{io, ptr};
+
+use anyhow::{Context, Result, ensure};
+
+/// Length of the file; it takes only what is written.
+const DISK: u64 = 16 << 30;
+/// How often unmounting is tried while a server that was just stopped still holds files.
+const TRIES: u32 = 20;
+
+/// The file systems that shares may lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FileSystem {
+    /// XFS with reflinks: what `FSCTL_DUPLICATE_EXTENTS_TO_FILE` needs
+    Xfs,
+    /// ext4
+    Ext4,
+    /// None of its own: a directory in `$TMPDIR` or `/var/tmp`
+    Tmp,
+}
+
+impl FileSystem {
+    /// The command that makes one.
+    fn make(self) -> Option<Command> {
+        let (program, options): (_, &[&str]) = match self {
+            // Inodes with room for an ACL and the DOS attributes: else an empty file allocates a block for them.
+            FileSystem::Xfs => ("mkfs.xfs", &["-q", "-m", "reflink=1", "-i", "size=1024"]),
+            FileSystem::Ext4 => ("mkfs.ext4", &["-q", "-I", "1024"]),
+            FileSystem::Tmp => return None,
+        };
+        let mut command = Command::new(program);
+        command.args(options);
+        Some(command)
+    }
+}
+
+/// A directory for beds.
+pub(super) struct Place {
+    base: PathBuf,
+    says: String,
+    // Declared last: it is unmounted when nobody needs the rest any more.
+    disk: Option<Disk>,
+}
+
+impl Place {
+    /// Makes the file system that was asked for, or without a wish XFS where that can be had. The calling thread, and
+    /// what it starts from now on, is in a mount namespace of its own then.
+    pub(super) fn make(wish: Option<FileSystem>) -> Result<Place> {
+        let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let kind = wish.unwrap_or(FileSystem::Xfs);
+        match Disk::make(&base, kind) {
+            Ok(Some(disk)) => {
+                let says = format!("{kind:?} in a loop device, {} on {}", disk.dir.path().display(), base.display());
+                Ok(Place { base: disk.point(), says, disk: Some(disk) })
+            }
+            Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None }),
+            Err(error) if wish.is_none() => {
+                Ok(Place { says: format!("that of {} (no XFS: {error:#})", base.display()), base, disk: None })
+            }
+            Err(error) => Err(error.context(format!("cannot make the file system {kind:?}"))),
+        }
+    }
+
+    /// Where beds are made.
+    pub(super) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Which file system it is, for people.
+    pub(super) fn says(&self) -> &str {
+        &self.says
+    }
+
+    /// Unmounts; an error when something still holds it.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.disk.take().map_or(Ok(()), |mut disk| disk.unmount())
+    }
+}
+
+/// A file system in a loop device.
+struct Disk {
+    mounted: bool,
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    fn make(base: &Path, kind: FileSystem) -> Result<Option<Disk>> {
+        let Some(mut make) = kind.make() else { return Ok(None) };
+        // SAFETY: geteuid has no preconditions and cannot fail.
+        ensure!(unsafe { libc::geteuid() } == 0, "only root can mount");
+        let dir = tempfile::Builder::new().prefix("frevo-torture-").tempdir_in(base)?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        let image = dir.path().join("disk");
+        File::create(&image)?.set_len(DISK)?;
+        done(make.arg(&image))?;
+        own_mounts().context("cannot make a mount namespace")?;
+        let mut disk = Disk { mounted: false, dir };
+        fs::create_dir(disk.point())?;
+        done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(disk.point()))?;
+        disk.mounted = true;
+        fs::remove_file(&image)?;
+        fs::set_permissions(disk.point(), fs::Permissions::from_mode(0o755))?;
+        Ok(Some(disk))
+    }
+
+    fn point(&self) -> PathBuf {
+        self.dir.path().join("mnt")
+    }
+
+    fn unmount(&mut self) -> Result<()> {
+        let point = self.point();
+        let path = CString::new(point.as_os_str().as_bytes())?;
+        let unmount = |flags| {
+            // SAFETY: the path ends in a zero byte and outlives the call.
+            let result = unsafe { libc::umount2(path.as_ptr(), flags) };
+            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        };
+        if !std::mem::take(&mut self.mounted) {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            if unmount(0).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        unmount(libc::MNT_DETACH).with_context(|| format!("cannot unmount {}", point.display()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if let Err(error) = self.unmount() {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// A mount namespace for this thread and what it starts: nothing that is mounted in it is seen outside.
+fn own_mounts() -> io::Result<()> {
+    // SAFETY: plain system calls; the string ends in a zero byte.
+    let result = unsafe {
+        match libc::unshare(libc::CLONE_NEWNS) {
+            0 => libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), libc::MS_REC | libc::MS_SLAVE, ptr::null()),
+            failed => failed,
+        }
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A network of its own for this thread and what it starts: loopback alone, every port of it free. Some tests know no
+/// port but 445. `false` where that is not allowed.
+pub(super) fn own_network() -> io::Result<bool> {
+    let failed = io::Error::last_os_error;
+    // SAFETY: plain system calls; the request is a zeroed struct of plain numbers, and the descriptor is closed.
+    unsafe {
+        if libc::unshare(libc::CLONE_NEWNET) != 0 {
+            return Ok(false);
+        }
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if socket < 0 {
+            return Err(failed());
+        }
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        let result = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request);
+        let error = failed();
+        libc::close(socket);
+        if result == 0 { Ok(true) } else { Err(error) }
+    }
+}
+
+fn done(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_owned();
+    let output = command.output().with_context(|| format!("cannot start {}", name.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}", name.display(), said.trim());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_goes_away_with_all_that_belongs_to_it() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().to_owned();
+        // On a thread of its own: its mount namespace is gone with it.
+        let made = std::thread::spawn(move || {
+            let Ok(Some(disk)) = Disk::make(&dir, FileSystem::Xfs) else { return false };
+            fs::write(disk.point().join("file"), "text").unwrap();
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            assert!(mounts.contains(&format!("{} xfs", disk.point().display())));
+            drop(disk);
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            assert!(!mounts.contains(&dir.display().to_string()));
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+            true
+        });
+        let made = made.join().unwrap();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains(&base.path().display().to_string()), "{made}");
+    }
+
+    #[test]
+    fn without_a_wish_there_is_always_a_place() {
+        let place = std::thread::spawn(|| {
+            let place = Place::make(None).unwrap();
+            assert!(place.base().is_dir(), "{}", place.says());
+            place.end().unwrap();
+        });
+        place.join().unwrap();
+    }
+}
