@@ -78,7 +78,10 @@ pub(crate) async fn drive(
     if let Err(error) = reason {
         tracing::debug!(connection = connection.id, %error, "connection lost");
     }
-    connection.close().await;
+    // Requests in flight are cancelled, and finish to give up what they hold (a place in the queue for a lock): a session
+    // with other channels goes on. Whatever waits for a disk beyond that time is dropped.
+    let settled = tokio::time::timeout(STOP_TIME, driver.settle());
+    let (_, ()) = tokio::join!(settled, connection.close());
 }
 
 /// Waits until the server is to stop.
@@ -161,6 +164,11 @@ impl Driver {
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
             }
         }
+    }
+
+    /// Finishes what is in flight; nobody is answered any more.
+    async fn settle(&mut self) {
+        while self.running.next().await.is_some() {}
     }
 
     /// Sends what the socket takes now.

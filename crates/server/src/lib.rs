@@ -9,6 +9,7 @@ pub mod accounts;
 pub mod answer;
 mod attributes;
 mod buffers;
+pub mod channel;
 pub mod command;
 pub mod conn;
 mod dispatch;

@@ -19,7 +19,7 @@ use crate::files;
 use crate::guesses::Guesses;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
-use crate::session::Session;
+use crate::session::{Session, Terms};
 use crate::vfs::{self, Vfs};
 use crate::world::World;
 
@@ -121,14 +121,14 @@ impl Server {
     }
 
     /// Makes a session with a fresh, unpredictable id.
-    pub(crate) fn new_session(&self) -> Arc<Session> {
+    pub(crate) fn new_session(&self, terms: Terms) -> Arc<Session> {
         let mut sessions = self.sessions.lock();
         loop {
             // 32 bits: some clients keep no more of it. It is no secret, keys protect the session.
             let id = u64::from(u32::from_le_bytes(self.random()));
             // 0 is no session ([MS-SMB2] 3.3.5.5.1), and -1 as 32 bits could be taken for the other that is none.
             if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id, self.world.now()));
+                let session = Arc::new(Session::new(id, self.world.now(), terms));
                 sessions.insert(id, session.clone());
                 return session;
             }
@@ -145,10 +145,19 @@ impl Server {
         self.sessions.lock().values().cloned().collect()
     }
 
-    /// Ends a session: it is found no more, and its opens are closed.
+    /// A session that never had a channel is found no more.
+    pub(crate) fn drop_session(&self, session: &Session) {
+        self.sessions.lock().remove(&session.id);
+    }
+
+    /// Ends a session: it is found no more, on none of its channels, and its opens are closed.
     pub(crate) async fn end_session(&self, session: &Arc<Session>) {
         self.sessions.lock().remove(&session.id);
-        for open in session.close() {
+        let opens = session.close();
+        for connection in session.take_channels() {
+            connection.forget(session);
+        }
+        for open in opens {
             close::close_open(self, &open).await;
         }
     }
@@ -191,6 +200,19 @@ impl Server {
     /// All connections.
     pub fn connections(&self) -> Vec<Arc<Connection>> {
         self.connections.lock().by_id.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The connections of one client that have not ended, the oldest first: a lease is the client's, whatever session
+    /// asked for it ([MS-SMB2] 3.3.4.7).
+    pub fn connections_of(&self, client_guid: Guid) -> Vec<Arc<Connection>> {
+        let is_its = |connection: &Arc<Connection>| {
+            connection.ended().is_none()
+                && connection.negotiated().is_some_and(|negotiated| negotiated.client_guid == client_guid)
+        };
+        let mut connections = self.connections();
+        connections.retain(is_its);
+        connections.sort_by_key(|connection| connection.id);
+        connections
     }
 
     /// How many connections there are, and how many of them from `address`.

@@ -1,15 +1,17 @@
-//! Sessions and their channels: who is logged on, with which keys ([MS-SMB2] 3.3.1.8, 3.3.1.14).
+//! Sessions: who is logged on, with which keys, and what that user holds ([MS-SMB2] 3.3.1.8). The connections that a
+//! session is used over are its channels, in `channel`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
-use proto::crypto::preauth::PreauthHash;
 use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 
-use crate::command::session_setup::Authentication;
+pub use crate::channel::{Channel, Terms};
+use crate::channel::{Channels, NoChannel};
+use crate::conn::Connection;
 use crate::open::Open;
 use crate::tree::Tree;
 use crate::vfs::{Identity, Time};
@@ -46,6 +48,14 @@ pub struct User {
     pub groups: Arc<[String]>,
 }
 
+impl User {
+    /// Whether both are one account, which proved its password both times: no guests, nobody anonymous.
+    pub fn is_same_account(&self, other: &User) -> bool {
+        let proven = |user: &User| !user.guest && !user.anonymous;
+        proven(self) && proven(other) && self.name == other.name && self.identity.uid == other.identity.uid
+    }
+}
+
 /// The keys that belong to the session as a whole, set once when the first authentication succeeds.
 pub struct SessionKeys {
     /// Opens what the client sealed; `None` below 3.0 and for anonymous and guest sessions.
@@ -62,6 +72,8 @@ pub struct Session {
     pub id: u64,
     /// When it began.
     pub created: Time,
+    /// What was negotiated where it was established.
+    pub terms: Terms,
     phase: RwLock<Phase>,
     user: RwLock<Option<Arc<User>>>,
     keys: RwLock<Option<Arc<SessionKeys>>>,
@@ -71,6 +83,7 @@ pub struct Session {
     pub encrypt_data: AtomicBool,
     /// The next nonce of `server_to_client`: never used twice.
     nonce: AtomicU64,
+    channels: Mutex<Channels>,
     trees: Mutex<Trees>,
     opens: Mutex<HashMap<u64, Arc<Open>>>,
     open_count: AtomicU32,
@@ -84,16 +97,18 @@ struct Trees {
 
 impl Session {
     /// A session whose authentication begins.
-    pub fn new(id: u64, created: Time) -> Self {
+    pub fn new(id: u64, created: Time, terms: Terms) -> Self {
         Session {
             id,
             created,
+            terms,
             phase: RwLock::new(Phase::InProgress),
             user: RwLock::new(None),
             keys: RwLock::new(None),
             signing_required: AtomicBool::new(false),
             encrypt_data: AtomicBool::new(false),
             nonce: AtomicU64::new(1),
+            channels: Mutex::default(),
             trees: Mutex::default(),
             opens: Mutex::default(),
             open_count: AtomicU32::new(0),
@@ -142,6 +157,39 @@ impl Session {
     pub fn next_nonce(&self) -> Option<u64> {
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
         (nonce < u64::MAX - (1 << 32)).then_some(nonce)
+    }
+
+    /// The session is used over `connection`, too; at most `limit` connections are taken.
+    pub(crate) fn add_channel(&self, connection: &Arc<Connection>, limit: usize) -> Result<(), NoChannel> {
+        self.channels.lock().add(connection, limit)
+    }
+
+    /// `connection` is gone. `true` where it was the last one: then the session is to be ended.
+    pub(crate) fn remove_channel(&self, connection: &Arc<Connection>) -> bool {
+        self.channels.lock().remove(connection)
+    }
+
+    /// Takes all channels out and answers their connections; no further one is added.
+    pub(crate) fn take_channels(&self) -> Vec<Arc<Connection>> {
+        self.channels.lock().close()
+    }
+
+    /// How many connections it is used over.
+    pub fn channel_count(&self) -> usize {
+        self.channels.lock().len()
+    }
+
+    /// The connections over which the client can be told something that it did not ask for, the first to be tried first:
+    /// `preferred` where it is one of them, then the oldest ([MS-SMB2] 3.3.4.1.6, 3.3.4.6).
+    pub(crate) fn live_connections(&self, preferred: &Weak<Connection>) -> Vec<Arc<Connection>> {
+        let mut live = self.channels.lock().live();
+        live.sort_by_key(|connection| Arc::as_ptr(connection) != preferred.as_ptr());
+        live
+    }
+
+    /// The first of [`Session::live_connections`].
+    pub(crate) fn live_connection(&self, preferred: &Weak<Connection>) -> Option<Arc<Connection>> {
+        self.live_connections(preferred).into_iter().next()
     }
 
     /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already.
@@ -213,34 +261,5 @@ impl Session {
     /// How many opens there are.
     pub fn open_count(&self) -> usize {
         self.open_count.load(Ordering::Relaxed) as usize
-    }
-}
-
-/// A session as one connection sees it ([MS-SMB2] 3.3.1.14).
-pub struct Channel {
-    /// The session.
-    pub session: Arc<Session>,
-    /// `Channel.SigningKey`.
-    signing: RwLock<Option<Arc<SigningKey>>>,
-    /// The authentication under way on this connection.
-    pub(crate) authentication: Mutex<Option<Authentication>>,
-    /// `Session.PreauthIntegrityHashValue`, while the first authentication is under way on 3.1.1.
-    pub(crate) preauth: Mutex<Option<PreauthHash>>,
-}
-
-impl Channel {
-    /// A channel of `session`; `preauth` is the connection's hash on 3.1.1.
-    pub fn new(session: Arc<Session>, preauth: Option<PreauthHash>) -> Self {
-        Channel { session, signing: RwLock::new(None), authentication: Mutex::new(None), preauth: Mutex::new(preauth) }
-    }
-
-    /// The key that signs on this channel; `None` before authentication and for anonymous and guest sessions.
-    pub fn signing(&self) -> Option<Arc<SigningKey>> {
-        self.signing.read().clone()
-    }
-
-    /// Sets the signing key, once.
-    pub fn set_signing(&self, key: Option<Arc<SigningKey>>) {
-        *self.signing.write() = key;
     }
 }

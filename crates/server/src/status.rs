@@ -3,11 +3,13 @@
 //! Plain data, copied out of the live tables piece by piece: the parts need not be of exactly the same moment, so an
 //! open may name a session that has ended meanwhile. How it is shown and sent is the daemon's business.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
 use crate::server::Server;
+use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};
 
 /// What the server holds on behalf of its clients.
@@ -141,8 +143,13 @@ pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
     let mut snapshot =
         Snapshot { taken: server.world.now(), started, connections: connections.len(), ..Snapshot::default() };
+    let mut told = HashSet::new();
     for connection in &connections {
         for channel in connection.channels() {
+            // Over which of its connections a session with several is shown is of no weight.
+            if channel.session.phase() == Phase::Closed || !told.insert(channel.session.id) {
+                continue;
+            }
             let Some(user) = channel.session.user() else { continue };
             let Some(negotiated) = connection.negotiated() else { continue };
             let sealed = channel.session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);

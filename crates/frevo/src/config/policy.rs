@@ -36,6 +36,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         smb2_max_credits: global.number("smb2 max credits").unwrap_or(8192),
         server_smb3_encryption_algorithms: encryption_algorithms(global),
         server_smb3_signing_algorithms: signing_algorithms(global),
+        server_multi_channel_support: global.boolean("server multi channel support"),
         hosts: hosts(global),
         map_to_guest: map_to_guest(global),
         guest: None,

@@ -9,8 +9,8 @@ use crate::error::Result;
 pub(crate) async fn logoff(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     LogoffRequest::decode(request.message)?;
     let session = request.session()?;
-    request.connection.server.end_session(session).await;
     // The response is still signed with the channel's key: the request holds the channel.
+    request.connection.server.end_session(session).await;
     request.connection.state.lock().channels.remove(&session.id);
     LogoffResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)

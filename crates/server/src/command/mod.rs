@@ -15,6 +15,7 @@ pub mod query_directory;
 pub(crate) mod query_info;
 pub(crate) mod read;
 pub(crate) mod rename;
+mod session_binding;
 pub mod session_setup;
 pub(crate) mod set_info;
 pub(crate) mod tree_connect;

@@ -74,6 +74,9 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
             capabilities |= Capabilities::DIRECTORY_LEASING;
         }
     }
+    if smb3 && policy.server_multi_channel_support && asked.capabilities.contains(Capabilities::MULTI_CHANNEL) {
+        capabilities |= Capabilities::MULTI_CHANNEL;
+    }
     let may_seal = policy.server_smb_encrypt != Encryption::Off;
     let asked_sealing = asked.capabilities.contains(Capabilities::ENCRYPTION);
     let offers_ccm = ciphers(policy).any(|cipher| cipher == CipherId::AES_128_CCM);

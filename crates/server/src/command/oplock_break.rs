@@ -60,13 +60,9 @@ impl Notifier {
 
     /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4).
     fn send(&self, what: Break) -> bool {
-        // Without its connection the open is about to be closed, which ends the oplock too.
-        let (Some(connection), Some(session)) = (self.connection.upgrade(), self.session.upgrade()) else {
-            return false;
-        };
-        if connection.ended().is_some() {
-            return false;
-        }
+        let Some(session) = self.session.upgrade() else { return false };
+        // Without any connection the open is about to be closed, which ends the oplock too.
+        let Some(connection) = session.live_connection(&self.connection) else { return false };
         let mut header = Header::request(Command::OPLOCK_BREAK, Header::UNSOLICITED);
         header.flags = Flags::SERVER_TO_REDIR;
         header.session_id = session.id;

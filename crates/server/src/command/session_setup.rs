@@ -1,6 +1,7 @@
 //! SESSION_SETUP ([MS-SMB2] 3.3.5.5): a client proves who it is, in one or more round trips, and gets its keys.
 //!
-//! NTLMv2 inside SPNEGO or bare. Kerberos and binding to a second channel are not offered yet.
+//! NTLMv2 inside SPNEGO or bare. Kerberos is not offered yet. How a session gets a further channel is in
+//! `session_binding`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,12 +14,12 @@ use proto::crypto::preauth::PreauthHash;
 use proto::crypto::seal::{SealingKey, key_length};
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::FileTime;
-use proto::smb2::header::Flags;
 use proto::smb2::negotiate::{Dialect, SecurityMode};
 use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
 
 use crate::accounts::Account;
+use crate::command::session_binding;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Error, Result};
 use crate::policy::{Encryption, MapToGuest, Policy, Signing};
@@ -34,18 +35,18 @@ pub struct Authentication {
 }
 
 /// How far a token brought the authentication.
-enum Step {
+pub(super) enum Step {
     Continue(Vec<u8>),
     Done(Box<Done>),
 }
 
 /// An authentication that is through.
-struct Done {
-    claim: Claim,
+pub(super) struct Done {
+    pub(super) claim: Claim,
     /// The proof of the password; `None` for anonymous callers and guests.
-    verified: Option<Proof>,
-    account: Option<Account>,
-    token: Vec<u8>,
+    pub(super) verified: Option<Proof>,
+    pub(super) account: Option<Account>,
+    pub(super) token: Vec<u8>,
 }
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -57,13 +58,11 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, the client cannot"));
     }
     if asked.flags.contains(SessionSetupFlags::BINDING) {
-        // 3.3.5.5: multichannel is not offered, so nothing can be bound.
-        let refusal = Error::because(Status::REQUEST_NOT_ACCEPTED, "multichannel is not offered");
-        return refuse_foreign(request, reply, refusal);
+        return session_binding::bind(request, reply, &asked, negotiated, &policy).await;
     }
     let channel = match &request.channel {
         Some(channel) => channel.clone(),
-        None if request.header.session_id == 0 => begin(request, negotiated, &policy)?,
+        None if request.header.session_id == 0 => begin(request, negotiated)?,
         None => return refuse_foreign(request, reply, Error::new(Status::USER_SESSION_DELETED)),
     };
     if channel.session.phase() == Phase::Closed {
@@ -78,14 +77,9 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
     let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
         Ok(step) => step,
         Err(error) => {
-            // 3.3.5.5.3: a failed authentication ends the session, the first as well as a later one.
-            connection.state.lock().channels.remove(&channel.session.id);
+            // 3.3.5.5.3: a failed authentication ends the session on all its channels, the first as well as a later one.
             connection.server.end_session(&channel.session).await;
-            if let Some(name) = guessed {
-                let world = &connection.server.world;
-                let answered = connection.server.guesses.failed(&name, world.uptime());
-                world.sleep(answered.saturating_sub(world.uptime())).await;
-            }
+            slow_down(request, guessed).await;
             return Err(error);
         }
     };
@@ -100,7 +94,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
             let Done { claim, verified, account, token } = *done;
             let user = user(&claim, account, verified.is_some(), &policy)?;
             let flags = establish(request, &channel, &asked, user, verified, negotiated, &policy)?;
-            reply.sign_with = Some(channel.clone());
+            reply.sign_with = channel.signing();
             end_previous(request, &channel, asked.previous_session_id).await;
             (token, flags, Status::SUCCESS)
         }
@@ -111,32 +105,33 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
 
 /// A request about a session that this connection does not have. Whoever signs with that session's key (3.3.5.2.4) gets
 /// the refusal signed.
-fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: Error) -> Result<Status> {
-    let Some(session) = request.connection.server.session(request.header.session_id) else { return Err(refusal) };
-    let Some(key) = session.keys().and_then(|keys| keys.signing.clone()) else { return Err(refusal) };
-    if request.header.flags.contains(Flags::SIGNED) && key.verify(&mut request.message.to_vec()) {
-        let channel = Channel::new(session, None);
-        channel.set_signing(Some(key));
-        reply.sign_with = Some(Arc::new(channel));
-    }
+pub(super) fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: Error) -> Result<Status> {
+    reply.sign_with = request.foreign_key();
     Err(refusal)
 }
 
 /// 3.3.5.5.1.
-fn begin(request: &Request<'_>, negotiated: &Negotiated, policy: &Policy) -> Result<Arc<Channel>> {
+fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>> {
     let connection = request.connection;
-    let mut state = connection.state.lock();
-    if state.channels.len() >= policy.limits.sessions_per_connection {
-        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many sessions on one connection"));
+    let session = connection.server.new_session(negotiated.terms());
+    let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
+    if let Err(error) = connection.add_channel(&channel) {
+        connection.server.drop_session(&channel.session);
+        return Err(error);
     }
-    let session = connection.server.new_session();
-    let channel = Arc::new(Channel::new(session.clone(), negotiated.preauth.clone()));
-    state.channels.insert(session.id, channel.clone());
     Ok(channel)
 }
 
+/// Whoever tries passwords of `guessed` waits for the answer.
+pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>) {
+    let Some(name) = guessed else { return };
+    let server = &request.connection.server;
+    let answered = server.guesses.failed(&name, server.world.uptime());
+    server.world.sleep(answered.saturating_sub(server.world.uptime())).await;
+}
+
 /// Feeds one token to the authentication of `channel`. Where the password was wrong, `guessed` is whose.
-async fn step(
+pub(super) async fn step(
     request: &Request<'_>,
     channel: &Channel,
     token: &[u8],
@@ -281,7 +276,7 @@ fn completed(authentication: &Authentication, mic: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// Who the client is from now on.
-fn user(claim: &Claim, account: Option<Account>, proven: bool, policy: &Policy) -> Result<User> {
+pub(super) fn user(claim: &Claim, account: Option<Account>, proven: bool, policy: &Policy) -> Result<User> {
     if let (true, Some(account)) = (proven, account) {
         return Ok(User {
             name: account.name.clone(),
@@ -370,20 +365,9 @@ fn derive(
     preauth: Option<&PreauthHash>,
 ) -> std::result::Result<SessionKeys, KeyRefused> {
     let session_key = Key::from_session_key(exported);
-    let derivation = match (negotiated.dialect, preauth) {
-        (Dialect::SMB_3_1_1, Some(hash)) => Derivation::Smb311(hash.value()),
-        (dialect, _) if dialect.0 >= Dialect::SMB_3_0.0 => Derivation::Smb30,
-        _ => {
-            let signing = SigningKey::new(negotiated.signing, session_key.as_bytes())?;
-            return Ok(SessionKeys {
-                client_to_server: None,
-                server_to_client: None,
-                signing: Some(Arc::new(signing)),
-            });
-        }
-    };
-    let signing = SigningKey::new(negotiated.signing, derivation.signing_key(&session_key).as_bytes())?;
-    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing: Some(Arc::new(signing)) };
+    let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
+    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing };
+    let Some(derivation) = derivation(negotiated, preauth) else { return Ok(keys) };
     if let Some((cipher, length)) = negotiated.cipher.and_then(|cipher| Some((cipher, key_length(cipher)?))) {
         // AES-256 keys come from the whole key that the authentication gave, which NTLM makes 16 bytes as well.
         let full = if length == KeyLength::Bits256 { exported } else { session_key.as_bytes() };
@@ -395,9 +379,31 @@ fn derive(
     Ok(keys)
 }
 
+/// `Session.SigningKey`, or `Channel.SigningKey` of a further channel.
+pub(super) fn derive_signing(
+    exported: &[u8],
+    negotiated: &Negotiated,
+    preauth: Option<&PreauthHash>,
+) -> std::result::Result<SigningKey, KeyRefused> {
+    let session_key = Key::from_session_key(exported);
+    match derivation(negotiated, preauth) {
+        Some(derivation) => SigningKey::new(negotiated.signing, derivation.signing_key(&session_key).as_bytes()),
+        None => SigningKey::new(negotiated.signing, session_key.as_bytes()),
+    }
+}
+
+/// How keys are made of the one that the authentication gave; `None` below 3.0, where it is itself the key.
+fn derivation<'a>(negotiated: &Negotiated, preauth: Option<&'a PreauthHash>) -> Option<Derivation<'a>> {
+    match (negotiated.dialect, preauth) {
+        (Dialect::SMB_3_1_1, Some(hash)) => Some(Derivation::Smb311(hash.value())),
+        (dialect, _) if dialect.0 >= Dialect::SMB_3_0.0 => Some(Derivation::Smb30),
+        _ => None,
+    }
+}
+
 /// 3.3.5.5.3: a client that comes back after losing its connection names its old session, which ends if it was the
 /// same user's.
-async fn end_previous(request: &Request<'_>, channel: &Channel, previous_id: u64) {
+pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previous_id: u64) {
     let server = &request.connection.server;
     if previous_id == 0 || previous_id == channel.session.id {
         return;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use proto::bytes::Writer;
+use proto::crypto::sign::SigningKey;
 use proto::smb2::FileId;
 use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::SigningAlgorithm;
 use proto::smb2::read::ReadRequest;
 use proto::status::Status;
 
@@ -70,8 +72,8 @@ pub(crate) struct Reply {
     pub(crate) tree_id: Option<u32>,
     /// The file that the request worked on, for related requests.
     pub(crate) file_id: Option<FileId>,
-    /// The channel to sign with though the request was not signed: a new session's.
-    pub(crate) sign_with: Option<Arc<Channel>>,
+    /// The key to sign with, where it is not that of the request's channel: of a new session, of a channel being bound.
+    pub(crate) sign_with: Option<Arc<SigningKey>>,
     /// What is to be done with the response's bytes.
     pub(crate) hash: Hash,
     /// The AsyncId, once an interim response was sent.
@@ -165,8 +167,9 @@ impl Chain {
         let result = if orphan {
             Err(Error::because(Status::INVALID_PARAMETER, "first request of a chain is marked as related"))
         } else if let Err(error) = signature {
-            if !sealed && !header.flags.contains(Flags::SIGNED) {
-                // 3.3.5.2.4 lets us: whoever strips signatures gets no second try.
+            reply.sign_with = request.foreign_key();
+            if !sealed && !header.flags.contains(Flags::SIGNED) && header.command != Command::SESSION_SETUP {
+                // 3.3.5.2.4 lets us: whoever strips signatures gets no second try. A logon is one.
                 reply.ends = Some(Disconnect("unsigned where signing is required"));
             }
             Err(error)
@@ -197,6 +200,25 @@ impl Chain {
 }
 
 impl Request<'_> {
+    /// The key of a session that this connection is no channel of, where the request is signed with it: the refusal is
+    /// signed with it too, so that the client believes it.
+    pub(crate) fn foreign_key(&self) -> Option<Arc<SigningKey>> {
+        if !self.header.flags.contains(Flags::SIGNED) || self.connection.channel(self.header.session_id).is_some() {
+            return None;
+        }
+        let session = self.connection.server.session(self.header.session_id)?;
+        // AES-GMAC gives its key away to who sees two messages signed under one MessageId. A stranger must not get the
+        // second of them by sending once more what it has seen on the session's own connection.
+        if session.terms.signing == SigningAlgorithm::AES_GMAC
+            && self.header.command != Command::SESSION_SETUP
+            && !self.connection.is_authenticated_as(&session)
+        {
+            return None;
+        }
+        let key = session.keys()?.signing.clone()?;
+        key.verify(&mut self.message.to_vec()).then_some(key)
+    }
+
     /// The session, which `dispatch` has checked.
     pub(crate) fn session(&self) -> Result<&Arc<Session>> {
         self.check_related(|related| related.has_session)?;

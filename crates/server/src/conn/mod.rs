@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use proto::crypto::preauth::PreauthHash;
 use proto::dtyp::Guid;
 use proto::smb2::negotiate::{Capabilities, CipherId, Dialect, SecurityMode, SigningAlgorithm};
+use proto::status::Status;
 
 pub use chain::Chain;
 pub(crate) use chain::{Hash, Reply, Request};
@@ -30,9 +31,10 @@ pub(crate) use pending::{Cancelled, Pending};
 pub(crate) use respond::Outgoing;
 pub(crate) use window::Window;
 
-use crate::error::Disconnect;
+use crate::channel::NoChannel;
+use crate::error::{Disconnect, Error};
 use crate::server::Server;
-use crate::session::{Channel, Phase};
+use crate::session::{Channel, Phase, Session, Terms};
 use crate::vfs::Time;
 
 /// The two ends of a connection.
@@ -66,6 +68,8 @@ pub(crate) struct State {
     /// An SMB1 multi-protocol negotiate was answered with 0x02FF: one SMB2 NEGOTIATE is still to come.
     pub(crate) wildcard: bool,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    /// `Connection.PreauthSessionTable`: sessions of other connections that are being bound to this one.
+    pub(crate) bindings: HashMap<u64, Arc<Channel>>,
     pub(crate) pending: pending::Table,
 }
 
@@ -91,6 +95,13 @@ pub(crate) struct Negotiated {
     pub(crate) preauth: Option<PreauthHash>,
 }
 
+impl Negotiated {
+    /// What a further channel of a session established here must have in common with it.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { dialect: self.dialect, cipher: self.cipher, signing: self.signing }
+    }
+}
+
 impl Connection {
     /// A connection that was just accepted.
     pub fn new(server: &Arc<Server>, peer: Peer) -> Arc<Connection> {
@@ -103,6 +114,7 @@ impl Connection {
                 window: Window::new(UNAUTHENTICATED_CREDITS),
                 wildcard: false,
                 channels: HashMap::new(),
+                bindings: HashMap::new(),
                 pending: pending::Table::default(),
             }),
             outbox: Outbox::default(),
@@ -133,6 +145,41 @@ impl Connection {
         self.state.lock().channels.get(&session_id).cloned()
     }
 
+    /// Takes a channel in: its session can be used over this connection from now on.
+    pub(crate) fn add_channel(self: &Arc<Self>, channel: &Arc<Channel>) -> Result<(), Error> {
+        let limits = &self.server.policy().limits;
+        let mut state = self.state.lock();
+        // Whoever closes the connection takes its channels after it has ended: nothing is left behind.
+        if self.ended().is_some() {
+            return Err(Error::because(Status::CONNECTION_DISCONNECTED, "the connection has ended"));
+        }
+        if state.channels.contains_key(&channel.session.id) {
+            return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "the session has this channel already"));
+        }
+        if state.channels.len() >= limits.sessions_per_connection {
+            state.channels.retain(|_, channel| channel.session.phase() != Phase::Closed);
+        }
+        if state.channels.len() >= limits.sessions_per_connection {
+            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many sessions on one connection"));
+        }
+        channel.session.add_channel(self, limits.channels_per_session).map_err(|why| match why {
+            NoChannel::Closed => Error::new(Status::USER_SESSION_DELETED),
+            NoChannel::TooMany => Error::because(Status::INSUFFICIENT_RESOURCES, "too many channels of one session"),
+        })?;
+        state.channels.insert(channel.session.id, channel.clone());
+        Ok(())
+    }
+
+    /// The session has ended. Where the client can check signatures its channel stays, closed, so that it can be told
+    /// so in a way that nobody else can.
+    pub(crate) fn forget(&self, session: &Arc<Session>) {
+        let is_its = |channel: &Arc<Channel>| Arc::ptr_eq(&channel.session, session);
+        let mut state = self.state.lock();
+        if state.channels.get(&session.id).is_some_and(|channel| is_its(channel) && channel.signing().is_none()) {
+            state.channels.remove(&session.id);
+        }
+    }
+
     /// The sessions of this connection.
     pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
         self.state.lock().channels.values().cloned().collect()
@@ -156,6 +203,16 @@ impl Connection {
         self.state.lock().channels.values().any(|channel| channel.session.phase() == Phase::Valid)
     }
 
+    /// Whether the user of `session` is logged on here, in whatever session.
+    pub(crate) fn is_authenticated_as(&self, session: &Session) -> bool {
+        let Some(owner) = session.user() else { return false };
+        let is_owner = |channel: &Arc<Channel>| {
+            channel.session.phase() == Phase::Valid
+                && channel.session.user().is_some_and(|user| user.is_same_account(&owner))
+        };
+        self.channels().iter().any(is_owner)
+    }
+
     /// Whether any session of this connection has something open.
     pub fn has_opens(&self) -> bool {
         self.channels().iter().any(|channel| channel.session.open_count() > 0)
@@ -176,19 +233,22 @@ impl Connection {
         self.outbox.ready(|| self.ended().is_some()).await;
     }
 
-    /// The transport is gone: sessions that lived on this connection alone end, and their opens are closed
-    /// ([MS-SMB2] 3.3.7.1).
+    /// The transport is gone: sessions that lived on this connection alone end, and their opens are closed. Sessions with
+    /// other channels go on, and what is open in them stays open ([MS-SMB2] 3.3.7.1).
     pub async fn close(self: &Arc<Self>) {
         self.end(Disconnect("transport closed"));
         let (channels, pending) = {
             let mut state = self.state.lock();
+            state.bindings.clear();
             (std::mem::take(&mut state.channels), state.pending.take())
         };
         for waiting in pending {
             waiting.cancel();
         }
         for channel in channels.into_values() {
-            self.server.end_session(&channel.session).await;
+            if channel.session.remove_channel(self) {
+                self.server.end_session(&channel.session).await;
+            }
         }
         self.server.remove_connection(self);
     }

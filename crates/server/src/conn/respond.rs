@@ -13,7 +13,7 @@ use super::chain::{Hash, Request};
 use super::{Connection, Frame};
 use crate::command::oplock_break::Notifier;
 use crate::error::{Disconnect, Error};
-use crate::session::{Channel, Session};
+use crate::session::Session;
 
 /// The four bytes before each message on TCP ([MS-SMB2] 2.1).
 const TRANSPORT: usize = 4;
@@ -97,7 +97,7 @@ impl Outgoing {
         status: Status,
         session_id: Option<u64>,
         tree_id: Option<u32>,
-        sign_with: Option<Arc<Channel>>,
+        sign_with: Option<Arc<SigningKey>>,
         hash: Hash,
     ) {
         let sign_with = self.signer(request, sign_with);
@@ -110,6 +110,10 @@ impl Outgoing {
         self.write_header(&header);
         if self.must_seal(request) {
             self.seal_for = request.channel.as_ref().map(|channel| channel.session.clone());
+        }
+        // The hash is of what the client sees, a signature included. Signing it once more when it is sent changes nothing.
+        if let (Hash::Session(_), Some(key)) = (&hash, &sign_with) {
+            key.sign(&mut self.buffer[self.start..]);
         }
         let response = &self.buffer[self.start..];
         match hash {
@@ -131,9 +135,9 @@ impl Outgoing {
 
     /// 3.3.4.1.1: what came signed is answered signed. What is sealed needs no signature, which [`Outgoing::send`] sees
     /// to.
-    fn signer(&self, request: &Request<'_>, forced: Option<Arc<Channel>>) -> Option<Arc<SigningKey>> {
-        if let Some(channel) = forced {
-            return channel.signing();
+    fn signer(&self, request: &Request<'_>, forced: Option<Arc<SigningKey>>) -> Option<Arc<SigningKey>> {
+        if forced.is_some() {
+            return forced;
         }
         let signed = request.header.flags.contains(Flags::SIGNED) && !request.sealed;
         if signed { request.channel.as_ref().and_then(|channel| channel.signing()) } else { None }

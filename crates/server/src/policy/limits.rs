@@ -13,6 +13,8 @@ pub struct Limits {
     pub logon_time: Duration,
     /// Sessions on one connection.
     pub sessions_per_connection: usize,
+    /// Channels of one session: what is open outlives each of them but the last, so nobody needs many. Windows has 32.
+    pub channels_per_session: usize,
     /// Tree connects of one session.
     pub trees_per_session: usize,
     /// Opens of one session. smbtorture's maxfid opens 65,520.
@@ -40,6 +42,7 @@ impl Default for Limits {
             connections_per_address: 16_384,
             logon_time: Duration::from_secs(30),
             sessions_per_connection: 1_024,
+            channels_per_session: 32,
             trees_per_session: 1_024,
             opens_per_session: 65_536,
             opens: 1_048_576,

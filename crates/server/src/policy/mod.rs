@@ -44,6 +44,8 @@ pub struct Policy {
     pub server_smb3_encryption_algorithms: Vec<EncryptionAlgorithm>,
     /// `server smb3 signing algorithms`, the preferred one first.
     pub server_smb3_signing_algorithms: Vec<SigningAlgorithm>,
+    /// `server multi channel support`: a session may be used over several connections.
+    pub server_multi_channel_support: bool,
     /// `hosts allow` and `hosts deny` of the global section: who may connect at all.
     pub hosts: HostAccess,
     /// `smb2 leases`: offered.
@@ -211,6 +213,7 @@ impl Default for Policy {
             smb2_max_credits: 8192,
             server_smb3_encryption_algorithms: EncryptionAlgorithm::ALL.to_vec(),
             server_smb3_signing_algorithms: SigningAlgorithm::ALL.to_vec(),
+            server_multi_channel_support: true,
             hosts: HostAccess::default(),
             smb2_leases: true,
             smb3_directory_leases: true,

@@ -48,8 +48,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("deadtime", COUNT, "10080", "Minutes after which a connection without open files is closed; 0: never.")
         .also(&["dead time"]),
     global("keepalive", COUNT, "300", "Seconds of silence before TCP keepalive asks for the client; 0: never."),
-    global("server multi channel support", BOOL, "yes", "Let a session use several connections.")
-        .unserved("multichannel"),
+    global("server multi channel support", BOOL, "yes", "Let a session use several connections."),
     global("smb3 unix extensions", BOOL, "no", "Offer POSIX extensions.").unserved("POSIX extensions"),
     global("server smb transports", LIST, "tcp", "Transports and their ports.")
         .unserved("transports other than TCP: smb ports says which ports are used"),

@@ -1,0 +1,190 @@
+//! SESSION_SETUP with SMB2_SESSION_FLAG_BINDING ([MS-SMB2] 3.3.5.5): a session gets one more channel, this connection.
+//!
+//! Whoever binds shows that it has the session's key, by the signature of each request, and that it is the session's
+//! user, by an authentication of its own, from which the channel's signing key is made (3.3.5.5.3). A binding that fails
+//! leaves the session as it was. Keys that seal are the session's, on all channels.
+
+use std::sync::Arc;
+
+use proto::crypto::sign::SigningKey;
+use proto::smb2::header::Flags;
+use proto::smb2::negotiate::{Capabilities, Dialect, SigningAlgorithm};
+use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::status::Status;
+
+use crate::channel::Terms;
+use crate::command::session_setup::{Done, Step, derive_signing, end_previous, refuse_foreign, slow_down, step, user};
+use crate::conn::{Hash, Negotiated, Reply, Request};
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::session::{Channel, Phase, Session};
+
+pub(super) async fn bind(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    asked: &SessionSetupRequest<'_>,
+    negotiated: &Negotiated,
+    policy: &Policy,
+) -> Result<Status> {
+    let connection = request.connection;
+    let Some(session) = connection.server.session(request.header.session_id) else {
+        connection.state.lock().bindings.remove(&request.header.session_id);
+        return refuse_foreign(request, reply, not_found(negotiated));
+    };
+    if connection.channel(session.id).is_some() {
+        return Err(Error::because(
+            Status::REQUEST_NOT_ACCEPTED,
+            "this connection is a channel of the session already",
+        ));
+    }
+    let key = verify(request, &session)?;
+    // 3.3.4.1.1: whatever is said before the binding is through is signed with the session's key.
+    reply.sign_with = key.clone();
+    check(request, &session, negotiated)?;
+    if key.is_none() {
+        return Err(Error::because(
+            Status::NOT_SUPPORTED,
+            "the session has no key that the binding could be signed with",
+        ));
+    }
+    let channel = candidate(request, &session, negotiated, policy)?;
+    if let Some(preauth) = &mut *channel.preauth.lock() {
+        preauth.update(request.message);
+    }
+    let mut guessed = None;
+    let (token, status) = match step(request, &channel, asked.buffer, policy, &mut guessed).await {
+        Ok(Step::Continue(token)) => {
+            reply.hash = Hash::Session(channel);
+            (token, Status::MORE_PROCESSING_REQUIRED)
+        }
+        Ok(Step::Done(done)) => {
+            connection.state.lock().bindings.remove(&session.id);
+            let token = complete(request, &channel, *done, negotiated, policy)?;
+            reply.sign_with = channel.signing();
+            end_previous(request, &channel, asked.previous_session_id).await;
+            (token, Status::SUCCESS)
+        }
+        Err(error) => {
+            connection.state.lock().bindings.remove(&session.id);
+            slow_down(request, guessed).await;
+            return Err(error);
+        }
+    };
+    SessionSetupResponse { session_flags: SessionFlags(0), buffer: &token }.encode(&mut reply.body());
+    Ok(status)
+}
+
+/// Whether sessions can be bound to a connection at all. SMB 3 is needed for it.
+fn offered(negotiated: &Negotiated) -> bool {
+    negotiated.server_capabilities.contains(Capabilities::MULTI_CHANNEL)
+}
+
+fn not_found(negotiated: &Negotiated) -> Error {
+    Error::new(if offered(negotiated) { Status::USER_SESSION_DELETED } else { Status::REQUEST_NOT_ACCEPTED })
+}
+
+/// 3.3.5.2.4 for a binding: the signature is by `Session.SigningKey`. `None`: there is none, or no key to check it with.
+fn verify(request: &Request<'_>, session: &Session) -> Result<Option<Arc<SigningKey>>> {
+    let key = session.keys().and_then(|keys| keys.signing.clone());
+    let Some(key) = key.filter(|_| request.header.flags.contains(Flags::SIGNED)) else { return Ok(None) };
+    if !key.verify(&mut request.message.to_vec()) {
+        return Err(Error::because(Status::ACCESS_DENIED, "binding without the session's key"));
+    }
+    Ok(Some(key))
+}
+
+/// What 3.3.5.5 asks of the session and of the two connections.
+fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> Result<()> {
+    let (theirs, ours) = (session.terms, negotiated.terms());
+    // Not in [MS-SMB2]; Windows servers refuse a mixture with AES-GMAC before anything else, and this is how.
+    let gmac = SigningAlgorithm::AES_GMAC;
+    match (theirs.signing, ours.signing) {
+        (theirs, ours) if theirs == gmac && ours != gmac => {
+            return Err(Error::because(Status::REQUEST_OUT_OF_SEQUENCE, "the session signs with AES-GMAC"));
+        }
+        (theirs, ours) if theirs != gmac && ours == gmac => {
+            return Err(Error::because(Status::NOT_SUPPORTED, "the session does not sign with AES-GMAC"));
+        }
+        _ => {}
+    }
+    if !offered(negotiated) {
+        return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "multichannel was not negotiated"));
+    }
+    check_terms(theirs, ours)?;
+    if !request.header.flags.contains(Flags::SIGNED) {
+        return Err(Error::because(Status::INVALID_PARAMETER, "unsigned binding"));
+    }
+    // `ClientGuid` need not be the same: the specification lets a server insist on it, and Windows servers do not.
+    match session.phase() {
+        Phase::Valid => {}
+        Phase::InProgress => return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "nobody is logged on yet")),
+        Phase::Expired => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),
+        Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
+    }
+    if session.user().is_none_or(|user| user.guest || user.anonymous) {
+        return Err(Error::because(Status::NOT_SUPPORTED, "a guest's session"));
+    }
+    Ok(())
+}
+
+/// The dialect must be the session's. So must the cipher be, for which the session's keys were made; [MS-SMB2] says
+/// nothing of it, Windows servers refuse others like this.
+fn check_terms(theirs: Terms, ours: Terms) -> Result<()> {
+    if theirs.dialect != ours.dialect {
+        return Err(Error::because(Status::INVALID_PARAMETER, "the session speaks another dialect"));
+    }
+    if theirs.cipher != ours.cipher {
+        return Err(Error::because(Status::INVALID_PARAMETER, "the session has another cipher"));
+    }
+    Ok(())
+}
+
+/// The channel as it is before its authentication is through: found by nothing but the next request of this binding.
+fn candidate(
+    request: &Request<'_>,
+    session: &Arc<Session>,
+    negotiated: &Negotiated,
+    policy: &Policy,
+) -> Result<Arc<Channel>> {
+    let limits = &policy.limits;
+    let mut state = request.connection.state.lock();
+    if let Some(channel) = state.bindings.get(&session.id).filter(|channel| Arc::ptr_eq(&channel.session, session)) {
+        return Ok(channel.clone());
+    }
+    if state.channels.len() + state.bindings.len() >= limits.sessions_per_connection
+        || session.channel_count() >= limits.channels_per_session
+    {
+        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many channels"));
+    }
+    let preauth = negotiated.preauth.clone().filter(|_| negotiated.dialect == Dialect::SMB_3_1_1);
+    let channel = Arc::new(Channel::new(session.clone(), preauth));
+    state.bindings.insert(session.id, channel.clone());
+    Ok(channel)
+}
+
+/// The authentication is through: if it is the session's user, the session has one more channel. Answers the token for
+/// the client.
+fn complete(
+    request: &Request<'_>,
+    channel: &Arc<Channel>,
+    done: Done,
+    negotiated: &Negotiated,
+    policy: &Policy,
+) -> Result<Vec<u8>> {
+    let Done { claim, verified, account, token } = done;
+    // Deviates from [MS-SMB2] 3.3.5.5, which says STATUS_NOT_SUPPORTED: Windows servers answer this, and so is it tested.
+    let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");
+    let Some(verified) = verified else { return Err(another()) };
+    let user = user(&claim, account, true, policy)?;
+    if !channel.session.user().is_some_and(|owner| owner.is_same_account(&user)) {
+        return Err(another());
+    }
+    let preauth = channel.preauth.lock().take();
+    let key = derive_signing(&verified.key().0, negotiated, preauth.as_ref())
+        .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
+    channel.set_signing(Some(Arc::new(key)));
+    request.connection.add_channel(channel)?;
+    request.connection.state.lock().window.set_max(policy.smb2_max_credits);
+    tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound one more channel");
+    Ok(token)
+}
