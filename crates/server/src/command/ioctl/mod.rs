@@ -1,7 +1,12 @@
-//! IOCTL ([MS-SMB2] 3.3.5.15): the control codes that are served, and the right refusal for the others.
+//! IOCTL ([MS-SMB2] 3.3.5.15): which control goes where, and the right refusal for those that are not served.
+//!
+//! Controls that concern the connection or a pipe are here; those of files have a [`Control`] and stand in the modules
+//! beneath, each of which answers an [`Output`].
 
-use proto::dtyp::Guid;
-use proto::fscc::FileObjectIdBuffer;
+mod object_id;
+
+use std::sync::Arc;
+
 use proto::smb2::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
 };
@@ -10,8 +15,8 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::information::filesystem;
-use crate::open::Target;
+use crate::open::{FileOpen, Open, Target};
+use crate::tree::Disk;
 
 pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = IoctlRequest::decode(request.message)?;
@@ -26,17 +31,75 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     request.check_charge(longest.max(asked.input.len()))?;
     match asked.ctl_code {
         FsctlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate_info(request, &asked, reply),
-        FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id(request, &asked, reply).await,
         FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply),
         // 3.3.5.15.2: no share is part of a DFS namespace yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
         FsctlCode::QUERY_NETWORK_INTERFACE_INFO => {
             Err(Error::because(Status::NOT_SUPPORTED, "multichannel is not offered"))
         }
-        code => {
-            request.open(asked.file_id, reply)?;
-            Err(Error::because(Status::INVALID_DEVICE_REQUEST, format!("{code:?}")))
+        _ => {
+            let open = request.open(asked.file_id, reply)?;
+            let output = control(&Control { request, asked: &asked, open }).await?;
+            respond(&asked, &output.bytes, reply);
+            Ok(output.status)
         }
+    }
+}
+
+/// The controls that work on an open file.
+async fn control(control: &Control<'_>) -> Result<Output> {
+    match control.asked.ctl_code {
+        FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
+        code => Err(Error::because(Status::INVALID_DEVICE_REQUEST, format!("{code:?}"))),
+    }
+}
+
+/// A control of an open file, as it was asked for.
+struct Control<'a> {
+    request: &'a Request<'a>,
+    asked: &'a IoctlRequest<'a>,
+    open: Arc<Open>,
+}
+
+impl Control<'_> {
+    /// The open file.
+    fn file(&self) -> Result<&FileOpen> {
+        self.open.file().ok_or(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of files, asked of a pipe"))
+    }
+
+    /// The share that the file was opened in.
+    fn disk(&self) -> Result<&Disk> {
+        self.open.tree.disk().ok_or(Error::new(Status::INVALID_DEVICE_REQUEST))
+    }
+
+    /// `MaxOutputResponse`, in bytes.
+    fn room(&self) -> usize {
+        self.asked.max_output_response as usize
+    }
+
+    /// Refuses where the answer has `size` bytes and the client takes fewer.
+    fn need_room(&self, size: usize, otherwise: Status) -> Result<()> {
+        if self.room() < size { Err(Error::because(otherwise, "no room for the answer")) } else { Ok(()) }
+    }
+}
+
+/// What a control gives back. A status that is no success may come with bytes: 3.3.4.4.
+struct Output {
+    status: Status,
+    bytes: Vec<u8>,
+}
+
+impl Output {
+    /// Success, with what `encode` writes.
+    fn new(encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Output {
+        Output::with(Status::SUCCESS, encode)
+    }
+
+    /// `status`, with what `encode` writes.
+    fn with(status: Status, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Output {
+        let mut bytes = Vec::new();
+        encode(&mut proto::bytes::Writer::new(&mut bytes));
+        Output { status, bytes }
     }
 }
 
@@ -76,31 +139,6 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
     Ok(Status::SUCCESS)
 }
 
-/// [MS-FSA] 2.1.5.10.1, 2.1.5.10.9: each file has an id from birth on, made of what the file system tells it apart by.
-async fn object_id(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
-    let open = request.open(asked.file_id, reply)?;
-    let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else {
-        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a pipe has no object id"));
-    };
-    if (asked.max_output_response as usize) < FileObjectIdBuffer::SIZE {
-        return Err(Error::because(Status::INVALID_PARAMETER, "no room for the object id"));
-    }
-    let space = disk.vfs.space(&file.identity).await?;
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&file.file.inode.to_le_bytes());
-    id[8..].copy_from_slice(&file.file.device.to_le_bytes());
-    let mut output = Vec::new();
-    FileObjectIdBuffer {
-        object_id: Guid(id),
-        birth_volume_id: filesystem::volume_id(request, &space),
-        birth_object_id: Guid(id),
-        domain_id: Guid::default(),
-    }
-    .encode(&mut proto::bytes::Writer::new(&mut output));
-    respond(asked, &output, reply);
-    Ok(Status::SUCCESS)
-}
-
 /// 3.3.5.15.3.
 fn pipe_transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = request.open(asked.file_id, reply)?;
@@ -114,5 +152,7 @@ fn pipe_transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut 
 }
 
 fn respond(asked: &IoctlRequest<'_>, output: &[u8], reply: &mut Reply) {
-    IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output }.encode(&mut reply.body());
+    // A related request has its file from the one before it.
+    let file_id = reply.file_id.unwrap_or(asked.file_id);
+    IoctlResponse { ctl_code: asked.ctl_code, file_id, input: &[], output }.encode(&mut reply.body());
 }
