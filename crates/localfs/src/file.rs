@@ -46,12 +46,12 @@ enum Attempt {
 
 impl Open {
     /// The descriptor, where it may read.
-    fn reader(&self) -> Result<BorrowedFd<'_>> {
+    pub(crate) fn reader(&self) -> Result<BorrowedFd<'_>> {
         if self.access.is_some_and(|access| access.read) { Ok(self.fd()) } else { Err(Errno::BADF) }
     }
 
     /// The descriptor, where it may write.
-    fn writer(&self) -> Result<BorrowedFd<'_>> {
+    pub(crate) fn writer(&self) -> Result<BorrowedFd<'_>> {
         if self.access.is_some_and(|access| access.write) { Ok(self.fd()) } else { Err(Errno::BADF) }
     }
 
@@ -110,7 +110,7 @@ impl Open {
         Ok(Attempt::Done(count))
     }
 
-    fn read_waiting(&self, offset: u64, space: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read_waiting(&self, offset: u64, space: &mut [u8]) -> Result<usize> {
         let fd = self.reader()?;
         let space = within_file(offset, space);
         let mut count = 0;
@@ -173,7 +173,7 @@ impl Open {
     }
 
     /// Writes `data` from its byte `from` on.
-    fn write_all(
+    pub(crate) fn write_all(
         &self,
         who: &Arc<Identity>,
         offset: u64,
@@ -288,6 +288,6 @@ fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
 }
 
 /// The end of a range; `Errno::FBIG` where no file reaches that far.
-fn end_of(offset: u64, length: u64) -> Result<u64> {
+pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64> {
     offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
 }

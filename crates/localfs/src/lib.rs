@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod changes;
+mod copy;
 mod dir;
 mod file;
 pub mod identity;

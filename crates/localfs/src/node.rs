@@ -392,6 +392,18 @@ impl Node for Handle {
         later(Lane::Data, move || open.data_ranges(offset, length))
     }
 
+    fn copy_range(
+        &self,
+        who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<u64>> {
+        let Some(from) = of(from) else { return Answer::now(Err(Errno::XDEV)) };
+        Open::copy_range(&self.0, who, &from, source, offset, length)
+    }
+
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
         let who = Arc::clone(who);
         change(Arc::clone(&self.0), move |open| open.set_metadata(&who, &set))

@@ -67,6 +67,8 @@ pub struct FileOpen {
     pub asked_allocation: AtomicU64,
     /// Times that this handle's I/O must not change.
     pub sticky: StickyTimes,
+    /// `Open.ResumeKey`: names the handle as the source of a copy, once the client has asked for it.
+    pub resume_key: std::sync::OnceLock<[u8; 24]>,
     /// Requests that wait for something to happen to this handle.
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
     /// The handle was closed: whoever still waits on it is to go.

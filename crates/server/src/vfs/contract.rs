@@ -35,7 +35,7 @@ pub struct Fixture {
 /// # Panics
 /// At the first promise that is not kept.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
-    let checks: [fn(&Fixture); 19] = [
+    let checks: [fn(&Fixture); 20] = [
         lookup_finds_exact_names_first,
         lookup_tells_missing_from_no_parent,
         odd_names_are_kept_as_bytes,
@@ -49,6 +49,7 @@ pub fn check(fresh: &dyn Fn() -> Fixture) {
         content_is_read_back,
         holes_are_zeros,
         zeroing_and_allocation,
+        ranges_are_copied,
         listing_shows_everything_once,
         listing_survives_deletion,
         extended_attributes,
@@ -372,6 +373,44 @@ fn zeroing_and_allocation(fixture: &Fixture) {
     let metadata = stat(&node);
     assert!(metadata.size == 3 && metadata.allocated >= 1 << 20, "{metadata:?}");
     assert_eq!(read(&node, 0, 10), b"abc");
+}
+
+fn ranges_are_copied(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let bytes: Vec<u8> = (0..3 << 20).map(|at: u32| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+    let (from, _) = fixture.file("from", "");
+    fixture.write(&from, 0, &bytes);
+    let put = |mut into: Vec<u8>, source: usize, offset: usize, length: usize| {
+        let copied = bytes.iter().skip(source).take(length);
+        into.resize(into.len().max(if copied.len() > 0 { offset + copied.len() } else { 0 }), 0);
+        into.iter_mut().skip(offset).zip(copied).for_each(|(byte, new)| *byte = *new);
+        into
+    };
+    let check = |name: &str, source: usize, offset: usize, length: usize| {
+        let there = length.min(bytes.len().saturating_sub(source)) as u64;
+        // Into another file, and within one file, where the ranges may overlap.
+        for (from, before) in [(Some(&from), &b"before"[..]), (None, &bytes)] {
+            let (node, _) = fixture.file(&format!("{name} {}", before.len()), "");
+            fixture.write(&node, 0, before);
+            let from = from.unwrap_or(&node);
+            let copied = now(node.copy_range(who, from, source as u64, offset as u64, length as u64));
+            assert_eq!(copied, there, "{name}");
+            let expected = put(before.to_vec(), source, offset, length);
+            assert!(read(&node, 0, bytes.len() * 2) == expected, "{name} over {} bytes", before.len());
+        }
+    };
+    check("all", 0, 0, 3 << 20);
+    check("up", 0, 5, 2 << 20);
+    check("down", 8192, 4096, 2 << 20);
+    check("odd", 77, 4096, 70_001);
+    check("past the end", (3 << 20) - 10, 100, 4096);
+    check("behind the end", 4 << 20, 0, 10);
+    let (target, _) = fixture.file("target", "");
+    let reader = now(target.open(who, READ));
+    assert_eq!(block_on(reader.copy_range(who, &from, 0, 0, 10)), Err(Errno::BADF), "the target is not for writing");
+    let writer = now(from.open(who, Access { read: false, write: true }));
+    assert_eq!(block_on(target.copy_range(who, &writer, 0, 0, 10)), Err(Errno::BADF), "the source is not for reading");
+    assert_eq!(stat(&target).size, 0);
 }
 
 fn listing_shows_everything_once(fixture: &Fixture) {

@@ -39,6 +39,7 @@ pub enum Operation {
     Allocate,
     Zero,
     DataRanges,
+    CopyRange,
     SetMetadata,
     List,
     IsEmpty,
@@ -241,8 +242,8 @@ impl Vfs for Faulty {
     }
 
     fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
-        let Some(ours) = node.as_any().downcast_ref::<FaultyNode>() else { return Answer::now(Err(Errno::XDEV)) };
-        let (inner, node) = (Arc::clone(&self.inner), Arc::clone(&ours.inner));
+        let Some(node) = seen_through(node) else { return Answer::now(Err(Errno::XDEV)) };
+        let inner = Arc::clone(&self.inner);
         let (who, to) = (Arc::clone(who), to.clone());
         self.control.run(Operation::Link, move || inner.link(&who, &node, &to, replace), Err)
     }
@@ -270,6 +271,11 @@ fn map<T: Send + 'static, U: Send + 'static>(
 struct FaultyNode {
     inner: Arc<dyn Node>,
     control: Arc<Control>,
+}
+
+/// The node behind one that is seen through a script.
+fn seen_through(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
+    node.as_any().downcast_ref::<FaultyNode>().map(|faulty| Arc::clone(&faulty.inner))
 }
 
 impl Node for FaultyNode {
@@ -327,6 +333,18 @@ impl Node for FaultyNode {
 
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         pass!(self, DataRanges, data_ranges(; offset, length))
+    }
+
+    fn copy_range(
+        &self,
+        who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<u64>> {
+        let Some(from) = seen_through(from) else { return Answer::now(Err(Errno::XDEV)) };
+        pass!(self, CopyRange, copy_range(who, from; source, offset, length))
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {

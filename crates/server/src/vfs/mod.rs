@@ -7,6 +7,7 @@
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
+mod copy;
 mod errno;
 pub mod faulty;
 pub mod memory;
@@ -16,6 +17,7 @@ pub mod xattr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub use copy::copy_range;
 pub use errno::Errno;
 pub use path::RelPath;
 
@@ -304,6 +306,21 @@ pub trait Node: Send + Sync + std::any::Any {
     /// The ranges within `offset..offset + length` that hold data, in order; 65,536 at most, so that who wants more asks
     /// again behind the last.
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>>;
+
+    /// Copies `length` bytes of `from`, from its offset `source` on, to `offset`; answers how many, fewer only where
+    /// `from` ends. Where both are one file and the ranges overlap, what arrives is what was there before. This handle
+    /// must be open for writing, `from` for reading; what was copied before a failure stays. `Errno::XDEV` where `from`
+    /// is no handle of this kind, and nothing was copied: [`copy_range`] does it then.
+    fn copy_range(
+        &self,
+        _who: &Arc<Identity>,
+        _from: &Arc<dyn Node>,
+        _source: u64,
+        _offset: u64,
+        _length: u64,
+    ) -> Answer<Result<u64>> {
+        Answer::now(Err(Errno::XDEV))
+    }
 
     /// Changes metadata.
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;

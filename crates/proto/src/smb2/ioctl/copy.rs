@@ -75,6 +75,9 @@ pub struct CopyChunkResponse {
 }
 
 impl CopyChunkResponse {
+    /// Bytes on the wire.
+    pub const SIZE: usize = 12;
+
     /// Reads the output.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);
@@ -101,6 +104,9 @@ pub struct RequestResumeKeyResponse {
 }
 
 impl RequestResumeKeyResponse {
+    /// Bytes on the wire, as [`Self::encode`] writes them.
+    pub const SIZE: usize = 32;
+
     /// Reads the output. The context behind the key is unused.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);

@@ -200,6 +200,7 @@ fn register(
             position: AtomicU64::new(0),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
             sticky: StickyTimes::default(),
+            resume_key: std::sync::OnceLock::new(),
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
             listing: tokio::sync::Mutex::default(),

@@ -3,7 +3,10 @@
 //! Controls that concern the connection or a pipe are here; those of files have a [`Control`] and stand in the modules
 //! beneath, each of which answers an [`Output`].
 
+mod copy;
 mod object_id;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 
@@ -50,6 +53,8 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
 async fn control(control: &Control<'_>) -> Result<Output> {
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
+        FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
+        FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
         code => Err(Error::because(Status::INVALID_DEVICE_REQUEST, format!("{code:?}"))),
     }
 }
@@ -81,6 +86,25 @@ impl Control<'_> {
     fn need_room(&self, size: usize, otherwise: Status) -> Result<()> {
         if self.room() < size { Err(Error::because(otherwise, "no room for the answer")) } else { Ok(()) }
     }
+}
+
+/// Carries out a change of the file's content, with what belongs to it: others' caches are out of date, and the write
+/// time shows as that of a WRITE does.
+async fn change<T, F>(control: &Control<'_>, change: impl FnOnce() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let (file, disk, server) = (control.file()?, control.disk()?, &control.request.connection.server);
+    file.content_changes(server);
+    let held = file.hold_times().await?;
+    let delay = disk.share.write_time_delay;
+    if !delay.is_zero() && held.is_none() {
+        let modified = file.node.metadata().await?.modified;
+        server.files.defer_write_time(file.file, modified, server.world.uptime(), delay);
+    }
+    let done = change().await;
+    file.restore_times(held).await?;
+    done
 }
 
 /// What a control gives back. A status that is no success may come with bytes: 3.3.4.4.

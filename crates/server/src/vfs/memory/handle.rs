@@ -65,6 +65,26 @@ impl Handle {
         done.map_err(|Full| Errno::NOSPC)
     }
 
+    /// Copies from another file, or from this one, in the order in which nothing is overwritten before it was read.
+    fn copy_from(&self, from: &Handle, source: u64, offset: u64, length: u64) -> Result<u64> {
+        const STEP: u64 = 1 << 20;
+        if !from.access.read {
+            return Err(Errno::BADF);
+        }
+        let length = length.min(from.content(Pages::size)?.saturating_sub(source));
+        end_of(offset, length)?;
+        let (mut start, mut end) = (0, length);
+        while start < end {
+            let count = STEP.min(end - start);
+            let at = if offset > source { end - count } else { start };
+            let mut data = vec![0; count as usize];
+            from.content(|content| content.read(source + at, &mut data))?;
+            self.change(|content, room| content.write(offset + at, &data, room))?;
+            (start, end) = if offset > source { (start, at) } else { (at + count, end) };
+        }
+        Ok(length)
+    }
+
     fn open_again(&self, who: &Identity, access: Access) -> Result<Arc<dyn Node>> {
         let mut state = self.shared.state.lock();
         let inode = state.inode(self.number)?;
@@ -245,6 +265,18 @@ impl Node for Handle {
 
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         Answer::now(self.content(|content| content.data_ranges(offset, length)))
+    }
+
+    fn copy_range(
+        &self,
+        _who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<u64>> {
+        let from = from.as_any().downcast_ref::<Handle>().filter(|from| from.belongs_to(&self.shared));
+        Answer::now(from.ok_or(Errno::XDEV).and_then(|from| self.copy_from(from, source, offset, length)))
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {

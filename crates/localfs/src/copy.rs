@@ -1,0 +1,96 @@
+//! Copying from file to file without the bytes passing through this process, where the kernel can do that.
+
+use std::sync::Arc;
+
+use rustix::io::{Errno as Raw, ReadWriteFlags};
+use server::answer::Answer;
+use server::vfs::{Identity, Result};
+
+use crate::file::end_of;
+use crate::node::Open;
+use crate::root::stat;
+use crate::worker::{Lane, later};
+use crate::{errno, identity};
+
+/// Bytes that pass through memory at once where they must.
+const STEP: u64 = 256 * 1024;
+/// More than this is left to the workers for what takes long.
+const LONG: u64 = 4 << 20;
+
+/// What to copy, and where to.
+#[derive(Clone, Copy)]
+struct Range {
+    source: u64,
+    offset: u64,
+    length: u64,
+}
+
+impl Open {
+    pub(crate) fn copy_range(
+        open: &Arc<Open>,
+        who: &Arc<Identity>,
+        from: &Arc<Open>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<u64>> {
+        let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
+        let lane = if length > LONG { Lane::Slow } else { Lane::Data };
+        later(lane, move || open.copy_from(&who, &from, Range { source, offset, length }))
+    }
+
+    fn copy_from(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
+        identity::assume(who)?;
+        self.writer()?;
+        let there = stat(from.reader()?)?.stx_size.saturating_sub(range.source);
+        let range = Range { length: range.length.min(there), ..range };
+        self.note_size(end_of(range.offset, range.length)?);
+        let apart = range.source.abs_diff(range.offset) >= range.length;
+        // Within one file the kernel copies only what does not overlap.
+        let by_kernel = if self.id == from.id && !apart { 0 } else { self.copy_in_kernel(from, range)? };
+        let rest = Range {
+            source: range.source + by_kernel,
+            offset: range.offset + by_kernel,
+            length: range.length - by_kernel,
+        };
+        Ok(by_kernel + self.copy_by_hand(who, from, rest)?)
+    }
+
+    /// Copies as much as the kernel does itself: all, or nothing between some file systems.
+    fn copy_in_kernel(&self, from: &Open, range: Range) -> Result<u64> {
+        let (fd, from) = (self.writer()?, from.reader()?);
+        let mut done = 0;
+        while done < range.length {
+            let (mut source, mut offset) = (range.source + done, range.offset + done);
+            let count = usize::try_from(range.length - done).unwrap_or(usize::MAX);
+            match rustix::fs::copy_file_range(from, Some(&mut source), fd, Some(&mut offset), count) {
+                Ok(0) => break,
+                Ok(more) => done += more as u64,
+                Err(Raw::INTR) => {}
+                Err(Raw::XDEV | Raw::INVAL | Raw::OPNOTSUPP | Raw::NOSYS | Raw::PERM) => break,
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Copies in the order in which nothing is overwritten before it was read, should both be one file.
+    fn copy_by_hand(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
+        let backwards = range.offset > range.source;
+        let mut length = range.length;
+        let (mut start, mut end) = (0, length);
+        let mut buffer = vec![0; STEP.min(length) as usize];
+        while start < end {
+            let count = STEP.min(end - start);
+            let at = if backwards { end - count } else { start };
+            let read = from.read_waiting(range.source + at, &mut buffer[..count as usize])?;
+            self.write_all(who, range.offset + at, &buffer[..read], 0, ReadWriteFlags::empty())?;
+            if (read as u64) < count {
+                // The source was cut meanwhile.
+                length = at + read as u64;
+            }
+            (start, end) = if backwards { (start, at) } else { (at + count, end.min(length)) };
+        }
+        Ok(length)
+    }
+}

@@ -1,0 +1,119 @@
+//! A server in memory with a client on it, for the tests of controls.
+
+use std::sync::Arc;
+
+use proto::bytes::utf16_bytes;
+use proto::smb2::FileId;
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::write::{WriteRequest, WriteResponse};
+use proto::status::Status;
+
+use crate::rig::{self, Client, status};
+use crate::server::Server;
+
+/// Every right to a file.
+pub(super) const ALL: u32 = 0x001f_01ff;
+
+/// A client that is logged on.
+pub(super) struct Bench {
+    pub(super) server: Arc<Server>,
+    client: Client,
+}
+
+impl Bench {
+    /// A fresh server, and `alice` on it.
+    pub(super) fn new() -> Bench {
+        Bench::on(&rig::plain_server(), "alice")
+    }
+
+    fn on(server: &Arc<Server>, user: &str) -> Bench {
+        Bench { server: server.clone(), client: Client::logged_on(server, user) }
+    }
+
+    /// Another client of the same server.
+    pub(super) fn another(&self, user: &str) -> Bench {
+        Bench::on(&self.server, user)
+    }
+
+    fn create(&mut self, name: &str, access: u32, options: CreateOptions) -> FileId {
+        let name = utf16_bytes(name);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: access,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN_IF,
+            create_options: options,
+            name: &name,
+            ..CreateRequest::default()
+        };
+        let response = self.client.request(Command::CREATE, |out| create.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        CreateResponse::decode(&response).expect("a CREATE response").file_id
+    }
+
+    /// Opens a file, making it where it is missing.
+    pub(super) fn open(&mut self, name: &str, access: u32) -> FileId {
+        self.create(name, access, CreateOptions::NON_DIRECTORY_FILE)
+    }
+
+    /// A file with content, opened for everything.
+    pub(super) fn file(&mut self, name: &str, content: &[u8]) -> FileId {
+        let file = self.open(name, ALL);
+        if !content.is_empty() {
+            self.write(file, 0, content);
+        }
+        file
+    }
+
+    pub(super) fn write(&mut self, file_id: FileId, offset: u64, buffer: &[u8]) {
+        let length = buffer.len() as u32;
+        let write = WriteRequest { file_id, offset, length, buffer, ..WriteRequest::default() };
+        let response = self.client.request(Command::WRITE, |out| write.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        assert_eq!(WriteResponse::decode(&response).map(|written| written.count as usize), Ok(buffer.len()));
+    }
+
+    /// The content, 64 KiB at most.
+    pub(super) fn read(&mut self, file_id: FileId) -> Vec<u8> {
+        let read = ReadRequest { file_id, length: 65_536, ..ReadRequest::default() };
+        let response = self.client.request(Command::READ, |out| read.encode(out));
+        match status(&response) {
+            Status::END_OF_FILE => Vec::new(),
+            _ => ReadResponse::decode(&response).expect("a READ response").buffer.to_vec(),
+        }
+    }
+
+    pub(super) fn lock(&mut self, file_id: FileId, offset: u64, length: u64, flags: LockFlags) {
+        let flags = if flags == LockFlags::UNLOCK { flags } else { flags | LockFlags::FAIL_IMMEDIATELY };
+        let locks = vec![LockElement { offset, length, flags }];
+        let lock = LockRequest { file_id, locks, ..LockRequest::default() };
+        assert_eq!(status(&self.client.request(Command::LOCK, |out| lock.encode(out))), Status::SUCCESS);
+    }
+
+    pub(super) fn close(&mut self, file_id: FileId) {
+        let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+        assert_eq!(status(&self.client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    }
+
+    /// Asks for a control; answers the status and the output, which an error seldom has.
+    pub(super) fn control(&mut self, file: FileId, code: FsctlCode, input: &[u8], room: u32) -> (Status, Vec<u8>) {
+        let ioctl = IoctlRequest {
+            ctl_code: code,
+            file_id: file,
+            input,
+            max_output_response: room,
+            flags: IoctlFlags::IS_FSCTL,
+            ..IoctlRequest::default()
+        };
+        let response = self.client.request(Command::IOCTL, |out| ioctl.encode(out));
+        let output = IoctlResponse::decode(&response).map_or(Vec::new(), |answer| answer.output.to_vec());
+        (status(&response), output)
+    }
+}

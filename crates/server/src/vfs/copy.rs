@@ -1,0 +1,92 @@
+//! Copying between files of which the file system cannot copy one to the other itself.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Errno, Identity, Node, Result};
+
+/// Bytes that pass through memory at once: enough that no call's own cost shows.
+const STEP: u64 = 1 << 20;
+
+/// Does what [`Node::copy_range`] of `to` does, whatever kinds of handles the two are.
+///
+/// # Errors
+/// Those of reading and writing.
+pub async fn copy_range(
+    who: &Arc<Identity>,
+    from: &Arc<dyn Node>,
+    source: u64,
+    to: &Arc<dyn Node>,
+    offset: u64,
+    length: u64,
+) -> Result<u64> {
+    match to.copy_range(who, from, source, offset, length).await {
+        Err(Errno::XDEV) => by_hand(who, from, source, to, offset, length).await,
+        done => done,
+    }
+}
+
+async fn by_hand(
+    who: &Arc<Identity>,
+    from: &Arc<dyn Node>,
+    source: u64,
+    to: &Arc<dyn Node>,
+    offset: u64,
+    length: u64,
+) -> Result<u64> {
+    // What is there now is copied, not what the copy itself makes the source grow by.
+    let mut length = length.min(from.metadata().await?.size.saturating_sub(source));
+    // Two handles may lead to one file: from behind, no byte is overwritten before it was read.
+    let backwards = offset > source;
+    let (mut start, mut end) = (0, length);
+    while start < end {
+        let count = STEP.min(end - start);
+        let at = if backwards { end - count } else { start };
+        let (data, read) = from.read(source + at, vec![0; count as usize], 0).await;
+        let read = read?;
+        to.write(who, offset + at, Bytes::from(data).slice(..read), false).await?;
+        if (read as u64) < count {
+            // The source was cut meanwhile.
+            length = at + read as u64;
+        }
+        (start, end) = if backwards { (start, at) } else { (at + count, end.min(length)) };
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::block_on;
+    use crate::vfs::memory::tests::fixture;
+    use crate::vfs::{Access, Create, RelPath};
+
+    #[test]
+    fn what_is_larger_than_a_step_arrives_whole_in_either_direction() {
+        let fixture = fixture();
+        let who = &fixture.owner;
+        let size = 2 * STEP as usize + 10;
+        let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let make = |name: &[u8]| {
+            let path = RelPath::root().join(name).expect("a name");
+            let both = Create::File(Access { read: true, write: true });
+            block_on(fixture.vfs.create(who, &path, both, 0o600, None)).expect("a new file").0
+        };
+        let check = |name: &[u8], source: u64, offset: u64, length: u64| {
+            let node = make(name);
+            block_on(node.write(who, 0, Bytes::from(content.clone()), false)).expect("there is room");
+            let there = (size as u64 - source).min(length) as usize;
+            assert_eq!(block_on(by_hand(who, &node, source, &node, offset, length)), Ok(there as u64));
+            let mut expected = content.clone();
+            let (source, offset) = (source as usize, offset as usize);
+            expected.resize(size.max(offset + there), 0);
+            expected[offset..offset + there].copy_from_slice(&content[source..source + there]);
+            let (read, count) = block_on(node.read(0, vec![0; expected.len() + 1], 0));
+            assert!(count == Ok(expected.len()) && read[..expected.len()] == expected, "{source} to {offset}");
+        };
+        check(b"up", 0, 100, 2 * STEP);
+        check(b"down", 100, 0, 2 * STEP);
+        check(b"grows", 5, STEP, 9 * STEP);
+    }
+}
