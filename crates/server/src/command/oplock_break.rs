@@ -17,11 +17,13 @@ use crate::conn::{Cancelled, Connection, Outgoing, Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::LeaseId;
 use crate::files::oplock::{Break, Holder, Wait};
+use crate::server::Server;
 use crate::session::Session;
 use crate::vfs;
 
 /// Tells a client that its oplock, or a lease that its open shares, is broken.
 pub(crate) struct Notifier {
+    server: Weak<Server>,
     connection: Weak<Connection>,
     session: Weak<Session>,
     /// The share's traffic is sealed.
@@ -40,6 +42,7 @@ impl Notifier {
     /// For an open whose response is under way on `connection`.
     pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
         Arc::new(Notifier {
+            server: Arc::downgrade(&connection.server),
             connection: Arc::downgrade(connection),
             session: Arc::downgrade(session),
             seals,
@@ -58,17 +61,28 @@ impl Notifier {
         }
     }
 
+    /// The connection that the client is told over: for an oplock one of the session's, for a lease the client's oldest
+    /// (3.3.4.7). What is to be sealed is so with the session's keys, which other connections do not know.
+    fn route(&self, session: &Session, what: Break, seals: bool) -> Option<Arc<Connection>> {
+        let of_client = match what {
+            Break::Lease(lease) if !seals => self.server.upgrade()?.connections_of(lease.id.client),
+            Break::Lease(_) | Break::Oplock(_) => Vec::new(),
+        };
+        let known = of_client.into_iter().find(|connection| connection.is_authenticated());
+        known.or_else(|| session.live_connection(&self.connection))
+    }
+
     /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4).
     fn send(&self, what: Break) -> bool {
         let Some(session) = self.session.upgrade() else { return false };
+        let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
         // Without any connection the open is about to be closed, which ends the oplock too.
-        let Some(connection) = session.live_connection(&self.connection) else { return false };
+        let Some(connection) = self.route(&session, what, seals) else { return false };
         let mut header = Header::request(Command::OPLOCK_BREAK, Header::UNSOLICITED);
         header.flags = Flags::SERVER_TO_REDIR;
         header.session_id = session.id;
         header.credits = 0;
         header.credit_charge = 0;
-        let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
         let notification = match what {
             Break::Oplock(oplock_level) => {
                 OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id: self.file_id })
@@ -78,7 +92,7 @@ impl Notifier {
                 OplockBreakNotification::Lease(LeaseBreakNotification {
                     new_epoch: lease.epoch,
                     flags: if lease.acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::NONE },
-                    lease_key: lease.key,
+                    lease_key: lease.id.key,
                     current_lease_state: lease.from,
                     new_lease_state: lease.to,
                 })

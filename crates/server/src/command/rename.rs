@@ -6,23 +6,51 @@ use proto::bytes::Reader;
 use proto::fscc::{FileLinkInformation, FileRenameInformation};
 use proto::status::Status;
 
-use crate::conn::Request;
+use crate::command::oplock_break;
+use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::files::oplock::Wait;
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, RelPath};
 
-/// Gives the open file another name.
+/// How often a rename begins anew because a client had to close a handle first.
+const ATTEMPTS: usize = 16;
+
+/// A client that caches its handle of this file must close it first.
+type Held = Option<(FileId, Wait)>;
+
+/// Gives the open file another name. Clients that keep a handle of it, of what it replaces or of something beneath it
+/// only to be quick are asked to close it before ([MS-FSA] 2.1.5.15.11).
 pub(crate) async fn rename(
     request: &Request<'_>,
+    reply: &mut Reply,
     buffer: &[u8],
     open: &Arc<Open>,
     file: &FileOpen,
     disk: &Disk,
 ) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        match try_rename(request, buffer, open, file, disk).await? {
+            None => return Ok(()),
+            Some((held, wait)) => oplock_break::wait(request, reply, held, wait).await?,
+        }
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
+}
+
+async fn try_rename(
+    request: &Request<'_>,
+    buffer: &[u8],
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Held> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
-    let files = &request.connection.server.files;
+    let server = &request.connection.server;
+    let files = &server.files;
+    let now = server.world.uptime();
     let from = file.name.path.lock().clone();
     if from.is_root() {
         return Err(Error::because(Status::ACCESS_DENIED, "the share itself"));
@@ -34,10 +62,16 @@ pub(crate) async fn rename(
     if directory(disk, &target.path).await?.is_some_and(|directory| !files.admits_new_name(directory)) {
         return Err(Error::because(Status::SHARING_VIOLATION, "the destination directory is open for deletion"));
     }
+    if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
+        return Ok(Some((file.file, wait)));
+    }
     if !files.shares_delete(file.file, open.persistent_id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "another open does not share deletion"));
     }
     if file.kind == Kind::Directory {
+        if let Some(held) = files.names_beneath_change(disk.volume, &from, now) {
+            return Ok(Some(held));
+        }
         if files.is_open_beneath(disk.volume, &from) {
             return Err(Error::because(Status::ACCESS_DENIED, "something in the directory is open"));
         }
@@ -47,20 +81,45 @@ pub(crate) async fn rename(
     }
     let itself = target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
     if let Some(existing) = target.existing.as_ref().filter(|_| !itself) {
-        check_replaced(request, existing, asked.replace_if_exists)?;
+        if let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)? {
+            return Ok(Some((existing.id, wait)));
+        }
     }
     if itself && target.path == from {
-        return Ok(());
+        return Ok(None);
     }
     // Another name of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
     files.renamed(file.file, disk.volume, &from, &target.path);
-    Ok(())
+    Ok(None)
 }
 
 /// Gives the open file one more name.
-pub(crate) async fn link(request: &Request<'_>, buffer: &[u8], file: &FileOpen, disk: &Disk) -> Result<()> {
+pub(crate) async fn link(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    buffer: &[u8],
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        match try_link(request, buffer, open, file, disk).await? {
+            None => return Ok(()),
+            Some((held, wait)) => oplock_break::wait(request, reply, held, wait).await?,
+        }
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
+}
+
+async fn try_link(
+    request: &Request<'_>,
+    buffer: &[u8],
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Held> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
@@ -69,12 +128,14 @@ pub(crate) async fn link(request: &Request<'_>, buffer: &[u8], file: &FileOpen, 
     let target = target(disk, asked.file_name, &from).await?;
     if let Some(existing) = &target.existing {
         if existing.id == file.file && target.path == from {
-            return Ok(());
+            return Ok(None);
         }
-        check_replaced(request, existing, asked.replace_if_exists)?;
+        if let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)? {
+            return Ok(Some((existing.id, wait)));
+        }
     }
     disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
-    Ok(())
+    Ok(None)
 }
 
 /// Where a new name leads.
@@ -121,16 +182,20 @@ async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
     }
 }
 
-/// Whether what has the new name now may go.
-fn check_replaced(request: &Request<'_>, existing: &Metadata, replace: bool) -> Result<()> {
+/// Whether what has the new name now may go; `Some` where somebody must close it first.
+fn check_replaced(request: &Request<'_>, existing: &Metadata, open: &Open, replace: bool) -> Result<Option<Wait>> {
     if !replace {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
     if existing.kind == Kind::Directory {
         return Err(Error::because(Status::ACCESS_DENIED, "a directory is never replaced"));
     }
-    if request.connection.server.files.is_open(existing.id) {
+    let server = &request.connection.server;
+    if let Some(wait) = server.files.name_changes(existing.id, open.persistent_id, None, true, server.world.uptime()) {
+        return Ok(Some(wait));
+    }
+    if server.files.is_open(existing.id) {
         return Err(Error::because(Status::ACCESS_DENIED, "what would be replaced is open"));
     }
-    Ok(())
+    Ok(None)
 }

@@ -17,7 +17,7 @@ use proto::smb2::create::CreateOptions;
 use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
-use super::rename;
+use super::{oplock_break, rename};
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
     }
     match asked.info_type {
-        InfoType::FILE => set_file(request, &asked, &open, file, disk).await?,
+        InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,
         InfoType::SECURITY => security::set(&asked, &open, file).await?,
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
@@ -52,6 +52,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
 
 async fn set_file(
     request: &Request<'_>,
+    reply: &mut Reply,
     asked: &SetInfoRequest<'_>,
     open: &Arc<Open>,
     file: &FileOpen,
@@ -75,14 +76,14 @@ async fn set_file(
         }
         Class::DISPOSITION => {
             let delete = FileDispositionInformation::decode(&mut Reader::new(buffer))?.delete_pending;
-            set_disposition(request, file, disk, delete).await
+            set_disposition(request, reply, open, delete).await
         }
         Class::DISPOSITION_EX => {
             let flags = FileDispositionInformationEx::decode(&mut Reader::new(buffer))?.flags;
-            set_disposition(request, file, disk, flags.contains(DispositionFlags::DELETE)).await
+            set_disposition(request, reply, open, flags.contains(DispositionFlags::DELETE)).await
         }
-        Class::RENAME => rename::rename(request, buffer, open, file, disk).await,
-        Class::LINK => rename::link(request, buffer, file, disk).await,
+        Class::RENAME => rename::rename(request, reply, buffer, open, file, disk).await,
+        Class::LINK => rename::link(request, reply, buffer, open, file, disk).await,
         Class::FULL_EA => set_ea(file, buffer).await,
         Class::MODE => set_mode(file, FileModeInformation::decode(&mut Reader::new(buffer))?.mode.0),
         Class::POSITION => {
@@ -225,7 +226,8 @@ async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, siz
 }
 
 /// [MS-FSA] 2.1.5.15.3.
-async fn set_disposition(request: &Request<'_>, file: &FileOpen, disk: &Disk, delete: bool) -> Result<()> {
+async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, delete: bool) -> Result<()> {
+    let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return Ok(()) };
     let files = &request.connection.server.files;
     if !delete {
         files.set_delete_pending(file.file, false);
@@ -243,6 +245,11 @@ async fn set_disposition(request: &Request<'_>, file: &FileOpen, disk: &Disk, de
     }
     if file.kind == Kind::Directory && !file.node.is_empty().await? {
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
+    }
+    // Clients that keep the file open only to be quick would keep it from going.
+    let now = request.connection.server.world.uptime();
+    if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), false, now) {
+        oplock_break::wait(request, reply, file.file, wait).await?;
     }
     files.set_delete_pending(file.file, true);
     Ok(())

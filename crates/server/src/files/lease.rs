@@ -26,8 +26,6 @@ pub struct OpenLease {
     pub id: LeaseId,
     /// The one that the client has on the directory, which changes made through this open do not break.
     pub parent: Option<[u8; 16]>,
-    /// The version of the lease context: 1 or 2.
-    pub version: u8,
 }
 
 impl OpenLease {

@@ -35,8 +35,8 @@ pub enum Break {
 /// The break of a lease ([MS-SMB2] 3.3.4.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseBreak {
-    /// Whose it is.
-    pub key: [u8; 16],
+    /// Which lease.
+    pub id: LeaseId,
     /// What it was.
     pub from: LeaseState,
     /// What is left of it.
@@ -137,8 +137,8 @@ pub struct LeaseGranted {
     pub state: LeaseState,
     /// A break is under way.
     pub breaking: bool,
-    /// Counts the changes of state; 0 in version 1.
-    pub epoch: u16,
+    /// Counts the changes of state; `None` for a lease of version 1, which is what the first of its opens asked for.
+    pub epoch: Option<u16>,
 }
 
 /// The oplocks and leases of a file.
@@ -200,13 +200,12 @@ impl Held {
     }
 
     /// Tells the first holder that can be told.
-    fn tell(&mut self, to: LeaseState, acknowledge: bool) -> bool {
+    fn tell(&self, to: LeaseState, acknowledge: bool) -> bool {
         let what = match self.lease {
             None => Break::Oplock(level(to)),
             Some(id) => {
-                self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
-                let (key, from, epoch) = (id.key, self.state, self.epoch.unwrap_or(0));
-                Break::Lease(LeaseBreak { key, from, to, epoch, acknowledge })
+                let (from, epoch) = (self.state, self.epoch.unwrap_or(0));
+                Break::Lease(LeaseBreak { id, from, to, epoch, acknowledge })
             }
         };
         self.opens.iter().any(|(_, holder)| holder.broken(what))
@@ -218,6 +217,11 @@ impl Held {
             breaking.required = breaking.required & to;
             return;
         }
+        self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
+        self.begin_break(to, now);
+    }
+
+    fn begin_break(&mut self, to: LeaseState, now: Duration) {
         let acknowledge = self.state.intersects(WRITE | HANDLE);
         let told = self.tell(to, acknowledge);
         if acknowledge {
@@ -349,11 +353,12 @@ impl Oplocks {
     ) -> OplockLevel {
         let others = self.others(open, None);
         let mut granted = state(asked);
-        // Who keeps its handle for caching would have to be asked at each open of the other.
-        if others.handle || circumstances.directory {
+        // Who keeps its handle for caching would have to be asked at each open of the other. Beside one who caches writing,
+        // which an open that only looks at attributes leaves be, nothing can be cached.
+        if others.any.intersects(HANDLE | WRITE) || circumstances.directory {
             return OplockLevel::NONE;
         }
-        if !circumstances.alone || others.any.intersects(WRITE) {
+        if !circumstances.alone || others.any != NOTHING {
             granted = granted & READ;
         }
         if !granted.contains(WRITE) && !circumstances.shared {
@@ -379,35 +384,38 @@ impl Oplocks {
         if circumstances.directory {
             granted = granted & (READ | HANDLE);
         }
-        if !circumstances.alone || others.any.intersects(WRITE) {
+        if !circumstances.alone || others.any != NOTHING {
             granted = granted.without(WRITE);
         }
         if others.oplock {
             granted = granted.without(HANDLE);
         }
-        if !granted.contains(READ) || (!granted.contains(WRITE) && !circumstances.shared) {
+        if others.any.intersects(WRITE)
+            || !granted.contains(READ)
+            || (!granted.contains(WRITE) && !circumstances.shared)
+        {
             granted = NOTHING;
         }
         let Some(held) = self.held.iter_mut().find(|held| held.lease == Some(asked.id)) else {
             let epoch = asked.epoch.map(|epoch| epoch.wrapping_add(1));
             let opens = vec![(open, holder)];
             self.held.push(Held { lease: Some(asked.id), state: granted, breaking: None, epoch, opens });
-            return LeaseGranted { state: granted, breaking: false, epoch: epoch.unwrap_or(0) };
+            return LeaseGranted { state: granted, breaking: false, epoch };
         };
         held.opens.push((open, holder));
-        // A lease is never cut down by its own client's opens.
-        if held.breaking.is_none() && granted != held.state && granted.contains(held.state) {
+        // A lease is never cut down by its own client's opens, and grows only by all that is asked for.
+        let grows = granted == asked.state && granted != held.state && granted.contains(held.state);
+        if held.breaking.is_none() && grows {
             held.state = granted;
             held.epoch = held.epoch.map(|epoch| epoch.wrapping_add(1));
         }
-        LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch.unwrap_or(0) }
+        LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch }
     }
 
     fn others(&self, open: u64, lease: Option<LeaseId>) -> Others {
-        let mut others = Others { any: NOTHING, handle: false, oplock: false };
+        let mut others = Others { any: NOTHING, oplock: false };
         for held in self.held.iter().filter(|held| !held.is(lease) && held.opens.iter().all(|(id, _)| *id != open)) {
             others.any |= held.state;
-            others.handle |= held.state.contains(HANDLE);
             others.oplock |= held.lease.is_none();
         }
         others
@@ -422,7 +430,7 @@ impl Oplocks {
     /// What a lease is now; `None` where no open has it.
     pub(super) fn lease(&self, id: LeaseId) -> Option<LeaseGranted> {
         let held = self.held.iter().find(|held| held.lease == Some(id))?;
-        Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch.unwrap_or(0) })
+        Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch })
     }
 
     /// Somebody else is to be told from now on: an open was taken up again by its client.
@@ -473,9 +481,9 @@ impl Oplocks {
         held.state = kept;
         held.breaking = None;
         if !breaking.required.contains(kept) {
-            // More came up meanwhile. Reading goes last, so that handles are closed before.
+            // More came up meanwhile, all of it one change of state. Reading goes last, so that handles are closed before.
             let rest = if kept == READ { NOTHING } else { READ & kept };
-            held.take_back(breaking.required | rest, now);
+            held.begin_break(breaking.required | rest, now);
             if let Some(again) = &mut held.breaking {
                 again.required = breaking.required;
             }
@@ -527,7 +535,6 @@ impl Oplocks {
 /// What others than an open cache.
 struct Others {
     any: LeaseState,
-    handle: bool,
     oplock: bool,
 }
 

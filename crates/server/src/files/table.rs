@@ -210,6 +210,21 @@ impl Table {
         self.with(file, |state| state.oplocks.change_name(open, lease, renames, now)).flatten()
     }
 
+    /// The directory `path` of `volume` is about to get another name: `Some` where a client that caches its handle of
+    /// something beneath must close it first, and what that is.
+    pub fn names_beneath_change(&self, volume: u64, path: &RelPath, now: Duration) -> Option<(FileId, Wait)> {
+        self.shards.iter().find_map(|shard| {
+            let mut shard = shard.lock();
+            shard.iter_mut().find_map(|(file, state)| {
+                let beneath = |entry: &Entry| entry.name.volume == volume && entry.name.path.lock().is_beneath(path);
+                // No open has this number.
+                let nobody = 0;
+                let wait = state.opens.iter().any(beneath).then(|| state.oplocks.change_name(nobody, None, true, now));
+                Some((*file, wait.flatten()?))
+            })
+        })
+    }
+
     /// Whether any client may cache a directory: if not, nobody need look for the directory of what changes.
     pub fn has_directory_leases(&self) -> bool {
         self.directory_leases.load(Ordering::Acquire) > 0

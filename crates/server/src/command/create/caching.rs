@@ -39,7 +39,7 @@ impl Asked {
         match lease {
             _ if !offers(Capabilities::LEASING) || !disk.share.oplocks => Asked::Oplock(OplockLevel::NONE),
             Some(Lease::V1(asked)) => Asked::Lease {
-                lease: OpenLease { id: id(asked.lease_key), parent: None, version: 1 },
+                lease: OpenLease { id: id(asked.lease_key), parent: None },
                 state: asked.lease_state,
                 epoch: None,
             },
@@ -47,7 +47,7 @@ impl Asked {
                 let has_parent = asked.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
                 let parent = has_parent.then_some(asked.parent_lease_key);
                 Asked::Lease {
-                    lease: OpenLease { id: id(asked.lease_key), parent, version: 2 },
+                    lease: OpenLease { id: id(asked.lease_key), parent },
                     state: asked.lease_state,
                     epoch: Some(asked.epoch),
                 }
@@ -122,16 +122,15 @@ fn may_lease(request: &Request<'_>, file: &FileOpen, asked: &Asked) -> bool {
     }
 }
 
-/// The lease as a response shows it (2.2.14.2.10, 2.2.14.2.11).
+/// The lease as a response shows it (2.2.14.2.10, 2.2.14.2.11), in its own version, whichever the request has.
 pub(super) fn context(lease: &OpenLease, granted: &LeaseGranted) -> CreateContext<'static> {
     let mut flags = if granted.breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::NONE };
-    if lease.version == 1 {
+    let Some(epoch) = granted.epoch else {
         return LeaseV1 { lease_key: lease.id.key, lease_state: granted.state, lease_flags: flags }.to_context();
-    }
+    };
     if lease.parent.is_some() {
         flags |= LeaseFlags::PARENT_LEASE_KEY_SET;
     }
     let parent_lease_key = lease.parent.unwrap_or_default();
-    LeaseV2 { lease_key: lease.id.key, lease_state: granted.state, flags, parent_lease_key, epoch: granted.epoch }
-        .to_context()
+    LeaseV2 { lease_key: lease.id.key, lease_state: granted.state, flags, parent_lease_key, epoch }.to_context()
 }

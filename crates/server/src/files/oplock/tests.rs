@@ -223,10 +223,10 @@ fn leases_are_granted_as_far_as_others_allow() {
 #[test]
 fn a_client_upgrades_its_own_lease_and_never_loses_by_it() {
     let mut leases = Leases::default();
-    assert_eq!(leases.grant(1, 1, "R", true, "R").epoch, 0x11);
-    assert_eq!(leases.grant(2, 1, "RH", true, "RH").epoch, 0x12);
-    assert_eq!(leases.grant(3, 1, "RW", true, "RH").epoch, 0x12, "not a superset");
-    assert_eq!(leases.grant(4, 1, "RWH", true, "RWH").epoch, 0x13);
+    assert_eq!(leases.grant(1, 1, "R", true, "R").epoch, Some(0x11));
+    assert_eq!(leases.grant(2, 1, "RH", true, "RH").epoch, Some(0x12));
+    assert_eq!(leases.grant(3, 1, "RW", true, "RH").epoch, Some(0x12), "not a superset");
+    assert_eq!(leases.grant(4, 1, "RWH", true, "RWH").epoch, Some(0x13));
     leases.grant(5, 1, "", true, "RWH");
     assert!(!leases.open(Some(1), true, true), "one's own lease is in nobody's way");
     assert_eq!(leases.told(), [""; 0]);
