@@ -88,6 +88,15 @@ fn prefix(mask: IpAddr) -> u8 {
 /// addresses of interfaces that are up. Link-local ones are left out, for they need an interface's name on the
 /// client's side. Loopback is in only where nothing else is.
 pub fn reachable(bound: &[SocketAddr], interfaces: &[Interface]) -> Vec<IpAddr> {
+    let served = serving(bound, interfaces);
+    let mut addresses: Vec<IpAddr> = served.into_iter().map(|interface| interface.address).collect();
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    addresses.dedup();
+    addresses
+}
+
+/// The interfaces whose addresses [`reachable`] gives, one entry for each address.
+pub fn serving<'i>(bound: &[SocketAddr], interfaces: &'i [Interface]) -> Vec<&'i Interface> {
     let serves = |interface: &Interface| {
         bound.iter().any(|bound| match bound.ip() {
             IpAddr::V4(ip) => ip == interface.address || ip.is_unspecified() && interface.address.is_ipv4(),
@@ -104,10 +113,7 @@ pub fn reachable(bound: &[SocketAddr], interfaces: &[Interface]) -> Vec<IpAddr> 
     if served.iter().any(|interface| !interface.loopback) {
         served.retain(|interface| !interface.loopback);
     }
-    let mut addresses: Vec<IpAddr> = served.into_iter().map(|interface| interface.address).collect();
-    addresses.sort_by_key(IpAddr::is_ipv6);
-    addresses.dedup();
-    addresses
+    served
 }
 
 #[cfg(test)]

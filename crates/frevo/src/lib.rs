@@ -14,6 +14,7 @@ pub mod interfaces;
 pub mod limits;
 mod listen;
 pub mod log;
+mod network;
 pub mod password;
 pub mod serve;
 pub mod state_dir;

@@ -24,6 +24,7 @@ use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
 use crate::host::Host;
 use crate::interfaces::{interfaces, reachable};
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
+use crate::network::Network;
 use crate::state_dir::{self, StateDir};
 use crate::welcome::{self, Welcome};
 use crate::world::RealWorld;
@@ -165,6 +166,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
     let server = Server::new(loaded.policy, guid, world, accounts.clone(), workers);
+    server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
     let transport = Arc::new(listen::Transport {
         socket_options: loaded.daemon.socket_options.clone(),
         keepalive: loaded.daemon.keepalive,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
 
+use crate::channel_sequence::ChannelSequence;
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
 use crate::error::Result;
@@ -31,6 +32,8 @@ pub struct Open {
     pub share: ShareAccess,
     /// When it was made.
     pub created: Time,
+    /// Which of the client's requests are to be executed still.
+    pub sequence: ChannelSequence,
     /// What it leads to.
     pub target: Target,
 }

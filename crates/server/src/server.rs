@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use crate::command::close;
 use crate::conn::Connection;
 use crate::files;
 use crate::guesses::Guesses;
+use crate::interfaces::{Interface, Interfaces};
 use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::session::{Session, Terms};
@@ -54,6 +55,7 @@ pub struct Server {
     pub(crate) files: files::Table,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
+    interfaces: OnceLock<Arc<dyn Interfaces>>,
     mounted: Mutex<HashMap<Mount, Volume>>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
@@ -79,6 +81,7 @@ impl Server {
             files: files::Table::default(),
             buffers: Buffers::default(),
             guesses: Guesses::default(),
+            interfaces: OnceLock::new(),
             mounted: Mutex::default(),
             sessions: Mutex::default(),
             connections: Mutex::default(),
@@ -95,6 +98,17 @@ impl Server {
     /// Puts another configuration in force. Tree connects that exist keep the share they were made with.
     pub fn reload(&self, policy: Policy) {
         self.policy.store(Arc::new(policy));
+    }
+
+    /// Tells the server who knows its interfaces, once, before it serves anybody. Without it clients are told of none.
+    pub fn know_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
+        // Told twice, it stays with the first.
+        let _ = self.interfaces.set(interfaces);
+    }
+
+    /// The addresses at which it can be reached.
+    pub(crate) fn interfaces(&self) -> Vec<Interface> {
+        self.interfaces.get().map_or_else(Vec::new, |known| known.list())
     }
 
     /// A number never given before by this server.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::lists::{self, InterfacePattern, LogLevel, SocketOption};
+use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
 use crate::interfaces::Interface;
@@ -14,7 +14,7 @@ pub struct Daemon {
     /// `smb ports`. 139 is the NetBIOS session service, any other direct TCP.
     pub smb_ports: Vec<u16>,
     /// `interfaces`; empty means all.
-    pub interfaces: Vec<InterfacePattern>,
+    pub interfaces: Vec<InterfaceChoice>,
     /// `bind interfaces only`: listen on the addresses of `interfaces` and no others.
     pub bind_interfaces_only: bool,
     /// `state directory`; `None` where the configuration names none.
@@ -48,7 +48,7 @@ impl Daemon {
     pub fn served<'i>(&self, all: &'i [Interface]) -> Vec<&'i Interface> {
         let chosen = |interface: &&Interface| {
             self.interfaces.is_empty()
-                || self.interfaces.iter().any(|pattern| pattern.matches(&interface.name, interface.address))
+                || self.interfaces.iter().any(|choice| choice.pattern.matches(&interface.name, interface.address))
         };
         all.iter().filter(chosen).collect()
     }
@@ -115,13 +115,14 @@ fn ports(global: &Reader<'_>) -> Vec<u16> {
     ports
 }
 
-fn interfaces(global: &Reader<'_>) -> Vec<InterfacePattern> {
+fn interfaces(global: &Reader<'_>) -> Vec<InterfaceChoice> {
     let mut interfaces = Vec::new();
     for element in global.list("interfaces") {
         match lists::interface(&element) {
             Some(interface) => interfaces.push(interface),
             None => {
-                let allowed = "names (eth0, eth*), addresses and networks (192.168.2.10/24)";
+                let allowed = "names (eth0, eth*), addresses and networks (192.168.2.10/24), each with \
+                               ;speed=BITS,capability=RSS,if_index=NUMBER if need be";
                 global.bad_value("interfaces", &element, allowed);
             }
         }

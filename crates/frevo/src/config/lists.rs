@@ -119,9 +119,40 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Reads one element of `interfaces`; what stands behind a semicolon (speed, capability) is for multichannel.
-pub(super) fn interface(element: &str) -> Option<InterfacePattern> {
-    let element = element.split(';').next()?.trim();
+/// One element of `interfaces` with what it says of those interfaces to clients that open several channels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceChoice {
+    /// Which interfaces.
+    pub pattern: InterfacePattern,
+    /// `speed`, bits per second, where it is not to be asked of the kernel.
+    pub speed: Option<u64>,
+    /// Whether `capability` says RSS; `None` where the kernel is to be asked.
+    pub rss: Option<bool>,
+    /// `if_index`, where it is not the kernel's.
+    pub index: Option<u32>,
+}
+
+/// Reads one element of `interfaces`: `eth0`, or `eth0;speed=1000000000,capability=RSS`. The capability RDMA and other
+/// options are passed over, as there is no RDMA to offer.
+pub(super) fn interface(element: &str) -> Option<InterfaceChoice> {
+    let (pattern, options) = element.split_once(';').unwrap_or((element, ""));
+    let mut choice =
+        InterfaceChoice { pattern: interface_pattern(pattern.trim())?, speed: None, rss: None, index: None };
+    for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+        let (key, value) = option.split_once('=')?;
+        let value = value.trim();
+        match key.trim().to_ascii_lowercase().as_str() {
+            "speed" => choice.speed = Some(value.parse().ok()?),
+            "if_index" => choice.index = Some(value.parse().ok().filter(|index| *index != 0)?),
+            "capability" => choice.rss = Some(choice.rss == Some(true) || value.eq_ignore_ascii_case("RSS")),
+            "options" => {}
+            _ => return None,
+        }
+    }
+    Some(choice)
+}
+
+fn interface_pattern(element: &str) -> Option<InterfacePattern> {
     if let Some((network, prefix)) = network(element) {
         return Some(InterfacePattern::Network { network, prefix });
     }
@@ -268,9 +299,24 @@ mod tests {
         ];
         for (text, name, address, expected) in cases {
             let pattern = interface(text).expect("an interface");
-            assert_eq!(pattern.matches(name, address.parse().expect("an address")), expected, "{text}");
+            assert_eq!(pattern.pattern.matches(name, address.parse().expect("an address")), expected, "{text}");
         }
-        for wrong in ["", "1.2.3", "10.0.0.0/99", "a/b", "a-name-far-too-long"] {
+        let chosen =
+            interface("eth0; speed=2500000000, capability=RSS,capability=RDMA,if_index=7").expect("an interface");
+        assert_eq!((chosen.speed, chosen.rss, chosen.index), (Some(2_500_000_000), Some(true), Some(7)));
+        let plain = interface("eth0").expect("an interface");
+        assert_eq!((plain.speed, plain.rss, plain.index), (None, None, None));
+        for wrong in [
+            "",
+            "1.2.3",
+            "10.0.0.0/99",
+            "a/b",
+            "a-name-far-too-long",
+            "eth0;speed=fast",
+            "eth0;if_index=0",
+            "eth0;colour=red",
+            "eth0;speed",
+        ] {
             assert_eq!(interface(wrong), None, "{wrong}");
         }
     }

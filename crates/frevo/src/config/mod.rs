@@ -31,7 +31,7 @@ use server::policy::Policy;
 use server::vfs::Identity;
 
 pub use daemon::{Daemon, LogTarget, PassdbBackend};
-pub use lists::{InterfacePattern, LogLevel, SocketOption};
+pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity};
 
 use problem::error;

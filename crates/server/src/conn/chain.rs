@@ -7,12 +7,13 @@ use proto::bytes::Writer;
 use proto::crypto::sign::SigningKey;
 use proto::smb2::FileId;
 use proto::smb2::header::{Command, Flags, Header};
-use proto::smb2::negotiate::SigningAlgorithm;
+use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
 use proto::smb2::read::ReadRequest;
 use proto::status::Status;
 
 use super::respond::Outgoing;
 use super::{Connection, Negotiated, Pending};
+use crate::channel_sequence::Outstanding;
 use crate::command::cancel;
 use crate::dispatch;
 use crate::error::{Disconnect, Error, Result};
@@ -78,6 +79,8 @@ pub(crate) struct Reply {
     pub(crate) hash: Hash,
     /// The AsyncId, once an interim response was sent.
     pub(crate) async_id: Option<u64>,
+    /// The request as its open counts it.
+    outstanding: Option<Outstanding>,
     /// Why the connection ends once the response is sent.
     ends: Option<Disconnect>,
     /// The request as CANCEL finds it, once an interim response was sent.
@@ -260,7 +263,7 @@ impl Request<'_> {
         self.related.and_then(|related| related.failure)
     }
 
-    /// The open that the request names, or for a related request the one of the request before it.
+    /// The open that the request names, if it is this request's turn to use it, or for a related request the one of the request before it.
     pub(crate) fn open(&self, named: FileId, reply: &mut Reply) -> Result<Arc<Open>> {
         let file_id = match self.related {
             Some(related) => related.file_id.ok_or(Error::new(Status::INVALID_HANDLE))?,
@@ -270,6 +273,11 @@ impl Request<'_> {
         let open = self.session()?.open(file_id.persistent, file_id.volatile).ok_or(Error::new(Status::FILE_CLOSED))?;
         if self.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
             return Err(Error::because(Status::FILE_CLOSED, "the open belongs to another tree connect"));
+        }
+        // 3.3.5.2.10, once for each request.
+        let counted = reply.outstanding.as_ref().is_some_and(|outstanding| outstanding.is_on(&open));
+        if !counted && self.connection.dialect().0 >= Dialect::SMB_3_0.0 {
+            reply.outstanding = Outstanding::begin(&open, self.header)?;
         }
         Ok(open)
     }
@@ -296,6 +304,7 @@ impl Reply {
             sign_with: None,
             hash: Hash::Nobody,
             async_id: None,
+            outstanding: None,
             ends: None,
             pending: None,
         }
@@ -355,6 +364,7 @@ impl Reply {
     }
 
     fn finish(&mut self, request: &Request<'_>, result: Result<Status>) {
+        self.outstanding = None;
         if let Some(id) = self.async_id {
             request.connection.state.lock().pending.remove(id);
         }

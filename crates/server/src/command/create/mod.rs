@@ -23,6 +23,7 @@ use proto::status::Status;
 use self::contexts::Contexts;
 use self::parameters::Parameters;
 use crate::attributes;
+use crate::channel_sequence::ChannelSequence;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -188,6 +189,7 @@ fn register(
         granted: opened.granted,
         share: parameters.share_access,
         created: server.world.now(),
+        sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::File(FileOpen {
             node: opened.node,
             file: metadata.id,
@@ -245,6 +247,7 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         granted: AccessMask::FILE_ALL_ACCESS,
         share: ShareAccess(7),
         created: server.world.now(),
+        sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::Pipe(pipe),
     });
     let full = session.open_count() >= server.policy().limits.opens_per_session;

@@ -4,6 +4,7 @@
 //! beneath, each of which answers an [`Output`].
 
 mod copy;
+mod network_interfaces;
 mod object_id;
 #[cfg(test)]
 mod testing;
@@ -37,9 +38,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
         FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply),
         // 3.3.5.15.2: no share is part of a DFS namespace yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
-        FsctlCode::QUERY_NETWORK_INTERFACE_INFO => {
-            Err(Error::because(Status::NOT_SUPPORTED, "multichannel is not offered"))
-        }
+        FsctlCode::QUERY_NETWORK_INTERFACE_INFO => network_interfaces::query(request, &asked, reply),
         _ => {
             let open = request.open(asked.file_id, reply)?;
             let output = control(&Control { request, asked: &asked, open }).await?;

@@ -1,0 +1,126 @@
+//! What clients are told of this machine's network interfaces, so that they open channels over several of them.
+//!
+//! Speed and queues are the kernel's (`/sys/class/net`) unless `interfaces` in smb.conf says something else.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use server::interfaces::{Interface, Interfaces};
+
+use crate::config::InterfaceChoice;
+use crate::interfaces::{self, serving};
+
+/// A list is given again for so long: any client may ask as often as it likes.
+const FRESH: Duration = Duration::from_secs(5);
+/// Bits per second of an interface that says nothing of its speed, such as loopback or a bridge; Samba assumes the same.
+const UNKNOWN_SPEED: u64 = 1_000_000_000;
+
+/// The interfaces that are served.
+pub(crate) struct Network {
+    /// `interfaces`; empty means all.
+    choices: Vec<InterfaceChoice>,
+    /// Where the server listens.
+    bound: Vec<SocketAddr>,
+    last: Mutex<Option<(Instant, Vec<Interface>)>>,
+}
+
+impl Network {
+    /// Of a server that listens on `bound`.
+    pub(crate) fn new(choices: Vec<InterfaceChoice>, bound: Vec<SocketAddr>) -> Self {
+        Network { choices, bound, last: Mutex::new(None) }
+    }
+
+    fn look(&self) -> Vec<Interface> {
+        let all = interfaces::interfaces().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the network interfaces are not known");
+            Vec::new()
+        });
+        let served = serving(&self.bound, &all);
+        served.into_iter().filter_map(|interface| self.describe(interface)).collect()
+    }
+
+    /// `None` where `interfaces` is not about it.
+    fn describe(&self, interface: &interfaces::Interface) -> Option<Interface> {
+        let matches = |choice: &&InterfaceChoice| choice.pattern.matches(&interface.name, interface.address);
+        let choice = self.choices.iter().find(matches);
+        if choice.is_none() && !self.choices.is_empty() {
+            return None;
+        }
+        let kernel = std::path::Path::new("/sys/class/net").join(&interface.name);
+        let speed = choice.and_then(|choice| choice.speed);
+        let rss = choice.and_then(|choice| choice.rss);
+        Some(Interface {
+            index: choice.and_then(|choice| choice.index).unwrap_or(interface.index),
+            address: interface.address,
+            speed: speed.or_else(|| link_speed(&kernel)).unwrap_or(UNKNOWN_SPEED),
+            rss: rss.unwrap_or_else(|| receive_queues(&kernel) > 1),
+        })
+    }
+}
+
+impl Interfaces for Network {
+    fn list(&self) -> Vec<Interface> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((when, list)) if when.elapsed() < FRESH => list.clone(),
+            _ => {
+                let list = self.look();
+                *last = Some((Instant::now(), list.clone()));
+                list
+            }
+        }
+    }
+}
+
+/// Bits per second; the file has megabits, and -1 or an error where the driver does not know.
+fn link_speed(kernel: &std::path::Path) -> Option<u64> {
+    let text = std::fs::read_to_string(kernel.join("speed")).ok()?;
+    text.trim().parse::<u64>().ok().filter(|speed| *speed > 0)?.checked_mul(1_000_000)
+}
+
+fn receive_queues(kernel: &std::path::Path) -> usize {
+    let Ok(queues) = std::fs::read_dir(kernel.join("queues")) else { return 0 };
+    queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::InterfacePattern;
+
+    #[test]
+    fn speed_and_queues_are_those_of_the_kernel() {
+        let directory = tempfile::tempdir().unwrap();
+        let kernel = directory.path();
+        assert_eq!((link_speed(kernel), receive_queues(kernel)), (None, 0));
+        for queue in ["rx-0", "rx-1", "tx-0"] {
+            std::fs::create_dir_all(kernel.join("queues").join(queue)).unwrap();
+        }
+        for (text, expected) in [("2500\n", Some(2_500_000_000)), ("-1\n", None), ("0\n", None), ("", None)] {
+            std::fs::write(kernel.join("speed"), text).unwrap();
+            assert_eq!(link_speed(kernel), expected, "{text:?}");
+        }
+        assert_eq!(receive_queues(kernel), 2);
+    }
+
+    #[test]
+    fn the_configuration_chooses_and_describes() {
+        let bound = vec!["127.0.0.1:445".parse().unwrap()];
+        let choice = |name: &str| InterfaceChoice {
+            pattern: InterfacePattern::Name(name.into()),
+            speed: Some(7),
+            rss: Some(true),
+            index: Some(9),
+        };
+        assert_eq!(Network::new(vec![choice("no-such")], bound.clone()).list(), []);
+        let address = "127.0.0.1".parse().unwrap();
+        let described = Interface { index: 9, address, speed: 7, rss: true };
+        assert_eq!(Network::new(vec![choice("no-such"), choice("lo")], bound.clone()).list(), [described]);
+        let plain = Network::new(Vec::new(), bound).list();
+        assert!(
+            plain.iter().all(|interface| interface.address == address && interface.index > 0 && interface.speed > 0)
+        );
+        assert_eq!(plain.len(), 1);
+    }
+}
