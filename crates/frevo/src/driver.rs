@@ -90,6 +90,18 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|&stop| stop).await;
 }
 
+/// Ends a connection of which smbtorture says that its client acknowledges nothing.
+#[cfg(feature = "torture")]
+async fn watch_acknowledgments(connection: Arc<Connection>) {
+    connection.watch_acknowledgments().await;
+}
+
+/// Whether a client acknowledges what it is sent is for TCP to say.
+#[cfg(not(feature = "torture"))]
+fn watch_acknowledgments(_: Arc<Connection>) -> std::future::Pending<()> {
+    std::future::pending()
+}
+
 struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
@@ -116,6 +128,7 @@ impl Driver {
         let mut authenticated = false;
         let silence = self.dead_time.unwrap_or(Duration::MAX);
         let mut dead = std::pin::pin!(tokio::time::sleep(silence));
+        let mut watch = std::pin::pin!(watch_acknowledgments(self.connection.clone()));
         loop {
             self.send()?;
             if self.connection.ended().is_some() && self.unsent.is_none() {
@@ -142,6 +155,7 @@ impl Driver {
                     }
                     dead.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
+                () = &mut watch, if self.connection.ended().is_none() => {}
                 () = &mut half_open, if !authenticated => {
                     if !self.connection.is_authenticated() {
                         self.connection.end(server::error::Disconnect("nobody logged on in time"));

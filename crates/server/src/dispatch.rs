@@ -14,6 +14,10 @@ use crate::session::{Channel, Phase};
 
 /// Executes one request; the status is that of the response whose body stands in `reply`.
 pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    #[cfg(feature = "torture")]
+    if let Some(answer) = crate::torture::dispatch(request, reply).await {
+        return answer;
+    }
     let command = request.header.command;
     match command {
         Command::NEGOTIATE => return command::negotiate::negotiate(request, reply),

@@ -29,6 +29,8 @@ pub mod security;
 pub mod server;
 pub mod session;
 pub mod status;
+#[cfg(feature = "torture")]
+mod torture;
 pub mod tree;
 pub mod vfs;
 pub mod world;

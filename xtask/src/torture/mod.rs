@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use foreign::bed::{Target, interrupt};
+use anyhow::{Context, Result, ensure};
+use foreign::bed::{OtherBuild, Target, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::steps::{cargo, succeeds};
 
 pub(crate) use place::FileSystem;
 
@@ -47,6 +49,8 @@ could not run; 2 the run could not be done at all; 130 interrupted.";
 pub(crate) const JOBS: usize = 6;
 /// Seconds until a test is killed; the longest that Samba passes takes 80.
 pub(crate) const TIMEOUT: u64 = 180;
+/// The server under test, `crates/frevo/src/bin`.
+const PROGRAM: &str = "frevo-torture";
 /// The list that is run when none is named: all tests of SMB 2 and 3.
 pub(crate) const LIST: &str = "smb2";
 /// Tests that took Samba longer are left out of a quick run.
@@ -55,7 +59,7 @@ const QUICK_SECONDS: f64 = 15.0;
 /// Options of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which server: frevo (target/release/frevo) or samba (Debian's smbd)
+    /// Which server: frevo (target/release/frevo-torture) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
     /// A list in xtask/torture (smb2: all of them, core, ...) or a file with one test a line
@@ -95,6 +99,10 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
 }
 
 fn run_here(options: &Options) -> Result<(usize, usize)> {
+    let _build = match options.target {
+        Target::Frevo => Some(build()?),
+        Target::Samba => None,
+    };
     let (path, mut tests) = list::tests(&options.tests)?;
     let stem = path.file_stem().context("the list has no name")?.to_string_lossy().into_owned();
     let baseline = list::baseline()?;
@@ -124,6 +132,16 @@ fn run_here(options: &Options) -> Result<(usize, usize)> {
         report.update(&stem)?;
     }
     Ok(report.counts())
+}
+
+/// The server with what smbtorture asks of one under test, unless `FREVO` names the program.
+fn build() -> Result<OtherBuild> {
+    if std::env::var_os("FREVO").is_none() {
+        println!("building {PROGRAM}");
+        let built = cargo(&["build", "--quiet", "--release", "-p", "frevo", "--features", "torture", "--bin", PROGRAM]);
+        ensure!(succeeds(built)? == (1, 0), "{PROGRAM} does not build");
+    }
+    Ok(OtherBuild::new(PROGRAM))
 }
 
 /// Tests still to be run, and which run of each it is.

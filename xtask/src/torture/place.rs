@@ -63,7 +63,7 @@ impl Place {
         let kind = wish.unwrap_or(FileSystem::Xfs);
         match Disk::make(&base, kind) {
             Ok(Some(disk)) => {
-                let says = format!("{kind:?} in a loop device, {} on {}", disk.dir.path().display(), base.display());
+                let says = format!("{kind:?}, made for this run in a loop device on {}", base.display());
                 Ok(Place { base: disk.point(), says, disk: Some(disk) })
             }
             Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None }),

@@ -99,6 +99,8 @@ impl Notifier {
             }
         };
         Outgoing::unsolicited(&connection, &header, seals.then_some(session), |body| notification.encode(body));
+        #[cfg(feature = "torture")]
+        connection.torture.sent_break();
         true
     }
 }

@@ -60,5 +60,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     }
     reply.outgoing.truncate(Header::SIZE + ReadResponse::SIZE + count);
     ReadResponse::set_data_length(&mut reply.body(), count as u32);
+    #[cfg(feature = "torture")]
+    crate::torture::pad_read(request, reply);
     Ok(Status::SUCCESS)
 }

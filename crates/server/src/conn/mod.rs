@@ -58,6 +58,8 @@ pub struct Connection {
     pub created: Time,
     pub(crate) state: Mutex<State>,
     pub(crate) outbox: Outbox,
+    #[cfg(feature = "torture")]
+    pub(crate) torture: crate::torture::Hooks,
     negotiated: OnceLock<Negotiated>,
     ended: OnceLock<Disconnect>,
 }
@@ -118,6 +120,8 @@ impl Connection {
                 pending: pending::Table::default(),
             }),
             outbox: Outbox::default(),
+            #[cfg(feature = "torture")]
+            torture: crate::torture::Hooks::default(),
             negotiated: OnceLock::new(),
             ended: OnceLock::new(),
         });

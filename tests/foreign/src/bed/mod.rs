@@ -22,7 +22,7 @@ pub use crowd::Crowd;
 pub(crate) use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;
-pub use server::{Health, Server, frevo};
+pub use server::{Health, OtherBuild, Server, frevo};
 
 /// Which program serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+pub use frevo::OtherBuild;
+
 use super::crowd::{Crowd, Member};
 use super::probe::{self, Answer};
 use super::{Bed, People, Target, interrupt, template};

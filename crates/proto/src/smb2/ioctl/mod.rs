@@ -110,6 +110,8 @@ impl<'a> IoctlResponse<'a> {
     const SIZE: usize = 48;
     /// Where in the message the output begins when there is no input.
     pub const OUTPUT_OFFSET: usize = Header::SIZE + Self::SIZE;
+    /// Where in the message the field `OutputOffset` is.
+    pub const OUTPUT_OFFSET_POSITION: usize = Header::SIZE + 32;
 
     /// Reads the body of `message`.
     pub fn decode(message: &'a [u8]) -> Result<Self> {

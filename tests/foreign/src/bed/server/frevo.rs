@@ -1,7 +1,8 @@
-//! Frevo's release build as the server under test.
+//! A release build of Frevo as the server under test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock};
 
 use anyhow::Result;
 
@@ -9,11 +10,33 @@ use crate::bed::People;
 use crate::bed::crowd::{Member, smbpasswd};
 use crate::bed::people::{CAROL, EVERYBODY};
 
-/// The program: what `FREVO` names, else the release build of this workspace.
+/// The name of the release build that is started.
+static NAME: RwLock<&str> = RwLock::new(ORDINARY);
+const ORDINARY: &str = "frevo";
+
+/// The program: what `FREVO` names, else a release build of this workspace.
 pub(super) fn program() -> PathBuf {
     let root = || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
-    let built = || root().join("target/release/frevo");
+    let name = *NAME.read().unwrap_or_else(PoisonError::into_inner);
+    let built = || root().join("target/release").join(name);
     std::env::var_os("FREVO").map_or_else(built, PathBuf::from)
+}
+
+/// While it lives, servers are another program of this workspace than `frevo`.
+pub struct OtherBuild(());
+
+impl OtherBuild {
+    /// From now on it is `name`, unless `FREVO` names another.
+    pub fn new(name: &'static str) -> OtherBuild {
+        *NAME.write().unwrap_or_else(PoisonError::into_inner) = name;
+        OtherBuild(())
+    }
+}
+
+impl Drop for OtherBuild {
+    fn drop(&mut self) {
+        *NAME.write().unwrap_or_else(PoisonError::into_inner) = ORDINARY;
+    }
 }
 
 /// Lines for `[global]`: port, loopback only, its own state.

@@ -1,0 +1,137 @@
+//! What smbtorture asks of a server under test through FSCTLs of Samba's own, so that it can see what no client can
+//! bring about: a peer that no longer answers, padding that servers may send, a request that is slow.
+//!
+//! Only in builds with the feature `torture`, which no release has: whoever can send these requests can end any
+//! connection of his own and keep requests waiting.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use proto::smb2::header::{Command, Header};
+use proto::smb2::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
+use proto::smb2::read::ReadResponse;
+use proto::status::Status;
+use tokio::sync::Notify;
+
+use crate::conn::{Connection, Reply, Request};
+use crate::error::{Disconnect, Error, Result};
+
+/// From the next break of an oplock or lease on, this connection's client counts as one that acknowledges nothing.
+const FORCE_UNACKED_TIMEOUT: FsctlCode = FsctlCode(0x8384_8003);
+/// The response to this very request has padding before its output.
+const IOCTL_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8013);
+/// From now on responses to READ on this connection have padding before their data.
+const GLOBAL_READ_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8023);
+/// Takes as many milliseconds as its one byte of input says, and needs the file to the end.
+const FSP_ASYNC_SLEEP: FsctlCode = FsctlCode(0x8384_8043);
+
+/// Bytes of padding.
+const PADDING: usize = 8;
+/// How long a message may stay unacknowledged. Of a session with 32 channels not all are given up before the break's own
+/// time is over.
+const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
+
+/// What was asked of one connection.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    unacknowledged: AtomicBool,
+    pads_reads: AtomicBool,
+    /// A break was sent to a client that acknowledges nothing.
+    unheard: Notify,
+}
+
+impl Hooks {
+    /// A break was sent.
+    pub(crate) fn sent_break(&self) {
+        if self.unacknowledged.load(Ordering::Relaxed) {
+            self.unheard.notify_one();
+        }
+    }
+}
+
+impl Connection {
+    /// Ends the connection when its client counts as one that acknowledges nothing, and so has not got a break.
+    pub async fn watch_acknowledgments(&self) {
+        self.torture.unheard.notified().await;
+        self.server.world.sleep(UNACKNOWLEDGED).await;
+        self.end(Disconnect("smbtorture has it that a break was not acknowledged by TCP"));
+    }
+}
+
+/// Answers a request that is one of these controls; `None` for any other. Comes before the session is looked at: a
+/// connection is not a session's.
+pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Option<Result<Status>> {
+    if request.header.command != Command::IOCTL {
+        return None;
+    }
+    let asked = IoctlRequest::decode(request.message).ok()?;
+    let hooks = &request.connection.torture;
+    let done = match asked.ctl_code {
+        FORCE_UNACKED_TIMEOUT => {
+            hooks.unacknowledged.store(true, Ordering::Relaxed);
+            respond(&asked, reply)
+        }
+        IOCTL_RESPONSE_BODY_PADDING8 => padded(request, &asked, reply),
+        GLOBAL_READ_RESPONSE_BODY_PADDING8 => {
+            hooks.pads_reads.store(true, Ordering::Relaxed);
+            respond(&asked, reply)
+        }
+        FSP_ASYNC_SLEEP => sleep(request, &asked, reply).await,
+        _ => return None,
+    };
+    Some(done)
+}
+
+fn respond(asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    if !asked.input.is_empty() {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output: &[] }
+        .encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+/// As many bytes 8 as the client takes, with padding before them.
+fn padded(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let longest = request.connection.negotiated().map_or(0, |negotiated| negotiated.max_transact);
+    if !asked.input.is_empty() || asked.max_output_response > longest {
+        return Err(Error::new(Status::INVALID_PARAMETER));
+    }
+    let output = vec![8; asked.max_output_response as usize];
+    let fixed = IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output: &output };
+    let mut body = reply.body();
+    fixed.encode(&mut body);
+    if !output.is_empty() {
+        body.patch_u32(IoctlResponse::OUTPUT_OFFSET_POSITION, (IoctlResponse::OUTPUT_OFFSET + PADDING) as u32);
+        // It is of the same bytes, so that it does not matter where it is put.
+        body.bytes(&[8; PADDING]);
+    }
+    Ok(Status::SUCCESS)
+}
+
+/// The request keeps its open: a CLOSE meanwhile takes the name of the handle away, not the file.
+async fn sleep(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let [milliseconds] = *asked.input else { return Err(Error::new(Status::INVALID_PARAMETER)) };
+    let open = request.open(asked.file_id, reply)?;
+    let file = open.file().ok_or(Error::new(Status::INVALID_HANDLE))?;
+    let pending = reply.go_async(request)?;
+    let time = request.connection.server.world.sleep(Duration::from_millis(milliseconds.into()));
+    pending.wait(time).await.map_err(|_| Error::new(Status::CANCELLED))?;
+    file.node.metadata().await?;
+    IoctlResponse { ctl_code: asked.ctl_code, file_id: asked.file_id, input: &[], output: &[] }
+        .encode(&mut reply.body());
+    Ok(Status::SUCCESS)
+}
+
+/// Puts padding into the response of a READ, where that was asked for.
+pub(crate) fn pad_read(request: &Request<'_>, reply: &mut Reply) {
+    if !request.connection.torture.pads_reads.load(Ordering::Relaxed) {
+        return;
+    }
+    let data = reply.outgoing.position() - ReadResponse::DATA_OFFSET;
+    let mut buffer = reply.outgoing.take_buffer();
+    let at = buffer.len() - data;
+    buffer.splice(at..at, [0; PADDING]);
+    buffer[at - ReadResponse::SIZE + 2] = (Header::SIZE + ReadResponse::SIZE + PADDING) as u8;
+    reply.outgoing.put_buffer(buffer);
+}

@@ -1,0 +1,62 @@
+//! The controls by which smbtorture has a server misbehave: a build without the feature `torture` knows none of them.
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::smb2::FileId;
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
+use proto::status::Status;
+use server::rig::{self, Client};
+
+/// FORCE_UNACKED_TIMEOUT, IOCTL_RESPONSE_BODY_PADDING8, GLOBAL_READ_RESPONSE_BODY_PADDING8, FSP_ASYNC_SLEEP.
+const CONTROLS: [u32; 4] = [0x8384_8003, 0x8384_8013, 0x8384_8023, 0x8384_8043];
+/// A code beside them that nobody has given a meaning.
+const UNKNOWN: u32 = 0x8384_80f3;
+
+fn file(client: &mut Client) -> FileId {
+    let name = utf16_bytes("file");
+    let create = CreateRequest {
+        desired_access: AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_WRITE_DATA.0,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        create_options: CreateOptions(0),
+        impersonation_level: ImpersonationLevel(2),
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    CreateResponse::decode(&response).expect("the file is made").file_id
+}
+
+/// The status of the control with every shape of request that smbtorture sends.
+fn statuses(client: &mut Client, code: u32) -> Vec<Status> {
+    let file_id = file(client);
+    let nothing = FileId { persistent: u64::MAX, volatile: u64::MAX };
+    let mut ask = |file_id, input: &[u8]| {
+        let ioctl = IoctlRequest {
+            ctl_code: FsctlCode(code),
+            file_id,
+            input,
+            max_output_response: 16,
+            flags: IoctlFlags::IS_FSCTL,
+            ..IoctlRequest::default()
+        };
+        rig::status(&client.request(Command::IOCTL, |out| ioctl.encode(out)))
+    };
+    vec![ask(file_id, &[]), ask(file_id, &[1]), ask(nothing, &[])]
+}
+
+#[test]
+fn an_ordinary_build_knows_none_of_them() {
+    let server = rig::plain_server();
+    let mut client = Client::logged_on(&server, "alice");
+    let unknown = statuses(&mut client, UNKNOWN);
+    assert!(unknown.iter().all(|status| status.is_error()), "{unknown:?}");
+    for code in CONTROLS {
+        let same = statuses(&mut client, code) == unknown;
+        assert_eq!(same, !cfg!(feature = "torture"), "{code:#x}");
+    }
+}
