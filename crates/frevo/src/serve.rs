@@ -191,6 +191,8 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), transport, stopping));
+    let scavenged = server.clone();
+    let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     wait_for_signals(&control).await?;
     tracing::info!("stopping");
     stop.send_replace(true);
@@ -198,6 +200,8 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
         tracing::warn!("some connections did not finish in time");
         accepting.abort();
     }
+    scavenging.abort();
+    server.close_detached().await;
     admin.abort();
     let _ = (&mut admin).await;
     Ok(())

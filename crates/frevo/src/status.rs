@@ -158,6 +158,9 @@ pub struct Open {
     pub delete_on_close: bool,
     /// When it was opened.
     pub since: i64,
+    /// Seconds for which it is still kept for a client that has lost its connection; null while the client is there.
+    #[serde(default)]
+    pub kept: Option<u64>,
 }
 
 /// One byte-range lock.
@@ -250,6 +253,7 @@ impl From<server::status::Open> for Open {
             caching: caching(open.caching),
             delete_on_close: open.delete_on_close,
             since: open.since.secs,
+            kept: open.kept.map(|left| left.as_secs()),
         }
     }
 }

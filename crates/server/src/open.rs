@@ -9,6 +9,7 @@ use proto::smb2::create::{CreateOptions, ShareAccess};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
+use crate::durable::Durability;
 use crate::error::Result;
 use crate::files::{LeaseId, OpenLease, OpenName};
 use crate::pipe::Pipe;
@@ -41,7 +42,7 @@ pub struct Open {
 /// What an open leads to.
 pub enum Target {
     /// A file or directory.
-    File(FileOpen),
+    File(Arc<FileOpen>),
     /// A named pipe.
     Pipe(Pipe),
 }
@@ -76,6 +77,8 @@ pub struct FileOpen {
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
     /// The handle was closed: whoever still waits on it is to go.
     pub(crate) closed: AtomicBool,
+    /// Whether it is kept when its connection is lost.
+    pub durability: Durability,
     /// Where a directory listing stands.
     pub listing: tokio::sync::Mutex<Listing>,
 }
@@ -87,6 +90,28 @@ impl Open {
             Target::File(file) => Some(file),
             Target::Pipe(_) => None,
         }
+    }
+
+    /// The same open as the session that comes back for it has it ([MS-SMB2] 3.3.5.9.7); `None` for a pipe.
+    pub(crate) fn reclaimed(
+        &self,
+        volatile_id: u64,
+        session_id: u64,
+        tree: Arc<Tree>,
+        sequence: ChannelSequence,
+    ) -> Option<Open> {
+        let Target::File(file) = &self.target else { return None };
+        Some(Open {
+            persistent_id: self.persistent_id,
+            volatile_id,
+            session_id,
+            tree,
+            granted: self.granted,
+            share: self.share,
+            created: self.created,
+            sequence,
+            target: Target::File(file.clone()),
+        })
     }
 }
 

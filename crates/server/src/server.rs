@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
+use crate::durable::{self, Registry};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
@@ -56,6 +57,10 @@ pub struct Server {
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
+    /// Opens that have no session now.
+    pub(crate) durable: Registry,
+    /// Makes persistent ids of counted ones: an odd factor, and what is added.
+    persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Volume>>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
@@ -72,6 +77,10 @@ impl Server {
         accounts: Arc<dyn Accounts>,
         volumes: Arc<dyn Volumes>,
     ) -> Arc<Server> {
+        let mut dice = [0; 16];
+        world.random(&mut dice);
+        let (factor, offset) = dice.split_at(8);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         Arc::new(Server {
             policy: ArcSwap::from_pointee(policy),
             world,
@@ -82,6 +91,8 @@ impl Server {
             buffers: Buffers::default(),
             guesses: Guesses::default(),
             interfaces: OnceLock::new(),
+            durable: Registry::default(),
+            persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
             sessions: Mutex::default(),
             connections: Mutex::default(),
@@ -114,6 +125,19 @@ impl Server {
     /// A number never given before by this server.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// `FileId.Persistent` of a new open: never given before by this server, hard to guess, and different in another run
+    /// of it. The multiplication by an odd number is a permutation of all numbers.
+    pub(crate) fn next_open_id(&self) -> u64 {
+        let (factor, offset) = self.persistent_ids;
+        loop {
+            let id = self.next_id().wrapping_mul(factor).wrapping_add(offset);
+            // -1 stands for the open of the request before in a chain ([MS-SMB2] 3.3.5.2.7.2).
+            if id != 0 && id != u64::MAX {
+                return id;
+            }
+        }
     }
 
     /// `count` random bytes.
@@ -164,16 +188,24 @@ impl Server {
         self.sessions.lock().remove(&session.id);
     }
 
-    /// Ends a session: it is found no more, on none of its channels, and its opens are closed.
+    /// Ends a session: it is found no more, on none of its channels, and its opens are closed, but for those that outlive
+    /// it.
     pub(crate) async fn end_session(&self, session: &Arc<Session>) {
         self.sessions.lock().remove(&session.id);
+        // First those that stay, without a wait: their client may be back at once.
         let opens = session.close();
+        let closed: Vec<_> = opens.into_iter().filter(|open| !self.durable.detach(self, open)).collect();
         for connection in session.take_channels() {
             connection.forget(session);
         }
-        for open in opens {
+        for open in closed {
             close::close_open(self, &open).await;
         }
+    }
+
+    /// Closes opens that outlived their session when their time is up, for ever: to be run beside the connections.
+    pub async fn scavenge(&self) {
+        durable::scavenge(self).await;
     }
 
     /// Counts an open; `false` when the server holds as many as it may.
@@ -238,6 +270,13 @@ impl Server {
     /// Takes back the buffer of a frame that was sent.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.buffers.put(buffer);
+    }
+
+    /// The server stops: nobody comes back for what outlived its session.
+    pub async fn close_detached(&self) {
+        for open in self.durable.take() {
+            close::close_open(self, &open).await;
+        }
     }
 
     /// Opens of all sessions, for status.

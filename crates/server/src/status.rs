@@ -5,9 +5,13 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use proto::smb2::LeaseState;
 use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
+use crate::files::oplock;
+use crate::open;
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};
@@ -106,6 +110,8 @@ pub struct Open {
     pub delete_on_close: bool,
     /// When it was opened.
     pub since: Time,
+    /// How long it is still kept for a client that has lost its connection; `None` while the client is there.
+    pub kept: Option<Duration>,
 }
 
 /// What a client may cache of an open file.
@@ -171,6 +177,9 @@ pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
             add_session(server, &channel.session, &mut snapshot);
         }
     }
+    for (open, left) in server.durable.kept(server.world.uptime()) {
+        add_open(server, &open, Some(left), &mut snapshot);
+    }
     snapshot
 }
 
@@ -187,32 +196,46 @@ fn add_session(server: &Server, session: &crate::session::Session, snapshot: &mu
         });
     }
     for open in &opens {
-        let Some(file) = open.file() else { continue };
-        snapshot.opens.push(Open {
-            volatile: open.volatile_id,
-            session_id: session.id,
-            tree_id: open.tree.id,
-            share: open.tree.share_name().to_string(),
-            path: file.name.path.lock().to_string(),
-            file: file.file,
-            directory: file.kind == Kind::Directory,
-            access: open.granted.0,
-            share_access: open.share.0,
-            caching: Caching::None,
-            delete_on_close: server.files.is_delete_pending(file.file)
-                || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
-            since: open.created,
-        });
-        let held = server.files.locks(file.file);
-        snapshot.locks.extend(held.iter().filter(|lock| lock.owner.open == open.persistent_id).map(|lock| Lock {
-            volatile: open.volatile_id,
-            session_id: session.id,
-            share: open.tree.share_name().to_string(),
-            path: file.name.path.lock().to_string(),
-            offset: lock.range.offset(),
-            length: lock.range.length(),
-            exclusive: lock.exclusive,
-        }));
+        add_open(server, open, None, snapshot);
+    }
+}
+
+fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot: &mut Snapshot) {
+    let Some(file) = open.file() else { return };
+    snapshot.opens.push(Open {
+        volatile: open.volatile_id,
+        session_id: open.session_id,
+        tree_id: open.tree.id,
+        share: open.tree.share_name().to_string(),
+        path: file.name.path.lock().to_string(),
+        file: file.file,
+        directory: file.kind == Kind::Directory,
+        access: open.granted.0,
+        share_access: open.share.0,
+        caching: caching(server, open, file),
+        delete_on_close: server.files.is_delete_pending(file.file)
+            || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
+        since: open.created,
+        kept,
+    });
+    let held = server.files.locks(file.file);
+    snapshot.locks.extend(held.iter().filter(|lock| lock.owner.open == open.persistent_id).map(|lock| Lock {
+        volatile: open.volatile_id,
+        session_id: open.session_id,
+        share: open.tree.share_name().to_string(),
+        path: file.name.path.lock().to_string(),
+        offset: lock.range.offset(),
+        length: lock.range.length(),
+        exclusive: lock.exclusive,
+    }));
+}
+
+fn caching(server: &Server, open: &open::Open, file: &open::FileOpen) -> Caching {
+    let state = server.files.caches(file.file, open.persistent_id);
+    match (state, &file.lease) {
+        (LeaseState::NONE, _) => Caching::None,
+        (state, Some(_)) => Caching::Lease(state.0),
+        (state, None) => Caching::Oplock(oplock::level(state).0),
     }
 }
 

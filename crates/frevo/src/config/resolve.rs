@@ -238,7 +238,7 @@ mod tests {
         check("preserve case", "no", Some((Severity::Warning, Code::NotServed)));
         check("preserve case", "yes", Some((Severity::Note, Code::NotServed)));
         check("load printers", "no", Some((Severity::Note, Code::NotServed)));
-        check("durable handles", "yes", Some((Severity::Warning, Code::NotServed)));
+        check("kernel share modes", "yes", Some((Severity::Warning, Code::NotServed)));
         check("read raw", "yes", Some((Severity::Note, Code::Accepted)));
         check("read raw", "perhaps", Some((Severity::Error, Code::BadValue)));
         check("fruit:metadata", "stream", Some((Severity::Warning, Code::NotServed)));

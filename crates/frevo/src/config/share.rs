@@ -143,6 +143,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.level2_oplocks = reader.boolean("level2 oplocks");
     share.fake_oplocks = reader.boolean("fake oplocks");
     share.veto_oplock_files = reader.patterns("veto oplock files");
+    share.durable_handles = reader.boolean("durable handles");
     // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.
     share.mangled_names = reader.choice("mangled names") == "yes";
     share.strict_sync = reader.boolean("strict sync");

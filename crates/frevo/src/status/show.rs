@@ -68,9 +68,14 @@ fn tree_row(sessions: &Sessions<'_>, tree: &Tree) -> Vec<String> {
 }
 
 fn open_row(sessions: &Sessions<'_>, open: &Open) -> Vec<String> {
+    let user = match (open.kept, sessions.get(&*open.session)) {
+        (Some(seconds), _) => format!("(kept {seconds} s)"),
+        (None, Some(session)) => session.user.clone(),
+        (None, None) => "-".into(),
+    };
     vec![
         open.session.clone(),
-        sessions.get(&*open.session).map_or_else(|| "-".into(), |session| session.user.clone()),
+        user,
         deny_mode(&open.share_access).into(),
         format!("{:#x}", open.access),
         read_write(open.access).into(),

@@ -47,6 +47,7 @@ pub(crate) fn snapshot() -> Snapshot {
             caching: Caching::Lease(7),
             delete_on_close: false,
             since: at(1_709_210_002),
+            kept: None,
         }],
         locks: vec![server::status::Lock {
             volatile: 9,
@@ -95,6 +96,14 @@ Session           Share  Name          Kind       Start                 Size
 fn an_idle_server_shows_empty_tables() {
     let text = table(&version(), &Snapshot::default().into());
     assert!(text.contains("Open files: none") && text.contains("Byte range locks: none"));
+}
+
+#[test]
+fn an_open_without_a_client_shows_how_long_it_is_kept() {
+    let mut snapshot = snapshot();
+    snapshot.opens[0].kept = Some(std::time::Duration::from_millis(118_900));
+    let text = table(&version(), &snapshot.into());
+    assert!(text.contains("1122334455667788  (kept 118 s)  DENY_WRITE"), "{text}");
 }
 
 #[test]

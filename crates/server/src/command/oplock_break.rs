@@ -12,8 +12,10 @@ use proto::smb2::oplock_break::{
     OplockBreakNotification, OplockBreakResponse,
 };
 use proto::status::Status;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::conn::{Cancelled, Connection, Outgoing, Reply, Request};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::LeaseId;
 use crate::files::oplock::{Break, Holder, Wait};
@@ -49,6 +51,13 @@ impl Notifier {
             file_id,
             state: Mutex::new(State::Unannounced(Vec::new())),
         })
+    }
+
+    /// What was broken while the client was away goes out behind the response.
+    pub(crate) fn catch_up(&self, missed: Vec<Break>) {
+        if let State::Unannounced(breaks) = &mut *self.state.lock() {
+            breaks.extend(missed);
+        }
     }
 
     /// The response that grants the oplock or lease is on its way: so may its breaks be.
@@ -115,11 +124,21 @@ impl Holder for Notifier {
             State::Announced => self.send(what),
         }
     }
+
+    fn unreachable(&self, what: Break) -> bool {
+        self.server.upgrade().is_some_and(|server| server.durable.missed(self.file_id.persistent, what))
+    }
 }
 
 /// Waits until the holder of an oplock on `file` has given way, or its time is up.
 pub(crate) async fn wait(request: &Request<'_>, reply: &mut Reply, file: vfs::FileId, wait: Wait) -> Result<()> {
     let server = &request.connection.server;
+    // Its holder may be an open whose client is gone: then nobody need be asked.
+    durable::close_ended(server).await;
+    let mut wait = wait;
+    if wait.changed.try_recv() != Err(TryRecvError::Empty) {
+        return Ok(());
+    }
     let pending = reply.go_async(request)?;
     let mut time_up = server.world.sleep(wait.deadline.saturating_sub(server.world.uptime()));
     let mut changed = wait.changed;

@@ -52,6 +52,11 @@ pub trait Holder: Send + Sync {
     /// The cache ends, or a part of it. Called while the file is locked in the table: it must not call back. Answers
     /// whether there was anybody to tell.
     fn broken(&self, what: Break) -> bool;
+
+    /// None of those who hold it could be told. Answers whether this one's client will be told when it comes back.
+    fn unreachable(&self, _what: Break) -> bool {
+        false
+    }
 }
 
 /// How little an open touches ([MS-FSA] 2.1.4.12, case OPEN).
@@ -171,7 +176,7 @@ struct Breaking {
 }
 
 /// The oplock that stands for a state.
-fn level(state: LeaseState) -> OplockLevel {
+pub fn level(state: LeaseState) -> OplockLevel {
     match (state.contains(WRITE), state.contains(HANDLE), state.contains(READ)) {
         (true, true, _) => OplockLevel::BATCH,
         (true, false, _) => OplockLevel::EXCLUSIVE,
@@ -208,7 +213,9 @@ impl Held {
                 Break::Lease(LeaseBreak { id, from, to, epoch, acknowledge })
             }
         };
-        self.opens.iter().any(|(_, holder)| holder.broken(what))
+        let told = self.opens.iter().any(|(_, holder)| holder.broken(what));
+        // Each of them is to know, so none is left out.
+        told || self.opens.iter().filter(|(_, holder)| holder.unreachable(what)).count() > 0
     }
 
     /// Takes the cache back to `to`. Reading alone ends at once, more when the holder has written back and answered.
@@ -425,6 +432,12 @@ impl Oplocks {
     pub(super) fn caches(&self, open: u64) -> LeaseState {
         let held = self.held.iter().find(|held| held.opens.iter().any(|(id, _)| *id == open));
         held.map_or(NOTHING, |held| held.state)
+    }
+
+    /// Whether the client of an open may keep it open behind its user's back, and nobody has asked for that back.
+    pub(super) fn holds_handle_caching(&self, open: u64) -> bool {
+        let is_of = |held: &&Held| held.opens.iter().any(|(id, _)| *id == open);
+        self.held.iter().find(is_of).is_some_and(|held| held.state.contains(HANDLE) && held.breaking.is_none())
     }
 
     /// What a lease is now; `None` where no open has it.

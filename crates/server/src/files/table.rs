@@ -182,6 +182,12 @@ impl Table {
         .flatten()
     }
 
+    /// Whether an open may be kept open by its client alone, by a batch oplock or a lease, and that is not about to end:
+    /// what makes it worth keeping while the client is away.
+    pub fn holds_handle_caching(&self, file: FileId, open: u64) -> bool {
+        self.with(file, |state| state.oplocks.holds_handle_caching(open)).unwrap_or(false)
+    }
+
     /// What an open caches by its oplock or lease.
     pub fn caches(&self, file: FileId, open: u64) -> LeaseState {
         self.with(file, |state| state.oplocks.caches(open)).unwrap_or(LeaseState::NONE)

@@ -21,6 +21,8 @@ pub struct Limits {
     pub opens_per_session: usize,
     /// Opens of the whole server (`max open files` bounds it further by descriptors).
     pub opens: usize,
+    /// Opens of the whole server that outlived their connection: each keeps a descriptor for a client that may be gone.
+    pub detached_opens: usize,
     /// Byte-range locks of one open, waiting requests included: each look at a file's locks looks at all of them.
     pub locks_per_open: usize,
     /// Requests of one connection that wait asynchronously ([MS-SMB2] 3.3.1.7: each holds memory).
@@ -46,6 +48,7 @@ impl Default for Limits {
             trees_per_session: 1_024,
             opens_per_session: 65_536,
             opens: 1_048_576,
+            detached_opens: 16_384,
             locks_per_open: 8_192,
             pending_per_connection: 512,
             frame: 8 * 1024 * 1024 + 128 * 1024,

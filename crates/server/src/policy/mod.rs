@@ -174,6 +174,8 @@ pub struct Share {
     pub fake_oplocks: bool,
     /// `veto oplock files`: names of files that are never cached.
     pub veto_oplock_files: Vec<String>,
+    /// `durable handles`: opens may outlive their connection.
+    pub durable_handles: bool,
     /// `strict sync`: FLUSH reaches the disk. Off means that an acknowledged flush may be lost in a crash.
     pub strict_sync: bool,
     /// `sync always`: each write is on disk before its answer.
@@ -273,6 +275,7 @@ impl Share {
             level2_oplocks: true,
             fake_oplocks: false,
             veto_oplock_files: Vec::new(),
+            durable_handles: true,
             strict_sync: true,
             mangled_names: false,
             write_time_delay: std::time::Duration::ZERO,

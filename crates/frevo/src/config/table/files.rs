@@ -9,7 +9,6 @@ const READ_ONLY: Kind =
 
 const LOCKS: &str = "byte-range locks seen by local programs";
 const OPLOCKS: &str = "oplocks seen by local programs";
-const DURABLE: &str = "durable handles";
 const ACLS: &str = "Windows ACLs";
 const NOTIFY: &str = "change notification";
 const MANGLING: &str = "another form of short (8.3) names";
@@ -74,7 +73,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("smb3 directory leases", BOOL_OR_AUTO, "auto", "Offer leases on directories; auto is yes."),
     global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.").unserved(OPLOCKS),
     global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break once only.").unserved(OPLOCKS),
-    share("durable handles", BOOL, "yes", "Let opens outlive a lost connection.").unserved(DURABLE),
+    share("durable handles", BOOL, "yes", "Let opens outlive a lost connection."),
     global("defer sharing violations", BOOL, "yes", "Wait a moment before a sharing violation is answered.")
         .accepted("a sharing violation is answered at once, after oplocks are broken, as Windows does"),
     share("smbd getinfo ask sharemode", BOOL, "yes", "Ask for delete-on-close state in queries.").accepted(IN_MEMORY),

@@ -6,6 +6,7 @@ use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
 use proto::status::Status;
 
+use super::durable;
 use crate::error::Result;
 use crate::open::FileOpen;
 
@@ -24,8 +25,8 @@ pub(super) struct Contexts {
     pub(super) lease: Option<Lease>,
     /// `QFid`: the answer shall carry the file's id.
     query_on_disk_id: bool,
-    /// `DHnC` or `DH2C`.
-    reconnects: bool,
+    /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
+    pub(super) durable: durable::Asked,
 }
 
 impl Contexts {
@@ -33,7 +34,9 @@ impl Contexts {
         let mut contexts = Contexts::default();
         for context in &asked.create_contexts {
             contexts.take(context)?;
+            contexts.durable.take(context)?;
         }
+        contexts.durable.check()?;
         Ok(contexts)
     }
 
@@ -49,17 +52,9 @@ impl Contexts {
             }
             create_context::name::REQUEST_LEASE => self.lease = Some(Lease::decode(&context.data)?),
             create_context::name::EA_BUFFER => self.extended_attributes = Some(extended_attributes(&context.data)?),
-            create_context::name::DURABLE_HANDLE_RECONNECT | create_context::name::DURABLE_HANDLE_RECONNECT_V2 => {
-                self.reconnects = true;
-            }
             _ => {}
         }
         Ok(())
-    }
-
-    /// Whether the client wants a handle back that it had before.
-    pub(super) fn reconnects(&self) -> bool {
-        self.reconnects
     }
 
     /// The contexts of the response, encoded.

@@ -51,7 +51,7 @@ pub(super) async fn open(
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
     let files = &request.connection.server.files;
-    let open_id = request.connection.server.next_id();
+    let open_id = request.connection.server.next_open_id();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     // Overwriting writes, whatever access was asked for: others must share that.
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };

@@ -1,10 +1,12 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
 //!
 //! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
-//! `contexts` reads and answers create contexts, `caching` grants oplocks and leases.
+//! `contexts` reads and answers create contexts, `caching` grants oplocks and leases, `durable` grants durable handles and
+//! gives them back.
 
 mod caching;
 mod contexts;
+mod durable;
 mod existing;
 mod new;
 mod parameters;
@@ -17,6 +19,7 @@ use proto::dtyp::AccessMask;
 use proto::smb2::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
+use proto::smb2::create_context::CreateContext;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
@@ -25,6 +28,7 @@ use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
 use crate::conn::{Reply, Request};
+use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::name::{self, Stream};
@@ -40,13 +44,13 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let asked = CreateRequest::decode(request.message)?;
     let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
     let contexts = Contexts::decode(&asked)?;
+    if contexts.durable.reconnects() {
+        return durable::reconnect(request, reply, disk, &asked, &contexts).await;
+    }
     let mut parameters = Parameters::check(&asked, disk)?;
     let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
     parameters.lease = caching.lease();
     let name = name::parse(asked.name).map_err(|error| Error::new(error.status()))?;
-    if contexts.reconnects() {
-        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no durable handle to reconnect to"));
-    }
     if contexts.timewarp.is_some_and(|time| time != 0) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no snapshots"));
     }
@@ -69,21 +73,36 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let granted = caching::grant(request, reply, &open.0, file, disk, caching);
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
+    answer.extend(contexts.durable.grant(request, &open.0, disk));
+    respond(reply, disk, &open.0, &metadata, action, granted.level, answer)
+}
+
+/// The response, whether the open is new or claimed back.
+fn respond(
+    reply: &mut Reply,
+    disk: &Disk,
+    open: &Open,
+    metadata: &Metadata,
+    create_action: CreateAction,
+    oplock_level: OplockLevel,
+    create_contexts: Vec<CreateContext<'static>>,
+) -> Result<Status> {
+    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "a file that is no file"))?;
     let path = file.name.path.lock().clone();
-    let file_id = FileId { persistent: open.0.persistent_id, volatile: open.0.volatile_id };
+    let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     CreateResponse {
-        oplock_level: granted.level,
+        oplock_level,
         flags: CreateResponseFlags::NONE,
-        create_action: action,
+        create_action,
         creation_time: attributes::file_time(metadata.created),
         last_access_time: attributes::file_time(metadata.accessed),
         last_write_time: attributes::file_time(metadata.modified),
         change_time: attributes::file_time(metadata.changed),
-        allocation_size: attributes::allocation_size(&metadata, file.asked_allocation()),
-        end_of_file: attributes::end_of_file(&metadata),
-        file_attributes: attributes::file_attributes(disk, path.name(), &metadata).0,
+        allocation_size: attributes::allocation_size(metadata, file.asked_allocation()),
+        end_of_file: attributes::end_of_file(metadata),
+        file_attributes: attributes::file_attributes(disk, path.name(), metadata).0,
         file_id,
-        create_contexts: answer,
+        create_contexts,
     }
     .encode(&mut reply.body());
     reply.file_id = Some(file_id);
@@ -183,14 +202,14 @@ fn register(
     let options = parameters.options.0 & KEPT_OPTIONS.0;
     let open = Arc::new(Open {
         persistent_id: opened.open_id,
-        volatile_id: opened.open_id,
+        volatile_id: server.next_id(),
         session_id: session.id,
         tree: request.tree()?.clone(),
         granted: opened.granted,
         share: parameters.share_access,
         created: server.world.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
-        target: Target::File(FileOpen {
+        target: Target::File(Arc::new(FileOpen {
             node: opened.node,
             file: metadata.id,
             kind: metadata.kind,
@@ -205,8 +224,9 @@ fn register(
             resume_key: std::sync::OnceLock::new(),
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
+            durability: Durability::default(),
             listing: tokio::sync::Mutex::default(),
-        }),
+        })),
     });
     let full = session.open_count() >= server.policy().limits.opens_per_session;
     if full || !server.charge_open() {
@@ -238,10 +258,10 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
     let session = request.session()?;
     let name = proto::bytes::utf16_units(asked.name).and_then(|units| String::from_utf16(&units).ok());
     let pipe = Pipe::open(request, &name.ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?)?;
-    let id = server.next_id();
+    let file_id = FileId { persistent: server.next_open_id(), volatile: server.next_id() };
     let open = Arc::new(Open {
-        persistent_id: id,
-        volatile_id: id,
+        persistent_id: file_id.persistent,
+        volatile_id: file_id.volatile,
         session_id: session.id,
         tree: request.tree()?.clone(),
         granted: AccessMask::FILE_ALL_ACCESS,
@@ -258,7 +278,6 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         server.discharge_open();
         return Err(Error::new(Status::USER_SESSION_DELETED));
     }
-    let file_id = FileId { persistent: id, volatile: id };
     CreateResponse {
         oplock_level: OplockLevel::NONE,
         flags: CreateResponseFlags::NONE,

@@ -67,7 +67,7 @@ pub(super) async fn make(
     {
         node.allocate(&disk.identity, size).await?;
     }
-    let open_id = server.next_id();
+    let open_id = server.next_open_id();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path) });
     let mode = ShareMode { access: granted, share: parameters.share_access };
     // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file

@@ -1,0 +1,84 @@
+//! Opens that outlive their connection: durable and resilient handles ([MS-SMB2] 3.3.1.10, 3.3.5.9.6, 3.3.5.9.10,
+//! 3.3.5.15.9, 3.3.7.1).
+//!
+//! An open that is to be kept stays in the table of open files with its share mode, its locks and its oplock when its
+//! session ends; only the session and the tree connect are taken from it. [`Registry`] has such opens until their owner
+//! comes back for them, their time is up, or somebody else needs what they hold. Whether a local program has changed the
+//! file meanwhile is not looked at: the descriptor stays open, and a connected client would not have been told either.
+
+mod registry;
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use proto::dtyp::Guid;
+
+pub(crate) use registry::{Registry, close_ended, scavenge};
+
+use crate::session::User;
+
+/// How long an open of the first version is kept: what Windows has done since Windows 8 (note <335>).
+pub const DURABLE_TIME: Duration = Duration::from_secs(120);
+/// How long an open of the second version is kept whose client leaves it to the server (note <344>).
+pub const DURABLE_TIME_V2: Duration = Duration::from_secs(60);
+/// The longest time that a client gets for an open of the second version (3.3.5.9.10).
+pub const MAX_DURABLE_TIME_V2: Duration = Duration::from_secs(300);
+
+/// Whose open it is: `Open.DurableOwner`. Nobody is told apart among guests and anonymous users, so they have none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The account's name.
+    pub name: String,
+    /// The domain or server that the account belongs to.
+    pub domain: String,
+    /// The user that the kernel knows.
+    pub uid: u32,
+}
+
+impl Owner {
+    /// The owner of what `user` opens; `None` for guests and anonymous users.
+    pub fn of(user: &User) -> Option<Owner> {
+        let known = !user.guest && !user.anonymous;
+        known.then(|| Owner { name: user.name.clone(), domain: user.domain.clone(), uid: user.identity.uid })
+    }
+}
+
+/// Why an open is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// `Open.IsDurable`: for as long as nobody else needs what it holds.
+    Durable,
+    /// `Open.IsResilient`: whoever needs what it holds must wait.
+    Resilient,
+}
+
+/// What was agreed on with a client whose open is kept.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Why it is kept.
+    pub reason: Reason,
+    /// How long: `Open.DurableOpenTimeout` or `Open.ResiliencyTimeout`.
+    pub timeout: Duration,
+    /// Whose it is.
+    pub owner: Owner,
+    /// `Open.ClientGuid`.
+    pub client_guid: Guid,
+    /// `Open.CreateGuid`; `None` for the first version of durable handles.
+    pub create_guid: Option<Guid>,
+}
+
+/// Whether an open is kept when its connection is lost, and on which terms.
+#[derive(Default)]
+pub struct Durability(Mutex<Option<Box<Terms>>>);
+
+impl Durability {
+    /// The terms; `None` where the open ends with its session.
+    pub fn terms(&self) -> Option<Terms> {
+        self.0.lock().as_deref().cloned()
+    }
+
+    /// Agrees on `terms`, whatever they were before.
+    pub fn set(&self, terms: Terms) {
+        *self.0.lock() = Some(Box::new(terms));
+    }
+}

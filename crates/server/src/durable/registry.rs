@@ -1,0 +1,149 @@
+//! Opens without a session, and when they end ([MS-SMB2] 3.3.2.2, 3.3.2.4, 3.3.6.2, 3.3.6.4).
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use proto::status::Status;
+use tokio::sync::Notify;
+
+use super::{Reason, Terms};
+use crate::command::close::close_open;
+use crate::files::oplock::Break;
+use crate::open::Open;
+use crate::server::Server;
+
+/// The opens of the server that have no session now.
+#[derive(Default)]
+pub(crate) struct Registry {
+    state: Mutex<State>,
+    /// There is less time until something is to be closed than there was.
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    detached: HashMap<u64, Detached>,
+    /// Persistent ids of opens that stand in somebody's way.
+    condemned: Vec<u64>,
+}
+
+struct Detached {
+    open: Arc<Open>,
+    terms: Terms,
+    /// `World::uptime` at which it is closed.
+    until: Duration,
+    /// Breaks that nobody could be told of.
+    missed: Vec<Break>,
+}
+
+impl Registry {
+    /// The opens that have no session now, and how long they are still kept.
+    pub(crate) fn kept(&self, now: Duration) -> Vec<(Arc<Open>, Duration)> {
+        let left = |detached: &Detached| (detached.open.clone(), detached.until.saturating_sub(now));
+        self.state.lock().detached.values().map(left).collect()
+    }
+
+    /// Keeps an open whose session has ended, if it is to be kept ([MS-SMB2] 3.3.7.1); `false` where it is to be closed.
+    pub(crate) fn detach(&self, server: &Server, open: &Arc<Open>) -> bool {
+        let Some(file) = open.file() else { return false };
+        let Some(terms) = file.durability.terms() else { return false };
+        for waiting in file.waiting.lock().drain(..) {
+            waiting.cancel();
+        }
+        let reason = terms.reason;
+        let until = server.world.uptime() + terms.timeout;
+        let detached = Detached { open: open.clone(), until, terms, missed: Vec::new() };
+        {
+            let mut state = self.state.lock();
+            if state.detached.len() >= server.policy().limits.detached_opens {
+                return false;
+            }
+            state.detached.insert(open.persistent_id, detached);
+        }
+        // Looked at only now: a break that came before finds nobody to tell, one that comes later condemns the open.
+        let holds = reason == Reason::Resilient || server.files.holds_handle_caching(file.file, open.persistent_id);
+        if !holds && self.state.lock().detached.remove(&open.persistent_id).is_some() {
+            return false;
+        }
+        self.sooner.notify_one();
+        true
+    }
+
+    /// Takes the open `persistent` out for a client that comes back for it, if `check` finds nothing wrong, with the
+    /// breaks that the client was not told of.
+    pub(crate) fn reclaim(
+        &self,
+        persistent: u64,
+        check: impl FnOnce(&Open, &Terms) -> Result<(), Status>,
+    ) -> Result<(Arc<Open>, Vec<Break>), Status> {
+        let mut state = self.state.lock();
+        let detached = state.detached.get(&persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        check(&detached.open, &detached.terms)?;
+        let detached = state.detached.remove(&persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        Ok((detached.open, detached.missed))
+    }
+
+    /// Somebody needs what the open caches, and its client cannot be told: a durable one is closed ([MS-SMB2] 3.3.4.6,
+    /// 3.3.4.7), the client of another one is told when it comes back. Answers whether it will be. May be called while the
+    /// table of open files is locked.
+    pub(crate) fn missed(&self, persistent: u64, what: Break) -> bool {
+        let state = &mut *self.state.lock();
+        let Some(detached) = state.detached.get_mut(&persistent) else { return false };
+        if detached.terms.reason == Reason::Durable {
+            state.condemned.push(persistent);
+            self.sooner.notify_one();
+            return false;
+        }
+        detached.missed.push(what);
+        true
+    }
+
+    /// Takes all out.
+    pub(crate) fn take(&self) -> Vec<Arc<Open>> {
+        self.state.lock().detached.drain().map(|(_, detached)| detached.open).collect()
+    }
+
+    /// What is to be closed at `now`, taken out.
+    fn take_ended(&self, now: Duration) -> Vec<Arc<Open>> {
+        let state = &mut *self.state.lock();
+        let condemned = std::mem::take(&mut state.condemned);
+        let ended = |id: &u64, detached: &mut Detached| detached.until <= now || condemned.contains(id);
+        state.detached.extract_if(ended).map(|(_, detached)| detached.open).collect()
+    }
+
+    /// How long until something is to be closed.
+    fn next_end(&self, now: Duration) -> Option<Duration> {
+        let state = self.state.lock();
+        if !state.condemned.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        state.detached.values().map(|detached| detached.until.saturating_sub(now)).min()
+    }
+}
+
+/// Closes the opens whose time is up and those that stand in somebody's way.
+pub(crate) async fn close_ended(server: &Server) {
+    for open in server.durable.take_ended(server.world.uptime()) {
+        tracing::debug!(persistent = open.persistent_id, "a kept open ends");
+        close_open(server, &open).await;
+    }
+}
+
+/// Closes each kept open when its time has come, for ever.
+pub(crate) async fn scavenge(server: &Server) {
+    loop {
+        close_ended(server).await;
+        let mut sooner = pin!(server.durable.sooner.notified());
+        let mut time_up = server.durable.next_end(server.world.uptime()).map(|left| server.world.sleep(left));
+        poll_fn(|context| {
+            let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
+            if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }
+        })
+        .await;
+    }
+}
