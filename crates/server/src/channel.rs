@@ -113,3 +113,8 @@ impl Channels {
         self.connections.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
     }
 }
+
+#[cfg(test)]
+mod peer;
+#[cfg(test)]
+mod tests;

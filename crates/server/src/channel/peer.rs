@@ -1,0 +1,247 @@
+//! A client of SMB 3 for tests: it signs, and binds its session to further connections.
+
+use std::sync::Arc;
+
+use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::bytes::{Writer, utf16_bytes};
+use proto::crypto::kdf::{Derivation, Key};
+use proto::crypto::preauth::PreauthHash;
+use proto::crypto::sign::SigningKey;
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::{
+    Capabilities, Dialect, HashAlgorithm, NegotiateRequest, PreauthIntegrityCapabilities, SecurityMode,
+    SigningAlgorithm,
+};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+
+use crate::conn::Connection;
+use crate::rig::{Client, PASSWORD, status};
+use crate::server::Server;
+
+/// A session as its client knows it.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) session_id: u64,
+    pub(super) tree_id: u32,
+    /// `Session.SigningKey`, where it is known.
+    pub(super) key: Option<Arc<SigningKey>>,
+}
+
+/// One connection of a client, and at most one session on it.
+pub(super) struct Peer {
+    rig: Client,
+    dialect: Dialect,
+    /// `Connection.PreauthIntegrityHashValue`.
+    hash: PreauthHash,
+    /// `Channel.SigningKey`; requests are signed with it.
+    pub(super) key: Option<Arc<SigningKey>>,
+}
+
+impl Peer {
+    /// A connection that has negotiated `dialect`.
+    pub(super) fn new(server: &Arc<Server>, dialect: Dialect) -> Peer {
+        let mut peer = Peer { rig: Client::new(server), dialect, hash: PreauthHash::new(), key: None };
+        let sha_512 =
+            PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: vec![1].into() };
+        let contexts = if dialect == Dialect::SMB_3_1_1 { vec![sha_512.to_context()] } else { Vec::new() };
+        let negotiate = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities::MULTI_CHANNEL,
+            client_guid: [7; 16],
+            dialects: vec![dialect],
+            negotiate_context_list: contexts,
+        };
+        let message = peer.compose(Command::NEGOTIATE, None, |out| negotiate.encode(out));
+        let response = peer.exchange(&message);
+        assert_eq!(status(&response), Status::SUCCESS);
+        peer.hash.update(&message);
+        peer.hash.update(&response);
+        peer
+    }
+
+    /// A client that has the share connected.
+    pub(super) fn logged_on(server: &Arc<Server>, dialect: Dialect, user: &str) -> Peer {
+        let mut peer = Peer::new(server, dialect);
+        assert_eq!(peer.log_on(user, PASSWORD), Status::SUCCESS);
+        let path = utf16_bytes(r"\\server\share");
+        let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
+        let response = peer.request(Command::TREE_CONNECT, |out| tree.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        peer.rig.tree_id = Header::decode(&response).ok().and_then(|header| header.tree_id()).expect("a tree");
+        peer
+    }
+
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.rig.connection
+    }
+
+    /// The session, as far as what it was established on is this connection.
+    pub(super) fn session(&self) -> Known {
+        Known { session_id: self.rig.session_id, tree_id: self.rig.tree_id, key: self.key.clone() }
+    }
+
+    /// A new session.
+    pub(super) fn log_on(&mut self, user: &str, password: &str) -> Status {
+        self.rig.session_id = 0;
+        self.authenticate(user, password, SessionSetupFlags(0), None)
+    }
+
+    /// Authenticates the session once more.
+    pub(super) fn log_on_again(&mut self, user: &str, password: &str, key: Option<&SigningKey>) -> Status {
+        self.authenticate(user, password, SessionSetupFlags(0), key)
+    }
+
+    /// Names a session in requests from now on, without having it.
+    pub(super) fn pretend(&mut self, session: &Known) {
+        self.rig.session_id = session.session_id;
+        self.rig.tree_id = session.tree_id;
+    }
+
+    /// Binds a session to this connection; each request is signed with the key that is known.
+    pub(super) fn bind(&mut self, session: &Known, user: &str, password: &str) -> Status {
+        self.pretend(session);
+        self.authenticate(user, password, SessionSetupFlags::BINDING, session.key.as_deref())
+    }
+
+    /// One more channel of the session of `first`, alice's, which was established on that connection.
+    pub(super) fn channel_of(server: &Arc<Server>, first: &Peer) -> Peer {
+        let mut peer = Peer::new(server, first.dialect);
+        assert_eq!(peer.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
+        peer
+    }
+
+    fn authenticate(
+        &mut self,
+        user: &str,
+        password: &str,
+        flags: SessionSetupFlags,
+        sign_with: Option<&SigningKey>,
+    ) -> Status {
+        let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
+        let initiator = Initiator::new(Some(credentials), "RIG", "");
+        let mut hash = self.hash.clone();
+        let first = self.set_up(initiator.negotiate(), flags, sign_with);
+        hash.update(&first.0);
+        hash.update(&first.1);
+        if status(&first.1) != Status::MORE_PROCESSING_REQUIRED {
+            return status(&first.1);
+        }
+        let challenge = SessionSetupResponse::decode(&first.1).expect("a challenge");
+        check_signature(&first.1, sign_with);
+        self.rig.session_id = Header::decode(&first.1).expect("a header").session_id;
+        // Each channel has a session key of its own, so that a mixture would show.
+        let random = Random { client_challenge: [4; 8], session_key: [self.rig.connection.id as u8; 16] };
+        let (proof, session) = initiator.authenticate(challenge.buffer, &random, 0).expect("NTLM answers NTLM");
+        let last = self.set_up(&proof, flags, sign_with);
+        hash.update(&last.0);
+        if status(&last.1) == Status::SUCCESS {
+            let session_key = Key::from_session_key(&session.key().0);
+            let key = match self.dialect {
+                Dialect::SMB_2_1 => SigningKey::new(SigningAlgorithm::HMAC_SHA256, session_key.as_bytes()),
+                Dialect::SMB_3_1_1 => {
+                    let key = Derivation::Smb311(hash.value()).signing_key(&session_key);
+                    SigningKey::new(SigningAlgorithm::AES_CMAC, key.as_bytes())
+                }
+                _ => {
+                    let key = Derivation::Smb30.signing_key(&session_key);
+                    SigningKey::new(SigningAlgorithm::AES_CMAC, key.as_bytes())
+                }
+            };
+            let key = key.expect("a key of 16 bytes");
+            check_signature(&last.1, Some(&key));
+            self.key = Some(Arc::new(key));
+        }
+        status(&last.1)
+    }
+
+    /// The request, and its response.
+    fn set_up(&mut self, token: &[u8], flags: SessionSetupFlags, sign_with: Option<&SigningKey>) -> (Vec<u8>, Vec<u8>) {
+        let setup = SessionSetupRequest {
+            flags,
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            previous_session_id: 0,
+            buffer: token,
+        };
+        let message = self.compose(Command::SESSION_SETUP, sign_with, |out| setup.encode(out));
+        let response = self.exchange(&message);
+        (message, response)
+    }
+
+    /// Sends a request, signed on the channel, and answers the response.
+    pub(super) fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let key = self.key.clone();
+        let message = self.compose(command, key.as_deref(), encode);
+        self.exchange(&message)
+    }
+
+    pub(super) fn compose(
+        &mut self,
+        command: Command,
+        sign_with: Option<&SigningKey>,
+        encode: impl FnOnce(&mut Writer<'_>),
+    ) -> Vec<u8> {
+        let mut header = self.rig.header(command);
+        if sign_with.is_some() {
+            header.flags |= Flags::SIGNED;
+        }
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        encode(&mut out);
+        if let Some(key) = sign_with {
+            key.sign(&mut message);
+        }
+        message
+    }
+
+    /// Sends a message and answers the first that is neither an interim response nor unasked for.
+    pub(super) fn exchange(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut frames = self.rig.send(message);
+        for _ in 0..1_000 {
+            let is_answer = |frame: &&Vec<u8>| {
+                let header = Header::decode(frame).expect("a header");
+                header.status != Status::PENDING && header.message_id != Header::UNSOLICITED
+            };
+            if let Some(answer) = frames.iter().find(is_answer) {
+                return answer.clone();
+            }
+            frames = self.rig.proceed();
+        }
+        panic!("no answer; the connection: {:?}", self.rig.connection.ended());
+    }
+
+    /// Opens or makes `name`.
+    pub(super) fn create(&mut self, name: &str, oplock: OplockLevel) -> Result<FileId, Status> {
+        let name = utf16_bytes(name);
+        let create = CreateRequest {
+            requested_oplock_level: oplock,
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: 0x001f_01ff,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN_IF,
+            create_options: CreateOptions(0),
+            name: &name,
+            ..CreateRequest::default()
+        };
+        let response = self.request(Command::CREATE, |out| create.encode(out));
+        CreateResponse::decode(&response).map(|created| created.file_id).map_err(|_| status(&response))
+    }
+
+    /// The transport goes away.
+    pub(super) fn disconnect(self) {
+        self.rig.disconnect();
+    }
+}
+
+fn check_signature(message: &[u8], key: Option<&SigningKey>) {
+    if let Some(key) = key {
+        assert!(key.verify(&mut message.to_vec()), "not signed with this key");
+    }
+}

@@ -1,0 +1,193 @@
+use std::sync::Arc;
+
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::header::Command;
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::negotiate::Dialect;
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+
+use super::peer::{Known, Peer};
+use crate::answer::block_on;
+use crate::rig::{self, PASSWORD, status};
+use crate::server::Server;
+
+const NEWEST: Dialect = Dialect::SMB_3_1_1;
+
+fn close(peer: &mut Peer, file_id: FileId) -> Status {
+    let close = CloseRequest { flags: CloseFlags(0), file_id };
+    status(&peer.request(Command::CLOSE, |out| close.encode(out)))
+}
+
+fn open(peer: &mut Peer, name: &str) -> FileId {
+    peer.create(name, OplockLevel::NONE).expect("everybody may")
+}
+
+fn log_off(peer: &mut Peer) -> Status {
+    status(&peer.request(Command::LOGOFF, |out| LogoffRequest.encode(out)))
+}
+
+#[test]
+fn what_one_channel_opens_another_one_uses() {
+    for dialect in [Dialect::SMB_3_0, Dialect::SMB_3_0_2, NEWEST] {
+        let server = rig::plain_server();
+        let mut first = Peer::logged_on(&server, dialect, "alice");
+        let mut second = Peer::channel_of(&server, &first);
+        let (one, two) = (open(&mut first, "one"), open(&mut second, "two"));
+        assert_eq!(close(&mut second, one), Status::SUCCESS, "{dialect:?}");
+        assert_eq!(close(&mut first, two), Status::SUCCESS, "{dialect:?}");
+        // The keys differ: what is signed with the other channel's is refused.
+        second.key = first.key.clone();
+        assert_eq!(second.create("three", OplockLevel::NONE), Err(Status::ACCESS_DENIED), "{dialect:?}");
+    }
+}
+
+/// `attack` tries to bind the session of its first argument; whatever it does, the session is as it was.
+fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) -> (Peer, Status)) {
+    let server = rig::plain_server();
+    let mut victim = Peer::logged_on(&server, NEWEST, "alice");
+    let file = open(&mut victim, "file");
+    let (mut attacker, status) = attack(&server, &mut victim);
+    assert_eq!(status, expected);
+    let session = server.session(victim.session().session_id).expect("it lives");
+    assert_eq!(session.channel_count(), 1);
+    attacker.pretend(&victim.session());
+    for key in [None, victim.key.clone()] {
+        attacker.key = key;
+        assert_eq!(close(&mut attacker, file), Status::USER_SESSION_DELETED);
+    }
+    attacker.disconnect();
+    assert_eq!(close(&mut victim, file), Status::SUCCESS);
+}
+
+#[test]
+fn nobody_binds_without_the_key_and_the_password() {
+    let bind = |dialect: Dialect, user: &'static str, password: &'static str, with_key: bool| {
+        move |server: &Arc<Server>, victim: &mut Peer| {
+            let mut peer = Peer::new(server, dialect);
+            let mut session = victim.session();
+            session.key = session.key.filter(|_| with_key);
+            let status = peer.bind(&session, user, password);
+            (peer, status)
+        }
+    };
+    check_refused(Status::INVALID_PARAMETER, bind(NEWEST, "alice", PASSWORD, false));
+    check_refused(Status::LOGON_FAILURE, bind(NEWEST, "alice", "guess", true));
+    check_refused(Status::ACCESS_DENIED, bind(NEWEST, "bob", PASSWORD, true));
+    check_refused(Status::INVALID_PARAMETER, bind(Dialect::SMB_3_0, "alice", PASSWORD, true));
+    check_refused(Status::REQUEST_NOT_ACCEPTED, bind(Dialect::SMB_2_1, "alice", PASSWORD, true));
+    check_refused(Status::ACCESS_DENIED, |server, victim| {
+        let other = Peer::logged_on(server, NEWEST, "bob");
+        let mut peer = Peer::new(server, NEWEST);
+        let session = Known { key: other.key.clone(), ..victim.session() };
+        let status = peer.bind(&session, "alice", PASSWORD);
+        (peer, status)
+    });
+}
+
+#[test]
+fn a_binding_that_failed_can_be_tried_again() {
+    let server = rig::plain_server();
+    let first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut second = Peer::new(&server, NEWEST);
+    assert_eq!(second.bind(&first.session(), "alice", "guess"), Status::LOGON_FAILURE);
+    assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
+    // On its channel the channel's key signs, also what asks for the channel once more.
+    assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::ACCESS_DENIED);
+    let known = Known { key: second.key.clone(), ..first.session() };
+    assert_eq!(second.bind(&known, "alice", PASSWORD), Status::REQUEST_NOT_ACCEPTED);
+}
+
+#[test]
+fn a_session_has_so_many_channels_and_no_more() {
+    let server = rig::plain_server();
+    let limit = server.policy().limits.channels_per_session;
+    let first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut others: Vec<Peer> = (1..limit).map(|_| Peer::channel_of(&server, &first)).collect();
+    let mut one_more = Peer::new(&server, NEWEST);
+    assert_eq!(one_more.bind(&first.session(), "alice", PASSWORD), Status::INSUFFICIENT_RESOURCES);
+    others.pop().expect("one").disconnect();
+    assert_eq!(one_more.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
+}
+
+#[test]
+fn without_the_parameter_nothing_is_bound() {
+    let mut policy = rig::policy();
+    policy.server_multi_channel_support = false;
+    let world: Arc<dyn crate::world::World> = Arc::new(rig::Still::default());
+    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut second = Peer::new(&server, NEWEST);
+    assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::REQUEST_NOT_ACCEPTED);
+}
+
+#[test]
+fn a_session_lives_as_long_as_a_channel() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let server = rig::plain_server();
+        let mut first = Peer::logged_on(&server, NEWEST, "alice");
+        open(&mut first, "file");
+        let second = Peer::channel_of(&server, &first);
+        let third = Peer::channel_of(&server, &first);
+        let mut peers = [Some(first), Some(second), Some(third)];
+        for (index, leaves) in order.into_iter().enumerate() {
+            peers[leaves].take().expect("once").disconnect();
+            assert_eq!(server.open_count(), usize::from(index < 2), "{order:?} {index}");
+        }
+        assert!(server.sessions().is_empty() && server.connections().is_empty());
+    }
+}
+
+#[test]
+fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
+    let log_off_there: fn(&mut Peer) = |peer| assert_eq!(log_off(peer), Status::SUCCESS);
+    let fail_there: fn(&mut Peer) = |peer| {
+        let key = peer.key.clone();
+        assert_eq!(peer.log_on_again("alice", "guess", key.as_deref()), Status::LOGON_FAILURE);
+    };
+    for end in [log_off_there, fail_there] {
+        let server = rig::plain_server();
+        let mut first = Peer::logged_on(&server, NEWEST, "alice");
+        let mut second = Peer::channel_of(&server, &first);
+        let file = open(&mut first, "file");
+        end(&mut second);
+        assert_eq!(server.open_count(), 0);
+        let answer =
+            first.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id: file }.encode(out));
+        assert_eq!(status(&answer), Status::USER_SESSION_DELETED);
+        assert!(first.key.as_ref().is_some_and(|key| key.verify(&mut answer.clone())), "a refusal that it can believe");
+        let mut third = Peer::new(&server, NEWEST);
+        assert_eq!(third.bind(&first.session(), "alice", PASSWORD), Status::USER_SESSION_DELETED);
+    }
+}
+
+/// Connections drop, the session is logged off and bound again, all at once: nothing is left, and nothing is closed twice.
+#[test]
+fn teardown_storms() {
+    for round in 0..20 {
+        let server = rig::plain_server();
+        let mut first = Peer::logged_on(&server, NEWEST, "alice");
+        for name in ["a", "b", "c"] {
+            open(&mut first, name);
+        }
+        let session = server.session(first.session().session_id).expect("it lives");
+        let others: Vec<Peer> = (0..6).map(|_| Peer::channel_of(&server, &first)).collect();
+        let connections: Vec<_> = others.iter().chain([&first]).map(|peer| peer.connection().clone()).collect();
+        let (known, mut late) = (first.session(), Peer::new(&server, NEWEST));
+        std::thread::scope(|scope| {
+            for connection in &connections {
+                scope.spawn(|| block_on(connection.close()));
+            }
+            if round % 2 == 0 {
+                scope.spawn(|| block_on(server.end_session(&session)));
+            }
+            scope.spawn(move || {
+                // Whether it comes in time is left to chance.
+                late.bind(&known, "alice", PASSWORD);
+                late.disconnect();
+            });
+        });
+        assert_eq!((server.open_count(), session.channel_count()), (0, 0), "round {round}");
+        assert!(server.sessions().is_empty() && server.connections().is_empty(), "round {round}");
+    }
+}
