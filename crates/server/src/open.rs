@@ -59,6 +59,8 @@ pub struct FileOpen {
     pub name: Arc<OpenName>,
     /// On whose behalf.
     pub identity: Arc<Identity>,
+    /// Something was written through it, which its directory shows once it is closed.
+    pub(crate) modified: AtomicBool,
     /// The lease that it was made under.
     pub lease: Option<OpenLease>,
     /// The options given to CREATE, less those that only matter there; `FileModeInformation` shows some.
@@ -153,6 +155,7 @@ impl FileOpen {
     /// To be called before the content changes through this handle, or a range of it is locked: what other clients have
     /// cached of it ends.
     pub(crate) fn content_changes(&self, server: &Server) {
+        self.modified.store(true, Ordering::Relaxed);
         server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
     }
 

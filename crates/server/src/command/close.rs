@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use proto::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 use proto::status::Status;
 
+use super::directory;
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -53,12 +54,26 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }
+    let disk = open.tree.disk();
+    if let Some(disk) = disk
+        && file.modified.load(Ordering::Relaxed)
+    {
+        directory::entry_of_changes(server, disk, file).await;
+    }
     let delete = file.delete_on_close.load(Ordering::Acquire);
-    if server.files.close(file.file, open.persistent_id, delete) == Closed::Delete {
+    let closed = server.files.close(file.file, open.persistent_id, delete);
+    if delete && closed == Closed::Stays {
+        // Who keeps it open only to be quick closes it, so that it goes. Nobody waits for that.
+        let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
+    }
+    if closed == Closed::Delete {
         if let Err(errno) = delete_file(open, file).await {
             tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
         }
         server.files.deleted(file.file);
+        if let Some(disk) = disk {
+            directory::entry_of_changes(server, disk, file).await;
+        }
     }
 }
 

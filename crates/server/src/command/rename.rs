@@ -6,7 +6,7 @@ use proto::bytes::Reader;
 use proto::fscc::{FileLinkInformation, FileRenameInformation};
 use proto::status::Status;
 
-use crate::command::oplock_break;
+use crate::command::{directory, oplock_break};
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::oplock::Wait;
@@ -92,6 +92,8 @@ async fn try_rename(
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
     files.renamed(file.file, disk.volume, &from, &target.path);
+    directory::entry_changes(server, disk, &from, file.lease.and_then(|lease| lease.parent_id())).await;
+    directory::entry_of_changes(server, disk, file).await;
     Ok(None)
 }
 
@@ -135,6 +137,8 @@ async fn try_link(
         }
     }
     disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
+    let by = file.lease.and_then(|lease| lease.parent_id());
+    directory::entry_changes(&request.connection.server, disk, &target.path, by).await;
     Ok(None)
 }
 

@@ -17,7 +17,7 @@ use proto::smb2::create::CreateOptions;
 use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
-use super::{oplock_break, rename};
+use super::{directory, oplock_break, rename};
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -64,7 +64,9 @@ async fn set_file(
     match class {
         Class::BASIC => {
             request.connection.server.files.settle_write_time(file.file);
-            set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await
+            set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await?;
+            directory::entry_of_changes(&request.connection.server, disk, file).await;
+            Ok(())
         }
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;

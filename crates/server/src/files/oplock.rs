@@ -88,6 +88,8 @@ impl Touch {
 pub struct Opening {
     /// The content is thrown away, so nobody's copy of it stays valid.
     pub overwrites: bool,
+    /// The file goes with the open, so nobody should keep it open only to be quick.
+    pub deletes: bool,
     /// How little it touches.
     pub touch: Touch,
     /// The lease that it is made under: one's own cache is not broken.
@@ -100,7 +102,7 @@ impl Opening {
     /// An open with these rights.
     pub fn new(desired_access: AccessMask, overwrites: bool, lease: Option<LeaseId>, now: Duration) -> Self {
         let touch = if overwrites { Touch::Content } else { Touch::of(desired_access) };
-        Opening { overwrites, touch, lease, now }
+        Opening { overwrites, deletes: false, touch, lease, now }
     }
 }
 
@@ -256,6 +258,9 @@ impl Oplocks {
             if held.is(opening.lease) || held.ignores(opening.touch) {
                 continue;
             }
+            // As Windows does, though [MS-FSA] 2.1.5.1.2 does not say so.
+            let closes = opening.deletes && held.lease.is_some();
+            let awaited = if closes { awaited | HANDLE } else { awaited };
             let waits = held.state.intersects(awaited);
             let mut to = held.state.without(awaited);
             if opening.overwrites && !violation {
@@ -387,10 +392,9 @@ impl Oplocks {
         holder: Arc<dyn Holder>,
     ) -> LeaseGranted {
         let others = self.others(open, Some(asked.id));
-        let mut granted = asked.state & (READ | HANDLE | WRITE);
-        if circumstances.directory {
-            granted = granted & (READ | HANDLE);
-        }
+        let possible = if circumstances.directory { READ | HANDLE } else { READ | HANDLE | WRITE };
+        let wanted = asked.state & possible;
+        let mut granted = wanted;
         if !circumstances.alone || others.any != NOTHING {
             granted = granted.without(WRITE);
         }
@@ -411,7 +415,7 @@ impl Oplocks {
         };
         held.opens.push((open, holder));
         // A lease is never cut down by its own client's opens, and grows only by all that is asked for.
-        let grows = granted == asked.state && granted != held.state && granted.contains(held.state);
+        let grows = granted == wanted && granted != held.state && granted.contains(held.state);
         if held.breaking.is_none() && grows {
             held.state = granted;
             held.epoch = held.epoch.map(|epoch| epoch.wrapping_add(1));

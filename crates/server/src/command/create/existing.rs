@@ -58,6 +58,7 @@ pub(super) async fn open(
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
     let opening =
         Opening::new(granted, parameters.overwrites(), parameters.lease_id(), request.connection.server.world.uptime());
+    let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
     match files.open(found.metadata.id, open_id, mode, &open_name, found.removals, opening) {
         Ok(()) => {}
         Err(Refusal::Raced) => return Ok(None),

@@ -27,6 +27,7 @@ use self::contexts::Contexts;
 use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
+use crate::command::directory;
 use crate::conn::{Reply, Request};
 use crate::durable::Durability;
 use crate::error::{Error, Result};
@@ -70,6 +71,9 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
     };
+    if action != CreateAction::OPENED {
+        directory::entry_of_changes(&request.connection.server, disk, file).await;
+    }
     let granted = caching::grant(request, reply, &open.0, file, disk, caching);
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
@@ -215,6 +219,7 @@ fn register(
             kind: metadata.kind,
             name: opened.name,
             identity: disk.identity.clone(),
+            modified: AtomicBool::new(false),
             lease: parameters.lease,
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),

@@ -318,3 +318,30 @@ fn nobody_waits_for_a_holder_that_is_gone() {
     let wait = oplocks.open(opening(false), false).expect("waits");
     assert_eq!(wait.deadline, NOW);
 }
+
+#[test]
+fn an_open_that_deletes_asks_for_handles() {
+    for (held, waits, told) in [("RH", true, vec!["RH>R!"]), ("RWH", true, vec!["RWH>R!"]), ("R", false, vec![])] {
+        let mut leases = Leases::default();
+        leases.grant(1, 1, held, true, held);
+        let opening = Opening::new(AccessMask::DELETE, false, None, NOW);
+        assert_eq!(leases.oplocks.open(Opening { deletes: true, ..opening }, false).is_some(), waits, "{held}");
+        assert_eq!(leases.told(), told, "{held}");
+    }
+}
+
+#[test]
+fn a_directory_is_cached_until_somebody_else_changes_it() {
+    let mut leases = Leases::default();
+    let asked = LeaseAsked { id: id(1), state: states("RWH"), epoch: Some(1) };
+    let circumstances = Circumstances { alone: true, shared: true, directory: true };
+    assert_eq!(leases.oplocks.grant_lease(1, asked, circumstances, leases.told.clone()).state, states("RH"));
+    leases.oplocks.directory_changes(Some(id(1)), NOW);
+    assert_eq!(leases.told(), [""; 0]);
+    leases.oplocks.directory_changes(Some(id(2)), NOW);
+    assert_eq!(leases.told(), ["RH>!"]);
+    assert_eq!(leases.acknowledge(1, ""), Ok(NOTHING));
+    assert_eq!(leases.oplocks.grant_lease(2, asked, circumstances, leases.told.clone()).state, states("RH"));
+    let oplock = leases.oplocks.grant(3, BATCH, circumstances, Arc::new(Told::default()));
+    assert_eq!(oplock, NONE, "directories have no oplocks");
+}
