@@ -1,7 +1,7 @@
 //! Opens: a file, directory or pipe as one client holds it ([MS-SMB2] 3.3.1.10).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
@@ -11,6 +11,7 @@ use crate::command::query_directory::Listing;
 use crate::conn::Pending;
 use crate::durable::Durability;
 use crate::error::Result;
+use crate::files::notify::{Unreported, Watch};
 use crate::files::{LeaseId, OpenLease, OpenName};
 use crate::pipe::Pipe;
 use crate::server::Server;
@@ -81,6 +82,10 @@ pub struct FileOpen {
     pub(crate) closed: AtomicBool,
     /// Whether it is kept when its connection is lost.
     pub durability: Durability,
+    /// What its CHANGE_NOTIFY requests are answered from, from the first one on.
+    pub(crate) watch: OnceLock<Arc<Watch>>,
+    /// Changes made through this open that those who watch are told when it is closed.
+    pub(crate) unreported: Unreported,
     /// Where a directory listing stands.
     pub listing: tokio::sync::Mutex<Listing>,
 }

@@ -54,6 +54,7 @@ pub struct Server {
     /// `ServerGuid`.
     pub guid: Guid,
     pub(crate) files: files::Table,
+    pub(crate) watches: files::notify::Watches,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
@@ -88,6 +89,7 @@ impl Server {
             volumes,
             guid,
             files: files::Table::default(),
+            watches: files::notify::Watches::default(),
             buffers: Buffers::default(),
             guesses: Guesses::default(),
             interfaces: OnceLock::new(),

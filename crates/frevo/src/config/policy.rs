@@ -41,6 +41,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         map_to_guest: map_to_guest(global),
         guest: None,
         restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),
+        change_notify: global.boolean("change notify"),
         shares: Default::default(),
         limits: limits(global),
     };

@@ -1,33 +1,128 @@
-//! CHANGE_NOTIFY ([MS-SMB2] 3.3.5.19): waits for changes in a directory.
+//! CHANGE_NOTIFY ([MS-SMB2] 3.3.5.19, [MS-FSA] 2.1.5.11): waits for changes in a directory.
 //!
-//! Changes are not reported yet: a request waits until it is cancelled or its handle is closed.
+//! What happens is collected in `files::notify`; here requests are checked, wait and are answered.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use proto::bytes::Writer;
 use proto::dtyp::AccessMask;
-use proto::smb2::change_notify::ChangeNotifyRequest;
+use proto::fscc::{EntryChain, FileNotifyInformation};
+use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter};
 use proto::status::Status;
 
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
+use crate::files::notify::{Bounds, Event, Terms, Told, Watch};
+use crate::open::{FileOpen, Open};
+use crate::server::Server;
 use crate::vfs::Kind;
+
+/// The bits that mean something; others are ignored (3.3.5.19).
+const KNOWN: CompletionFilter = CompletionFilter(0x0fff);
 
 pub(crate) async fn change_notify(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = ChangeNotifyRequest::decode(request.message)?;
+    let server = &request.connection.server;
     if request.connection.negotiated().is_some_and(|it| asked.output_buffer_length > it.max_transact) {
         return Err(Error::because(Status::INVALID_PARAMETER, "longer than MaxTransactSize"));
     }
     request.check_charge(asked.output_buffer_length as usize)?;
     let open = request.open(asked.file_id, reply)?;
+    if !server.policy().change_notify {
+        return Err(Error::because(Status::NOT_IMPLEMENTED, "change notify = no"));
+    }
     let file = open.file().filter(|file| file.kind == Kind::Directory).ok_or(Error::new(Status::INVALID_PARAMETER))?;
     // Samba's CVE-2020-14318: who may not list a directory may not watch it.
     if open.granted.0 & AccessMask::FILE_LIST_DIRECTORY.0 == 0 {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     request.check_last()?;
-    let pending = reply.go_async(request)?;
+    // [MS-FSA] 2.1.5.11 and `ChangeNotifyDirectoryMarkedDeleted`.
+    if file.delete_on_close.load(Ordering::Acquire) || server.files.is_delete_pending(file.file) {
+        return Err(Error::new(Status::DELETE_PENDING));
+    }
+    let watch = watch(server, &open, file, &asked)?;
+    match wait(request, reply, file, watch, asked.output_buffer_length as usize).await? {
+        Told::Changes(events) => Ok(answer(reply, &events, asked.output_buffer_length as usize)),
+        Told::TooMuch => Ok(answer(reply, &[], 0)),
+        Told::Doomed => Err(Error::new(Status::DELETE_PENDING)),
+    }
+}
+
+/// The handle's watch, made by its first request.
+fn watch<'a>(
+    server: &Server,
+    open: &'a Open,
+    file: &'a FileOpen,
+    asked: &ChangeNotifyRequest,
+) -> Result<&'a Arc<Watch>> {
+    if let Some(watch) = file.watch.get() {
+        return Ok(watch);
+    }
+    let disk = open.tree.disk().ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    let limits = server.policy().limits.clone();
+    let terms = Terms {
+        filter: asked.completion_filter & KNOWN,
+        tree: asked.flags.contains(ChangeNotifyFlags::WATCH_TREE),
+        room: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
+        file: file.file,
+        veto: disk.veto.clone(),
+    };
+    let bounds = Bounds { watches: limits.watches, kept: limits.watch_bytes };
+    let path = file.name.path.lock().clone();
+    let made = server.watches.add(&disk.share.path, &path, terms, bounds);
+    let made = made.ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many watched directories"))?;
+    // Two first requests of one handle: one watch is enough.
+    if let Err(second) = file.watch.set(made) {
+        server.watches.remove(&disk.share.path, &path, &second);
+    }
+    // The handle may have been closed before its watch was there to be ended.
+    if file.closed.load(Ordering::Acquire) {
+        end(server, open, file);
+    }
+    file.watch.get().ok_or(Error::new(Status::FILE_CLOSED))
+}
+
+/// The handle is closed, and its watch with it.
+pub(crate) fn end(server: &Server, open: &Open, file: &FileOpen) {
+    if let (Some(watch), Some(disk)) = (file.watch.get(), open.tree.disk()) {
+        let path = file.name.path.lock().clone();
+        server.watches.remove(&disk.share.path, &path, watch);
+    }
+}
+
+async fn wait(request: &Request<'_>, reply: &mut Reply, file: &FileOpen, watch: &Watch, room: usize) -> Result<Told> {
+    let mut asked = match watch.ask(room) {
+        Ok(told) => return Ok(told),
+        Err(wait) => wait,
+    };
+    let pending = match reply.go_async(request) {
+        Ok(pending) => pending,
+        Err(error) => return watch.give_up(asked).ok_or(error),
+    };
     file.waiting.lock().push(pending.clone());
-    let Err(Cancelled) = pending.wait(std::future::pending::<std::convert::Infallible>()).await;
-    file.waiting.lock().retain(|waiting| !std::sync::Arc::ptr_eq(waiting, &pending));
-    Err(Error::new(if file.closed.load(Ordering::Acquire) { Status::NOTIFY_CLEANUP } else { Status::CANCELLED }))
+    let told = pending.wait(&mut asked.told).await;
+    file.waiting.lock().retain(|waiting| !Arc::ptr_eq(waiting, &pending));
+    if let Ok(Ok(told)) = told {
+        return Ok(told);
+    }
+    let late = watch.give_up(asked);
+    let closed = told != Err(Cancelled) || file.closed.load(Ordering::Acquire);
+    late.ok_or(Error::new(if closed { Status::NOTIFY_CLEANUP } else { Status::CANCELLED }))
+}
+
+/// Writes the response. Without events, or where they do not fit, it says that the directory must be read again.
+fn answer(reply: &mut Reply, events: &[Event], room: usize) -> Status {
+    let mut buffer = Vec::new();
+    let mut out = Writer::new(&mut buffer);
+    let mut chain = EntryChain::new(&out, FileNotifyInformation::ALIGNMENT, room);
+    let fit = events.iter().all(|event| {
+        let entry = FileNotifyInformation { action: event.action, file_name: &event.name };
+        entry.push(&mut chain, &mut out)
+    });
+    let (buffer, status) =
+        if fit && !events.is_empty() { (&*buffer, Status::SUCCESS) } else { (&[][..], Status::NOTIFY_ENUM_DIR) };
+    ChangeNotifyResponse { buffer }.encode(&mut reply.body());
+    status
 }

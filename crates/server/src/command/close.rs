@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use proto::smb2::close::{CloseFlags, CloseRequest, CloseResponse};
 use proto::status::Status;
 
+use super::change_notify;
 use super::directory;
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::Closed;
+use crate::files::notify::Change;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::{Errno, SetMetadata};
@@ -54,6 +56,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }
+    change_notify::end(server, open, file);
     let disk = open.tree.disk();
     if let Some(disk) = disk
         && file.modified.load(Ordering::Relaxed)
@@ -67,13 +70,30 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
     }
     if closed == Closed::Delete {
-        if let Err(errno) = delete_file(open, file).await {
-            tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
+        match delete_file(open, file).await {
+            Ok(()) => report_deletion(server, open, file),
+            Err(errno) => {
+                tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
+            }
         }
         server.files.deleted(file.file);
         if let Some(disk) = disk {
             directory::entry_of_changes(server, disk, file).await;
         }
+    } else if let Some(disk) = disk {
+        server.report(disk, file);
+        if delete {
+            server.doomed(disk, file);
+        }
+    }
+}
+
+fn report_deletion(server: &Server, open: &Open, file: &FileOpen) {
+    if let Some(disk) = open.tree.disk()
+        && !server.watches.is_idle()
+    {
+        let path = file.name.path.lock().clone();
+        server.changed(disk, &path, Change::removed(file.kind));
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         if file.kind == Kind::File && strict_sync {
             file.node.flush().await?;
         }
+        if let Some(disk) = open.tree.disk() {
+            request.connection.server.report(disk, file);
+        }
     }
     FlushResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)

@@ -13,6 +13,7 @@ use proto::fscc::{
     FileModeInformation, FilePositionInformation, FileValidDataLengthInformation,
 };
 use proto::smb2::InfoType;
+use proto::smb2::change_notify::CompletionFilter;
 use proto::smb2::create::CreateOptions;
 use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
@@ -21,6 +22,7 @@ use super::{directory, oplock_break, rename};
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::files::notify::Change;
 use crate::information::security;
 use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::tree::Disk;
@@ -42,12 +44,24 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     }
     match asked.info_type {
         InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,
-        InfoType::SECURITY => security::set(&asked, &open, file).await?,
+        InfoType::SECURITY => {
+            security::set(&asked, &open, file).await?;
+            report(request, file, disk, Change::modified(CompletionFilter::SECURITY));
+        }
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     }
     SetInfoResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Tells those who watch.
+fn report(request: &Request<'_>, file: &FileOpen, disk: &Disk, change: Change) {
+    let server = &request.connection.server;
+    if !server.watches.is_idle() {
+        let path = file.name.path.lock().clone();
+        server.changed(disk, &path, change);
+    }
 }
 
 async fn set_file(
@@ -64,17 +78,23 @@ async fn set_file(
     match class {
         Class::BASIC => {
             request.connection.server.files.settle_write_time(file.file);
-            set_basic(file, disk, &FileBasicInformation::decode(&mut Reader::new(buffer))?).await?;
+            let info = FileBasicInformation::decode(&mut Reader::new(buffer))?;
+            set_basic(file, disk, &info).await?;
             directory::entry_of_changes(&request.connection.server, disk, file).await;
+            report(request, file, disk, Change::modified(basic_changes(&info)));
             Ok(())
         }
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
-            set_size(request, file, size).await
+            set_size(request, file, size).await?;
+            report(request, file, disk, Change::resized());
+            Ok(())
         }
         Class::ALLOCATION => {
             let size = FileAllocationInformation::decode(&mut Reader::new(buffer))?.allocation_size;
-            set_allocation(request, file, disk, size).await
+            set_allocation(request, file, disk, size).await?;
+            report(request, file, disk, Change::resized());
+            Ok(())
         }
         Class::DISPOSITION => {
             let delete = FileDispositionInformation::decode(&mut Reader::new(buffer))?.delete_pending;
@@ -86,7 +106,11 @@ async fn set_file(
         }
         Class::RENAME => rename::rename(request, reply, buffer, open, file, disk).await,
         Class::LINK => rename::link(request, reply, buffer, open, file, disk).await,
-        Class::FULL_EA => set_ea(file, buffer).await,
+        Class::FULL_EA => {
+            set_ea(file, buffer).await?;
+            report(request, file, disk, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
+            Ok(())
+        }
         Class::MODE => set_mode(file, FileModeInformation::decode(&mut Reader::new(buffer))?.mode.0),
         Class::POSITION => {
             let position = FilePositionInformation::decode(&mut Reader::new(buffer))?.current_byte_offset;
@@ -158,6 +182,17 @@ async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) ->
     file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);
     file.sticky.set(StickyTimes::MODIFIED, info.last_write_time);
     Ok(())
+}
+
+/// What FileBasicInformation changes, as those who watch know it. A change time has no name among them.
+fn basic_changes(info: &FileBasicInformation) -> CompletionFilter {
+    let changed = [
+        (info.file_attributes.0 != 0, CompletionFilter::ATTRIBUTES),
+        (info.creation_time.is_time(), CompletionFilter::CREATION),
+        (info.last_access_time.is_time(), CompletionFilter::LAST_ACCESS),
+        (info.last_write_time.is_time(), CompletionFilter::LAST_WRITE),
+    ];
+    changed.iter().filter(|(is, _)| *is).fold(CompletionFilter::NONE, |all, (_, one)| all | *one)
 }
 
 /// The moment that a file time stands for: 0, -1 and -2 stand for none.
@@ -254,6 +289,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         oplock_break::wait(request, reply, file.file, wait).await?;
     }
     files.set_delete_pending(file.file, true);
+    request.connection.server.doomed(disk, file);
     Ok(())
 }
 

@@ -61,6 +61,9 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         }
         file.node.write(&file.identity, offset, request.message.slice_ref(asked.buffer), through).await?;
         file.restore_times(held).await?;
+        if let Some(disk) = open.tree.disk() {
+            request.connection.server.written(disk, file);
+        }
         file.position.store(offset + length as u64, Ordering::Relaxed);
     }
     WriteResponse { count: length as u32 }.encode(&mut reply.body());

@@ -3,6 +3,7 @@
 pub mod byte_lock;
 pub mod lease;
 mod locking;
+pub mod notify;
 pub mod oplock;
 mod share_mode;
 mod table;

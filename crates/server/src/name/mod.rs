@@ -64,7 +64,7 @@ pub enum Stream {
 pub enum NameError {
     /// STATUS_OBJECT_NAME_INVALID: a character, a length or a form that no name has.
     Invalid,
-    /// STATUS_OBJECT_PATH_SYNTAX_BAD: a `..` component.
+    /// STATUS_OBJECT_PATH_SYNTAX_BAD: a `..` that leads out of the share.
     Syntax,
     /// STATUS_INVALID_PARAMETER: no UTF-16, a leading backslash, or an index that directories do not have.
     Parameter,
@@ -107,8 +107,9 @@ impl std::error::Error for NameError {}
 ///
 /// Redundant backslashes are dropped ([MS-FSA] 2.1.5.1, phase 3). Trailing dots and spaces belong to the name: it is
 /// the Windows API on the client that strips them, not the server.
-// Deviates from [MS-SMB2] 3.3.5.9: dot directory names are never resolved, since [MS-FSCC] 2.1.5.1 forbids clients to
-// send them; `.` and `..` are refused with the statuses that Samba gives.
+/// `..` takes the component before it back, whatever that is ([MS-SMB2] 3.3.5.9, <303>).
+// Deviates from [MS-FSCC] 2.1.5.1, which forbids clients to send either: `.`, and `..` where nothing is before it, are
+// refused with the statuses that Samba gives.
 pub fn parse(bytes: &[u8]) -> Result<Name, NameError> {
     let units = utf16_units(bytes).ok_or(NameError::Parameter)?;
     parse_units(&units)
@@ -130,6 +131,11 @@ pub fn parse_units(units: &[u16]) -> Result<Name, NameError> {
     let mut components = units.split(is_separator).filter(|part| !part.is_empty()).peekable();
     while let Some(component) = components.next() {
         let (file, stream) = split_stream(component)?;
+        if file == [b'.'; 2].map(u16::from) {
+            let parent = name.path.parent().filter(|_| stream == Stream::Unnamed);
+            (name.path, name.stream) = (parent.ok_or(NameError::Syntax)?, stream);
+            continue;
+        }
         match &stream {
             Stream::Data | Stream::Alternate(_) if components.peek().is_some() => return Err(NameError::Invalid),
             // `:stream` alone names a stream of the share's root directory.
@@ -153,9 +159,6 @@ fn is_separator(unit: &u16) -> bool {
 
 /// Appends a component, checked as a filename of [MS-FSCC] 2.1.5.2 and as a name that Linux can hold.
 fn push(path: &mut RelPath, component: &[u16]) -> Result<(), NameError> {
-    if component == [b'.'; 2].map(u16::from) {
-        return Err(NameError::Syntax);
-    }
     let legal = component.iter().all(|&unit| is_legal(unit));
     // Names of up to 255 UTF-16 units may need more bytes than a Linux name can have; `push` refuses those.
     if component.len() > MAX_COMPONENT || !legal || !path.push(&from_wire(component)) {
@@ -234,6 +237,9 @@ mod tests {
         check("a.", b"a.", Stream::Unnamed);
         check("a ", b"a ", Stream::Unnamed);
         check("...", b"...", Stream::Unnamed);
+        check(r"a\b\..\c", b"a/c", Stream::Unnamed);
+        check(r"a\..", b"", Stream::Unnamed);
+        check(r"a::$INDEX_ALLOCATION\..\b:s", b"b", Stream::Alternate("s".into()));
         check("con.txt", b"con.txt", Stream::Unnamed);
         check(r"dir\con", b"dir/con", Stream::Unnamed);
         check("x\u{10400}", "x\u{10400}".as_bytes(), Stream::Unnamed);
@@ -266,7 +272,7 @@ mod tests {
         for text in ["a:s/t", "a:s\0", r"a::$DATA\b", r"::$INDEX_ALLOCATION\b"] {
             refused(text, NameError::Invalid);
         }
-        for text in ["..", r"a\..\b", r"..\..\etc\passwd", r"a\..", "..:s"] {
+        for text in ["..", r"a\..\..\b", r"..\..\etc\passwd", r"a\..\..", "..:s", r"a\..:s"] {
             refused(text, NameError::Syntax);
         }
         for text in ["\\", r"\a", r"\\a", "/a", "a:s:$INDEX_ALLOCATION"] {

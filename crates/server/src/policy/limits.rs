@@ -27,6 +27,14 @@ pub struct Limits {
     pub locks_per_open: usize,
     /// Requests of one connection that wait asynchronously ([MS-SMB2] 3.3.1.7: each holds memory).
     pub pending_per_connection: usize,
+    /// Directories that are watched by CHANGE_NOTIFY: each handle's watch costs memory for as long as it is open.
+    pub watches: usize,
+    /// Bytes of changes that all watches together keep for requests to come; past it, clients are told to read the
+    /// directory again.
+    pub watch_bytes: usize,
+    /// Bytes of changes that one of them keeps, however large the client's buffer: Windows servers let nobody have more
+    /// than 65,536 ([MS-SMB2] 3.3.5.19, <411>).
+    pub bytes_per_watch: usize,
     /// Bytes of one frame: the largest write with its headers, and room for a compound.
     pub frame: usize,
     /// Bytes of one frame while nobody is logged on: a NEGOTIATE or a token is far smaller, and strangers get no more.
@@ -51,6 +59,9 @@ impl Default for Limits {
             detached_opens: 16_384,
             locks_per_open: 8_192,
             pending_per_connection: 512,
+            watches: 65_536,
+            watch_bytes: 64 << 20,
+            bytes_per_watch: 512 * 1024,
             frame: 8 * 1024 * 1024 + 128 * 1024,
             frame_before_logon: 128 * 1024,
             chain: 256,

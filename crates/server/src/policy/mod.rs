@@ -58,6 +58,8 @@ pub struct Policy {
     pub guest: Option<Guest>,
     /// `restrict anonymous`: 0 lets anonymous callers list shares, 2 lets them connect to nothing.
     pub restrict_anonymous: u8,
+    /// `change notify`: clients are told of changes in directories.
+    pub change_notify: bool,
     /// The shares by folded name ([`Policy::share`] looks one up), IPC$ not among them.
     pub shares: BTreeMap<String, Arc<Share>>,
     /// How much a client may make the server hold.
@@ -222,6 +224,7 @@ impl Default for Policy {
             map_to_guest: MapToGuest::Never,
             guest: None,
             restrict_anonymous: 0,
+            change_notify: true,
             shares: BTreeMap::new(),
             limits: Limits::default(),
         }

@@ -32,9 +32,11 @@ use crate::conn::{Reply, Request};
 use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::OpenName;
+use crate::files::notify::Change;
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::pipe::Pipe;
+use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
 
@@ -71,6 +73,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
     };
+    report(&request.connection.server, disk, file, action);
     if action != CreateAction::OPENED {
         directory::entry_of_changes(&request.connection.server, disk, file).await;
     }
@@ -230,6 +233,8 @@ fn register(
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
             durability: Durability::default(),
+            watch: std::sync::OnceLock::new(),
+            unreported: crate::files::notify::Unreported::default(),
             listing: tokio::sync::Mutex::default(),
         })),
     });
@@ -247,6 +252,16 @@ fn register(
             Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open"))
         }
     }
+}
+
+/// [MS-FSA] 2.1.5.1.1, 2.1.5.1.2: a new name, or a file that was emptied.
+fn report(server: &Server, disk: &Disk, file: &FileOpen, action: CreateAction) {
+    if action == CreateAction::OPENED || server.watches.is_idle() {
+        return;
+    }
+    let change = if action == CreateAction::CREATED { Change::added(file.kind) } else { Change::resized() };
+    let path = file.name.path.lock().clone();
+    server.changed(disk, &path, change);
 }
 
 /// The options that mean something after CREATE: `FileModeInformation` shows them ([MS-FSCC] 2.4.31).

@@ -1,0 +1,188 @@
+//! Who watches which directory, and what happens there ([MS-FSA] 2.1.4.1): pure and synchronous.
+//!
+//! Directories are known by their absolute paths, so that a change made through one share is told to those who watch
+//! through another whose directory holds it. A change costs a look-up for each directory above it, and nothing but the
+//! look at a counter while nobody watches. A path is the one that the server was led by: links make it another, and
+//! changes made through such a path are told by the file system, where it can ([`crate::vfs::Vfs::watch`]).
+
+mod report;
+mod watch;
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use proto::fscc::FileAction;
+use proto::smb2::change_notify::CompletionFilter;
+
+pub use self::report::Change;
+pub(crate) use self::report::Unreported;
+pub(crate) use self::watch::{Event, Terms, Told, Watch};
+
+use crate::name;
+use crate::vfs::{FileId, RelPath};
+
+/// All watches of the server.
+#[derive(Default)]
+pub(crate) struct Watches {
+    /// How many there are: what happens while there are none is told to nobody.
+    count: AtomicUsize,
+    /// Bytes of changes that all of them keep.
+    kept: Arc<AtomicUsize>,
+    /// By the absolute path of the directory, without a slash at its end.
+    directories: RwLock<HashMap<Vec<u8>, Vec<Arc<Watch>>>>,
+}
+
+/// How much may be watched.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Watches of the server.
+    pub(crate) watches: usize,
+    /// Bytes of changes that all of them keep.
+    pub(crate) kept: usize,
+}
+
+/// The absolute path of `path` beneath `root`, without a slash at its end.
+fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
+    let root = root.as_os_str().as_bytes();
+    let end = root.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let mut absolute = root[..end].to_vec();
+    if !path.is_root() {
+        absolute.push(b'/');
+        absolute.extend_from_slice(path.as_bytes());
+    }
+    absolute
+}
+
+/// Where the last component of an absolute path begins, the slash before it left out.
+fn parent_end(path: &[u8]) -> Option<usize> {
+    path.iter().rposition(|&byte| byte == b'/')
+}
+
+/// A relative path, its components joined by `/`, in UTF-16LE as clients are shown it.
+fn to_wire(path: &[u8]) -> Vec<u8> {
+    let mut units = Vec::with_capacity(path.len());
+    for (index, component) in path.split(|&byte| byte == b'/').enumerate() {
+        if index > 0 {
+            units.push(u16::from(b'\\'));
+        }
+        units.extend(name::to_wire(component));
+    }
+    units.iter().flat_map(|unit| unit.to_le_bytes()).collect()
+}
+
+/// Something that happened to a name in a directory.
+struct Happening<'a> {
+    action: FileAction,
+    /// The absolute path.
+    path: &'a [u8],
+    /// What follows the path, for a stream: `:` and its name.
+    stream: &'a str,
+}
+
+impl Watches {
+    /// Whether nobody watches anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// How many watches there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Adds a watch of the directory `path` beneath `root`; `None` where there are too many.
+    pub(crate) fn add(&self, root: &Path, path: &RelPath, terms: Terms, bounds: Bounds) -> Option<Arc<Watch>> {
+        let mut directories = self.directories.write();
+        if self.count() >= bounds.watches {
+            return None;
+        }
+        let watch = Arc::new(Watch::new(terms, self.kept.clone(), bounds.kept));
+        directories.entry(absolute(root, path)).or_default().push(watch.clone());
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Some(watch)
+    }
+
+    /// Takes a watch out, whose directory is now at `path`: its handle was closed.
+    pub(crate) fn remove(&self, root: &Path, path: &RelPath, watch: &Arc<Watch>) {
+        watch.close();
+        let mut directories = self.directories.write();
+        let key = absolute(root, path);
+        let is_it = |list: &Vec<Arc<Watch>>| list.iter().any(|other| Arc::ptr_eq(other, watch));
+        // A rename at this moment may have moved the watch already, or not yet.
+        let key = match directories.get(&key).is_some_and(is_it) {
+            true => Some(key),
+            false => directories.iter().find(|(_, list)| is_it(list)).map(|(key, _)| key.clone()),
+        };
+        let Some(key) = key else { return };
+        if let Some(list) = directories.get_mut(&key) {
+            list.retain(|other| !Arc::ptr_eq(other, watch));
+            if list.is_empty() {
+                directories.remove(&key);
+            }
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The directory `file` at `path` is to be deleted: who watches it is told so and nothing more.
+    fn doom(&self, path: &[u8], file: FileId) {
+        for watch in self.directories.read().get(path).into_iter().flatten() {
+            if watch.terms.file == file {
+                watch.doom();
+            }
+        }
+    }
+
+    /// A directory was renamed: watches in it and below it move along.
+    fn moved(&self, from: &[u8], to: &[u8]) {
+        let mut directories = self.directories.write();
+        let below = |path: &Vec<u8>| path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
+        let moved: Vec<_> = directories.extract_if(|path, _| below(path)).collect();
+        for (path, list) in moved {
+            directories.entry([to, &path[from.len()..]].concat()).or_default().extend(list);
+        }
+    }
+
+    /// Tells what happened to names of one directory, at once for each watch.
+    fn happened(&self, happenings: &[Happening<'_>], filter: CompletionFilter) {
+        let Some(parent) = happenings.first().and_then(|first| parent_end(first.path)) else { return };
+        let directories = self.directories.read();
+        let path = happenings[0].path;
+        let mut end = Some(parent);
+        while let Some(at) = end {
+            let watches = directories.get(&path[..at]).map_or(&[][..], Vec::as_slice);
+            let wants = |watch: &&Arc<Watch>| {
+                watch.terms.filter.intersects(filter)
+                    && (watch.terms.tree || at == parent)
+                    && !is_vetoed(watch, &path[at + 1..])
+            };
+            let mut wanting = watches.iter().filter(wants).peekable();
+            if wanting.peek().is_some() {
+                let events: Vec<_> = happenings.iter().map(|happening| happening.event(at + 1)).collect();
+                wanting.for_each(|watch| watch.happened(events.iter().cloned()));
+            }
+            end = parent_end(&path[..at]);
+        }
+    }
+}
+
+/// Whether a client must not see the name.
+fn is_vetoed(watch: &Watch, path: &[u8]) -> bool {
+    let veto = &watch.terms.veto;
+    !veto.is_empty() && path.split(|&byte| byte == b'/').any(|component| veto.matches(component))
+}
+
+impl Happening<'_> {
+    /// The event for those who watch the directory whose names begin at `start`.
+    fn event(&self, start: usize) -> Event {
+        let mut name = to_wire(&self.path[start..]);
+        name.extend(self.stream.encode_utf16().flat_map(u16::to_le_bytes));
+        Event { action: self.action, name: name.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

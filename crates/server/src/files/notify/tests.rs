@@ -1,0 +1,239 @@
+//! Tests of the table of watches.
+
+use std::path::Path;
+
+use super::*;
+use crate::name::glob::Globs;
+use crate::vfs::Kind;
+
+const ALL: CompletionFilter = CompletionFilter(0xfff);
+const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
+const BOUNDS: Bounds = Bounds { watches: 100, kept: 100_000 };
+
+fn path(text: &str) -> RelPath {
+    text.split('/')
+        .filter(|part| !part.is_empty())
+        .fold(RelPath::root(), |path, part| path.join(part.as_bytes()).expect("the tests name no forbidden component"))
+}
+
+fn terms(filter: CompletionFilter, tree: bool) -> Terms {
+    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default() }
+}
+
+struct Bed(Watches);
+
+impl Bed {
+    fn watch(&self, directory: &str, terms: Terms) -> Arc<Watch> {
+        self.0.add(Path::new("/share"), &path(directory), terms, BOUNDS).expect("there is room for a watch")
+    }
+
+    fn happened(&self, action: FileAction, name: &str) {
+        let path = absolute(Path::new("/share"), &path(name));
+        self.0.happened(&[Happening { action, path: &path, stream: "" }], ALL);
+    }
+}
+
+fn bed() -> Bed {
+    Bed(Watches::default())
+}
+
+fn text(event: &Event) -> String {
+    let units: Vec<_> = event.name.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+    format!("{} {}", event.action.0, String::from_utf16_lossy(&units))
+}
+
+/// What a request gets at once: `+1 name`, or what it is told instead; nothing where it has to wait.
+fn told(watch: &Watch) -> Vec<String> {
+    match watch.ask(1000) {
+        Ok(Told::Changes(events)) => events.iter().map(text).collect(),
+        Ok(other) => vec![format!("{other:?}")],
+        Err(wait) => {
+            assert_eq!(watch.give_up(wait), None);
+            Vec::new()
+        }
+    }
+}
+
+#[test]
+fn who_is_told_what() {
+    let bed = bed();
+    let cases = [
+        ("", false, &["1 top"][..]),
+        ("", true, &["1 top", r"1 a\in", r"1 a\b\deep"]),
+        ("a", false, &["1 in"]),
+        ("a", true, &["1 in", r"1 b\deep"]),
+        ("a/b", false, &["1 deep"]),
+        ("b", true, &[]),
+        ("a/b/deep", true, &[]),
+    ];
+    let watches: Vec<_> = cases.iter().map(|(at, tree, _)| bed.watch(at, terms(ALL, *tree))).collect();
+    for name in ["top", "a/in", "a/b/deep"] {
+        bed.happened(FileAction::ADDED, name);
+    }
+    for (watch, (at, tree, expected)) in watches.iter().zip(cases) {
+        assert_eq!(told(watch), expected, "{at}, {tree}");
+        assert!(told(watch).is_empty(), "{at} is told twice");
+    }
+}
+
+#[test]
+fn a_share_in_the_directory_of_another() {
+    let bed = bed();
+    let outer = bed.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true), BOUNDS).expect("there is room");
+    let same = bed.0.add(Path::new("/share/"), &path("d"), terms(ALL, true), BOUNDS).expect("there is room");
+    bed.happened(FileAction::ADDED, "d/x");
+    assert_eq!(told(&outer), [r"1 share\d\x"]);
+    assert_eq!(told(&same), ["1 x"]);
+}
+
+#[test]
+fn the_filter_decides() {
+    let bed = bed();
+    let names = bed.watch("", terms(CompletionFilter::FILE_NAME, false));
+    let sizes = bed.watch("", terms(CompletionFilter::SIZE | CompletionFilter::EA, false));
+    let nothing = bed.watch("", terms(CompletionFilter::NONE, true));
+    let path = absolute(Path::new("/share"), &path("x"));
+    for (action, filter) in [
+        (FileAction::ADDED, CompletionFilter::FILE_NAME),
+        (FileAction::ADDED, CompletionFilter::DIR_NAME),
+        (FileAction::MODIFIED, CompletionFilter::SIZE | CompletionFilter::LAST_WRITE),
+    ] {
+        bed.0.happened(&[Happening { action, path: &path, stream: "" }], filter);
+    }
+    assert_eq!(told(&names), ["1 x"]);
+    assert_eq!(told(&sizes), ["3 x"]);
+    assert!(told(&nothing).is_empty());
+}
+
+#[test]
+fn what_repeats_the_last_change_is_told_once() {
+    let bed = bed();
+    let watch = bed.watch("", terms(ALL, false));
+    for name in ["x", "x", "y", "x"] {
+        bed.happened(FileAction::MODIFIED, name);
+    }
+    assert_eq!(told(&watch), ["3 x", "3 y", "3 x"]);
+}
+
+#[test]
+fn more_than_the_first_request_had_room_for() {
+    let bed = bed();
+    // An entry with a name of one character takes 16 bytes.
+    for (room, expected) in [(16, &["1 x"][..]), (15, &["TooMuch"]), (0, &["TooMuch"])] {
+        let watch = bed.watch("", Terms { room, ..terms(ALL, false) });
+        bed.happened(FileAction::ADDED, "x");
+        assert_eq!(told(&watch), expected, "{room}");
+        assert!(told(&watch).is_empty(), "{room}");
+    }
+    let watch = bed.watch("", terms(ALL, false));
+    bed.happened(FileAction::ADDED, "x");
+    assert_eq!(watch.ask(15).ok(), Some(Told::TooMuch), "less room than the first request had");
+    assert!(told(&watch).is_empty());
+}
+
+#[test]
+fn all_watches_together_keep_so_much() {
+    let watches = Watches::default();
+    let bounds = Bounds { watches: 3, kept: 40 };
+    let add = || watches.add(Path::new("/share"), &RelPath::root(), terms(ALL, false), bounds);
+    let (first, second, third) = (add(), add(), add());
+    assert!(add().is_none(), "three watches are the limit");
+    let path = absolute(Path::new("/share"), &path("x"));
+    watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
+    let all: Vec<_> = [first, second, third].iter().flatten().flat_map(|watch| told(watch)).collect();
+    assert_eq!(all, ["1 x", "1 x", "TooMuch"]);
+    assert_eq!(watches.kept.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn requests_of_one_handle_are_answered_in_order() {
+    let bed = bed();
+    let watch = bed.watch("", terms(ALL, false));
+    let ask = || watch.ask(1000).expect_err("nothing happened yet");
+    let (mut first, given_up, dropped, mut last) = (ask(), ask(), ask(), ask());
+    assert_eq!(watch.give_up(given_up), None);
+    drop(dropped);
+    bed.happened(FileAction::ADDED, "x");
+    assert_eq!(last.told.try_recv().ok(), None);
+    bed.happened(FileAction::ADDED, "y");
+    for (wait, name) in [(&mut first, "1 x"), (&mut last, "1 y")] {
+        let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("{name} is told") };
+        assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [name]);
+    }
+    assert!(told(&watch).is_empty());
+}
+
+#[test]
+fn both_names_of_a_rename_are_told_together() {
+    let bed = bed();
+    let watch = bed.watch("", terms(ALL, true));
+    let mut wait = watch.ask(1000).expect_err("nothing happened yet");
+    let paths = ["d/a", "d/b"].map(|name| absolute(Path::new("/share"), &path(name)));
+    let actions = [FileAction::RENAMED_OLD_NAME, FileAction::RENAMED_NEW_NAME];
+    let pair: Vec<_> =
+        actions.iter().zip(&paths).map(|(&action, path)| Happening { action, path, stream: "" }).collect();
+    bed.0.happened(&pair, CompletionFilter::FILE_NAME);
+    let Ok(Told::Changes(events)) = wait.told.try_recv() else { panic!("the rename is told") };
+    assert_eq!(events.iter().map(text).collect::<Vec<_>>(), [r"4 d\a", r"5 d\b"]);
+}
+
+#[test]
+fn a_watch_moves_with_its_directory_and_ends_with_its_handle() {
+    let bed = bed();
+    let watches = ["a", "a/b", "ab"].map(|at| bed.watch(at, terms(ALL, false)));
+    bed.0.moved(b"/share/a", b"/share/c/d");
+    for name in ["a/x", "c/d/x", "c/d/b/y", "ab/z"] {
+        bed.happened(FileAction::ADDED, name);
+    }
+    assert_eq!(watches.each_ref().map(|watch| told(watch)), [["1 x"], ["1 y"], ["1 z"]]);
+    let mut wait = watches[0].ask(1000).expect_err("nothing happened yet");
+    // Its handle may not know of the rename yet.
+    for (watch, at) in watches.iter().zip(["a", "c/d/b", "ab"]) {
+        bed.0.remove(Path::new("/share"), &path(at), watch);
+        bed.0.remove(Path::new("/share"), &path(at), watch);
+    }
+    assert!(wait.told.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
+    assert!(bed.0.is_idle() && bed.0.directories.read().is_empty());
+}
+
+#[test]
+fn a_directory_that_is_to_be_deleted_tells_nothing_more() {
+    let bed = bed();
+    let watch = bed.watch("d", terms(ALL, true));
+    let mut wait = watch.ask(1000).expect_err("nothing happened yet");
+    bed.0.doom(b"/share/d", FileId { inode: 3, ..FILE });
+    assert!(wait.told.try_recv().is_err(), "another directory has the name");
+    bed.0.doom(b"/share/d", FILE);
+    assert_eq!(wait.told.try_recv(), Ok(Told::Doomed));
+    bed.happened(FileAction::REMOVED, "d/x");
+    assert_eq!(told(&watch), ["Doomed"]);
+}
+
+#[test]
+fn names_are_shown_as_clients_know_them() {
+    let bed = bed();
+    let watch = bed.watch("", Terms { veto: Globs::parse("/*.tmp/", true), ..terms(ALL, true) });
+    for name in ["a/b:c", "d.", "x.tmp", "y.tmp/z"] {
+        bed.happened(FileAction::ADDED, name);
+    }
+    assert_eq!(told(&watch), ["1 a\\b\u{f022}c", "1 d\u{f029}"]);
+    let path = absolute(Path::new("/share"), &path("f"));
+    bed.0.happened(&[Happening { action: FileAction::ADDED_STREAM, path: &path, stream: ":s" }], ALL);
+    assert_eq!(told(&watch), ["6 f:s"]);
+}
+
+#[test]
+fn changes_have_the_bits_of_the_specification() {
+    let cases = [
+        (Change::added(Kind::File), 0x001),
+        (Change::removed(Kind::Directory), 0x002),
+        (Change::replaced(), 0x1fc),
+        (Change::resized(), 0x01c),
+        (Change::stream_added(), 0x200),
+        (Change::stream_removed(), 0x200),
+        (Change::stream_modified(), 0xc00),
+    ];
+    for (change, bits) in cases {
+        assert_eq!(change.filter(), CompletionFilter(bits), "{change:?}");
+    }
+}

@@ -1,0 +1,358 @@
+//! CHANGE_NOTIFY through the whole state machine ([MS-SMB2] 3.3.5.19): one client watches, another changes things.
+
+use std::sync::Arc;
+
+use proto::bytes::utf16_bytes;
+use proto::fscc::{
+    FileAction, FileAttributes, FileBasicInformation, FileDispositionInformation, FileEndOfFileInformation,
+    FileInformationClass, FileLinkInformation, FileNotifyInformation, FileRenameInformation,
+};
+use proto::smb2::cancel::CancelRequest;
+use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::header::{Command, Header};
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::tree_disconnect::TreeDisconnectRequest;
+use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+use server::policy::{Limits, Policy};
+use server::rig::{self, Client, chain, status};
+
+const ALL: CompletionFilter = CompletionFilter(0xfff);
+
+/// A client that watches the directory `dir`, and one that changes things.
+struct Bed {
+    watcher: Client,
+    other: Client,
+    directory: FileId,
+}
+
+fn open(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
+    let name = utf16_bytes(name);
+    let mut create = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: 0x0013_019f,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    change(&mut create);
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    CreateResponse::decode(&response).map(|response| response.file_id).map_err(|_| status(&response))
+}
+
+fn directory(create: &mut CreateRequest<'_>) {
+    create.create_options = CreateOptions::DIRECTORY_FILE;
+}
+
+fn close(client: &mut Client, file_id: FileId) {
+    let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+}
+
+fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Status {
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: class.0,
+        additional_information: SecurityInformation::NONE.0,
+        file_id,
+        buffer,
+    };
+    status(&client.request(Command::SET_INFO, |out| request.encode(out)))
+}
+
+fn encoded(encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut proto::bytes::Writer::new(&mut bytes));
+    bytes
+}
+
+impl Bed {
+    fn new() -> Bed {
+        Bed::with(rig::policy())
+    }
+
+    fn with(policy: Policy) -> Bed {
+        let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
+        let server = rig::server(policy, world.clone(), rig::memory(world));
+        let mut watcher = Client::logged_on(&server, "alice");
+        let directory = open(&mut watcher, "dir", directory).expect("the directory can be made");
+        let other = Client::logged_on(&server, "alice");
+        Bed { watcher, other, directory }
+    }
+
+    fn message(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) -> Vec<u8> {
+        let mut notify = ChangeNotifyRequest {
+            flags: ChangeNotifyFlags::WATCH_TREE,
+            output_buffer_length: 4096,
+            file_id: self.directory,
+            completion_filter: ALL,
+        };
+        change(&mut notify);
+        self.watcher.compose(Command::CHANGE_NOTIFY, |out| notify.encode(out))
+    }
+
+    /// Sends a request and answers its first response.
+    fn ask(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) -> Vec<u8> {
+        let message = self.message(change);
+        self.watcher.send(&message).pop().expect("every request is answered at once, if only by an interim response")
+    }
+
+    fn cancel(&mut self, message_id: u64) -> Vec<Vec<u8>> {
+        let mut cancel = self.watcher.header(Command::CANCEL);
+        self.watcher.next_message -= 1;
+        cancel.message_id = message_id;
+        let mut message = Vec::new();
+        let mut out = proto::bytes::Writer::new(&mut message);
+        cancel.encode(&mut out);
+        CancelRequest.encode(&mut out);
+        self.watcher.send(&message)
+    }
+
+    /// Makes the watch without leaving a request.
+    fn watch(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) {
+        assert_eq!(status(&self.ask(change)), Status::PENDING);
+        self.cancel(self.watcher.next_message - 1);
+    }
+
+    /// What happened since the last look: `+name` and so on.
+    fn seen(&mut self) -> Vec<String> {
+        let response = self.ask(|_| {});
+        match status(&response) {
+            Status::SUCCESS => changes(&response),
+            Status::PENDING => {
+                self.cancel(self.watcher.next_message - 1);
+                Vec::new()
+            }
+            other => vec![other.to_string()],
+        }
+    }
+}
+
+fn changes(response: &[u8]) -> Vec<String> {
+    let response = ChangeNotifyResponse::decode(response).expect("a response with changes decodes");
+    let shown = |change: FileNotifyInformation<'_>| {
+        let units: Vec<_> = change.file_name.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+        let sign = match change.action {
+            FileAction::ADDED => '+',
+            FileAction::REMOVED => '-',
+            FileAction::MODIFIED => '!',
+            FileAction::RENAMED_OLD_NAME => '<',
+            FileAction::RENAMED_NEW_NAME => '>',
+            _ => '?',
+        };
+        format!("{sign}{}", String::from_utf16_lossy(&units))
+    };
+    let list = FileNotifyInformation::list(response.buffer);
+    list.map(|change| shown(change.expect("each change decodes"))).collect()
+}
+
+/// Does `act` with a fresh file `dir\f` and says what a watch with `filter` told of it.
+#[track_caller]
+fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut Client, FileId)) {
+    let mut bed = Bed::new();
+    let file = open(&mut bed.other, r"dir\f", |_| {}).expect("the file can be made");
+    bed.watch(|notify| notify.completion_filter = filter);
+    act(&mut bed.other, file);
+    assert_eq!(bed.seen(), expected);
+}
+
+fn rename(client: &mut Client, file: FileId, to: &str, replace: bool) {
+    let name = utf16_bytes(to);
+    let rename = FileRenameInformation { replace_if_exists: replace, root_directory: 0, file_name: &name };
+    let buffer = encoded(|out| rename.encode(out));
+    assert_eq!(set(client, file, FileInformationClass::RENAME, &buffer), Status::SUCCESS);
+}
+
+fn write(client: &mut Client, file_id: FileId) {
+    let write = WriteRequest { file_id, length: 7, buffer: b"content", ..WriteRequest::default() };
+    assert_eq!(status(&client.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
+}
+
+#[test]
+fn names() {
+    check(ALL, &["+sub", r"+sub\f"], |client, _| {
+        open(client, r"dir\sub", directory).expect("a directory can be made");
+        open(client, r"dir\sub\f", |_| {}).expect("a file can be made");
+    });
+    check(CompletionFilter::FILE_NAME, &["<f", ">g"], |client, file| rename(client, file, r"dir\g", false));
+    check(CompletionFilter::FILE_NAME, &["-f"], |client, file| rename(client, file, "g", false));
+    check(CompletionFilter::DIR_NAME, &[], |client, file| rename(client, file, "g", false));
+    check(CompletionFilter::FILE_NAME, &["+l"], |client, file| {
+        let name = utf16_bytes(r"dir\l");
+        let link = FileLinkInformation { replace_if_exists: false, root_directory: 0, file_name: &name };
+        let buffer = encoded(|out| link.encode(out));
+        assert_eq!(set(client, file, FileInformationClass::LINK, &buffer), Status::SUCCESS);
+    });
+}
+
+#[test]
+fn a_name_that_comes_to_stand_for_another_file() {
+    check(CompletionFilter::FILE_NAME | CompletionFilter::SIZE, &["+g", "-f", "!g"], |client, file| {
+        let other = open(client, r"dir\g", |_| {}).expect("a file can be made");
+        close(client, other);
+        rename(client, file, r"dir\g", true);
+    });
+}
+
+/// [MS-FSA] 2.1.5.5, phase 5: what renaming changes about the file shows when it is closed.
+#[test]
+fn a_renamed_file_is_modified_when_it_is_closed() {
+    check(CompletionFilter::ATTRIBUTES, &[], |client, file| rename(client, file, r"dir\g", false));
+    check(CompletionFilter::ATTRIBUTES, &["!g"], |client, file| {
+        rename(client, file, r"dir\g", false);
+        close(client, file);
+    });
+}
+
+#[test]
+fn content_and_metadata() {
+    let size = encoded(|out| FileEndOfFileInformation { end_of_file: 3 }.encode(out));
+    let attributes =
+        FileBasicInformation { file_attributes: FileAttributes::HIDDEN, ..FileBasicInformation::default() };
+    let attributes = encoded(|out| attributes.encode(out));
+    let others = CompletionFilter(ALL.0 & !CompletionFilter::SIZE.0 & !CompletionFilter::LAST_WRITE.0);
+    for filter in [CompletionFilter::SIZE, CompletionFilter::LAST_WRITE] {
+        check(filter, &["!f"], |client, file| (0..3).for_each(|_| write(client, file)));
+        check(filter, &["!f"], |client, file| {
+            assert_eq!(set(client, file, FileInformationClass::END_OF_FILE, &size), Status::SUCCESS);
+        });
+    }
+    check(others, &[], |client, file| {
+        write(client, file);
+        close(client, file);
+    });
+    check(CompletionFilter::ATTRIBUTES, &["!f"], |client, file| {
+        assert_eq!(set(client, file, FileInformationClass::BASIC, &attributes), Status::SUCCESS);
+    });
+    check(CompletionFilter::CREATION, &[], |client, file| {
+        assert_eq!(set(client, file, FileInformationClass::BASIC, &attributes), Status::SUCCESS);
+    });
+    check(CompletionFilter::SIZE, &["!f"], |client, _| {
+        open(client, r"dir\f", |create| create.create_disposition = CreateDisposition::OVERWRITE).expect("overwritten");
+    });
+}
+
+/// The name goes with the last open, not with the wish.
+#[test]
+fn deletion() {
+    let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
+    check(ALL, &[], |client, file| {
+        assert_eq!(set(client, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
+    });
+    check(ALL, &["-f"], |client, file| {
+        assert_eq!(set(client, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
+        close(client, file);
+    });
+}
+
+#[test]
+fn a_waiting_request_is_answered_by_what_happens() {
+    let mut bed = Bed::new();
+    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
+    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
+    for name in ["a", "b"] {
+        open(&mut bed.other, &format!(r"dir\{name}"), |_| {}).expect("a file can be made");
+        let frames = bed.watcher.proceed();
+        let told: Vec<_> = frames.iter().map(|frame| (status(frame), changes(frame))).collect();
+        assert_eq!(told, [(Status::SUCCESS, vec![format!("+{name}")])]);
+    }
+}
+
+#[test]
+fn how_a_waiting_request_ends() {
+    fn request(bed: &mut Bed, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<Vec<u8>> {
+        let message = bed.watcher.compose(command, encode);
+        bed.watcher.send(&message)
+    }
+    type End = fn(&mut Bed) -> Vec<Vec<u8>>;
+    let ends: [(&str, Status, End); 6] = [
+        ("closed", Status::NOTIFY_CLEANUP, |bed| {
+            let close = CloseRequest { flags: CloseFlags::NONE, file_id: bed.directory };
+            request(bed, Command::CLOSE, |out| close.encode(out))
+        }),
+        ("disconnected", Status::NOTIFY_CLEANUP, |bed| {
+            request(bed, Command::TREE_DISCONNECT, |out| TreeDisconnectRequest.encode(out))
+        }),
+        ("logged off", Status::NOTIFY_CLEANUP, |bed| request(bed, Command::LOGOFF, |out| LogoffRequest.encode(out))),
+        ("cancelled", Status::CANCELLED, |bed| bed.cancel(bed.watcher.next_message - 1)),
+        ("to be deleted", Status::DELETE_PENDING, |bed| {
+            let file = open(&mut bed.other, "dir", directory).expect("the directory can be opened");
+            let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
+            assert_eq!(set(&mut bed.other, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
+            Vec::new()
+        }),
+        ("to be deleted by a close", Status::DELETE_PENDING, |bed| {
+            let delete = CreateOptions::DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
+            let file = open(&mut bed.other, "dir", |create| create.create_options = delete);
+            close(&mut bed.other, file.expect("the directory can be opened"));
+            Vec::new()
+        }),
+    ];
+    for (how, expected, end) in ends {
+        let mut bed = Bed::new();
+        assert_eq!(status(&bed.ask(|_| {})), Status::PENDING, "{how}");
+        let id = bed.watcher.next_message - 1;
+        let mut frames = end(&mut bed);
+        frames.extend(bed.watcher.proceed());
+        let is_ours = |frame: &&Vec<u8>| Header::decode(frame).is_ok_and(|header| header.message_id == id);
+        assert_eq!(frames.iter().filter(is_ours).map(|frame| status(frame)).collect::<Vec<_>>(), [expected], "{how}");
+    }
+}
+
+#[test]
+fn requests_that_are_refused() {
+    let mut bed = Bed::new();
+    let file = open(&mut bed.watcher, r"dir\f", |_| {}).expect("the file can be made");
+    let blind = open(&mut bed.watcher, "dir", |create| {
+        directory(create);
+        create.desired_access = 0x80;
+    });
+    let blind = blind.expect("the directory can be opened");
+    assert_eq!(status(&bed.ask(|notify| notify.file_id = file)), Status::INVALID_PARAMETER);
+    assert_eq!(status(&bed.ask(|notify| notify.file_id = blind)), Status::ACCESS_DENIED);
+    assert_eq!(status(&bed.ask(|notify| notify.output_buffer_length = u32::MAX)), Status::INVALID_PARAMETER);
+    assert_eq!(status(&bed.ask(|notify| notify.output_buffer_length = 65537)), Status::INVALID_PARAMETER);
+    let requests = [bed.message(|_| {}), bed.message(|_| {})];
+    let frames = bed.watcher.send(&chain(&requests, false));
+    assert_eq!(frames.iter().map(|frame| status(frame)).collect::<Vec<_>>(), [Status::INTERNAL_ERROR, Status::PENDING]);
+
+    let mut bed = Bed::with(Policy { change_notify: false, ..rig::policy() });
+    assert_eq!(status(&bed.ask(|_| {})), Status::NOT_IMPLEMENTED);
+
+    let limits = Limits { watches: 1, ..Limits::default() };
+    let mut bed = Bed::with(Policy { limits, ..rig::policy() });
+    let second = open(&mut bed.watcher, "dir", directory).expect("the directory can be opened");
+    bed.watch(|_| {});
+    assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::INSUFFICIENT_RESOURCES);
+    close(&mut bed.watcher, bed.directory);
+    assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::PENDING);
+}
+
+#[test]
+fn the_first_request_of_a_handle_decides() {
+    let mut bed = Bed::new();
+    bed.watch(|notify| {
+        notify.completion_filter = CompletionFilter::FILE_NAME;
+        notify.flags = ChangeNotifyFlags::NONE;
+        notify.output_buffer_length = 20;
+    });
+    for name in [r"dir\sub", r"dir\sub\sub"] {
+        open(&mut bed.other, name, directory).expect("a directory can be made");
+    }
+    open(&mut bed.other, r"dir\sub\f", |_| {}).expect("a file can be made");
+    assert_eq!(bed.seen(), [""; 0]);
+    open(&mut bed.other, r"dir\f", |_| {}).expect("a file can be made");
+    assert_eq!(bed.seen(), ["+f"]);
+    for name in [r"dir\g", r"dir\h"] {
+        open(&mut bed.other, name, |_| {}).expect("a file can be made");
+    }
+    assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
+    assert_eq!(bed.seen(), [""; 0]);
+}
