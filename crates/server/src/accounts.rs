@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use proto::dtyp::Sid;
+
 use crate::answer::Answer;
 use crate::vfs::{Identity, Time};
 
@@ -19,6 +21,14 @@ pub trait Accounts: Send + Sync {
 /// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4): the three numbers that tell it from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainSid(pub [u32; 3]);
+
+impl DomainSid {
+    /// The SID of an account in it.
+    pub const fn with_rid(self, rid: u32) -> Sid {
+        let [x, y, z] = self.0;
+        Sid::of(5, [21, x, y, z, rid])
+    }
+}
 
 impl fmt::Display for DomainSid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
+use proto::dtyp::Sid;
 
 pub use crate::channel::{Channel, Terms};
 use crate::channel::{Channels, NoChannel};
@@ -42,6 +43,8 @@ pub struct User {
     pub anonymous: bool,
     /// What the client's machine called itself; never to be trusted.
     pub workstation: String,
+    /// The account's SID; `None` for a guest and for nobody.
+    pub sid: Option<Sid>,
     /// The user that the kernel knows.
     pub identity: Arc<Identity>,
     /// Names of UNIX groups, for `@group`.

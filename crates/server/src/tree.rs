@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use proto::dtyp::AccessMask;
+use proto::dtyp::{AccessMask, Sid};
 
 use crate::name::glob::Globs;
 use crate::policy::{Share, UserPattern};
+use crate::security::evaluate::Token;
 use crate::session::User;
 use crate::vfs::{Identity, Time, Vfs};
 
@@ -39,6 +40,10 @@ pub struct Disk {
     pub volume: u64,
     /// On whose behalf the kernel is asked: the user, `force user`, or root for `admin users`.
     pub identity: Arc<Identity>,
+    /// Who asks, for the access check: `identity` as SIDs.
+    pub token: Arc<Token>,
+    /// The SID of the account that is logged on, where `identity` is its own user.
+    pub account: Option<Sid>,
     /// Whether changes are refused.
     pub read_only: bool,
     /// `hide files`, compiled.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use server::policy::{CscPolicy, Policy, Share, UserPattern};
+use server::policy::{AclStyle, CscPolicy, Policy, Share, StoredAcls, UserPattern};
 
 use super::problem::{Code, Problem, error, note, warning};
 use super::reader::Reader;
@@ -138,6 +138,14 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     };
     share.delete_readonly = reader.boolean("delete readonly");
     share.dos_filemode = reader.boolean("dos filemode");
+    share.acls = stored_acls(reader);
+    if share.acls.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
+        // The kernel must not refuse what a descriptor grants.
+        share.create_mask |= 0o666;
+        share.directory_mask |= 0o777;
+    }
+    share.acl_flag_inherited_canonicalization = reader.boolean("acl flag inherited canonicalization");
+    share.acl_allow_execute_always = reader.boolean("acl allow execute always");
     share.ea_support = reader.boolean("ea support");
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
@@ -152,6 +160,25 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.strict_allocate = reader.boolean("strict allocate");
     share.volume = reader.shown_text("volume");
     share.fstype = reader.shown_text("fstype");
+}
+
+/// `vfs objects = acl_xattr`.
+fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
+    let attribute = reader.text("acl_xattr:security_acl_name");
+    if !["security.", "user.", "trusted."].iter().any(|namespace| attribute.starts_with(namespace)) {
+        reader.bad_value("acl_xattr:security_acl_name", &attribute, "an extended attribute, as security.NTACL");
+    }
+    let acls = StoredAcls {
+        attribute,
+        ignore_system_acls: reader.boolean("acl_xattr:ignore system acls"),
+        default_style: match reader.choice("acl_xattr:default acl style").as_str() {
+            "windows" => AclStyle::Windows,
+            "everyone" => AclStyle::Everyone,
+            _ => AclStyle::Posix,
+        },
+    };
+    let is_it = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "acl_xattr";
+    reader.list("vfs objects").iter().any(is_it).then_some(acls)
 }
 
 /// As in Samba, wide links stay off as long as `unix extensions` are on, unless it is said twice.

@@ -4,6 +4,7 @@
 //! A key object is made once, when its key is known, and then used for every message. Randomness is never made here:
 //! nonces are counters that the caller keeps.
 
+pub mod digest;
 pub mod kdf;
 pub mod preauth;
 pub mod seal;

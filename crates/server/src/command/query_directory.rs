@@ -189,19 +189,11 @@ fn shown(disk: &Disk, listing: &Listing, entry: &Entry) -> Option<(Vec<u16>, Met
 /// `hide unreadable`: whether the user could open it for reading.
 async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadata) -> bool {
     let Some(file) = open.file() else { return false };
-    let by_mode = crate::security::access::mode_permissions(metadata, &file.identity) & 0o4 != 0;
-    if by_mode || matches!(&*entry.name, b"." | b"..") {
+    if matches!(&*entry.name, b"." | b"..") {
         return true;
     }
-    // A POSIX ACL may let the user read what the mode bits do not.
     let Some(path) = file.name.path.lock().join(&entry.name) else { return false };
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    match disk.vfs.lookup(&file.identity, &path, Case::Sensitive, links).await {
-        Ok(Lookup::Found { node, .. }) => {
-            node.permissions(&file.identity).await.is_ok_and(|permissions| permissions & 0o4 != 0)
-        }
-        _ => false,
-    }
+    crate::security::access::is_visible(disk, &path, metadata).await
 }
 
 /// The 8.3 name of an entry that has another name; none unless the share wants them.

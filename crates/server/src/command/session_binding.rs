@@ -175,7 +175,8 @@ fn complete(
     // Deviates from [MS-SMB2] 3.3.5.5, which says STATUS_NOT_SUPPORTED: Windows servers answer this, and so is it tested.
     let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");
     let Some(verified) = verified else { return Err(another()) };
-    let user = user(&claim, account, true, policy)?;
+    let domain = request.connection.server.accounts.domain();
+    let user = user(&claim, account, domain, true, policy)?;
     if !channel.session.user().is_some_and(|owner| owner.is_same_account(&user)) {
         return Err(another());
     }

@@ -18,7 +18,7 @@ use proto::smb2::negotiate::{Dialect, SecurityMode};
 use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
 
-use crate::accounts::Account;
+use crate::accounts::{Account, DomainSid};
 use crate::command::session_binding;
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Error, Result};
@@ -92,7 +92,8 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         }
         Step::Done(done) => {
             let Done { claim, verified, account, token } = *done;
-            let user = user(&claim, account, verified.is_some(), &policy)?;
+            let domain = request.connection.server.accounts.domain();
+            let user = user(&claim, account, domain, verified.is_some(), &policy)?;
             let flags = establish(request, &channel, &asked, user, verified, negotiated, &policy)?;
             reply.sign_with = channel.signing();
             end_previous(request, &channel, asked.previous_session_id).await;
@@ -276,7 +277,13 @@ fn completed(authentication: &Authentication, mic: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// Who the client is from now on.
-pub(super) fn user(claim: &Claim, account: Option<Account>, proven: bool, policy: &Policy) -> Result<User> {
+pub(super) fn user(
+    claim: &Claim,
+    account: Option<Account>,
+    domain: DomainSid,
+    proven: bool,
+    policy: &Policy,
+) -> Result<User> {
     if let (true, Some(account)) = (proven, account) {
         return Ok(User {
             name: account.name.clone(),
@@ -284,6 +291,7 @@ pub(super) fn user(claim: &Claim, account: Option<Account>, proven: bool, policy
             workstation: claim.workstation.clone(),
             guest: false,
             anonymous: false,
+            sid: Some(domain.with_rid(account.rid)),
             identity: account.identity.clone(),
             groups: account.groups.clone(),
         });
@@ -305,6 +313,7 @@ pub(super) fn user(claim: &Claim, account: Option<Account>, proven: bool, policy
         workstation: claim.workstation.clone(),
         guest: !anonymous,
         anonymous,
+        sid: None,
         identity,
         groups: Arc::new([]),
     })

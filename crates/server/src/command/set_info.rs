@@ -45,7 +45,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     match asked.info_type {
         InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,
         InfoType::SECURITY => {
-            security::set(&asked, &open, file).await?;
+            security::set(&asked, &open, file, disk, request.connection.server.world.now()).await?;
             report(request, file, disk, Change::modified(CompletionFilter::SECURITY));
         }
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),

@@ -1,5 +1,4 @@
-//! Security descriptors of files ([MS-SMB2] 3.3.5.20.3, 3.3.5.21.3): made from owner, group and permission bits, as long
-//! as no others are stored.
+//! Security descriptors of files asked for and set ([MS-SMB2] 3.3.5.20.3, 3.3.5.21.3; [MS-FSA] 2.1.5.14, 2.1.5.17).
 
 use std::sync::Arc;
 
@@ -13,11 +12,16 @@ use proto::status::Status;
 use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
-use crate::security::posix_acl::PosixAcl;
-use crate::security::{posix, posix_acl};
-use crate::vfs::{Kind, Metadata, SetMetadata};
+use crate::security::descriptor::{self, Authority, Parts};
+use crate::tree::Disk;
+use crate::vfs::Time;
 
-pub(crate) async fn query(asked: &QueryInfoRequest<'_>, open: &Arc<Open>, file: &FileOpen) -> Result<Answer> {
+pub(crate) async fn query(
+    asked: &QueryInfoRequest<'_>,
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<Answer> {
     let parts = SecurityInformation(asked.additional_information);
     let mut needed = AccessMask(0);
     if parts.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL) {
@@ -30,25 +34,9 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, open: &Arc<Open>, file: 
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata().await?;
-    let mut descriptor = posix::to_descriptor(&permissions(file, &metadata).await, &posix::UnixSids);
+    let mut descriptor = descriptor::of(disk, &file.node, &metadata).await?.descriptor;
     keep(&mut descriptor, parts);
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
-}
-
-/// What Linux knows of the file's permissions: its lists where it has any, else its permission bits.
-async fn permissions(file: &FileOpen, metadata: &Metadata) -> posix::Posix {
-    let list = async |name| {
-        let value = file.node.get_xattr(&file.identity, name).await.ok()??;
-        PosixAcl::decode(&value).ok()
-    };
-    let directory = metadata.kind == Kind::Directory;
-    posix::Posix {
-        directory,
-        uid: metadata.uid,
-        gid: metadata.gid,
-        access: list(posix_acl::ACCESS).await.unwrap_or_else(|| PosixAcl::of_mode(metadata.mode)),
-        default: if directory { list(posix_acl::DEFAULT).await } else { None },
-    }
 }
 
 /// Leaves what was asked for.
@@ -65,12 +53,42 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
     }
     if !parts.contains(SecurityInformation::SACL) {
         descriptor.sacl = None;
+        descriptor.control = descriptor.control.without(Control::SACL_PRESENT | Control::SACL_PROTECTED);
     }
 }
 
-/// What permission bits can say is applied; the rest is refused rather than dropped without a word.
-pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Arc<Open>, file: &FileOpen) -> Result<()> {
-    let parts = SecurityInformation(asked.additional_information);
+/// Where descriptors are stored, what is set is kept as it is. Elsewhere what permission bits can say is applied, and the
+/// rest is refused rather than dropped without a word.
+pub(crate) async fn set(
+    asked: &SetInfoRequest<'_>,
+    open: &Arc<Open>,
+    file: &FileOpen,
+    disk: &Disk,
+    now: Time,
+) -> Result<()> {
+    let asked_parts = SecurityInformation(asked.additional_information);
+    check_access(open, asked_parts)?;
+    let given = descriptor::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
+    // An owner or group that was named but is not there stays as it is; a list that is not there lets everybody do
+    // everything, and audits nobody.
+    let parts = Parts {
+        owner: asked_parts.contains(SecurityInformation::OWNER) && given.owner.is_some(),
+        group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),
+        dacl: asked_parts.contains(SecurityInformation::DACL),
+        sacl: asked_parts.contains(SecurityInformation::SACL),
+    };
+    if !(parts.owner || parts.group || parts.dacl || parts.sacl) {
+        return Ok(());
+    }
+    let authority = Authority {
+        write_dac: open.granted.contains(AccessMask::WRITE_DAC),
+        write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
+    };
+    descriptor::set(disk, &file.node, now, &given, parts, authority).await
+}
+
+/// The rights that setting each part takes ([MS-SMB2] 3.3.5.21.3).
+fn check_access(open: &Open, parts: SecurityInformation) -> Result<()> {
     let mut needed = AccessMask(0);
     if parts.contains(SecurityInformation::DACL) {
         needed |= AccessMask::WRITE_DAC;
@@ -81,36 +99,5 @@ pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Arc<Open>, file: &Fil
     if parts.contains(SecurityInformation::SACL) {
         needed |= AccessMask::ACCESS_SYSTEM_SECURITY;
     }
-    if !open.granted.contains(needed) {
-        return Err(Error::new(Status::ACCESS_DENIED));
-    }
-    let descriptor = SecurityDescriptor::decode(asked.buffer)?;
-    let metadata = file.node.metadata().await?;
-    let mut set = SetMetadata::default();
-    if parts.contains(SecurityInformation::OWNER) {
-        set.uid = descriptor.owner.as_ref().and_then(|sid| sid.as_unix_user()).filter(|&uid| uid != metadata.uid);
-    }
-    if parts.contains(SecurityInformation::GROUP) {
-        set.gid = descriptor.group.as_ref().and_then(|sid| sid.as_unix_group()).filter(|&gid| gid != metadata.gid);
-    }
-    if parts.contains(SecurityInformation::DACL) {
-        let before = permissions(file, &metadata).await;
-        let after = posix::from_descriptor(&before, &descriptor, &posix::UnixSids).map_err(|inexpressible| {
-            Error::because(Status::NOT_SUPPORTED, format!("permission bits cannot deny {}", inexpressible.0))
-        })?;
-        if after.access.is_minimal() && before.access.is_minimal() {
-            set.mode = Some(metadata.mode & 0o7000 | after.access.mode());
-        } else {
-            let value = Some(after.access.encode());
-            file.node.set_xattr(&file.identity, posix_acl::ACCESS, value).await?;
-        }
-        if after.default != before.default {
-            let value = after.default.as_ref().map(PosixAcl::encode);
-            file.node.set_xattr(&file.identity, posix_acl::DEFAULT, value).await?;
-        }
-    }
-    if set != SetMetadata::default() {
-        file.node.set_metadata(&file.identity, set).await?;
-    }
-    Ok(())
+    if open.granted.contains(needed) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
 }

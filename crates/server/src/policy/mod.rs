@@ -166,6 +166,13 @@ pub struct Share {
     pub delete_readonly: bool,
     /// `dos filemode`: who may write a file may also change its mode.
     pub dos_filemode: bool,
+    /// `vfs objects = acl_xattr`: security descriptors are stored; `None` where permissions are Linux's alone.
+    pub acls: Option<StoredAcls>,
+    /// `acl flag inherited canonicalization`: the flag that a list was inherited is kept only where its setter asked for
+    /// inheritance, as Windows does.
+    pub acl_flag_inherited_canonicalization: bool,
+    /// `acl allow execute always`: reading suffices to run a file. Only where descriptors are stored; elsewhere it does.
+    pub acl_allow_execute_always: bool,
     /// `ea support`.
     pub ea_support: bool,
     /// `oplocks`: clients may cache files.
@@ -273,6 +280,9 @@ impl Share {
             map_read_only: false,
             delete_readonly: false,
             dos_filemode: false,
+            acls: None,
+            acl_flag_inherited_canonicalization: true,
+            acl_allow_execute_always: false,
             ea_support: true,
             oplocks: true,
             level2_oplocks: true,
@@ -291,6 +301,28 @@ impl Share {
             fstype: "NTFS".to_owned(),
         }
     }
+}
+
+/// How security descriptors are stored: the parameters `acl_xattr:...`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredAcls {
+    /// `acl_xattr:security_acl_name`: the extended attribute that holds them.
+    pub attribute: String,
+    /// `acl_xattr:ignore system acls`: they count whatever Linux's lists say, and those are left alone.
+    pub ignore_system_acls: bool,
+    /// `acl_xattr:default acl style`: what a file without one has, with `ignore system acls`.
+    pub default_style: AclStyle,
+}
+
+/// `acl_xattr:default acl style`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AclStyle {
+    /// What the permission bits say.
+    Posix,
+    /// Everything for the owner and the system.
+    Windows,
+    /// Everything for everybody.
+    Everyone,
 }
 
 /// A name in a list of users.

@@ -1,13 +1,20 @@
-//! Which access rights the kernel's permission bits stand for, as long as a file has no stored security descriptor.
+//! What a user may do with a file: by its security descriptor where the share stores those, else by what the kernel's
+//! permission bits stand for.
 //!
 //! The kernel has the last word: data is read and written through descriptors that it opened for the user, and names
-//! and attributes change through calls made as the user. What is computed here tells a client beforehand, at CREATE.
+//! and attributes change through calls made as the user. What is computed here tells a client beforehand, at CREATE,
+//! and with stored descriptors it refuses what those do not grant ([MS-FSA] 2.1.5.1.2.1).
 
-use proto::dtyp::AccessMask;
+use std::sync::Arc;
 
-use crate::error::Result;
+use proto::dtyp::{AccessMask, SecurityDescriptor};
+use proto::status::Status;
+
+use super::descriptor;
+use super::evaluate;
+use crate::error::{Error, Result};
 use crate::tree::Disk;
-use crate::vfs::{Identity, Kind, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// Whoever may read a file may run it: the bytes that go over the wire are the same.
@@ -23,6 +30,8 @@ const WRITE: u32 = AccessMask::FILE_WRITE_DATA.0
 const REACH: u32 = AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0;
 /// What Linux lets the owner do whatever the permission bits say.
 const OWNER: u32 = AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0;
+/// What it takes to see a file in a listing with `hide unreadable`, as in Samba and Windows.
+const VISIBLE: AccessMask = AccessMask(READ | AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0);
 
 /// The permission bits (`rwx`) that the mode gives to `who`, POSIX ACLs left aside.
 pub(crate) fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
@@ -40,7 +49,7 @@ pub(crate) fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
 }
 
 /// The rights that permission bits stand for, all but DELETE, which is the directory's to give.
-pub(crate) fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
+fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
     let directory = metadata.kind == Kind::Directory;
     let mut rights = REACH;
     if permissions & 0o4 != 0 {
@@ -59,59 +68,140 @@ pub(crate) fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> A
     AccessMask(rights)
 }
 
-/// Whether `who` may remove the name `path` of a file owned by `owner`.
-pub(crate) async fn may_unlink(
-    disk: &Disk,
-    who: &std::sync::Arc<Identity>,
-    path: &RelPath,
-    owner: u32,
-) -> Result<bool> {
-    let Some(parent) = path.parent() else { return Ok(false) };
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    let Lookup::Found { node, metadata, .. } =
-        disk.vfs.lookup(who, &parent, crate::vfs::Case::Sensitive, links).await?
-    else {
-        return Ok(false);
-    };
-    let sticky = metadata.mode & 0o1000 != 0 && who.uid != 0 && who.uid != owner && who.uid != metadata.uid;
-    // Writing and searching the directory.
-    Ok(!sticky && node.permissions(who).await? & 0o3 == 0o3)
+/// Whether stored descriptors decide for this user: root is asked for nothing.
+fn is_checked(disk: &Disk) -> bool {
+    disk.share.acls.is_some() && disk.identity.uid != 0
 }
 
-/// All rights that `who` has on a file: the kernel is asked, so POSIX ACLs count.
+/// The rights that a file's descriptor gives to the user of `disk`.
+async fn granted(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AccessMask> {
+    let protection = descriptor::of(disk, node, metadata).await?;
+    Ok(evaluate::granted(&protection.token(disk), &protection.descriptor))
+}
+
+/// The same for opening it: who reaches a file may read its attributes.
+async fn granted_on_open(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AccessMask> {
+    let granted = granted(disk, node, metadata).await? | AccessMask::FILE_READ_ATTRIBUTES;
+    let runs = disk.share.acl_allow_execute_always && granted.contains(AccessMask::FILE_READ_DATA);
+    Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
+}
+
+async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    Ok(match disk.vfs.lookup(&disk.identity, path, Case::Sensitive, links).await? {
+        Lookup::Found { node, metadata, .. } => Some((node, metadata)),
+        _ => None,
+    })
+}
+
+/// Whether the user may remove the name `path` of a file owned by `owner`.
+async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
+    let who = &disk.identity;
+    let Some(parent) = path.parent() else { return Ok(false) };
+    let Some((node, metadata)) = find(disk, &parent).await? else { return Ok(false) };
+    let sticky = metadata.mode & 0o1000 != 0 && who.uid != 0 && who.uid != owner && who.uid != metadata.uid;
+    if sticky {
+        return Ok(false);
+    }
+    if is_checked(disk) {
+        return Ok(granted(disk, &node, &metadata).await?.contains(AccessMask::FILE_DELETE_CHILD));
+    }
+    // Writing and searching the directory.
+    Ok(node.permissions(who).await? & 0o3 == 0o3)
+}
+
+/// All rights that the user has on a file: by its descriptor, less what the kernel refuses; or the kernel's alone.
 pub(crate) async fn maximal(
     disk: &Disk,
-    who: &std::sync::Arc<Identity>,
     path: &RelPath,
-    node: &std::sync::Arc<dyn Node>,
+    node: &Arc<dyn Node>,
     metadata: &Metadata,
 ) -> Result<AccessMask> {
-    let permissions = node.permissions(who).await?;
-    let mut all = rights(permissions, metadata, who);
-    if may_unlink(disk, who, path, metadata.uid).await? {
-        all.0 |= AccessMask::DELETE.0;
+    let who = &disk.identity;
+    let mut all = if is_checked(disk) {
+        let granted = granted_on_open(disk, node, metadata).await?.without(AccessMask::ACCESS_SYSTEM_SECURITY);
+        granted.without(refused(disk, node, metadata, granted).await?)
+    } else {
+        rights(node.permissions(who).await?, metadata, who)
+    };
+    if !all.contains(AccessMask::DELETE) && may_unlink(disk, path, metadata.uid).await? {
+        all |= AccessMask::DELETE;
     }
     Ok(all)
 }
 
-/// Whether `who` has `wanted` on an existing file. The common case is decided from the mode bits at hand, without a
-/// system call.
+/// Which of `granted` rights to a file's data the kernel would refuse.
+async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted: AccessMask) -> Result<AccessMask> {
+    const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
+    let needs = |permissions: u32| {
+        let lacks = |bit, rights: AccessMask| if permissions & bit == 0 { granted & rights } else { AccessMask::NONE };
+        lacks(4, AccessMask::FILE_READ_DATA) | lacks(2, WRITING)
+    };
+    if metadata.kind != Kind::File || needs(0).is_empty() {
+        return Ok(AccessMask::NONE);
+    }
+    let of_owner = disk.identity.uid == metadata.uid && needs(mode_permissions(metadata, &disk.identity)).is_empty();
+    if of_owner { Ok(AccessMask::NONE) } else { Ok(needs(node.permissions(&disk.identity).await?)) }
+}
+
+/// Whether the user has `wanted` on an existing file. Without stored descriptors, the common case is decided from the
+/// mode bits at hand, without a system call.
 pub(crate) async fn permits(
     disk: &Disk,
-    who: &std::sync::Arc<Identity>,
     path: &RelPath,
-    node: &std::sync::Arc<dyn Node>,
+    node: &Arc<dyn Node>,
     metadata: &Metadata,
     wanted: AccessMask,
 ) -> Result<bool> {
+    let who = &disk.identity;
+    let by_parent = wanted.contains(AccessMask::DELETE);
+    if is_checked(disk) {
+        let lacks = wanted.without(granted_on_open(disk, node, metadata).await?);
+        return match lacks.without(AccessMask::DELETE).is_empty() {
+            true => Ok(lacks.is_empty() || may_unlink(disk, path, metadata.uid).await?),
+            false => Ok(false),
+        };
+    }
     let beyond = |all: AccessMask| wanted.0 & !AccessMask::DELETE.0 & !all.0 != 0;
     if beyond(rights(mode_permissions(metadata, who), metadata, who))
         && beyond(rights(node.permissions(who).await?, metadata, who))
     {
         return Ok(false);
     }
-    if wanted.0 & AccessMask::DELETE.0 == 0 || path.is_root() {
+    if !by_parent || path.is_root() {
         return Ok(true);
     }
-    may_unlink(disk, who, path, metadata.uid).await
+    may_unlink(disk, path, metadata.uid).await
+}
+
+/// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers that descriptor,
+/// for what is made inherits from it. `None` where none are stored: then the kernel alone decides.
+pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Result<Option<SecurityDescriptor>> {
+    if disk.share.acls.is_none() {
+        return Ok(None);
+    }
+    let parent = path.parent().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
+    let found = find(disk, &parent).await?;
+    let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
+    let protection = descriptor::of(disk, &node, &metadata).await?;
+    let needed = if directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
+    let granted = || evaluate::granted(&protection.token(disk), &protection.descriptor);
+    if is_checked(disk) && !granted().contains(needed) {
+        return Err(Error::because(Status::ACCESS_DENIED, "the directory's list does not let the user add to it"));
+    }
+    Ok(Some(protection.descriptor))
+}
+
+/// `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
+pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
+    let by_mode = mode_permissions(metadata, &disk.identity) & 0o4 != 0;
+    if by_mode && !is_checked(disk) {
+        return true;
+    }
+    let Ok(Some((node, metadata))) = find(disk, path).await else { return false };
+    if is_checked(disk) {
+        return granted(disk, &node, &metadata).await.is_ok_and(|granted| granted.contains(VISIBLE));
+    }
+    // A POSIX ACL may let the user read what the mode bits do not.
+    node.permissions(&disk.identity).await.is_ok_and(|permissions| permissions & 0o4 != 0)
 }

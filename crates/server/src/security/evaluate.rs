@@ -97,9 +97,14 @@ pub struct Denied;
 pub fn check(token: &Token, descriptor: &SecurityDescriptor, wanted: AccessMask) -> Result<AccessMask, Denied> {
     let maximum = wanted.contains(AccessMask::MAXIMUM_ALLOWED);
     let asked = wanted.without(AccessMask::MAXIMUM_ALLOWED).expand(&GenericMapping::FILE);
+    answer(asked, granted(token, descriptor), maximum)
+}
+
+/// All rights that `token` has by the descriptor and by privilege.
+pub fn granted(token: &Token, descriptor: &SecurityDescriptor) -> AccessMask {
     // No DACL and a NULL DACL let everybody do everything.
     let Some(dacl) = &descriptor.dacl else {
-        return answer(asked, by_privilege(token) | AccessMask::FILE_ALL_ACCESS, maximum);
+        return by_privilege(token) | AccessMask::FILE_ALL_ACCESS;
     };
     let rules = || dacl.aces().iter().filter_map(Rule::of).filter(|rule| !rule.inheritance.only);
     let owns = descriptor.owner.is_some_and(|owner| token.contains(&owner));
@@ -116,7 +121,7 @@ pub fn check(token: &Token, descriptor: &SecurityDescriptor, wanted: AccessMask)
             denied |= mask.without(granted);
         }
     }
-    answer(asked, granted, maximum)
+    granted
 }
 
 /// What a user has whatever the descriptor says.

@@ -1,6 +1,10 @@
 //! Who may do what with a file.
 
 pub(crate) mod access;
+pub(crate) mod descriptor;
 pub mod evaluate;
+pub mod inherit;
 pub mod posix;
 pub mod posix_acl;
+pub mod store;
+pub(crate) mod token;

@@ -10,6 +10,18 @@ use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
 use super::evaluate::{Inheritance, Rule};
 use super::posix_acl::{Entry, PosixAcl, Tag};
 
+/// What is done about rules that no POSIX list can say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// The lists are all there is: what they cannot say becomes less access, or is refused.
+    Alone,
+    /// A stored descriptor decides first, and the kernel after it. The lists let through what the descriptor grants, as
+    /// Samba makes them: any right of reading becomes `r`, of writing `w`, and who may use a directory may pass through
+    /// it, for Windows asks nobody for that right. What is denied to a group is taken from that group's own entry, what
+    /// is denied to somebody whom Linux does not know is left to the descriptor.
+    Beneath,
+}
+
 /// Between Linux ids and SIDs.
 pub trait Sids {
     /// The SID that the user is shown as.
@@ -59,6 +71,14 @@ pub struct Posix {
     pub default: Option<PosixAcl>,
 }
 
+impl Posix {
+    /// The same lists without any `x`.
+    pub fn not_executable(self) -> Posix {
+        let without = |entry: &Entry| Entry { permissions: entry.permissions & !1, ..*entry };
+        Posix { access: PosixAcl::new(self.access.entries().iter().map(without).collect()), ..self }
+    }
+}
+
 /// The DACL denies something to somebody whom Linux does not know, or to a group: no POSIX list can say that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inexpressible(pub Sid);
@@ -98,19 +118,24 @@ pub fn to_descriptor(file: &Posix, sids: &dyn Sids) -> SecurityDescriptor {
     }
 }
 
-/// The lists that say what the DACL of `descriptor` says; those of `file` where it has none, and permission bits of
+/// The lists that say what the DACL of `descriptor` says, or what `duty` makes of it; those of `file` where it has none, and permission bits of
 /// 0777 for a NULL DACL. Owner and group of the descriptor are the caller's to set before: `file` has them already.
 ///
 /// A rule that allows counts for its own user, group or class as it stands, so that what [`to_descriptor`] shows comes
 /// back the same. The owner and the group, where no rule is for them, get what everybody has. Rules that allow something
 /// to somebody whom Linux does not know are dropped. Without inheritable rules, a directory has no default list.
-pub fn from_descriptor(file: &Posix, descriptor: &SecurityDescriptor, sids: &dyn Sids) -> Result<Posix, Inexpressible> {
+pub fn from_descriptor(
+    file: &Posix,
+    descriptor: &SecurityDescriptor,
+    sids: &dyn Sids,
+    duty: Duty,
+) -> Result<Posix, Inexpressible> {
     match &descriptor.dacl {
         Some(dacl) => {
             let rules: Vec<Rule> = dacl.aces().iter().filter_map(Rule::of).collect();
-            from_dacl(file, Some(&rules), sids)
+            from_dacl(file, Some(&rules), sids, duty)
         }
-        None if descriptor.has_null_dacl() => from_dacl(file, None, sids),
+        None if descriptor.has_null_dacl() => from_dacl(file, None, sids, duty),
         None => Ok(file.clone()),
     }
 }
@@ -162,32 +187,39 @@ fn sid_of(tag: Tag, sids: &dyn Sids) -> Option<Sid> {
 }
 
 /// Lists for the rules of a DACL, or for a NULL DACL.
-fn from_dacl(file: &Posix, dacl: Option<&[Rule]>, sids: &dyn Sids) -> Result<Posix, Inexpressible> {
+fn from_dacl(file: &Posix, dacl: Option<&[Rule]>, sids: &dyn Sids, duty: Duty) -> Result<Posix, Inexpressible> {
     let Some(rules) = dacl else {
         return Ok(Posix { access: PosixAcl::of_mode(0o777), default: None, ..file.clone() });
     };
     let own = |sid: &Sid| match sid {
-        sid if *sid == sids.user(file.uid) => Some(Tag::Owner),
+        sid if *sid == sids.user(file.uid) || *sid == Sid::OWNER_RIGHTS => Some(Tag::Owner),
         sid if *sid == sids.group(file.gid) => Some(Tag::OwningGroup),
-        sid => named(sid, sids),
+        sid => named(sid, sids, duty).map(|tag| match tag {
+            Tag::User(uid) if uid == file.uid => Tag::Owner,
+            Tag::Group(gid) if gid == file.gid => Tag::OwningGroup,
+            tag => tag,
+        }),
     };
     let new = |sid: &Sid| match *sid {
         Sid::CREATOR_OWNER => Some(Tag::Owner),
         Sid::CREATOR_GROUP => Some(Tag::OwningGroup),
-        _ => named(sid, sids),
+        _ => named(sid, sids, duty),
     };
+    let bits = Bits { directory: file.directory, duty };
     let for_itself = rules.iter().filter(|rule| !rule.inheritance.only);
-    let access = compose(for_itself, &own, 0)?;
+    let access = compose(for_itself, &own, 0, bits)?;
     let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
     let has_default = file.directory && inherited.clone().next().is_some();
     let owner = access.entries().iter().find(|entry| entry.tag == Tag::Owner).map_or(0, |entry| entry.permissions);
-    let default = if has_default { Some(compose(inherited, &new, owner)?) } else { None };
+    let default = if has_default { Some(compose(inherited, &new, owner, bits)?) } else { None };
     Ok(Posix { access, default, ..file.clone() })
 }
 
 /// Everybody, and users and groups by their SIDs.
-fn named(sid: &Sid, sids: &dyn Sids) -> Option<Tag> {
-    if *sid == Sid::EVERYONE {
+fn named(sid: &Sid, sids: &dyn Sids, duty: Duty) -> Option<Tag> {
+    // Every user of a Unix system is a user who has logged on; guests of the server are kept out by the descriptor.
+    let users = duty == Duty::Beneath && matches!(*sid, Sid::AUTHENTICATED_USERS | Sid::BUILTIN_USERS);
+    if *sid == Sid::EVERYONE || users {
         return Some(Tag::Other);
     }
     sids.uid(sid).map(Tag::User).or_else(|| sids.gid(sid).map(Tag::Group))
@@ -198,11 +230,14 @@ fn compose<'a>(
     rules: impl Iterator<Item = &'a Rule> + Clone,
     tag_of: &dyn Fn(&Sid) -> Option<Tag>,
     owner: u8,
+    bits: Bits,
 ) -> Result<PosixAcl, Inexpressible> {
     let mut tags = vec![Tag::Owner, Tag::OwningGroup, Tag::Other];
     for rule in rules.clone() {
         match (tag_of(&rule.sid), rule.allow) {
-            (Some(Tag::Group(_) | Tag::OwningGroup) | None, false) if denied(rule.mask) != 0 => {
+            (Some(Tag::Group(_) | Tag::OwningGroup) | None, false)
+                if denied(rule.mask) != 0 && bits.duty == Duty::Alone =>
+            {
                 return Err(Inexpressible(rule.sid));
             }
             (Some(tag), _) if !tags.contains(&tag) => tags.push(tag),
@@ -215,7 +250,8 @@ fn compose<'a>(
         let is_own = spoken_of(tag);
         let permissions = match tag {
             Tag::Owner if !is_own && !everybody => owner,
-            _ => decide(rules.clone(), tag_of, tag, !is_own),
+            // A right of everybody's is one of his, too, and the kernel looks at one entry only.
+            _ => decide(rules.clone(), tag_of, tag, !is_own || bits.duty == Duty::Beneath, bits),
         };
         Entry { tag, permissions }
     });
@@ -229,6 +265,7 @@ fn decide<'a>(
     tag_of: &dyn Fn(&Sid) -> Option<Tag>,
     tag: Tag,
     with_everybody: bool,
+    bits: Bits,
 ) -> u8 {
     let (mut gets, mut lacks) = (0, 0);
     for rule in rules {
@@ -236,12 +273,42 @@ fn decide<'a>(
         let counts = of == Some(tag) || of == Some(Tag::Other) && (!rule.allow || with_everybody);
         match rule.allow {
             _ if !counts => {}
-            true => gets |= allowed(rule.mask) & !lacks,
+            true => gets |= bits.allowed(rule.mask) & !lacks,
             false => lacks |= denied(rule.mask) & !gets,
         }
     }
     gets
 }
+
+/// How rights become `rwx` bits.
+#[derive(Clone, Copy)]
+struct Bits {
+    directory: bool,
+    duty: Duty,
+}
+
+impl Bits {
+    /// The bits that a mask allows.
+    fn allowed(self, mask: AccessMask) -> u8 {
+        match self.duty {
+            Duty::Alone => allowed(mask),
+            Duty::Beneath => {
+                let mask = mask.expand(&GenericMapping::FILE);
+                let bit = |rights, bit: u8| if mask.intersects(rights) { bit } else { 0 };
+                let bits = bit(READING, 4) | bit(WRITING, 2) | bit(AccessMask::FILE_EXECUTE, 1);
+                let removes = self.directory && mask.contains(AccessMask::FILE_DELETE_CHILD);
+                let bits = if removes { bits | 2 } else { bits };
+                if self.directory && bits != 0 { bits | 1 } else { bits }
+            }
+        }
+    }
+}
+
+/// What cannot be done without `r`.
+const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0);
+/// What cannot be done without `w`.
+const WRITING: AccessMask =
+    AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0 | AccessMask::FILE_WRITE_EA.0);
 
 /// The `rwx` bits that a mask allows: those of the rights that matter most.
 fn allowed(mask: AccessMask) -> u8 {
@@ -359,10 +426,10 @@ mod tests {
             (&[rule(Sid::SYSTEM, 0x1_0000, false), rule(OWNER, 0x1, true)], 0o400),
         ];
         for (rules, mode) in cases {
-            let posix = from_dacl(&file(0o640, false), Some(rules), &UnixSids).unwrap();
+            let posix = from_dacl(&file(0o640, false), Some(rules), &UnixSids, Duty::Alone).unwrap();
             assert_eq!((posix.access.is_minimal(), posix.access.mode()), (true, mode), "{rules:?}");
         }
-        let everything = from_dacl(&file(0, false), None, &UnixSids).unwrap();
+        let everything = from_dacl(&file(0, false), None, &UnixSids, Duty::Alone).unwrap();
         assert_eq!(everything.access.mode(), 0o777);
     }
 
@@ -370,14 +437,14 @@ mod tests {
     fn what_cannot_be_said_is_refused() {
         for sid in [Sid::unix_group(7), Sid::unix_group(20), Sid::SYSTEM] {
             let rules = [rule(sid, 0x2, false), rule(Sid::EVERYONE, 0x3, true)];
-            assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids), Err(Inexpressible(sid)));
+            assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids, Duty::Alone), Err(Inexpressible(sid)));
         }
     }
 
     #[test]
     fn users_are_denied_by_an_entry_of_their_own() {
         let rules = [rule(Sid::unix_user(5), 0x2, false), rule(Sid::EVERYONE, 0x3, true)];
-        let posix = from_dacl(&file(0, false), Some(&rules), &UnixSids).unwrap();
+        let posix = from_dacl(&file(0, false), Some(&rules), &UnixSids, Duty::Alone).unwrap();
         let entry = posix.access.entries().iter().find(|entry| entry.tag == Tag::User(5));
         assert_eq!(entry, Some(&Entry { tag: Tag::User(5), permissions: 4 }));
     }
@@ -390,11 +457,11 @@ mod tests {
             Rule { inheritance, ..rule(Sid::unix_group(20), 0x1, true) },
             Rule { inheritance, ..rule(Sid::CREATOR_GROUP, 0x21, true) },
         ];
-        let posix = from_dacl(&file(0, true), Some(&rules), &UnixSids).unwrap();
+        let posix = from_dacl(&file(0, true), Some(&rules), &UnixSids, Duty::Alone).unwrap();
         let default = posix.default.unwrap();
         assert_eq!((posix.access.mode(), default.mode()), (0o600, 0o650), "the mask is what groups have at most");
         assert!(default.entries().contains(&Entry { tag: Tag::Group(20), permissions: 4 }));
-        assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids).unwrap().default, None);
+        assert_eq!(from_dacl(&file(0, false), Some(&rules), &UnixSids, Duty::Alone).unwrap().default, None);
     }
 
     fn list() -> impl Strategy<Value = PosixAcl> {
@@ -416,8 +483,8 @@ mod tests {
             let default = default.filter(|_| directory);
             let before = Posix { directory, uid: 10, gid: 20, access, default };
             let shown = to_descriptor(&before, &UnixSids);
-            prop_assert_eq!(from_descriptor(&before, &shown, &UnixSids), Ok(before.clone()));
-            let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids);
+            prop_assert_eq!(from_descriptor(&before, &shown, &UnixSids, Duty::Alone), Ok(before.clone()));
+            let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids, Duty::Alone);
             prop_assert_eq!(unchanged, Ok(before));
         }
     }

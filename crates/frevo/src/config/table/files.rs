@@ -86,11 +86,23 @@ pub(super) static TABLE: &[Parameter] = &[
     global("kernel change notify", BOOL, "yes", "Tell clients of changes by local programs, too.").unserved(NOTIFY),
     // ACLs and ownership.
     share("nt acl support", BOOL, "yes", "Show permissions as Windows ACLs.").unserved(ACLS),
-    share("acl allow execute always", BOOL, "no", "Reading suffices to run a file.").unserved(ACLS),
+    share(
+        "acl allow execute always",
+        BOOL,
+        "no",
+        "Reading suffices to run a file, where descriptors are stored; elsewhere it always does.",
+    ),
+    share("acl_xattr:security_acl_name", TEXT, "security.NTACL", "The extended attribute that holds descriptors."),
+    share("acl_xattr:ignore system acls", BOOL, "no", "Descriptors count alone; POSIX lists are left as they are."),
+    share(
+        "acl_xattr:default acl style",
+        Kind::Choice(&[&["posix"], &["windows"], &["everyone"]]),
+        "posix",
+        "What a file without a descriptor has where POSIX lists do not count.",
+    ),
     share("acl check permissions", BOOL, "yes", "Check the right to delete when a file is opened for it.")
         .unserved(ACLS),
-    share("acl flag inherited canonicalization", BOOL, "yes", "Store the inherited flag as Windows does.")
-        .unserved(ACLS),
+    share("acl flag inherited canonicalization", BOOL, "yes", "Store the inherited flag as Windows does."),
     share("acl group control", BOOL, "no", "Members of the owning group may change permissions.").unserved(ACLS),
     share("acl map full control", BOOL, "yes", "Show rwx of the owner as Full Control.").unserved(ACLS),
     share("map acl inherit", BOOL, "no", "Keep inheritance flags in user.SAMBA_PAI.").unserved(ACLS),

@@ -44,13 +44,16 @@ const fn module(name: &'static str, feature: &'static str) -> Module {
     Module { name, status: Status::NotServed(feature) }
 }
 
+const fn served(name: &'static str) -> Module {
+    Module { name, status: Status::Served }
+}
+
 const fn ignored(name: &'static str, reason: &'static str) -> Module {
     Module { name, status: Status::Accepted(reason) }
 }
 
 /// The known families.
 pub static PREFIXES: &[Prefix] = &[
-    prefix("acl_xattr", ACLS),
     prefix("acl_tdb", ACLS),
     prefix("nfs4", ACLS),
     prefix("gpfs", "GPFS"),
@@ -112,7 +115,7 @@ pub static PREFIXES: &[Prefix] = &[
 
 /// The known modules.
 pub static MODULES: &[Module] = &[
-    module("acl_xattr", ACLS),
+    served("acl_xattr"),
     module("acl_tdb", ACLS),
     module("nfs4acl_xattr", ACLS),
     module("zfsacl", ACLS),

@@ -1,6 +1,6 @@
 //! Create contexts ([MS-SMB2] 2.2.13.2, 3.3.5.9.1 to 3.3.5.9.13).
 
-use proto::dtyp::AccessMask;
+use proto::dtyp::{AccessMask, SecurityDescriptor};
 use proto::fscc::FileFullEaInformation;
 use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
@@ -19,6 +19,8 @@ pub(super) struct Contexts {
     pub(super) query_maximal_access: bool,
     /// `TWrp`: the moment of a snapshot, FILETIME.
     pub(super) timewarp: Option<u64>,
+    /// `SecD`: the descriptor of a new file.
+    pub(super) security_descriptor: Option<SecurityDescriptor>,
     /// `ExtA`: names and values, with Linux's namespace put before the names.
     pub(super) extended_attributes: Option<Vec<(String, Vec<u8>)>>,
     /// `RqLs`: the lease that the open is to be made under.
@@ -44,6 +46,9 @@ impl Contexts {
         match &*context.name {
             create_context::name::ALLOCATION_SIZE => {
                 self.allocation_size = Some(create_context::AllocationSize::decode(&context.data)?.allocation_size);
+            }
+            create_context::name::SD_BUFFER => {
+                self.security_descriptor = Some(SecurityDescriptor::decode(&context.data)?);
             }
             create_context::name::QUERY_MAXIMAL_ACCESS => self.query_maximal_access = true,
             create_context::name::QUERY_ON_DISK_ID => self.query_on_disk_id = true,

@@ -144,7 +144,7 @@ async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<Ac
     let Found { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
     if parameters.maximum_allowed {
-        let mut all = access::maximal(disk, &disk.identity, path, node, metadata).await?;
+        let mut all = access::maximal(disk, path, node, metadata).await?;
         if wanted.0 & !all.0 != 0 {
             return Err(Error::new(Status::ACCESS_DENIED));
         }
@@ -160,7 +160,7 @@ async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<Ac
     }
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
-    if !access::permits(disk, &disk.identity, path, node, metadata, needed).await? {
+    if !access::permits(disk, path, node, metadata, needed).await? {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     Ok(wanted)
@@ -177,7 +177,7 @@ async fn open_data(
     let overwrites = parameters.overwrites();
     let wanted = Access { read: granted.0 & READING != 0, write: granted.0 & WRITING != 0 || overwrites };
     let node = if found.metadata.kind == Kind::File && (wanted.read || wanted.write) {
-        found.node.open(who, wanted).await?
+        open_as_granted(found, who, wanted, granted).await?
     } else {
         found.node.clone()
     };
@@ -195,8 +195,25 @@ async fn open_data(
     Ok((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN }))
 }
 
+/// Opens the file for data. A stored descriptor may let somebody run a file whose bytes the kernel does not let him
+/// read: then he has it open and cannot read it.
+async fn open_as_granted(
+    found: &Found,
+    who: &Arc<crate::vfs::Identity>,
+    wanted: Access,
+    granted: AccessMask,
+) -> Result<Arc<dyn Node>> {
+    match found.node.open(who, wanted).await {
+        Err(crate::vfs::Errno::ACCES) if wanted.read && !granted.contains(AccessMask::FILE_READ_DATA) => {
+            let less = Access { read: false, ..wanted };
+            if less.write { Ok(found.node.open(who, less).await?) } else { Ok(found.node.clone()) }
+        }
+        done => Ok(done?),
+    }
+}
+
 /// The answer to `MxAc`: all rights of the user on the open file, or the status of not knowing.
 pub(super) async fn maximal_access(disk: &Disk, opened: &Opened) -> std::result::Result<AccessMask, Status> {
     let path = opened.name.path.lock().clone();
-    access::maximal(disk, &disk.identity, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)
+    access::maximal(disk, &path, &opened.node, &opened.metadata).await.map_err(|error| error.status)
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use proto::dtyp::AccessMask;
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask, SecurityDescriptor};
 use proto::fscc::FileAttributes;
 use proto::smb2::create::{CreateAction, CreateOptions};
 use proto::status::Status;
@@ -16,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
+use crate::security::{access, descriptor};
 use crate::tree::Disk;
-use crate::vfs::{Access, Create, Errno, RelPath};
+use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -46,16 +48,27 @@ pub(super) async fn make(
         return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
     }
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
+    let parent = access::may_make(disk, &path, directory).await?;
     let (what, mode) = what_to_make(disk, directory, granted);
     let server = &request.connection.server;
     let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
     let stored = disk.share.store_dos_attributes.then_some(attributes);
     let removals = server.files.removals();
-    let (node, metadata) = match disk.vfs.create(&disk.identity, &path, what, mode, stored).await {
+    let (node, mut metadata) = match disk.vfs.create(&disk.identity, &path, what, mode, stored).await {
         Ok(made) => made,
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
+    if let Some(protected) = protect(request, disk, contexts, parent.as_ref(), &node, &metadata).await.transpose() {
+        match protected {
+            Ok(changed) => metadata = changed,
+            Err(error) => {
+                // Nobody may meet the file without its protection.
+                disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
+                return Err(error);
+            }
+        }
+    }
     if let Some(attributes) = &contexts.extended_attributes {
         for (name, value) in attributes {
             node.set_xattr(&disk.identity, name, Some(value.clone())).await?;
@@ -101,6 +114,30 @@ pub(super) async fn make(
         }
         Err(_) => Err(Error::new(Status::SHARING_VIOLATION)),
     }
+}
+
+/// Gives a new file the descriptor that the client sent along, or the one that it inherits; its metadata afterwards,
+/// where there is one.
+async fn protect(
+    request: &Request<'_>,
+    disk: &Disk,
+    contexts: &Contexts,
+    parent: Option<&SecurityDescriptor>,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+) -> Result<Option<Metadata>> {
+    let now = request.connection.server.world.now();
+    let given = contexts.security_descriptor.as_ref();
+    let inherits = parent.filter(|_| !given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT)));
+    let mut changed = false;
+    if let Some(parent) = inherits {
+        changed = descriptor::inherit(disk, node, now, parent, metadata).await?;
+    }
+    if let Some(given) = given {
+        descriptor::give(disk, node, now, given).await?;
+        changed = true;
+    }
+    Ok(if changed { Some(node.metadata().await?) } else { None })
 }
 
 fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {
