@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
-use server::vfs::{Identity, Result};
+use server::vfs::{Errno, Identity, Result};
 
 use crate::file::end_of;
 use crate::node::Open;
 use crate::root::stat;
 use crate::worker::{Lane, later};
-use crate::{errno, identity};
+use crate::{errno, identity, sys};
 
 /// Bytes that pass through memory at once where they must.
 const STEP: u64 = 256 * 1024;
@@ -37,6 +37,36 @@ impl Open {
         let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
         let lane = if length > LONG { Lane::Slow } else { Lane::Data };
         later(lane, move || open.copy_from(&who, &from, Range { source, offset, length }))
+    }
+
+    pub(crate) fn clone_range(
+        open: &Arc<Open>,
+        who: &Arc<Identity>,
+        from: &Arc<Open>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<()>> {
+        let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
+        // What is not on disk yet is written there first.
+        later(Lane::Slow, move || open.share_room(&who, &from, Range { source, offset, length }))
+    }
+
+    fn share_room(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<()> {
+        identity::assume(who)?;
+        let (fd, source) = (self.writer()?, from.reader()?);
+        // 0 means everything up to the end to the kernel, and it would grow the file.
+        if range.length == 0 {
+            return Ok(());
+        }
+        let fits = |at: u64, size: u64| at.checked_add(range.length).is_some_and(|end| end <= size);
+        if !fits(range.source, stat(source)?.stx_size) || !fits(range.offset, stat(fd)?.stx_size) {
+            return Err(Errno::INVAL);
+        }
+        match sys::clone_range(fd, source, range.source, range.offset, range.length) {
+            Err(Raw::NOTTY | Raw::NOSYS) => Err(Errno::OPNOTSUPP),
+            done => done.map_err(errno),
+        }
     }
 
     fn copy_from(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {

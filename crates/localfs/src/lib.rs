@@ -11,6 +11,7 @@
 mod changes;
 mod copy;
 mod dir;
+mod features;
 mod file;
 pub mod identity;
 mod lookup;
@@ -24,11 +25,11 @@ mod worker;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use server::answer::Answer;
 use server::vfs::{
-    Case, Create, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Space, Vfs,
+    Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Space, Vfs,
 };
 
 use crate::lookup::Question;
@@ -65,6 +66,7 @@ struct Share {
     pace: Pace,
     file: file::Abilities,
     locks: node::AttributeLocks,
+    features: OnceLock<Features>,
 }
 
 impl Paced for Arc<Share> {
@@ -88,6 +90,7 @@ impl LocalFs {
             pace: Pace::new(root.local),
             file: file::Abilities::default(),
             locks: node::AttributeLocks::default(),
+            features: OnceLock::new(),
             root,
         })))
     }
@@ -150,6 +153,10 @@ impl Vfs for LocalFs {
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
         let who = Arc::clone(who);
         ask(Arc::clone(&self.0), move |share| share.space(&who))
+    }
+
+    fn features(&self) -> Answer<Features> {
+        Share::features(&self.0)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp, XattrFlags};
+use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
@@ -216,6 +216,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         changed: dos.changed.filter(|set| set.holds(modified)).map_or(changed, |set| set.time),
         created: dos.created.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
         dos_attributes: dos.attributes,
+        compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
     }
 }
 

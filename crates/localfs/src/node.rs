@@ -163,7 +163,7 @@ impl Open {
         Ok(open)
     }
 
-    fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {
+    pub(crate) fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {
         identity::assume(who)?;
         let (proc, magic) = self.share.root.magic(self.fd());
         let may = |ask| match rustix::fs::accessat(proc, magic.as_c_str(), ask, AtFlags::EACCESS) {
@@ -402,6 +402,22 @@ impl Node for Handle {
     ) -> Answer<Result<u64>> {
         let Some(from) = of(from) else { return Answer::now(Err(Errno::XDEV)) };
         Open::copy_range(&self.0, who, &from, source, offset, length)
+    }
+
+    fn clone_range(
+        &self,
+        who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<()>> {
+        let Some(from) = of(from) else { return Answer::now(Err(Errno::XDEV)) };
+        Open::clone_range(&self.0, who, &from, source, offset, length)
+    }
+
+    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
+        Open::set_compressed(&self.0, who, compressed)
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {

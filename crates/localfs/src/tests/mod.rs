@@ -196,7 +196,7 @@ struct Mounted(Temp);
 
 impl Mounted {
     /// `None` where this process cannot mount, or the machine cannot make such a file system.
-    fn xfs() -> Option<Mounted> {
+    fn new(kind: &str) -> Option<Mounted> {
         let temp = Temp::new();
         let (image, at) = (temp.path().join("image"), temp.path().join("mnt"));
         let run = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
@@ -204,7 +204,7 @@ impl Mounted {
             let file = fs::File::create(&image).ok()?;
             file.set_len(320 << 20).ok()?;
             fs::create_dir(&at).ok()?;
-            let made = run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+            let made = run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
             (made && run(Command::new("mount").args(["-o", "loop"]).args([&image, &at]))).then_some(())
         })?;
         Some(Mounted(temp))
@@ -223,18 +223,23 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn it_keeps_the_contract_on_xfs() {
-    let Some(mounted) = Mounted::xfs() else {
-        eprintln!("not run: it takes root, mkfs.xfs and a loop device");
-        return;
-    };
-    let number = std::cell::Cell::new(0);
-    contract::check(&|| {
-        number.set(number.get() + 1);
-        let base = mounted.path().join(number.get().to_string());
-        process(|| fs::create_dir(&base)).expect("a fresh name");
-        fixture(&base, Box::new(()))
-    });
+fn it_keeps_the_contract_where_files_share_room() {
+    for (kind, compresses) in [("xfs", false), ("btrfs", true)] {
+        let Some(mounted) = Mounted::new(kind) else {
+            eprintln!("not run on {kind}: it takes root, mkfs.{kind} and a loop device");
+            continue;
+        };
+        let number = std::cell::Cell::new(0);
+        contract::check(&|| {
+            number.set(number.get() + 1);
+            let base = mounted.path().join(number.get().to_string());
+            process(|| fs::create_dir(&base)).expect("a fresh name");
+            let fixture = fixture(&base, Box::new(()));
+            let expected = Features { clones: true, compresses, punches: true };
+            assert_eq!(block_on(fixture.vfs.features()), expected, "{kind}");
+            fixture
+        });
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct Fixture {
 /// # Panics
 /// At the first promise that is not kept.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
-    let checks: [fn(&Fixture); 20] = [
+    let checks: [fn(&Fixture); 22] = [
         lookup_finds_exact_names_first,
         lookup_tells_missing_from_no_parent,
         odd_names_are_kept_as_bytes,
@@ -50,6 +50,8 @@ pub fn check(fresh: &dyn Fn() -> Fixture) {
         holes_are_zeros,
         zeroing_and_allocation,
         ranges_are_copied,
+        room_is_shared,
+        compression_is_kept,
         listing_shows_everything_once,
         listing_survives_deletion,
         extended_attributes,
@@ -411,6 +413,70 @@ fn ranges_are_copied(fixture: &Fixture) {
     let writer = now(from.open(who, Access { read: false, write: true }));
     assert_eq!(block_on(target.copy_range(who, &writer, 0, 0, 10)), Err(Errno::BADF), "the source is not for reading");
     assert_eq!(stat(&target).size, 0);
+}
+
+fn room_is_shared(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let block = u64::from(now(fixture.vfs.space(who)).block_size);
+    let (from, _) = fixture.file("from", "");
+    let content: Vec<u8> = (0..3 * block + 10).map(|at| (at / 7) as u8).collect();
+    fixture.write(&from, 0, &content);
+    let (to, _) = fixture.file("to", "");
+    now(to.set_size(who, content.len() as u64));
+    let clone = |to: &Arc<dyn Node>, from: &Arc<dyn Node>, source: u64, offset: u64, length: u64| {
+        block_on(to.clone_range(who, from, source, offset, length))
+    };
+    if !block_on(fixture.vfs.features()).clones {
+        assert_eq!(clone(&to, &from, 0, 0, block), Err(Errno::OPNOTSUPP));
+        return;
+    }
+    assert_eq!(clone(&to, &from, 0, 0, 0), Ok(()), "nothing");
+    assert_eq!(read(&to, 0, 10), [0; 10]);
+    assert_eq!(clone(&to, &from, block, 0, block), Ok(()), "a block, to another place");
+    let (size, block_size) = (content.len(), block as usize);
+    assert!(read(&to, 0, size + 1) == [&content[block_size..2 * block_size], &vec![0; size - block_size]].concat());
+    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(()), "all, up to both ends");
+    assert!(read(&to, 0, size + 1) == content);
+    fixture.write(&to, 0, b"changed");
+    assert!(read(&from, 0, size + 1) == content, "what shares room changes alone");
+    assert_eq!(clone(&to, &to, 0, 2 * block, block), Ok(()), "within one file");
+    assert_eq!(read(&to, 2 * block, 7), b"changed");
+    for (why, source, offset, length) in [
+        ("odd source", 1, 0, block),
+        ("odd target", 0, 1, block),
+        ("odd length", 0, 0, 10),
+        ("behind the source", 3 * block, 0, block),
+        ("behind the target", 0, 3 * block, block),
+    ] {
+        assert_eq!(clone(&to, &from, source, offset, length), Err(Errno::INVAL), "{why}");
+    }
+    assert_eq!(clone(&to, &to, 0, block, 2 * block), Err(Errno::INVAL), "ranges that overlap");
+    assert_eq!(stat(&to).size, size as u64, "the size stays");
+    let reader = now(to.open(who, READ));
+    assert_eq!(clone(&reader, &from, 0, 0, block), Err(Errno::BADF), "the target is not for writing");
+}
+
+fn compression_is_kept(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let (directory, _) = fixture.directory("dir");
+    let (before, _) = fixture.file("dir/before", "x");
+    assert!(!stat(&directory).compressed && !stat(&before).compressed);
+    if !block_on(fixture.vfs.features()).compresses {
+        assert_eq!(block_on(directory.set_compressed(who, true)), Err(Errno::OPNOTSUPP));
+        return;
+    }
+    now(directory.set_compressed(who, true));
+    let (after, _) = fixture.file("dir/after", "x");
+    let shown = || (stat(&directory).compressed, stat(&before).compressed, stat(&after).compressed);
+    assert_eq!(shown(), (true, false, true), "new files are as their directory is");
+    now(directory.set_compressed(who, false));
+    assert_eq!(shown(), (false, false, true));
+    now(after.set_compressed(who, false));
+    now(before.set_compressed(who, true));
+    assert_eq!(shown(), (false, true, false));
+    if let Some(other) = &fixture.other {
+        assert_eq!(block_on(before.set_compressed(other, false)), Err(Errno::ACCES));
+    }
 }
 
 fn listing_shows_everything_once(fixture: &Fixture) {

@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::{
-    Access, Case, Create, DataRange, Entry, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath,
-    Result, SetMetadata, Space, Vfs,
+    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node,
+    RelPath, Result, SetMetadata, Space, Vfs,
 };
 use crate::answer::Answer;
 
@@ -40,6 +40,8 @@ pub enum Operation {
     Zero,
     DataRanges,
     CopyRange,
+    CloneRange,
+    SetCompressed,
     SetMetadata,
     List,
     IsEmpty,
@@ -255,6 +257,11 @@ impl Vfs for Faulty {
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
         pass!(self, Space, space(who;))
     }
+
+    /// Always answered truly: it is no call that could fail.
+    fn features(&self) -> Answer<Features> {
+        self.inner.features()
+    }
 }
 
 /// Changes a value on its way, now or later.
@@ -345,6 +352,22 @@ impl Node for FaultyNode {
     ) -> Answer<Result<u64>> {
         let Some(from) = seen_through(from) else { return Answer::now(Err(Errno::XDEV)) };
         pass!(self, CopyRange, copy_range(who, from; source, offset, length))
+    }
+
+    fn clone_range(
+        &self,
+        who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<()>> {
+        let Some(from) = seen_through(from) else { return Answer::now(Err(Errno::XDEV)) };
+        pass!(self, CloneRange, clone_range(who, from; source, offset, length))
+    }
+
+    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
+        pass!(self, SetCompressed, set_compressed(who; compressed))
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {

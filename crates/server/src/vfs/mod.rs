@@ -108,6 +108,8 @@ pub struct Metadata {
     pub created: Time,
     /// The DOS attributes kept in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
     pub dos_attributes: Option<u32>,
+    /// Whether the file system keeps what is written to the file, or to new files of the directory, compressed.
+    pub compressed: bool,
 }
 
 /// How the last component of a path is treated where it names a symbolic link, and which links may be followed at all.
@@ -202,6 +204,18 @@ pub struct Space {
     pub id: u64,
 }
 
+/// What the file system of a share can do that not all can. A file system mounted beneath the share's directory may
+/// differ; it says so when it is asked to do it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// [`Node::clone_range`] works.
+    pub clones: bool,
+    /// [`Node::set_compressed`] works.
+    pub compresses: bool,
+    /// [`Node::zero`] gives room back.
+    pub punches: bool,
+}
+
 /// One directory entry of a listing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -264,6 +278,11 @@ pub trait Vfs: Send + Sync {
 
     /// Room and limits.
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>>;
+
+    /// What the file system can do. Asking it changes nothing that anybody can see.
+    fn features(&self) -> Answer<Features> {
+        Answer::now(Features::default())
+    }
 }
 
 /// A file or directory that somebody has open. Dropping it closes it.
@@ -320,6 +339,28 @@ pub trait Node: Send + Sync + std::any::Any {
         _length: u64,
     ) -> Answer<Result<u64>> {
         Answer::now(Err(Errno::XDEV))
+    }
+
+    /// Makes the range `offset..offset + length` of this file share the room of `from`'s range from `source` on: it reads
+    /// as a copy, and takes room once either is written to. Both ends of the ranges lie at multiples of
+    /// [`Space::block_size`], except that the ranges may end with both files. The size stays; this handle must be open
+    /// for writing, `from` for reading. `Errno::OPNOTSUPP` where the file system cannot, `Errno::XDEV` where the files
+    /// do not lie in one, `Errno::INVAL` for ranges that are not of that form, reach behind an end or overlap.
+    fn clone_range(
+        &self,
+        _who: &Arc<Identity>,
+        _from: &Arc<dyn Node>,
+        _source: u64,
+        _offset: u64,
+        _length: u64,
+    ) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// Sets [`Metadata::compressed`]. `Errno::OPNOTSUPP` where the file system cannot, `Errno::ACCES` where `who` may not
+    /// write the file.
+    fn set_compressed(&self, _who: &Arc<Identity>, _compressed: bool) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
     }
 
     /// Changes metadata.

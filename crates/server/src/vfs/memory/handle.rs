@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::inode::{Body, Inode};
-use super::pages::{Full, MAX_SIZE, Pages};
+use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
 use crate::vfs::{Access, DataRange, Entry, Errno, Identity, Kind, Metadata, Node, Result, SetMetadata};
@@ -83,6 +83,25 @@ impl Handle {
             (start, end) = if offset > source { (start, at) } else { (at + count, end) };
         }
         Ok(length)
+    }
+
+    /// Room is not shared in truth; everything else is as if it were.
+    fn share_room(&self, from: &Handle, source: u64, offset: u64, length: u64) -> Result<()> {
+        if !self.shared.options.features.clones {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if !from.access.read || !self.access.write {
+            return Err(Errno::BADF);
+        }
+        let (from_end, end) = (end_of(source, length)?, end_of(offset, length)?);
+        let (from_size, size) = (from.content(Pages::size)?, self.content(Pages::size)?);
+        let whole = |at: u64| at.is_multiple_of(PAGE);
+        let ends_well = whole(length) || (from_end == from_size && end == size);
+        let overlaps = self.number == from.number && source.abs_diff(offset) < length;
+        if !whole(source) || !whole(offset) || !ends_well || from_end > from_size || end > size || overlaps {
+            return Err(Errno::INVAL);
+        }
+        self.copy_from(from, source, offset, length).map(|_| ())
     }
 
     fn open_again(&self, who: &Identity, access: Access) -> Result<Arc<dyn Node>> {
@@ -277,6 +296,32 @@ impl Node for Handle {
     ) -> Answer<Result<u64>> {
         let from = from.as_any().downcast_ref::<Handle>().filter(|from| from.belongs_to(&self.shared));
         Answer::now(from.ok_or(Errno::XDEV).and_then(|from| self.copy_from(from, source, offset, length)))
+    }
+
+    fn clone_range(
+        &self,
+        _who: &Arc<Identity>,
+        from: &Arc<dyn Node>,
+        source: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<Result<()>> {
+        let from = from.as_any().downcast_ref::<Handle>().filter(|from| from.belongs_to(&self.shared));
+        Answer::now(from.ok_or(Errno::XDEV).and_then(|from| self.share_room(from, source, offset, length)))
+    }
+
+    fn set_compressed(&self, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
+        let mut state = self.shared.state.lock();
+        Answer::now(state.inode_mut(self.number).and_then(|inode| {
+            if !self.shared.options.features.compresses {
+                return Err(Errno::OPNOTSUPP);
+            }
+            if inode.permissions(who) & 2 == 0 {
+                return Err(Errno::ACCES);
+            }
+            inode.compressed = compressed;
+            Ok(())
+        }))
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {

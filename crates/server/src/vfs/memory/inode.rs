@@ -21,6 +21,8 @@ pub(super) struct Inode {
     pub(super) created: Time,
     pub(super) dos_attributes: Option<u32>,
     pub(super) xattrs: BTreeMap<String, Vec<u8>>,
+    /// Said to be kept compressed, which memory is not.
+    pub(super) compressed: bool,
 }
 
 /// What an inode holds.
@@ -71,6 +73,7 @@ impl Inode {
             created: now,
             dos_attributes: None,
             xattrs: BTreeMap::new(),
+            compressed: false,
         }
     }
 
@@ -100,6 +103,7 @@ impl Inode {
             changed: self.changed,
             created: self.created,
             dos_attributes: self.dos_attributes,
+            compressed: self.compressed,
         }
     }
 

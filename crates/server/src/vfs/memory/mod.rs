@@ -19,8 +19,8 @@ use self::handle::Handle;
 use self::inode::{Body, Inode};
 use self::resolve::Place;
 use super::{
-    Access, Case, Create, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Space, Time,
-    Vfs,
+    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result,
+    Space, Time, Vfs,
 };
 use crate::answer::Answer;
 use crate::world::World;
@@ -43,11 +43,14 @@ pub struct Options {
     pub gid: u32,
     /// The device number of [`FileId`], which tells this file system from others.
     pub device: u64,
+    /// What it claims to be able to do. Holes it has in any case.
+    pub features: Features,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { capacity: 1 << 40, inodes: 1 << 24, mode: 0o755, uid: 0, gid: 0, device: 0x6d65_6d00 }
+        let features = Features { clones: true, compresses: true, punches: true };
+        Options { capacity: 1 << 40, inodes: 1 << 24, mode: 0o755, uid: 0, gid: 0, device: 0x6d65_6d00, features }
     }
 }
 
@@ -150,7 +153,9 @@ impl Shared {
         let body = if let Body::Directory { .. } = body { Body::directory(place.parent) } else { body };
         let kind = body.kind();
         let mode = if inherits && kind == Kind::Directory { mode | 0o2000 } else { mode };
-        state.inodes.insert(number, Inode::new(body, mode & 0o7777, who.uid, gid, now));
+        let compressed = parent.compressed && matches!(kind, Kind::File | Kind::Directory);
+        let inode = Inode { compressed, ..Inode::new(body, mode & 0o7777, who.uid, gid, now) };
+        state.inodes.insert(number, inode);
         state.attach(place.parent, place.name, number, now)?;
         Ok(number)
     }
@@ -419,6 +424,10 @@ impl Vfs for Memory {
 
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
         Answer::now(self.0.remove_name(who, path, id, kind))
+    }
+
+    fn features(&self) -> Answer<Features> {
+        Answer::now(self.0.options.features)
     }
 
     fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {

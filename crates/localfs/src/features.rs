@@ -1,0 +1,76 @@
+//! What the file system can do, found by trying it on a file that has no name and is gone at once: nobody sees it, it
+//! holds no data, and no directory changes. Where such a file cannot be made (a read-only file system, a share that the
+//! process itself may not write to), nothing is claimed.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, IFlags, OFlags};
+use rustix::io::Errno as Raw;
+use server::answer::Answer;
+use server::vfs::{Errno, Features, Identity, Result};
+
+use crate::node::Open;
+use crate::pace::change;
+use crate::root::Root;
+use crate::worker::{Lane, later_or};
+use crate::{Share, errno, identity, sys};
+
+/// The one file system on which the flag of compression does something; others store it, and do not care.
+const BTRFS: i64 = 0x9123_683e;
+
+impl Share {
+    pub(crate) fn features(share: &Arc<Share>) -> Answer<Features> {
+        if let Some(known) = share.features.get() {
+            return Answer::now(*known);
+        }
+        let share = Arc::clone(share);
+        later_or(Lane::Data, move || *share.features.get_or_init(|| probe(&share.root)), Features::default)
+    }
+}
+
+fn probe(root: &Root) -> Features {
+    let trial = || root.reopen(root.fd(), OFlags::TMPFILE | OFlags::RDWR);
+    let both = || -> Result<(OwnedFd, OwnedFd)> {
+        identity::assume_process().map_err(errno)?;
+        Ok((trial()?, trial()?))
+    };
+    let Ok((one, other)) = both() else { return Features::default() };
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let is_btrfs = rustix::fs::fstatfs(&one).is_ok_and(|said| said.f_type == BTRFS);
+    Features {
+        // All of a file without content: the file system answers for itself and has nothing to share.
+        clones: sys::clone_range(&one, &other, 0, 0, 0).is_ok(),
+        compresses: is_btrfs && set_flag(&one, true).is_ok(),
+        punches: rustix::fs::fallocate(&one, hole, 0, 4096).is_ok(),
+    }
+}
+
+/// Sets the flag of compression, or takes it away, leaving the others.
+fn set_flag(fd: &OwnedFd, compressed: bool) -> rustix::io::Result<()> {
+    let mut flags = rustix::fs::ioctl_getflags(fd)?;
+    flags.set(IFlags::COMPRESSED, compressed);
+    rustix::fs::ioctl_setflags(fd, flags)
+}
+
+impl Open {
+    pub(crate) fn set_compressed(open: &Arc<Open>, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
+        let who = Arc::clone(who);
+        change(Arc::clone(open), move |open| open.compress(&who, compressed))
+    }
+
+    fn compress(&self, who: &Arc<Identity>, compressed: bool) -> Result<()> {
+        if !self.share.features.get_or_init(|| probe(&self.share.root)).compresses {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if self.permissions(who)? & 2 == 0 {
+            return Err(Errno::ACCES);
+        }
+        // Linux lets the owner alone set the flag; here, whoever may write the file says how it is kept.
+        identity::assume_process().map_err(errno)?;
+        match set_flag(&self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::NONBLOCK)?, compressed) {
+            Err(Raw::NOTTY) => Err(Errno::OPNOTSUPP),
+            done => done.map_err(errno),
+        }
+    }
+}
