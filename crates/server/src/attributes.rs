@@ -28,6 +28,9 @@ pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metad
     if dot_file || (!disk.hide.is_empty() && disk.hide.matches(name)) {
         bits |= FileAttributes::HIDDEN.0;
     }
+    if metadata.compressed {
+        bits |= FileAttributes::COMPRESSED.0;
+    }
     match metadata.kind {
         Kind::Directory => bits = (bits | FileAttributes::DIRECTORY.0) & !FileAttributes::SPARSE_FILE.0,
         Kind::Symlink => bits |= FileAttributes::REPARSE_POINT.0,

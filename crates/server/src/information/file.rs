@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 
 use proto::dtyp::FileTime;
 use proto::fscc::{
-    EA_ALIGNMENT, EaFlags, EntryChain, FileAccessInformation, FileAlignmentInformation, FileAllInformation,
-    FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation, FileEaInformation,
-    FileFullEaInformation, FileGetEaInformation, FileIdInformation, FileInformationClass as Class,
+    CompressionFormat, EA_ALIGNMENT, EaFlags, EntryChain, FileAccessInformation, FileAlignmentInformation,
+    FileAllInformation, FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation,
+    FileEaInformation, FileFullEaInformation, FileGetEaInformation, FileIdInformation, FileInformationClass as Class,
     FileInternalInformation, FileMode, FileModeInformation, FileNameInformation, FileNetworkOpenInformation,
     FilePositionInformation, FileStandardInformation, FileStreamInformation, ReparseTag,
 };
@@ -158,7 +158,11 @@ fn attribute_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileAttri
 }
 
 fn compression(metadata: &Metadata) -> FileCompressionInformation {
-    FileCompressionInformation { compressed_file_size: attributes::end_of_file(metadata), ..Default::default() }
+    FileCompressionInformation {
+        compressed_file_size: attributes::end_of_file(metadata),
+        compression_format: if metadata.compressed { CompressionFormat::LZNT1.0 } else { CompressionFormat::NONE.0 },
+        ..Default::default()
+    }
 }
 
 /// [MS-FSCC] 2.4.2. The name is the whole path from the share's root, with a leading backslash.

@@ -16,7 +16,7 @@ use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::Space;
+use crate::vfs::{Features, Space};
 
 /// Sectors are what disks have; allocation units are counted in them.
 const SECTOR: u32 = 512;
@@ -62,7 +62,7 @@ pub(crate) async fn query(
             let characteristics = DeviceCharacteristics::DEVICE_IS_MOUNTED;
             FileFsDeviceInformation { device_type: DeviceType::DISK, characteristics }.encode(out);
         })),
-        Class::ATTRIBUTE => attribute(disk),
+        Class::ATTRIBUTE => attribute(disk, disk.vfs.features().await),
         Class::FULL_SIZE => Answer::fixed(encoded(|out| {
             FileFsFullSizeInformation {
                 total_allocation_units: space.blocks,
@@ -74,7 +74,10 @@ pub(crate) async fn query(
             .encode(out);
         })),
         Class::OBJECT_ID => Answer::fixed(encoded(|out| object_id(request, &space).encode(out))),
-        Class::SECTOR_SIZE => Answer::fixed(encoded(|out| sector_size(&space).encode(out))),
+        Class::SECTOR_SIZE => {
+            let features = disk.vfs.features().await;
+            Answer::fixed(encoded(|out| sector_size(&space, features).encode(out)))
+        }
         Class::CONTROL => Answer::fixed(encoded(|out| NO_QUOTAS.encode(out))),
         _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
@@ -103,10 +106,20 @@ fn serial_number(space: &Space) -> u32 {
     (space.id ^ (space.id >> 32)) as u32
 }
 
-fn attribute(disk: &Disk) -> Answer {
+/// What this share can do: that of every share, and what its file system and its configuration add.
+fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
+    let added = [
+        (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
+        (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
+        (features.compresses, FileSystemAttributes::FILE_COMPRESSION),
+    ];
+    added.iter().filter(|(has, _)| *has).fold(ATTRIBUTES, |all, (_, attribute)| all | *attribute)
+}
+
+fn attribute(disk: &Disk, features: Features) -> Answer {
     let name = proto::bytes::utf16_bytes(if disk.share.fstype.is_empty() { "NTFS" } else { &disk.share.fstype });
     let information = FileFsAttributeInformation {
-        file_system_attributes: ATTRIBUTES,
+        file_system_attributes: attributes(disk, features),
         maximum_component_name_length: 255,
         file_system_name: &name,
     };
@@ -125,13 +138,15 @@ pub(crate) fn volume_id(request: &Request<'_>, space: &Space) -> Guid {
 }
 
 /// Partition and sectors are aligned, and no seek penalty is claimed: what is behind a Linux file system is unknown.
-fn sector_size(space: &Space) -> FileFsSectorSizeInformation {
+/// Trimming makes holes.
+fn sector_size(space: &Space, features: Features) -> FileFsSectorSizeInformation {
+    let aligned = SectorSizeFlags::ALIGNED_DEVICE | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE;
     FileFsSectorSizeInformation {
         logical_bytes_per_sector: SECTOR,
         physical_bytes_per_sector_for_atomicity: space.block_size.min(4096),
         physical_bytes_per_sector_for_performance: space.block_size.min(4096),
         file_system_effective_physical_bytes_per_sector_for_atomicity: space.block_size.min(4096),
-        flags: SectorSizeFlags::ALIGNED_DEVICE | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE,
+        flags: if features.punches { aligned | SectorSizeFlags::TRIM_ENABLED } else { aligned },
         byte_offset_for_sector_alignment: 0,
         byte_offset_for_partition_alignment: 0,
     }

@@ -271,6 +271,7 @@ mod tests {
             changed,
             created,
             dos_attributes: None,
+            compressed: false,
         }
     }
 

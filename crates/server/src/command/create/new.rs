@@ -69,6 +69,11 @@ pub(super) async fn make(
             }
         }
     }
+    // [MS-FSA] 2.1.5.1.1: as its directory is, unless its maker says no.
+    if metadata.compressed && parameters.options.contains(CreateOptions::NO_COMPRESSION) {
+        node.set_compressed(&disk.identity, false).await?;
+        metadata.compressed = false;
+    }
     if let Some(attributes) = &contexts.extended_attributes {
         for (name, value) in attributes {
             node.set_xattr(&disk.identity, name, Some(value.clone())).await?;

@@ -3,14 +3,18 @@
 //! Controls that concern the connection or a pipe are here; those of files have a [`Control`] and stand in the modules
 //! beneath, each of which answers an [`Output`].
 
+mod compression;
 mod copy;
+mod extents;
 mod network_interfaces;
 mod object_id;
+mod sparse;
 #[cfg(test)]
 mod testing;
 
 use std::sync::Arc;
 
+use proto::dtyp::AccessMask;
 use proto::smb2::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
 };
@@ -54,6 +58,14 @@ async fn control(control: &Control<'_>) -> Result<Output> {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
         FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
         FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
+        FsctlCode::DUPLICATE_EXTENTS_TO_FILE => extents::duplicate(control).await,
+        FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => extents::duplicate_ex(control).await,
+        FsctlCode::GET_COMPRESSION => compression::get(control).await,
+        FsctlCode::SET_COMPRESSION => compression::set(control).await,
+        FsctlCode::SET_SPARSE => sparse::set_sparse(control).await,
+        FsctlCode::SET_ZERO_DATA => sparse::zero(control).await,
+        FsctlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(control).await,
+        FsctlCode::FILE_LEVEL_TRIM => sparse::trim(control).await,
         code => Err(Error::because(Status::INVALID_DEVICE_REQUEST, format!("{code:?}"))),
     }
 }
@@ -79,6 +91,18 @@ impl Control<'_> {
     /// `MaxOutputResponse`, in bytes.
     fn room(&self) -> usize {
         self.asked.max_output_response as usize
+    }
+
+    /// Refuses an open that has none of `rights`.
+    fn need_any(&self, rights: AccessMask) -> Result<()> {
+        if self.open.granted.0 & rights.0 == 0 { Err(Error::new(Status::ACCESS_DENIED)) } else { Ok(()) }
+    }
+
+    /// Refuses where somebody else has locked part of what is about to be written.
+    fn check_write_lock(&self, offset: u64, length: u64) -> Result<()> {
+        let files = &self.request.connection.server.files;
+        let permitted = files.permits_write(self.file()?.file, self.open.persistent_id, offset, length);
+        if permitted { Ok(()) } else { Err(Error::new(Status::FILE_LOCK_CONFLICT)) }
     }
 
     /// Refuses where the answer has `size` bytes and the client takes fewer.

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use proto::bytes::utf16_bytes;
-use proto::smb2::FileId;
+use proto::bytes::{Reader, utf16_bytes};
+use proto::fscc::{
+    FileAttributes, FileBasicInformation, FileFsAttributeInformation, FileInformationClass, FileSystemAttributes,
+    FsInformationClass,
+};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
@@ -11,15 +14,25 @@ use proto::smb2::create::{
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::{WriteRequest, WriteResponse};
+use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 
-use crate::rig::{self, Client, status};
+use crate::policy::Share;
+use crate::rig::{self, Client, Still, status};
 use crate::server::Server;
+use crate::vfs::Features;
+use crate::vfs::memory::{Memory, Options};
+use crate::world::World;
 
 /// Every right to a file.
 pub(super) const ALL: u32 = 0x001f_01ff;
+
+/// What a file system of many talents can do.
+pub(super) const EVERYTHING: Features = Features { clones: true, compresses: true, punches: true };
 
 /// A client that is logged on.
 pub(super) struct Bench {
@@ -33,6 +46,16 @@ impl Bench {
         Bench::on(&rig::plain_server(), "alice")
     }
 
+    /// A fresh server with a share on a file system with `features`, which `configure` has changed, and `alice` on it.
+    pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Bench {
+        let world: Arc<dyn World> = Arc::new(Still::default());
+        let options = Options { mode: 0o777, capacity: 16 << 20, features, ..Options::default() };
+        let volume = Arc::new(Memory::with_options(world.clone(), options));
+        let mut policy = rig::policy();
+        policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
+        Bench::on(&rig::server(policy, world, volume), "alice")
+    }
+
     fn on(server: &Arc<Server>, user: &str) -> Bench {
         Bench { server: server.clone(), client: Client::logged_on(server, user) }
     }
@@ -44,11 +67,12 @@ impl Bench {
 
     fn create(&mut self, name: &str, access: u32, options: CreateOptions) -> FileId {
         let name = utf16_bytes(name);
+        let create_disposition = CreateDisposition::OPEN_IF;
         let create = CreateRequest {
             impersonation_level: ImpersonationLevel::IMPERSONATION,
             desired_access: access,
             share_access: ShareAccess(7),
-            create_disposition: CreateDisposition::OPEN_IF,
+            create_disposition,
             create_options: options,
             name: &name,
             ..CreateRequest::default()
@@ -61,6 +85,16 @@ impl Bench {
     /// Opens a file, making it where it is missing.
     pub(super) fn open(&mut self, name: &str, access: u32) -> FileId {
         self.create(name, access, CreateOptions::NON_DIRECTORY_FILE)
+    }
+
+    /// Opens a directory, making it where it is missing.
+    pub(super) fn directory(&mut self, name: &str) -> FileId {
+        self.create(name, ALL, CreateOptions::DIRECTORY_FILE)
+    }
+
+    /// Makes a file that is not to be compressed.
+    pub(super) fn uncompressed(&mut self, name: &str) -> FileId {
+        self.create(name, ALL, CreateOptions::NO_COMPRESSION)
     }
 
     /// A file with content, opened for everything.
@@ -88,6 +122,45 @@ impl Bench {
             Status::END_OF_FILE => Vec::new(),
             _ => ReadResponse::decode(&response).expect("a READ response").buffer.to_vec(),
         }
+    }
+
+    /// FileBasicInformation's attributes.
+    pub(super) fn attributes(&mut self, file_id: FileId) -> FileAttributes {
+        let information = self.query(file_id, InfoType::FILE, FileInformationClass::BASIC.0);
+        let basic = FileBasicInformation::decode(&mut Reader::new(&information));
+        basic.expect("a whole structure").file_attributes
+    }
+
+    /// What the file system says that it can do.
+    pub(super) fn capabilities(&mut self, file_id: FileId) -> FileSystemAttributes {
+        let information = self.query(file_id, InfoType::FILESYSTEM, FsInformationClass::ATTRIBUTE.0);
+        let attributes = FileFsAttributeInformation::decode(&mut Reader::new(&information)).expect("a whole structure");
+        attributes.file_system_attributes
+    }
+
+    fn query(&mut self, file_id: FileId, info_type: InfoType, file_info_class: u8) -> Vec<u8> {
+        let query = QueryInfoRequest {
+            info_type,
+            file_info_class,
+            output_buffer_length: 1024,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        let response = self.client.request(Command::QUERY_INFO, |out| query.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        QueryInfoResponse::decode(&response).expect("a QUERY_INFO response").buffer.to_vec()
+    }
+
+    /// FileEndOfFileInformation.
+    pub(super) fn set_size(&mut self, file_id: FileId, size: u64) {
+        let set = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: FileInformationClass::END_OF_FILE.0,
+            file_id,
+            buffer: &size.to_le_bytes(),
+            ..SetInfoRequest::default()
+        };
+        assert_eq!(status(&self.client.request(Command::SET_INFO, |out| set.encode(out))), Status::SUCCESS);
     }
 
     pub(super) fn lock(&mut self, file_id: FileId, offset: u64, length: u64, flags: LockFlags) {

@@ -1,0 +1,101 @@
+//! Compression on disk ([MS-FSA] 2.1.5.10.9, 2.1.5.10.30). The file system's own way shows as LZNT1, the only name that
+//! the protocol has.
+
+use proto::bytes::Reader;
+use proto::dtyp::AccessMask;
+use proto::fscc::{CompressionFormat, CompressionState};
+use proto::status::Status;
+
+use super::{Control, Output};
+use crate::error::{Error, Result};
+
+/// 2.1.5.10.9.
+pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
+    let file = control.file()?;
+    control.need_room(CompressionState::SIZE, Status::INVALID_USER_BUFFER)?;
+    let compressed = file.node.metadata().await?.compressed;
+    let compression_state = if compressed { CompressionFormat::LZNT1 } else { CompressionFormat::NONE };
+    Ok(Output::new(|out| CompressionState { compression_state }.encode(out)))
+}
+
+/// 2.1.5.10.30. Not to compress is what a file system without compression does, too.
+pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
+    let (file, disk) = (control.file()?, control.disk()?);
+    control.need_any(AccessMask::FILE_WRITE_DATA)?;
+    let asked = CompressionState::decode(&mut Reader::new(control.asked.input))?;
+    let compressed = match asked.compression_state {
+        CompressionFormat::NONE => false,
+        CompressionFormat::DEFAULT | CompressionFormat::LZNT1 => true,
+        other => return Err(Error::because(Status::INVALID_PARAMETER, format!("compression {other:?}"))),
+    };
+    if disk.vfs.features().await.compresses {
+        file.node.set_compressed(&file.identity, compressed).await?;
+    } else if compressed {
+        return Err(Error::because(Status::NOT_SUPPORTED, "the file system does not compress"));
+    }
+    Ok(Output::new(|_| ()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::fscc::{FileAttributes, FileSystemAttributes};
+    use proto::smb2::FileId;
+    use proto::smb2::ioctl::FsctlCode;
+
+    use crate::command::ioctl::testing::{Bench, EVERYTHING};
+    use crate::vfs::Features;
+
+    use super::*;
+
+    fn set(bench: &mut Bench, file: FileId, format: u16) -> Status {
+        bench.control(file, FsctlCode::SET_COMPRESSION, &format.to_le_bytes(), 0).0
+    }
+
+    #[track_caller]
+    fn check(bench: &mut Bench, file: FileId, compressed: bool) {
+        let format = if compressed { [2, 0] } else { [0, 0] };
+        assert_eq!(bench.control(file, FsctlCode::GET_COMPRESSION, &[], 2), (Status::SUCCESS, format.to_vec()));
+        assert_eq!(bench.attributes(file).contains(FileAttributes::COMPRESSED), compressed);
+    }
+
+    #[test]
+    fn files_are_compressed_where_the_file_system_can() {
+        let mut bench = Bench::with(EVERYTHING, |_| ());
+        let file = bench.file("file", b"x");
+        assert!(bench.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
+        check(&mut bench, file, false);
+        for (format, compressed) in [(1, true), (0, false), (2, true)] {
+            assert_eq!(set(&mut bench, file, format), Status::SUCCESS);
+            check(&mut bench, file, compressed);
+        }
+        assert_eq!(set(&mut bench, file, 0x42), Status::INVALID_PARAMETER);
+        assert_eq!(bench.control(file, FsctlCode::SET_COMPRESSION, &[0], 0).0, Status::INVALID_PARAMETER);
+        assert_eq!(bench.control(file, FsctlCode::GET_COMPRESSION, &[], 1).0, Status::INVALID_USER_BUFFER);
+        check(&mut bench, file, true);
+    }
+
+    #[test]
+    fn new_files_are_as_their_directory_unless_their_maker_says_no() {
+        let mut bench = Bench::with(EVERYTHING, |_| ());
+        let directory = bench.directory("directory");
+        assert_eq!(set(&mut bench, directory, 2), Status::SUCCESS);
+        check(&mut bench, directory, true);
+        let (plain, never) = (bench.file(r"directory\plain", b""), bench.uncompressed(r"directory\never"));
+        check(&mut bench, plain, true);
+        check(&mut bench, never, false);
+    }
+
+    #[test]
+    fn a_file_system_that_cannot_says_so() {
+        let mut bench = Bench::with(Features::default(), |_| ());
+        let file = bench.file("file", b"x");
+        assert!(!bench.capabilities(file).contains(FileSystemAttributes::FILE_COMPRESSION));
+        check(&mut bench, file, false);
+        assert_eq!(set(&mut bench, file, 1), Status::NOT_SUPPORTED);
+        assert_eq!(set(&mut bench, file, 0), Status::SUCCESS);
+        bench.close(file);
+        let reader = bench.open("file", 0x0012_0089);
+        assert_eq!(set(&mut bench, reader, 0), Status::ACCESS_DENIED);
+        check(&mut bench, reader, false);
+    }
+}

@@ -1,0 +1,371 @@
+//! Sparse files ([MS-FSA] 2.1.5.10.22, 2.1.5.10.38, 2.1.5.10.39) and giving room back (2.1.5.10.6).
+//!
+//! Every file of Linux may have holes. One that is not marked sparse hides them: all of it shows as allocated.
+
+use std::sync::Arc;
+
+use proto::bytes::Reader;
+use proto::dtyp::AccessMask;
+use proto::fscc::{
+    FileAllocatedRange, FileAttributes, FileLevelTrim, FileLevelTrimOutput, FileLevelTrimRange, FileZeroData,
+    decode_set_sparse,
+};
+use proto::smb2::create::CreateOptions;
+use proto::status::Status;
+
+use super::{Control, Output, change};
+use crate::attributes;
+use crate::error::{Error, Result};
+use crate::open::FileOpen;
+use crate::vfs::{Access, DataRange, Errno, Identity, Kind, Metadata, Node, SetMetadata};
+
+/// `SystemPageSize`: what does not fill a page is not trimmed.
+const PAGE: u64 = 4096;
+
+/// Whether the file is marked.
+fn is_sparse(control: &Control<'_>, metadata: &Metadata) -> Result<bool> {
+    let shown = attributes::file_attributes(control.disk()?, None, metadata);
+    Ok(shown.contains(FileAttributes::SPARSE_FILE))
+}
+
+/// 2.1.5.10.38. Whether to mark the file is the first byte; no byte means yes.
+pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
+    let (file, disk) = (control.file()?, control.disk()?);
+    if file.kind != Kind::File {
+        return Err(Error::because(Status::INVALID_PARAMETER, "only files are sparse"));
+    }
+    control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
+    if !disk.share.store_dos_attributes {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "`store dos attributes = no`: nowhere to keep it"));
+    }
+    let metadata = file.node.metadata().await?;
+    let sparse = decode_set_sparse(control.asked.input);
+    if is_sparse(control, &metadata)? != sparse {
+        let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::STORED;
+        let bits = if sparse { shown | FileAttributes::SPARSE_FILE.0 } else { shown & !FileAttributes::SPARSE_FILE.0 };
+        if !sparse {
+            fill(&file.identity, &file.node, metadata.size).await?;
+        }
+        let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
+        file.node.set_metadata(&file.identity, set).await?;
+    }
+    Ok(Output::new(|_| ()))
+}
+
+/// Gives every hole its room, where the file system can.
+async fn fill(who: &Arc<Identity>, node: &Arc<dyn Node>, size: u64) -> Result<()> {
+    let filled = match node.allocate(who, size).await {
+        // The handle is for attributes only.
+        Err(Errno::BADF) => match node.open(who, Access { read: false, write: true }).await {
+            Ok(node) => node.allocate(who, size).await,
+            Err(error) => Err(error),
+        },
+        filled => filled,
+    };
+    match filled {
+        Err(Errno::OPNOTSUPP) => Ok(()),
+        filled => Ok(filled?),
+    }
+}
+
+/// 2.1.5.10.39.
+pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
+    let file = control.file()?;
+    let asked = FileZeroData::decode(&mut Reader::new(control.asked.input))?;
+    let (Ok(from), Ok(to)) = (i64::try_from(asked.file_offset), i64::try_from(asked.beyond_final_zero)) else {
+        return Err(Error::because(Status::INVALID_PARAMETER, "an offset below 0"));
+    };
+    if from > to || file.kind != Kind::File {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no range of a file"));
+    }
+    control.need_any(AccessMask::FILE_WRITE_DATA)?;
+    // What lies behind the end of the file is zeros already, and nobody's lock is in the way there.
+    let end = asked.beyond_final_zero.min(file.node.metadata().await?.size);
+    if asked.file_offset < end {
+        zero_range(control, file, asked.file_offset, end - asked.file_offset).await?;
+        if file.options().0 & (CreateOptions::WRITE_THROUGH.0 | CreateOptions::NO_INTERMEDIATE_BUFFERING.0) != 0 {
+            file.node.flush().await?;
+        }
+    }
+    Ok(Output::new(|_| ()))
+}
+
+/// Zeroes a range of the file. Whether that gives its room back is the share's business: with `strict allocate`, files
+/// that are not marked sparse keep it.
+async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length: u64) -> Result<()> {
+    control.check_write_lock(offset, length)?;
+    change(control, || async {
+        file.node.zero(&file.identity, offset, length).await?;
+        let metadata = file.node.metadata().await?;
+        if control.disk()?.share.strict_allocate && !is_sparse(control, &metadata)? {
+            fill(&file.identity, &file.node, metadata.size).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// 2.1.5.10.22.
+pub(super) async fn allocated_ranges(control: &Control<'_>) -> Result<Output> {
+    let file = control.file()?;
+    let asked = FileAllocatedRange::decode(&mut Reader::new(control.asked.input))?;
+    let end = asked.file_offset.checked_add(asked.length).filter(|&end| i64::try_from(end).is_ok());
+    let (Some(end), Kind::File) = (end, file.kind) else {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no range of a file"));
+    };
+    control.need_any(AccessMask::FILE_READ_DATA)?;
+    let metadata = file.node.metadata().await?;
+    let end = end.min(metadata.size);
+    let fit = control.room() / FileAllocatedRange::SIZE;
+    let ranges = if asked.file_offset >= end {
+        Vec::new()
+    } else if is_sparse(control, &metadata)? {
+        data_ranges(&file.node, asked.file_offset, end, fit).await?
+    } else {
+        vec![DataRange { offset: asked.file_offset, length: end - asked.file_offset }]
+    };
+    let status = match ranges.len() {
+        found if found <= fit => Status::SUCCESS,
+        _ if fit == 0 => return Err(Error::new(Status::BUFFER_TOO_SMALL)),
+        _ => Status::BUFFER_OVERFLOW,
+    };
+    Ok(Output::with(status, |out| {
+        for range in ranges.iter().take(fit) {
+            FileAllocatedRange { file_offset: range.offset, length: range.length }.encode(out);
+        }
+    }))
+}
+
+/// What holds data from `start` to `end`: more than `wanted` ranges tell that there are more.
+async fn data_ranges(node: &Arc<dyn Node>, start: u64, end: u64, wanted: usize) -> Result<Vec<DataRange>> {
+    let (mut ranges, mut at) = (Vec::new(), start);
+    while at < end && ranges.len() <= wanted {
+        let more = node.data_ranges(at, end - at).await?;
+        let Some(last) = more.last() else { break };
+        at = last.offset + last.length;
+        ranges.extend(more);
+    }
+    Ok(ranges)
+}
+
+/// 2.1.5.10.6 and [MS-SMB2] 3.3.5.15.14. What is trimmed reads as zeros.
+pub(super) async fn trim(control: &Control<'_>) -> Result<Output> {
+    let (file, disk) = (control.file()?, control.disk()?);
+    let asked = FileLevelTrim::decode(&mut Reader::new(control.asked.input))?;
+    if asked.key != 0 || asked.ranges.is_empty() || file.kind != Kind::File {
+        return Err(Error::because(Status::INVALID_PARAMETER, "a key, no ranges, or no file"));
+    }
+    if control.room() != 0 {
+        control.need_room(FileLevelTrimOutput::SIZE, Status::INVALID_PARAMETER)?;
+    }
+    control.need_any(AccessMask::FILE_WRITE_DATA)?;
+    if !disk.vfs.features().await.punches {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the file system has no holes"));
+    }
+    let mut num_ranges_processed = 0;
+    for range in &asked.ranges {
+        let (start, end) = whole_pages(range).ok_or(Error::new(Status::INTEGER_OVERFLOW))?;
+        let end = end.min(file.node.metadata().await?.size / PAGE * PAGE);
+        if start < end {
+            zero_range(control, file, start, end - start).await?;
+        }
+        num_ranges_processed += 1;
+    }
+    let has_room = control.room() != 0;
+    Ok(Output::new(|out| {
+        if has_room {
+            FileLevelTrimOutput { num_ranges_processed }.encode(out);
+        }
+    }))
+}
+
+/// The first and the end of the pages that lie in a range as a whole; `None` where it ends beyond all numbers.
+fn whole_pages(range: &FileLevelTrimRange) -> Option<(u64, u64)> {
+    let end = range.offset.checked_add(range.length)?;
+    Some((range.offset.checked_next_multiple_of(PAGE)?, end / PAGE * PAGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::bytes::Writer;
+    use proto::smb2::FileId;
+    use proto::smb2::ioctl::FsctlCode;
+    use proto::smb2::lock::LockFlags;
+
+    use super::*;
+    use crate::command::ioctl::testing::{ALL, Bench, EVERYTHING};
+    use crate::vfs::Features;
+
+    fn set_sparse(bench: &mut Bench, file: FileId, input: &[u8]) -> Status {
+        bench.control(file, FsctlCode::SET_SPARSE, input, 0).0
+    }
+
+    fn pair(first: u64, second: u64) -> Vec<u8> {
+        [first.to_le_bytes(), second.to_le_bytes()].concat()
+    }
+
+    fn zero(bench: &mut Bench, file: FileId, from: u64, to: u64) -> Status {
+        bench.control(file, FsctlCode::SET_ZERO_DATA, &pair(from, to), 0).0
+    }
+
+    /// The allocated ranges, with room for so many.
+    fn ranges(bench: &mut Bench, file: FileId, offset: u64, length: u64, room: u32) -> (Status, Vec<(u64, u64)>) {
+        let (status, output) = bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &pair(offset, length), room * 16);
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        (status, output.chunks(16).map(|range| (number(&range[..8]), number(&range[8..]))).collect())
+    }
+
+    fn is_sparse(bench: &mut Bench, file: FileId) -> bool {
+        bench.attributes(file).contains(FileAttributes::SPARSE_FILE)
+    }
+
+    #[test]
+    fn the_mark_is_set_and_taken_away_and_stays() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", b"x");
+        for (input, sparse) in [(&[][..], true), (&[0][..], false), (&[0xff; 100][..], true), (&[0; 100][..], false)] {
+            assert_eq!(set_sparse(&mut bench, file, input), Status::SUCCESS);
+            assert_eq!(is_sparse(&mut bench, file), sparse, "{input:?}");
+        }
+        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        bench.close(file);
+        let again = bench.open("file", ALL);
+        assert!(is_sparse(&mut bench, again));
+        let directory = bench.directory("directory");
+        assert_eq!(set_sparse(&mut bench, directory, &[]), Status::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn who_may() {
+        // The right, and whether it allows marking, zeroing, asking for ranges.
+        for (right, marks, zeroes, asks) in [
+            (AccessMask::FILE_READ_DATA, false, false, true),
+            (AccessMask::FILE_WRITE_DATA, true, true, false),
+            (AccessMask::FILE_APPEND_DATA, true, false, false),
+            (AccessMask::FILE_WRITE_ATTRIBUTES, true, false, false),
+            (AccessMask::FILE_READ_ATTRIBUTES, false, false, false),
+        ] {
+            let mut bench = Bench::new();
+            let made = bench.file("file", &[1; 8192]);
+            bench.close(made);
+            let file = bench.open("file", right.0);
+            let status = |allowed| if allowed { Status::SUCCESS } else { Status::ACCESS_DENIED };
+            assert_eq!(set_sparse(&mut bench, file, &[1]), status(marks), "{right:?} marks");
+            assert_eq!(set_sparse(&mut bench, file, &[0]), status(marks), "{right:?} unmarks");
+            assert_eq!(zero(&mut bench, file, 0, 10), status(zeroes), "{right:?} zeroes");
+            assert_eq!(ranges(&mut bench, file, 0, 10, 1).0, status(asks), "{right:?} asks");
+        }
+    }
+
+    #[test]
+    fn a_share_without_attributes_has_no_sparse_files() {
+        let mut bench = Bench::with(EVERYTHING, |share| share.store_dos_attributes = false);
+        let file = bench.file("file", b"x");
+        assert_eq!(set_sparse(&mut bench, file, &[]), Status::INVALID_DEVICE_REQUEST);
+    }
+
+    #[test]
+    fn zeros() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", &[1; 10_000]);
+        for (from, to, expected) in [
+            (5, 4, Status::INVALID_PARAMETER),
+            (1 << 63, u64::MAX, Status::INVALID_PARAMETER),
+            (0, 1 << 63, Status::INVALID_PARAMETER),
+            (20_000, 30_000, Status::SUCCESS),
+            (4, 4, Status::SUCCESS),
+            (10, 5_000, Status::SUCCESS),
+            (9_000, i64::MAX as u64, Status::SUCCESS),
+        ] {
+            assert_eq!(zero(&mut bench, file, from, to), expected, "{from} to {to}");
+        }
+        let content = bench.read(file);
+        assert_eq!(content.len(), 10_000, "the size stays");
+        let zeroed = |at: usize| (10..5_000).contains(&at) || at >= 9_000;
+        assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == zeroed(at)));
+        assert_eq!(bench.control(file, FsctlCode::SET_ZERO_DATA, &[0; 15], 0).0, Status::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn locks_stop_zeroing_and_trimming_but_no_questions() {
+        let mut bench = Bench::new();
+        let (file, other) = (bench.file("file", &[1; 8192]), bench.open("file", ALL));
+        bench.lock(other, 0, 4096, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(zero(&mut bench, file, 4000, 5000), Status::FILE_LOCK_CONFLICT);
+        assert_eq!(zero(&mut bench, file, 4096, 5000), Status::SUCCESS);
+        assert_eq!(trim(&mut bench, file, 0, &[(0, 8192)], 4).0, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        assert_eq!(ranges(&mut bench, file, 0, 4096, 1), (Status::SUCCESS, vec![(0, 4096)]));
+        // Nothing is behind the end that a lock could keep.
+        bench.lock(other, 8192, 100, LockFlags::EXCLUSIVE_LOCK);
+        assert_eq!(zero(&mut bench, file, 8192, 9000), Status::SUCCESS);
+    }
+
+    #[test]
+    fn a_file_without_the_mark_shows_no_holes() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", &[1; 12_288]);
+        assert_eq!(zero(&mut bench, file, 4096, 8192), Status::SUCCESS);
+        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
+        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        let holey = (Status::SUCCESS, vec![(1, 4095), (8192, 4096)]);
+        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), holey);
+        assert_eq!(set_sparse(&mut bench, file, &[0]), Status::SUCCESS);
+        assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
+    }
+
+    #[test]
+    fn ranges_that_do_not_fit() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", b"");
+        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        assert_eq!(ranges(&mut bench, file, 0, 1024, 0), (Status::SUCCESS, vec![]), "there is none");
+        for at in 0..3 {
+            bench.write(file, at * 8192, &[1; 4096]);
+        }
+        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 0), (Status::BUFFER_TOO_SMALL, vec![]));
+        let (first, second, third) = ((0, 4096), (8192, 4096), (16_384, 4096));
+        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 2), (Status::BUFFER_OVERFLOW, vec![first, second]));
+        assert_eq!(ranges(&mut bench, file, 0, 1 << 20, 3), (Status::SUCCESS, vec![first, second, third]));
+        assert_eq!(ranges(&mut bench, file, 4096, 4096, 3), (Status::SUCCESS, vec![]), "a hole");
+        assert_eq!(ranges(&mut bench, file, 20_480, 10, 3), (Status::SUCCESS, vec![]), "behind the end");
+        assert_eq!(ranges(&mut bench, file, 0, 0, 3), (Status::SUCCESS, vec![]));
+        for (offset, length) in [(512, u64::MAX), (1 << 63, 0), (i64::MAX as u64, 1)] {
+            assert_eq!(ranges(&mut bench, file, offset, length, 3).0, Status::INVALID_PARAMETER, "{offset}");
+        }
+        let twice = [pair(0, 10), pair(0, 10)].concat();
+        assert_eq!(bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &twice, 64).0, Status::SUCCESS);
+        let none = bench.control(file, FsctlCode::QUERY_ALLOCATED_RANGES, &[], 64);
+        assert_eq!(none.0, Status::INVALID_PARAMETER);
+    }
+
+    fn trim(bench: &mut Bench, file: FileId, key: u32, ranges: &[(u64, u64)], room: u32) -> (Status, Vec<u8>) {
+        let ranges = ranges.iter().map(|&(offset, length)| FileLevelTrimRange { offset, length }).collect();
+        let mut input = Vec::new();
+        FileLevelTrim { key, ranges }.encode(&mut Writer::new(&mut input));
+        bench.control(file, FsctlCode::FILE_LEVEL_TRIM, &input, room)
+    }
+
+    #[test]
+    fn whole_pages_are_trimmed() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", &[1; 20_000]);
+        let done = |count: u32| (Status::SUCCESS, count.to_le_bytes().to_vec());
+        assert_eq!(trim(&mut bench, file, 0, &[(100, 10_000), (10, 20)], 4), done(2));
+        let trimmed = |at: usize| (4096..8192).contains(&at);
+        assert!(bench.read(file).iter().enumerate().all(|(at, &byte)| (byte == 0) == trimmed(at)));
+        assert_eq!(trim(&mut bench, file, 0, &[(1 << 40, 1 << 40)], 0), (Status::SUCCESS, vec![]));
+        for (key, ranges, room, expected) in [
+            (1, &[(0, 4096)][..], 4, Status::INVALID_PARAMETER),
+            (0, &[], 4, Status::INVALID_PARAMETER),
+            (0, &[(0, 4096)], 3, Status::INVALID_PARAMETER),
+            (0, &[(4096, u64::MAX)], 4, Status::INTEGER_OVERFLOW),
+        ] {
+            assert_eq!(trim(&mut bench, file, key, ranges, room).0, expected, "{key} {ranges:?} {room}");
+        }
+        let mut bench = Bench::with(Features::default(), |_| ());
+        let file = bench.file("file", &[1; 8192]);
+        assert_eq!(trim(&mut bench, file, 0, &[(0, 8192)], 4).0, Status::INVALID_DEVICE_REQUEST);
+        assert_eq!(bench.read(file), [1; 8192]);
+    }
+}
