@@ -30,6 +30,7 @@ pub mod security;
 pub mod server;
 pub mod session;
 pub mod status;
+pub mod streams;
 #[cfg(feature = "torture")]
 mod torture;
 pub mod tree;

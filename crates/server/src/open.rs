@@ -1,6 +1,6 @@
 //! Opens: a file, directory or pipe as one client holds it ([MS-SMB2] 3.3.1.10).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use proto::dtyp::{AccessMask, FileTime};
@@ -70,6 +70,8 @@ pub struct FileOpen {
     pub delete_on_close: AtomicBool,
     /// `FilePositionInformation`: the byte behind the last one read or written. Kept for the client, used by nobody.
     pub position: AtomicU64,
+    /// `Open.CurrentEaIndex`, counted from 0: the extended attribute that a query goes on with.
+    pub ea_index: AtomicUsize,
     /// Bytes that the opener asked to be set aside; shown as `AllocationSize` where the file takes less.
     pub asked_allocation: AtomicU64,
     /// Times that this handle's I/O must not change.

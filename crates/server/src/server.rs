@@ -22,6 +22,7 @@ use crate::interfaces::{Interface, Interfaces};
 use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::session::{Session, Terms};
+use crate::streams::Streams;
 use crate::vfs::{self, Vfs};
 use crate::world::World;
 
@@ -55,6 +56,7 @@ pub struct Server {
     pub guid: Guid,
     pub(crate) files: files::Table,
     pub(crate) watches: files::notify::Watches,
+    pub(crate) streams: Streams,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
@@ -84,6 +86,7 @@ impl Server {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         Arc::new(Server {
             policy: ArcSwap::from_pointee(policy),
+            streams: Streams::new(world.clone()),
             world,
             accounts,
             volumes,

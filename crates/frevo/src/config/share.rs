@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use server::policy::{AclStyle, CscPolicy, Policy, Share, StoredAcls, UserPattern};
+use server::streams::Layout;
 
 use super::problem::{Code, Problem, error, note, warning};
 use super::reader::Reader;
@@ -147,6 +148,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.acl_flag_inherited_canonicalization = reader.boolean("acl flag inherited canonicalization");
     share.acl_allow_execute_always = reader.boolean("acl allow execute always");
     share.ea_support = reader.boolean("ea support");
+    share.streams = streams(reader);
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
     share.fake_oplocks = reader.boolean("fake oplocks");
@@ -179,6 +181,22 @@ fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
     };
     let is_it = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "acl_xattr";
     reader.list("vfs objects").iter().any(is_it).then_some(acls)
+}
+
+/// Alternate streams are there unless `vfs objects` are named and `streams_xattr` is not among them.
+fn streams(reader: &Reader<'_>) -> Option<Layout> {
+    let modules = reader.list("vfs objects");
+    let is_named = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "streams_xattr";
+    if reader.is_set("vfs objects") && !modules.iter().any(is_named) {
+        return None;
+    }
+    let prefix = reader.text("streams_xattr:prefix");
+    // Only these attributes are a user's to write.
+    if !prefix.starts_with("user.") || prefix.len() > 64 {
+        reader.bad_value("streams_xattr:prefix", &prefix, "a text of at most 64 bytes that begins with `user.`");
+        return Some(Layout::default());
+    }
+    Some(Layout { prefix, typed: reader.boolean("streams_xattr:store_stream_type") })
 }
 
 /// As in Samba, wide links stay off as long as `unix extensions` are on, unless it is said twice.

@@ -137,10 +137,31 @@ fn values_with_a_grammar_of_their_own_are_checked() {
         ("[x]\npath = %U/here", "`%U/here` is no value for `path`"),
         ("[x]\npath = /here/../%U", "`/here/../%U` is no value for `path`"),
         ("[x]\nread only = no", "the share [x] has no `path`"),
+        ("streams_xattr:prefix = trusted.x.\n[x]\npath = /", "`trusted.x.` is no value for `streams_xattr:prefix`"),
     ];
     for (lines, message) in cases {
         let said = said(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
         assert!(said.contains(&format!(": error: {message}\n  remedy: ")), "{lines}: {said}");
+    }
+}
+
+#[test]
+fn streams_are_there_unless_the_modules_are_named_without_them() {
+    let layout = |prefix: &str, typed| Some(server::streams::Layout { prefix: prefix.to_owned(), typed });
+    let samba = layout("user.DosStream.", true);
+    let cases = [
+        ("", "", samba.clone()),
+        ("", "vfs objects = acl_xattr", None),
+        ("", "vfs objects =", None),
+        ("", "vfs objects = fruit streams_xattr:2", samba.clone()),
+        ("vfs objects = acl_xattr", "", None),
+        ("vfs objects = acl_xattr", "vfs objects = acl_xattr Streams_XAttr", samba),
+        ("streams_xattr:store_stream_type = no", "streams_xattr:prefix = user.", layout("user.", false)),
+    ];
+    for (global, share, expected) in cases {
+        let text = format!("[global]\n{global}\n[x]\npath = /\n{share}\n");
+        let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
+        assert_eq!(loaded.expect("it loads").policy.shares["x"].streams, expected, "{global} {share}");
     }
 }
 

@@ -15,7 +15,8 @@ use crate::files::Closed;
 use crate::files::notify::Change;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
-use crate::vfs::{Errno, SetMetadata};
+use crate::streams;
+use crate::vfs::{Errno, FileId, Kind, Node, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
@@ -70,8 +71,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
     }
     if closed == Closed::Delete {
-        match delete_file(open, file).await {
-            Ok(()) => report_deletion(server, open, file),
+        let stream = streams::of(&file.node).and_then(|node| node.stream.name());
+        match delete_file(server, open, file).await {
+            Ok(()) => report_deletion(server, open, file, stream.as_deref(), file.kind),
             Err(errno) => {
                 tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
             }
@@ -86,19 +88,77 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
             server.doomed(disk, file);
         }
     }
+    close_base(server, open, file).await;
 }
 
-fn report_deletion(server: &Server, open: &Open, file: &FileOpen) {
+/// Tells of the end of a stream, or of a file or directory of this kind.
+fn report_deletion(server: &Server, open: &Open, file: &FileOpen, stream: Option<&str>, kind: Kind) {
     if let Some(disk) = open.tree.disk()
         && !server.watches.is_idle()
     {
         let path = file.name.path.lock().clone();
-        server.changed(disk, &path, Change::removed(file.kind));
+        match stream {
+            Some(name) => server.stream_changed(disk, &path, name, Change::stream_removed()),
+            None => server.changed(disk, &path, Change::removed(kind)),
+        }
     }
 }
 
-async fn delete_file(open: &Open, file: &FileOpen) -> std::result::Result<(), Errno> {
+/// An open stream keeps its file open, too; the file may have been waiting for it to be deleted.
+async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
+    let Some(stream) = streams::of(&file.node) else { return };
+    let base = stream.stream.file();
+    if server.files.close(base, open.persistent_id, false) == Closed::Delete {
+        if let Err(errno) = delete_base(server, open, file, &stream.file).await {
+            tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with the last open of its streams");
+        }
+        server.files.deleted(base);
+        if let Some(disk) = open.tree.disk() {
+            directory::entry_of_changes(server, disk, file).await;
+        }
+    }
+}
+
+async fn delete_base(
+    server: &Server,
+    open: &Open,
+    file: &FileOpen,
+    base: &Arc<dyn Node>,
+) -> std::result::Result<(), Errno> {
+    let metadata = base.metadata().await?;
+    unlink(server, open, file, base, metadata.id, metadata.kind).await?;
+    report_deletion(server, open, file, None, metadata.kind);
+    Ok(())
+}
+
+/// Takes an open that never reached its client out of the table.
+pub(crate) fn forget(server: &Server, open: &Open) {
+    let Some(file) = open.file() else { return };
+    server.files.close(file.file, open.persistent_id, false);
+    if let Some(stream) = streams::of(&file.node) {
+        server.files.close(stream.stream.file(), open.persistent_id, false);
+    }
+}
+
+async fn delete_file(server: &Server, open: &Open, file: &FileOpen) -> std::result::Result<(), Errno> {
+    match streams::of(&file.node) {
+        Some(node) => node.stream.remove(&node.file, &file.identity).await,
+        None => unlink(server, open, file, &file.node, file.file, file.kind).await,
+    }
+}
+
+/// Removes the name of the file `id`, which `node` leads to.
+async fn unlink(
+    server: &Server,
+    open: &Open,
+    file: &FileOpen,
+    node: &Arc<dyn Node>,
+    id: FileId,
+    kind: Kind,
+) -> std::result::Result<(), Errno> {
     let Some(disk) = open.tree.disk() else { return Ok(()) };
     let path = file.name.path.lock().clone();
-    disk.vfs.unlink(&file.identity, &path, file.file, file.kind).await
+    disk.vfs.unlink(&file.identity, &path, id, kind).await?;
+    server.streams.unlinked(disk, node).await;
+    Ok(())
 }

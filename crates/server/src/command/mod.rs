@@ -16,6 +16,7 @@ pub mod query_directory;
 pub(crate) mod query_info;
 pub(crate) mod read;
 pub(crate) mod rename;
+mod rename_stream;
 mod session_binding;
 pub mod session_setup;
 pub(crate) mod set_info;

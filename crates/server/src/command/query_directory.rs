@@ -18,6 +18,7 @@ use crate::name;
 use crate::name::short::{is_short, mangle};
 use crate::name::wildcard::Pattern;
 use crate::open::{FileOpen, Open};
+use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{Case, Entry, Kind, Links, Lookup, Metadata};
 
@@ -149,10 +150,13 @@ impl Listing {
             self.ahead.push_back(Entry { name: b"."[..].into(), metadata: Some(here) });
             self.ahead.push_back(Entry { name: b".."[..].into(), metadata: Some(above) });
         }
-        if self.ahead.is_empty() && !self.ended {
-            let (entries, cursor) = file.node.list(&file.identity, self.cursor, batch, true).await?;
+        while self.ahead.is_empty() && !self.ended {
+            let (mut entries, cursor) = file.node.list(&file.identity, self.cursor, batch, true).await?;
             self.ended = entries.is_empty();
             self.cursor = cursor;
+            if file.name.path.lock().is_root() {
+                entries.retain(|entry| !is_store_name(&entry.name));
+            }
             self.ahead.extend(entries);
         }
         Ok(self.ahead.pop_front())

@@ -11,7 +11,7 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
-use crate::information::{file, filesystem, security};
+use crate::information::{ea, file, filesystem, security};
 use crate::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
 
@@ -44,18 +44,20 @@ pub(crate) struct Answer {
     /// Its fixed part: with less room than that the request fails with INFO_LENGTH_MISMATCH, with less than all of it
     /// the answer is cut off and BUFFER_OVERFLOW (3.3.5.20.1).
     pub(crate) fixed: usize,
+    /// Something was left out that did not fit: BUFFER_OVERFLOW, too.
+    pub(crate) more: bool,
 }
 
 impl Answer {
     /// A structure without a variable part.
     pub(crate) fn fixed(bytes: Vec<u8>) -> Answer {
         let fixed = bytes.len();
-        Answer { bytes, fixed }
+        Answer { bytes, fixed, more: false }
     }
 
     /// A structure whose first `fixed` bytes must fit.
     pub(crate) fn variable(bytes: Vec<u8>, fixed: usize) -> Answer {
-        Answer { bytes, fixed }
+        Answer { bytes, fixed, more: false }
     }
 }
 
@@ -79,7 +81,7 @@ fn respond(asked: &QueryInfoRequest<'_>, answer: &Answer, reply: &mut Reply) -> 
     let cut = answer.bytes.len().min(room);
     QueryInfoResponse { buffer: &answer.bytes[..cut] }.encode(&mut reply.body());
     debug_assert!(reply.outgoing.position() >= Header::SIZE);
-    Ok(if cut < answer.bytes.len() { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })
+    Ok(if cut < answer.bytes.len() || answer.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })
 }
 
 async fn query_file(
@@ -103,7 +105,10 @@ async fn query_file(
     if open.granted.0 & needed != needed {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    file::query(&request.connection.server, class, asked.buffer, open, file, disk).await
+    if class == Class::FULL_EA {
+        return ea::query(asked, file, disk).await;
+    }
+    file::query(&request.connection.server, class, open, file, disk).await
 }
 
 /// The few classes that pipes answer.

@@ -7,6 +7,7 @@ use proto::fscc::{FileLinkInformation, FileRenameInformation};
 use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
+use super::rename_stream;
 use crate::command::{directory, oplock_break};
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -14,8 +15,10 @@ use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
+use crate::streams;
+use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, RelPath};
+use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, Node, RelPath};
 
 /// How often a rename begins anew because a client had to close a handle first.
 const ATTEMPTS: usize = 16;
@@ -50,6 +53,9 @@ async fn try_rename(
     disk: &Disk,
 ) -> Result<Held> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
+    if streams::of(&file.node).is_some() || asked.file_name.starts_with(b":\0") {
+        return rename_stream::rename(request, &asked, file, disk).await.map(|()| None);
+    }
     let server = &request.connection.server;
     let files = &server.files;
     let now = server.world.uptime();
@@ -59,6 +65,9 @@ async fn try_rename(
     }
     if files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    if has_open_streams(request, file.file) {
+        return Err(Error::because(Status::ACCESS_DENIED, "a stream of the file is open"));
     }
     let target = target(disk, asked.file_name, &from).await?;
     let directory = directory(disk, &target.path).await?;
@@ -83,10 +92,10 @@ async fn try_rename(
         }
     }
     let itself = target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
-    if let Some(existing) = target.existing.as_ref().filter(|_| !itself) {
-        if let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)? {
-            return Ok(Some((existing.id, wait)));
-        }
+    if let Some(existing) = target.existing.as_ref().filter(|_| !itself)
+        && let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)?
+    {
+        return Ok(Some((existing.id, wait)));
     }
     if itself && target.path == from {
         return Ok(None);
@@ -94,6 +103,7 @@ async fn try_rename(
     // Another name of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
+    replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path);
     let replaced = target.existing.is_some() && !itself;
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
@@ -132,6 +142,9 @@ async fn try_link(
     disk: &Disk,
 ) -> Result<Held> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
+    if streams::of(&file.node).is_some() {
+        return Err(Error::because(Status::INVALID_PARAMETER, "another name for a stream"));
+    }
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
     }
@@ -146,6 +159,7 @@ async fn try_link(
         }
     }
     disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
+    replaced(request, disk, &target).await;
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };
     request.connection.server.changed(disk, &target.path, change);
     let by = file.lease.and_then(|lease| lease.parent_id());
@@ -153,11 +167,20 @@ async fn try_link(
     Ok(None)
 }
 
+/// What had the new name before has it no more.
+async fn replaced(request: &Request<'_>, disk: &Disk, target: &Target) {
+    if let Some(node) = &target.node {
+        request.connection.server.streams.unlinked(disk, node).await;
+    }
+}
+
 /// Where a new name leads.
 struct Target {
     path: RelPath,
     /// What has that name now.
     existing: Option<Metadata>,
+    /// A handle to it.
+    node: Option<Arc<dyn Node>>,
 }
 
 async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
@@ -170,19 +193,23 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     if name.path.is_root() {
         return Err(Error::new(Status::OBJECT_NAME_INVALID));
     }
+    if is_store(&name.path) {
+        return Err(Error::because(Status::ACCESS_DENIED, "the store of large streams"));
+    }
     if !disk.veto.is_empty() && name.path.components().any(|component| disk.veto.matches(component)) {
         return Err(Error::because(Status::ACCESS_DENIED, "veto files"));
     }
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
-        Lookup::Missing { path } => Ok(Target { path, existing: None }),
+        Lookup::Missing { path } => Ok(Target { path, existing: None, node: None }),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
-        Lookup::Found { path, metadata, .. } => {
+        Lookup::Found { path, metadata, node } => {
             // The client's own spelling is the new one where only the case changes.
             let spelled = path.parent().zip(name.path.name()).and_then(|(parent, last)| parent.join(last));
             let same = path == *from;
-            Ok(Target { path: if same { spelled.unwrap_or(path) } else { path }, existing: Some(metadata) })
+            let path = if same { spelled.unwrap_or(path) } else { path };
+            Ok(Target { path, existing: Some(metadata), node: Some(node) })
         }
     }
 }
@@ -202,6 +229,12 @@ async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
 fn has_open(request: &Request<'_>, directory: FileId) -> bool {
     let opens = request.session().map(|session| session.opens()).unwrap_or_default();
     opens.iter().any(|open| open.file().is_some_and(|file| file.file == directory))
+}
+
+/// Whether somebody has a stream of the file open ([MS-FSA] 2.1.5.15.12: then its name stays).
+fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
+    let server = &request.connection.server;
+    server.streams.open(file).iter().any(|stream| server.files.is_open(stream.id))
 }
 
 /// Whether what has the new name now may go; `Some` where somebody must close it first.

@@ -9,8 +9,8 @@ use proto::bytes::Reader;
 use proto::dtyp::{AccessMask, FileTime};
 use proto::fscc::{
     DispositionFlags, FileAllocationInformation, FileAttributes, FileBasicInformation, FileDispositionInformation,
-    FileDispositionInformationEx, FileEndOfFileInformation, FileFullEaInformation, FileInformationClass as Class,
-    FileModeInformation, FilePositionInformation, FileValidDataLengthInformation,
+    FileDispositionInformationEx, FileEndOfFileInformation, FileInformationClass as Class, FileModeInformation,
+    FilePositionInformation, FileValidDataLengthInformation,
 };
 use proto::smb2::InfoType;
 use proto::smb2::change_notify::CompletionFilter;
@@ -23,8 +23,9 @@ use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
-use crate::information::security;
+use crate::information::{ea, security};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
+use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Kind, SetMetadata, Time};
 
@@ -107,7 +108,7 @@ async fn set_file(
         Class::RENAME => rename::rename(request, reply, buffer, open, file, disk).await,
         Class::LINK => rename::link(request, reply, buffer, open, file, disk).await,
         Class::FULL_EA => {
-            set_ea(file, buffer).await?;
+            ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
             report(request, file, disk, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
             Ok(())
         }
@@ -272,7 +273,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         return Ok(());
     }
     let path = file.name.path.lock().clone();
-    if path.is_root() {
+    if path.is_root() && streams::of(&file.node).is_none() {
         return Err(Error::because(Status::CANNOT_DELETE, "the share itself"));
     }
     let metadata = file.node.metadata().await?;
@@ -306,31 +307,4 @@ fn set_mode(file: &FileOpen, mode: u32) -> Result<()> {
     let kept = file.options().0 & !CHANGEABLE;
     file.options.store(kept | mode, Ordering::Relaxed);
     Ok(())
-}
-
-async fn set_ea(file: &FileOpen, buffer: &[u8]) -> Result<()> {
-    for entry in FileFullEaInformation::list(buffer) {
-        let entry = entry.map_err(|_| Error::new(Status::EA_LIST_INCONSISTENT))?;
-        let name = ea_name(entry.ea_name())?;
-        let value = (!entry.ea_value().is_empty()).then(|| entry.ea_value().to_vec());
-        file.node.set_xattr(&file.identity, &name, value).await?;
-    }
-    Ok(())
-}
-
-/// The name of an extended attribute on disk: in the `user.` namespace, where Samba keeps them too. The part of it that
-/// is Samba's own is out of clients' reach.
-pub(crate) fn ea_name(name: &[u8]) -> Result<String> {
-    let text = std::str::from_utf8(name).map_err(|_| Error::new(Status::INVALID_EA_NAME))?;
-    if text.is_empty() || text.contains('\0') || is_reserved(text) {
-        return Err(Error::new(Status::INVALID_EA_NAME));
-    }
-    Ok(format!("user.{text}"))
-}
-
-/// Names of attributes that hold Samba's own state, without their namespace.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    let samba = ["DOSATTRIB", "SAMBA_PAI", "org.netatalk.Metadata", "NTACL"];
-    samba.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
-        || name.to_ascii_lowercase().starts_with("dosstream.")
 }

@@ -198,8 +198,11 @@ impl Outgoing {
         let finished = std::mem::take(&mut self.finished);
         let seal_for = self.seal_for.take();
         self.start = FIRST;
-        if finished.is_empty() {
-            return;
+        match &*finished {
+            [] => return,
+            [_] => {}
+            // 3.3.4.1.3: the last of several is padded, too.
+            [.., last] => Writer::from(&mut buffer, last.start).pad_to(8),
         }
         let begin = match seal_for {
             Some(session) => match seal(&session, &mut buffer) {

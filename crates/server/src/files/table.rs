@@ -269,6 +269,12 @@ impl Table {
         }
     }
 
+    /// Whether anybody has the file open for deletion.
+    pub fn is_open_for_deletion(&self, file: FileId) -> bool {
+        let deletes = |entry: &Entry| entry.mode.access.contains(proto::dtyp::AccessMask::DELETE);
+        self.shard(file).lock().get(&file).is_some_and(|state| state.opens.iter().any(deletes))
+    }
+
     /// Takes an open out; with `delete`, the file is to be deleted with its last open.
     /// A file that is to be deleted stays in the table, refusing new opens, until [`Table::deleted`].
     pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {

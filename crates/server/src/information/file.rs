@@ -4,17 +4,16 @@ use std::sync::atomic::Ordering;
 
 use proto::dtyp::FileTime;
 use proto::fscc::{
-    CompressionFormat, EA_ALIGNMENT, EaFlags, EntryChain, FileAccessInformation, FileAlignmentInformation,
-    FileAllInformation, FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation,
-    FileEaInformation, FileFullEaInformation, FileGetEaInformation, FileIdInformation, FileInformationClass as Class,
-    FileInternalInformation, FileMode, FileModeInformation, FileNameInformation, FileNetworkOpenInformation,
-    FilePositionInformation, FileStandardInformation, FileStreamInformation, ReparseTag,
+    CompressionFormat, FileAccessInformation, FileAlignmentInformation, FileAllInformation,
+    FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation, FileEaInformation,
+    FileIdInformation, FileInformationClass as Class, FileInternalInformation, FileMode, FileModeInformation,
+    FileNameInformation, FileNetworkOpenInformation, FilePositionInformation, FileStandardInformation, ReparseTag,
 };
 use proto::status::Status;
 
+use super::{ea, streams};
 use crate::attributes;
 use crate::command::query_info::{Answer, encoded};
-use crate::command::set_info::is_reserved;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::name;
@@ -24,15 +23,8 @@ use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
 
-/// The file's answer to `class`. `input` is the request's own buffer: a list of names for EAs.
-pub(crate) async fn query(
-    server: &Server,
-    class: Class,
-    input: &[u8],
-    open: &Open,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<Answer> {
+/// The file's answer to `class`. Extended attributes are [`ea`](super::ea)'s.
+pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let metadata = server.files.shown(file.node.metadata().await?, server.world.uptime());
     let files = &server.files;
     let answer = match class {
@@ -40,7 +32,7 @@ pub(crate) async fn query(
         Class::STANDARD => Answer::fixed(encoded(|out| standard(files, file, &metadata).encode(out))),
         Class::INTERNAL => Answer::fixed(encoded(|out| internal(&metadata).encode(out))),
         Class::EA => {
-            let ea_size = ea_size(file, disk).await;
+            let ea_size = ea::size(file, disk).await;
             Answer::fixed(encoded(|out| FileEaInformation { ea_size }.encode(out)))
         }
         Class::ACCESS => Answer::fixed(encoded(|out| access(open).encode(out))),
@@ -48,14 +40,13 @@ pub(crate) async fn query(
         Class::MODE => Answer::fixed(encoded(|out| mode(file).encode(out))),
         Class::ALIGNMENT => Answer::fixed(encoded(|out| ALIGNMENT.encode(out))),
         Class::ALL => {
-            let ea_size = ea_size(file, disk).await;
+            let ea_size = ea::size(file, disk).await;
             all(files, open, file, disk, &metadata, ea_size)
         }
         Class::NETWORK_OPEN => Answer::fixed(encoded(|out| network_open(file, disk, &metadata).encode(out))),
         Class::ATTRIBUTE_TAG => Answer::fixed(encoded(|out| attribute_tag(file, disk, &metadata).encode(out))),
         Class::COMPRESSION => Answer::fixed(encoded(|out| compression(&metadata).encode(out))),
-        Class::STREAM => streams(&metadata),
-        Class::FULL_EA => full_ea(input, file, disk).await?,
+        Class::STREAM => streams::query(server, file, disk).await?,
         Class::NORMALIZED_NAME => normalized_name(file),
         Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
         Class::ALTERNATE_NAME => alternate_name(file, disk)?,
@@ -201,6 +192,7 @@ fn wire_path(file: &FileOpen, absolute: bool) -> Vec<u8> {
     if absolute && units.is_empty() {
         units.push(u16::from(b'\\'));
     }
+    units.extend(streams::suffix(file));
     units.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
@@ -230,80 +222,6 @@ fn id(metadata: &Metadata) -> FileIdInformation {
     let mut file_id = [0; 16];
     file_id[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
     FileIdInformation { volume_serial_number: metadata.id.device, file_id }
-}
-
-/// The data stream; a directory has none. Alternate streams are not served yet.
-fn streams(metadata: &Metadata) -> Answer {
-    let name = proto::bytes::utf16_bytes("::$DATA");
-    let bytes = encoded(|out| {
-        if metadata.kind == Kind::File {
-            let stream = FileStreamInformation {
-                stream_size: metadata.size,
-                stream_allocation_size: metadata.allocated,
-                stream_name: &name,
-            };
-            let mut chain = EntryChain::new(out, FileStreamInformation::ALIGNMENT, usize::MAX);
-            stream.push(&mut chain, out);
-        }
-    });
-    let fixed = if bytes.is_empty() { 0 } else { padded(FileStreamInformation::FIXED_SIZE + 2, 8) };
-    Answer::variable(bytes, fixed)
-}
-
-/// Name and value of each extended attribute that is a client's business.
-async fn extended_attributes(file: &FileOpen, disk: &Disk) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut list = Vec::new();
-    if !disk.share.ea_support {
-        return Ok(list);
-    }
-    for full in file.node.list_xattrs(&file.identity).await? {
-        let Some(name) = full.strip_prefix("user.").filter(|name| !is_reserved(name)) else { continue };
-        if let Some(value) = file.node.get_xattr(&file.identity, &full).await? {
-            list.push((name.to_string(), value));
-        }
-    }
-    Ok(list)
-}
-
-/// `EaSize`: the bytes that a full EA list takes ([MS-FSCC] 2.4.12); 0 where there is none or it cannot be read.
-async fn ea_size(file: &FileOpen, disk: &Disk) -> u32 {
-    match extended_attributes(file, disk).await {
-        Ok(list) if !list.is_empty() => {
-            let sizes = list.iter().map(|(name, value)| 4 + 1 + name.len() + 1 + value.len());
-            4 + sizes.sum::<usize>() as u32
-        }
-        _ => 0,
-    }
-}
-
-/// 3.3.5.20.1: all of them, or those that the client names.
-async fn full_ea(input: &[u8], file: &FileOpen, disk: &Disk) -> Result<Answer> {
-    let mut list = extended_attributes(file, disk).await?;
-    if !input.is_empty() {
-        let present = list;
-        list = Vec::new();
-        for entry in FileGetEaInformation::list(input) {
-            let entry = entry.map_err(|_| Error::new(Status::EA_LIST_INCONSISTENT))?;
-            let name = String::from_utf8_lossy(entry.ea_name()).into_owned();
-            let value = present.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
-            // One that is not there is told with an empty value.
-            list.push((name, value.map(|(_, value)| value.clone()).unwrap_or_default()));
-        }
-    }
-    if list.is_empty() {
-        return Err(Error::new(Status::NO_EAS_ON_FILE));
-    }
-    let bytes = encoded(|out| {
-        let mut chain = EntryChain::new(out, EA_ALIGNMENT, usize::MAX);
-        let entries = list.iter().filter_map(|(name, value)| {
-            // Linux allows longer ones than the structure can hold: those are not shown.
-            FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value)
-        });
-        for entry in entries {
-            entry.push(&mut chain, out);
-        }
-    });
-    Ok(Answer::variable(bytes, 0))
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ fn serial_number(space: &Space) -> u32 {
 fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
     let added = [
         (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
+        (disk.share.streams.is_some(), FileSystemAttributes::NAMED_STREAMS),
         (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (features.compresses, FileSystemAttributes::FILE_COMPRESSION),
     ];

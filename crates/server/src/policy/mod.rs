@@ -175,6 +175,8 @@ pub struct Share {
     pub acl_allow_execute_always: bool,
     /// `ea support`.
     pub ea_support: bool,
+    /// `vfs objects = streams_xattr`: where alternate data streams lie; `None` where files have none.
+    pub streams: Option<crate::streams::Layout>,
     /// `oplocks`: clients may cache files.
     pub oplocks: bool,
     /// `level2 oplocks`: several clients may cache one file for reading.
@@ -284,6 +286,7 @@ impl Share {
             acl_flag_inherited_canonicalization: true,
             acl_allow_execute_always: false,
             ea_support: true,
+            streams: Some(crate::streams::Layout::default()),
             oplocks: true,
             level2_oplocks: true,
             fake_oplocks: false,

@@ -60,8 +60,9 @@ pub struct FileId {
     pub device: u64,
     /// Inode number.
     pub inode: u64,
-    /// Which of the file's streams: 0 the unnamed one, which is the file itself; otherwise a hash of the folded name of
-    /// an alternate stream. Share modes, locks and leases of streams are apart.
+    /// Which of the file's streams: 0 the unnamed one, which is the file itself; otherwise the number of an alternate
+    /// stream, given by [`streams`](crate::streams) for as long as somebody has it open. Share modes, locks and leases of
+    /// streams are apart.
     pub stream: u64,
 }
 

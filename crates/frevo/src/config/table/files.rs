@@ -39,6 +39,8 @@ pub(super) static TABLE: &[Parameter] = &[
     share("map readonly", READ_ONLY, "no", "Show a file that its owner cannot write as READONLY."),
     share("delete readonly", BOOL, "no", "Let files with READONLY be deleted."),
     share("dos filemode", BOOL, "no", "Let who may write a file change its permissions."),
+    share("streams_xattr:prefix", TEXT, "user.DosStream.", "The attributes that hold alternate streams begin so."),
+    share("streams_xattr:store_stream_type", BOOL, "yes", "Their names end in :$DATA."),
     share("ea support", BOOL, "yes", "Keep extended attributes in user.* attributes."),
     share("strict sync", BOOL, "yes", "A flush of the client reaches the disk before it is answered."),
     share("sync always", BOOL, "no", "Each write reaches the disk before it is answered."),

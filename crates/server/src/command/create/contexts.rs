@@ -1,13 +1,13 @@
 //! Create contexts ([MS-SMB2] 2.2.13.2, 3.3.5.9.1 to 3.3.5.9.13).
 
 use proto::dtyp::{AccessMask, SecurityDescriptor};
-use proto::fscc::FileFullEaInformation;
 use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
 use proto::status::Status;
 
 use super::durable;
 use crate::error::Result;
+use crate::information::ea;
 use crate::open::FileOpen;
 
 /// What the request's contexts ask for.
@@ -21,8 +21,8 @@ pub(super) struct Contexts {
     pub(super) timewarp: Option<u64>,
     /// `SecD`: the descriptor of a new file.
     pub(super) security_descriptor: Option<SecurityDescriptor>,
-    /// `ExtA`: names and values, with Linux's namespace put before the names.
-    pub(super) extended_attributes: Option<Vec<(String, Vec<u8>)>>,
+    /// `ExtA`: what a new file has from the start.
+    pub(super) extended_attributes: Option<ea::Changes>,
     /// `RqLs`: the lease that the open is to be made under.
     pub(super) lease: Option<Lease>,
     /// `QFid`: the answer shall carry the file's id.
@@ -56,7 +56,7 @@ impl Contexts {
                 self.timewarp = Some(create_context::TimewarpToken::decode(&context.data)?.timestamp);
             }
             create_context::name::REQUEST_LEASE => self.lease = Some(Lease::decode(&context.data)?),
-            create_context::name::EA_BUFFER => self.extended_attributes = Some(extended_attributes(&context.data)?),
+            create_context::name::EA_BUFFER => self.extended_attributes = Some(ea::Changes::decode(&context.data)?),
             _ => {}
         }
         Ok(())
@@ -83,14 +83,4 @@ impl Contexts {
         }
         list
     }
-}
-
-/// The names get Linux's `user.` namespace, where Samba keeps them too. A name in Samba's own part of it is refused.
-fn extended_attributes(data: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut attributes = Vec::new();
-    for entry in FileFullEaInformation::list(data) {
-        let entry = entry?;
-        attributes.push((crate::command::set_info::ea_name(entry.ea_name())?, entry.ea_value().to_vec()));
-    }
-    Ok(attributes)
 }

@@ -10,6 +10,7 @@ use proto::status::Status;
 
 use super::Opened;
 use super::parameters::Parameters;
+use super::stream;
 use crate::attributes;
 use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
@@ -72,7 +73,11 @@ pub(super) async fn open(
         Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
     }
-    match open_data(disk, parameters, &found, granted).await {
+    if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
+        files.close(found.metadata.id, open_id, false);
+        return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
+    }
+    match open_data(request, disk, parameters, &found, granted).await {
         Ok((node, metadata, action)) => {
             Ok(Some(Opened { open_id, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
         }
@@ -140,7 +145,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
 }
 
 /// Decides the access that the open gets.
-async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
+pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
     let Found { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
     if parameters.maximum_allowed {
@@ -168,6 +173,7 @@ async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<Ac
 
 /// Gets the descriptor for data, and throws the old content away where the disposition says so.
 async fn open_data(
+    request: &Request<'_>,
     disk: &Disk,
     parameters: &Parameters,
     found: &Found,
@@ -185,6 +191,7 @@ async fn open_data(
         return Ok((node, found.metadata, CreateAction::OPENED));
     }
     node.set_size(who, 0).await?;
+    request.connection.server.streams.remove_all(disk, &node, found.metadata.id).await?;
     let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
     if disk.share.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };

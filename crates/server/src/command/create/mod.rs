@@ -1,8 +1,8 @@
 //! CREATE ([MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1): the order of its steps.
 //!
 //! `parameters` refuses what no file system is needed for, `existing` opens what is there, `new` makes what is not,
-//! `contexts` reads and answers create contexts, `caching` grants oplocks and leases, `durable` grants durable handles and
-//! gives them back.
+//! `stream` does both for alternate streams, `contexts` reads and answers create contexts, `caching` grants oplocks and
+//! leases, `durable` grants durable handles and gives them back.
 
 mod caching;
 mod contexts;
@@ -11,9 +11,10 @@ mod existing;
 mod new;
 mod parameters;
 mod short;
+mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use proto::dtyp::AccessMask;
 use proto::smb2::create::{
@@ -27,7 +28,7 @@ use self::contexts::Contexts;
 use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
-use crate::command::directory;
+use crate::command::{close, directory};
 use crate::conn::{Reply, Request};
 use crate::durable::Durability;
 use crate::error::{Error, Result};
@@ -37,6 +38,8 @@ use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::pipe::Pipe;
 use crate::server::Server;
+use crate::streams;
+use crate::streams::layout::is_store;
 use crate::tree::Disk;
 use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
 
@@ -57,9 +60,15 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     if contexts.timewarp.is_some_and(|time| time != 0) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no snapshots"));
     }
-    check_stream(&name, &parameters)?;
+    check_stream(disk, &name, &parameters)?;
+    if let Some(attributes) = &contexts.extended_attributes {
+        attributes.check(disk)?;
+    }
     check_veto(disk, &name.path, &parameters)?;
-    let mut opened = open_file(request, reply, disk, &name, &parameters, &contexts).await?;
+    let mut opened = match &name.stream {
+        Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, &contexts).await?,
+        _ => open_file(request, reply, disk, &name, &parameters, &contexts).await?,
+    };
     if let Some(size) = contexts.allocation_size
         && opened.action != CreateAction::OPENED
     {
@@ -127,23 +136,30 @@ struct Opened {
     asked_allocation: u64,
 }
 
-/// Only the unnamed stream and the directory itself are served yet.
-fn check_stream(name: &name::Name, parameters: &Parameters) -> Result<()> {
+/// [MS-FSA] 2.1.5.1, phase 7: which streams go with which options.
+fn check_stream(disk: &Disk, name: &name::Name, parameters: &Parameters) -> Result<()> {
     match &name.stream {
         Stream::Unnamed => Ok(()),
-        Stream::Data if parameters.options.contains(CreateOptions::DIRECTORY_FILE) => {
+        Stream::Data | Stream::Alternate(_) if disk.share.streams.is_none() => {
+            Err(Error::because(Status::OBJECT_NAME_INVALID, "`vfs objects` of the share without streams_xattr"))
+        }
+        Stream::Data | Stream::Alternate(_) if parameters.options.contains(CreateOptions::DIRECTORY_FILE) => {
             Err(Error::new(Status::NOT_A_DIRECTORY))
         }
         Stream::Index if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) => {
             Err(Error::new(Status::FILE_IS_A_DIRECTORY))
         }
-        Stream::Data | Stream::Index => Ok(()),
-        Stream::Alternate(_) => Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no alternate streams yet")),
+        Stream::Alternate(_) if name.trailing_backslash => Err(Error::new(Status::OBJECT_NAME_INVALID)),
+        Stream::Data | Stream::Index | Stream::Alternate(_) => Ok(()),
     }
 }
 
 /// `veto files`: what matches does not exist for clients, and cannot be made by them.
 fn check_veto(disk: &Disk, path: &RelPath, parameters: &Parameters) -> Result<()> {
+    if is_store(path) {
+        let status = if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND };
+        return Err(Error::because(status, "the store of large streams"));
+    }
     if disk.veto.is_empty() {
         return Ok(());
     }
@@ -170,17 +186,10 @@ async fn open_file(
     parameters: &Parameters,
     contexts: &Contexts,
 ) -> Result<Opened> {
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
         let removals = request.connection.server.files.removals();
-        let mut found = disk.vfs.lookup(&disk.identity, &wanted, case, links).await?;
-        if attempt == 0 && !matches!(found, Lookup::Found { .. }) && short::may_be(disk, &wanted) {
-            wanted = short::expand(disk, &wanted, request.connection.server.policy().limits.listing_batch).await?;
-            found = disk.vfs.lookup(&disk.identity, &wanted, case, links).await?;
-        }
-        let opened = match found {
+        let opened = match look_up(request, disk, &mut wanted, attempt).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, found).await?
@@ -193,6 +202,21 @@ async fn open_file(
         }
     }
     Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
+}
+
+/// Looks a path up; one that names nothing may do so by short names.
+async fn look_up(request: &Request<'_>, disk: &Disk, wanted: &mut RelPath, attempt: usize) -> Result<Lookup> {
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let found = disk.vfs.lookup(&disk.identity, wanted, case, links).await?;
+    if attempt > 0 || matches!(found, Lookup::Found { .. }) || !short::may_be(disk, wanted) {
+        return Ok(found);
+    }
+    *wanted = short::expand(disk, wanted, request.connection.server.policy().limits.listing_batch).await?;
+    if is_store(wanted) {
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the store of large streams"));
+    }
+    Ok(disk.vfs.lookup(&disk.identity, wanted, case, links).await?)
 }
 
 /// Makes the open known to the session.
@@ -227,6 +251,7 @@ fn register(
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             position: AtomicU64::new(0),
+            ea_index: AtomicUsize::new(0),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
             sticky: StickyTimes::default(),
             resume_key: std::sync::OnceLock::new(),
@@ -240,15 +265,14 @@ fn register(
     });
     let full = session.open_count() >= server.policy().limits.opens_per_session;
     if full || !server.charge_open() {
-        server.files.close(metadata.id, opened.open_id, false);
+        close::forget(server, &open);
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
     }
     match session.add_open(open.clone()) {
         Ok(()) => Ok(((open, action), metadata)),
         Err(open) => {
             server.discharge_open();
-            drop(open);
-            server.files.close(metadata.id, opened.open_id, false);
+            close::forget(server, &open);
             Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open"))
         }
     }
@@ -259,8 +283,13 @@ fn report(server: &Server, disk: &Disk, file: &FileOpen, action: CreateAction) {
     if action == CreateAction::OPENED || server.watches.is_idle() {
         return;
     }
-    let change = if action == CreateAction::CREATED { Change::added(file.kind) } else { Change::resized() };
+    let created = action == CreateAction::CREATED;
     let path = file.name.path.lock().clone();
+    if let Some(stream) = streams::of(&file.node).and_then(|node| node.stream.name()) {
+        let change = if created { Change::stream_added() } else { Change::stream_modified() };
+        return server.stream_changed(disk, &path, &stream, change);
+    }
+    let change = if created { Change::added(file.kind) } else { Change::resized() };
     server.changed(disk, &path, change);
 }
 

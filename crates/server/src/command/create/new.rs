@@ -75,9 +75,7 @@ pub(super) async fn make(
         metadata.compressed = false;
     }
     if let Some(attributes) = &contexts.extended_attributes {
-        for (name, value) in attributes {
-            node.set_xattr(&disk.identity, name, Some(value.clone())).await?;
-        }
+        attributes.apply(&node, &disk.identity, disk).await?;
     }
     if let Some(size) = contexts.allocation_size
         && !directory

@@ -11,6 +11,7 @@ use crate::files::{LeaseId, OpenLease};
 use crate::tree::Disk;
 
 /// Checked parameters, generic rights expanded.
+#[derive(Clone)]
 pub(super) struct Parameters {
     pub(super) desired_access: AccessMask,
     pub(super) maximum_allowed: bool,

@@ -9,6 +9,7 @@ use proto::smb2::change_notify::CompletionFilter;
 use super::{Happening, absolute};
 use crate::open::FileOpen;
 use crate::server::Server;
+use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 
@@ -169,7 +170,10 @@ impl Server {
         let what = file.unreported.take();
         if !what.is_empty() && !self.watches.is_idle() {
             let path = file.name.path.lock().clone();
-            self.changed(disk, &path, Change::modified(what));
+            match streams::of(&file.node).and_then(|node| node.stream.name()) {
+                Some(name) => self.stream_changed(disk, &path, &name, Change::stream_modified()),
+                None => self.changed(disk, &path, Change::modified(what)),
+            }
         }
     }
 

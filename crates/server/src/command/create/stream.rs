@@ -1,0 +1,276 @@
+//! Opening and making alternate data streams ([MS-FSA] 2.1.5.1.2, the DataStream case with a name).
+//!
+//! Rights, attributes and times are those of the file, which is opened, or made, for nothing but being there: its entry in
+//! the table of open files asks for no access and shares everything. The file cannot go while it stands, and its deletion
+//! ends with it. Share modes, oplocks and locks are the stream's own.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::dtyp::AccessMask;
+use proto::fscc::FileAttributes;
+use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
+use proto::status::Status;
+
+use super::contexts::Contexts;
+use super::existing::{self, Found};
+use super::parameters::Parameters;
+use super::{ATTEMPTS, Opened, look_up, new};
+use crate::attributes;
+use crate::command::oplock_break;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::files::notify::Change;
+use crate::files::oplock::Opening;
+use crate::files::{Closed, OpenName, Refusal, ShareMode};
+use crate::name::{self, Name};
+use crate::server::Server;
+use crate::streams::{Stream, StreamNode};
+use crate::tree::Disk;
+use crate::vfs::{Access, FileId, Kind, Lookup, Node};
+
+const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
+const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
+const EVERYTHING: ShareAccess = ShareAccess(7);
+
+/// The file of a stream, open.
+struct Base {
+    found: Found,
+    stream: Arc<Stream>,
+    /// The number under which it, and then the stream, stand in the table of open files.
+    open_id: u64,
+    name: Arc<OpenName>,
+    granted: AccessMask,
+    /// It was made for the stream.
+    made: bool,
+}
+
+/// Opens or makes the stream `stream` of the file that `name` names.
+pub(super) async fn open(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    name: &Name,
+    stream: &str,
+    parameters: &Parameters,
+    contexts: &Contexts,
+) -> Result<Opened> {
+    let mut wanted = name.path.clone();
+    for attempt in 0..ATTEMPTS {
+        let removals = request.connection.server.files.removals();
+        let base = match look_up(request, disk, &mut wanted, attempt).await? {
+            Lookup::Found { path, node, metadata } => {
+                let found = Found { path, node, metadata, removals };
+                open_base(request, reply, disk, stream, parameters, found).await?
+            }
+            Lookup::Missing { path } => {
+                let name = Name { path: path.clone(), stream: name::Stream::Unnamed, trailing_backslash: false };
+                let made = new::make(request, disk, &name, &of_base(parameters), contexts, path).await?;
+                made.map(|made| new_base(request, disk, stream, parameters, made)).transpose()?
+            }
+            Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
+        };
+        let Some(base) = base else { continue };
+        match open_stream(request, reply, disk, parameters, &base).await {
+            Ok(Some(opened)) => {
+                if base.made {
+                    let Found { path, metadata, .. } = &base.found;
+                    request.connection.server.changed(disk, path, Change::added(metadata.kind));
+                }
+                return Ok(opened);
+            }
+            Ok(None) => close_base(request, disk, &base, false).await,
+            Err(error) => {
+                close_base(request, disk, &base, base.made).await;
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
+}
+
+/// What a file is made with for a stream of it.
+fn of_base(parameters: &Parameters) -> Parameters {
+    Parameters {
+        desired_access: AccessMask(0),
+        maximum_allowed: false,
+        share_access: EVERYTHING,
+        lease: None,
+        options: CreateOptions(parameters.options.0 & !CreateOptions::DELETE_ON_CLOSE.0),
+        ..parameters.clone()
+    }
+}
+
+/// The stream, whether it is there or not.
+fn stream_of(server: &Server, disk: &Disk, file: FileId, stream: &str) -> Result<Arc<Stream>> {
+    let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
+    Ok(server.streams.stream(disk, layout, file, stream))
+}
+
+fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Parameters, made: Opened) -> Result<Base> {
+    let server = &request.connection.server;
+    let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
+    let path = made.name.path.lock().clone();
+    let found = Found { path, node: made.node, metadata: made.metadata, removals: server.files.removals() };
+    let stream = stream_of(server, disk, found.metadata.id, stream)?;
+    Ok(Base { found, stream, open_id: made.open_id, name: made.name, granted, made: true })
+}
+
+/// Opens the file of a stream; `None` when it must be looked up again.
+async fn open_base(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    stream: &str,
+    parameters: &Parameters,
+    found: Found,
+) -> Result<Option<Base>> {
+    let server = &request.connection.server;
+    match found.metadata.kind {
+        Kind::File | Kind::Directory => {}
+        Kind::Symlink => return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a link that is not followed")),
+        Kind::Special => return Err(Error::because(Status::ACCESS_DENIED, "not a regular file")),
+    }
+    let id = found.metadata.id;
+    let stream = stream_of(server, disk, id, stream)?;
+    let exists = stream.exists(&found.node, &disk.identity).await?;
+    check_disposition(parameters, exists)?;
+    check_attributes(disk, parameters, &found, exists)?;
+    // A new stream is a change of the file.
+    let makes = if exists { 0 } else { AccessMask::FILE_WRITE_DATA.0 };
+    let asked = Parameters { desired_access: AccessMask(parameters.desired_access.0 | makes), ..parameters.clone() };
+    let granted = existing::grant(disk, &asked, &found).await?;
+    let granted = if parameters.maximum_allowed { granted } else { parameters.desired_access };
+    let open_id = server.next_open_id();
+    let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
+    let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
+    let opening = Opening::new(AccessMask(0), false, None, server.world.uptime());
+    match server.files.open(id, open_id, mode, &name, found.removals, opening) {
+        Ok(()) => Ok(Some(Base { found, stream, open_id, name, granted, made: false })),
+        Err(refusal) => refused(request, reply, id, refusal).await.map(|()| None),
+    }
+}
+
+/// What becomes of a request that the table refuses: an error, or another look.
+async fn refused(request: &Request<'_>, reply: &mut Reply, file: FileId, refusal: Refusal) -> Result<()> {
+    match refusal {
+        Refusal::Raced => Ok(()),
+        Refusal::OplockBreak(wait) => oplock_break::wait(request, reply, file, wait).await,
+        Refusal::LeaseElsewhere => Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file")),
+        Refusal::DeletePending => Err(Error::new(Status::DELETE_PENDING)),
+        Refusal::SharingViolation => Err(Error::new(Status::SHARING_VIOLATION)),
+    }
+}
+
+fn check_disposition(parameters: &Parameters, exists: bool) -> Result<()> {
+    if exists && parameters.disposition == CreateDisposition::CREATE {
+        return Err(Error::new(Status::OBJECT_NAME_COLLISION));
+    }
+    if !exists && !parameters.creates() {
+        return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
+    }
+    Ok(())
+}
+
+/// What the file's attributes forbid ([MS-FSA] 2.1.5.1.2.1).
+fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<()> {
+    let shown = attributes::file_attributes(disk, found.path.name(), &found.metadata);
+    if !shown.contains(FileAttributes::READONLY) || found.metadata.kind == Kind::Directory {
+        return Ok(());
+    }
+    if parameters.desired_access.0 & WRITING != 0 || parameters.overwrites() || !exists {
+        return Err(Error::because(Status::ACCESS_DENIED, "the file is READONLY"));
+    }
+    if parameters.options.contains(CreateOptions::DELETE_ON_CLOSE) && !disk.share.delete_readonly {
+        return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
+    }
+    Ok(())
+}
+
+/// Opens the stream of an open file; `None` when the file must be looked up again.
+async fn open_stream(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    parameters: &Parameters,
+    base: &Base,
+) -> Result<Option<Opened>> {
+    let (server, stream) = (&request.connection.server, &base.stream);
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    let mode = ShareMode { access: AccessMask(base.granted.0 | overwriting), share: parameters.share_access };
+    let opening = Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.world.uptime());
+    if let Err(refusal) = server.files.open(stream.id, base.open_id, mode, &base.name, server.files.removals(), opening)
+    {
+        return refused(request, reply, stream.id, refusal).await.map(|()| None);
+    }
+    let opened = open_content(server, disk, parameters, base).await;
+    if !matches!(opened, Ok(Some(_))) {
+        server.files.close(stream.id, base.open_id, false);
+    }
+    opened
+}
+
+/// Makes the stream, or throws its content away, where the disposition says so; `None` where it was removed meanwhile.
+async fn open_content(server: &Server, disk: &Disk, parameters: &Parameters, base: &Base) -> Result<Option<Opened>> {
+    let (who, file, stream) = (&disk.identity, &base.found.node, &base.stream);
+    let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
+    let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
+    // [MS-FSA] 2.1.5.1.2.1: deletion of the file takes the stream with it.
+    if data && !shares_deletion && server.files.is_open_for_deletion(stream.file()) {
+        return Err(Error::because(Status::SHARING_VIOLATION, "the file is open for deletion"));
+    }
+    // Whoever looked before may have been overtaken.
+    let exists = stream.exists(file, who).await?;
+    if stream.name().is_none() {
+        return Ok(None);
+    }
+    check_disposition(parameters, exists)?;
+    let created = !exists && stream.create(file, who).await?;
+    let writes = base.granted.0 & WRITING != 0 || parameters.overwrites();
+    let access = Access { read: base.granted.0 & READING != 0, write: writes };
+    // Who made the file may use this handle however its permissions came out.
+    if !base.made {
+        StreamNode::check(file, who, access).await?;
+    }
+    let node: Arc<dyn Node> =
+        Arc::new(StreamNode::new(stream.clone(), file.clone(), who.clone(), access, server.world.clone()));
+    let action = match () {
+        () if base.made || created => CreateAction::CREATED,
+        () if !parameters.overwrites() => CreateAction::OPENED,
+        () if parameters.disposition == CreateDisposition::SUPERSEDE => CreateAction::SUPERSEDED,
+        () => CreateAction::OVERWRITTEN,
+    };
+    if exists && parameters.overwrites() {
+        node.set_size(who, 0).await?;
+    }
+    let metadata = stream.metadata(file).await?;
+    Ok(Some(Opened {
+        open_id: base.open_id,
+        node,
+        metadata,
+        name: base.name.clone(),
+        granted: base.granted,
+        action,
+        asked_allocation: 0,
+    }))
+}
+
+/// Closes the file of a stream that was not opened after all; `delete`: nobody but this request has made it.
+async fn close_base(request: &Request<'_>, disk: &Disk, base: &Base, delete: bool) {
+    let server = &request.connection.server;
+    let Found { node, metadata, path, .. } = &base.found;
+    if server.files.close(metadata.id, base.open_id, delete) == Closed::Delete {
+        match disk.vfs.unlink(&disk.identity, path, metadata.id, metadata.kind).await {
+            Ok(()) => server.streams.unlinked(disk, node).await,
+            Err(errno) => tracing::debug!(%path, ?errno, "a file stays that was made for a stream"),
+        }
+        server.files.deleted(metadata.id);
+    }
+}
+
+/// Whether an open stream of `file` keeps the file from being opened for deletion ([MS-FSA] 2.1.5.1.2.1).
+pub(super) fn forbids_deletion(server: &Server, file: FileId) -> bool {
+    let deletes = ShareMode { access: AccessMask::DELETE, share: EVERYTHING };
+    let open = server.streams.open(file);
+    open.iter().any(|stream| matches!(server.files.admits(stream.id, deletes), Err(Refusal::SharingViolation)))
+}

@@ -1,0 +1,90 @@
+//! Renames of alternate streams ([MS-FSA] 2.1.5.15.12.1): within their file, by names that begin with a colon.
+//!
+//! Leaves out making an alternate stream of a file's own content, which no client asks for.
+
+use std::sync::Arc;
+
+use proto::fscc::FileRenameInformation;
+use proto::status::Status;
+
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::files::notify::Change;
+use crate::name::{self, Name, Stream, fold_key};
+use crate::open::FileOpen;
+use crate::streams::{self, StreamNode, Target};
+use crate::tree::Disk;
+use crate::vfs::{Access, Kind, Node};
+
+pub(crate) async fn rename(
+    request: &Request<'_>,
+    asked: &FileRenameInformation<'_>,
+    file: &FileOpen,
+    disk: &Disk,
+) -> Result<()> {
+    let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
+        return Err(Error::because(Status::NOT_SUPPORTED, "a file's own content as an alternate stream"));
+    };
+    let to = target(asked.file_name)?;
+    let server = &request.connection.server;
+    if server.files.is_delete_pending(file.file) {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
+    let to = match to {
+        None => Target::Unnamed(own_content(base, file).await?),
+        Some(name) => {
+            let same = |own: Arc<str>| fold_key(own.as_bytes()) == fold_key(name.as_bytes());
+            if stream.name().is_some_and(same) {
+                return Ok(());
+            }
+            let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
+            let other = server.streams.stream(disk, layout, stream.file(), &name);
+            if other.exists(base, &file.identity).await? {
+                if !asked.replace_if_exists {
+                    return Err(Error::new(Status::OBJECT_NAME_COLLISION));
+                }
+                if server.files.is_open(other.id) {
+                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced is open"));
+                }
+                if other.metadata(base).await?.size > 0 {
+                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced has content"));
+                }
+                other.remove(base, &file.identity).await?;
+            }
+            Target::Named(name)
+        }
+    };
+    let (from, path) = (stream.name(), file.name.path.lock().clone());
+    stream.rename(base, &file.identity, to).await?;
+    if let Some(from) = from {
+        server.stream_changed(disk, &path, &from, Change::stream_removed());
+    }
+    match stream.name() {
+        Some(to) => server.stream_changed(disk, &path, &to, Change::stream_added()),
+        None => server.changed(disk, &path, Change::resized()),
+    }
+    Ok(())
+}
+
+/// The name of an alternate stream, or `None` for the unnamed one.
+fn target(wire_name: &[u8]) -> Result<Option<String>> {
+    if !wire_name.starts_with(b":\0") {
+        // What Windows answers to a path: no open file gives way to a stream.
+        return Err(Error::because(Status::SHARING_VIOLATION, "a stream is renamed within its file only"));
+    }
+    match name::parse(wire_name) {
+        Ok(Name { stream: Stream::Alternate(name), trailing_backslash: false, .. }) => Ok(Some(name)),
+        Ok(Name { stream: Stream::Data, trailing_backslash: false, .. }) => Ok(None),
+        Ok(Name { stream: Stream::Index, .. }) => Err(Error::new(Status::OBJECT_TYPE_MISMATCH)),
+        _ => Err(Error::because(Status::INVALID_PARAMETER, "no name of a stream")),
+    }
+}
+
+/// The file's own content, to be replaced: there must be none.
+async fn own_content(base: &Arc<dyn Node>, file: &FileOpen) -> Result<Arc<dyn Node>> {
+    let metadata = base.metadata().await?;
+    if metadata.kind == Kind::Directory || metadata.size > 0 {
+        return Err(Error::because(Status::INVALID_PARAMETER, "a directory, or a file with content of its own"));
+    }
+    Ok(base.open(&file.identity, Access { read: true, write: true }).await?)
+}

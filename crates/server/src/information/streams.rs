@@ -1,0 +1,66 @@
+//! The streams of a file ([MS-FSA] 2.1.5.12.29), and the names of those that are open.
+
+use proto::fscc::{EntryChain, FileStreamInformation};
+
+use super::file::padded;
+use crate::command::query_info::{Answer, encoded};
+use crate::error::Result;
+use crate::open::FileOpen;
+use crate::server::Server;
+use crate::streams::layout::TYPE;
+use crate::streams::{self, StreamNode};
+use crate::tree::Disk;
+use crate::vfs::{Errno, Kind};
+
+/// What the list says of one stream.
+struct Listed {
+    /// `:name:$DATA`, UTF-16LE.
+    name: Vec<u8>,
+    size: u64,
+    allocated: u64,
+}
+
+/// FileStreamInformation: the file's own data, which a directory does not have, and its alternate streams. The same for
+/// the file and each of its streams.
+pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Result<Answer> {
+    let node = streams::of(&file.node).map_or(&file.node, |stream| &stream.file);
+    let metadata = node.metadata().await?;
+    let mut listed = Vec::new();
+    if metadata.kind == Kind::File {
+        listed.push(Listed {
+            name: proto::bytes::utf16_bytes(&format!(":{TYPE}")),
+            size: metadata.size,
+            allocated: metadata.allocated,
+        });
+    }
+    if let Some(layout) = &disk.share.streams {
+        for stored in streams::list(node, &file.identity, layout).await? {
+            let stream = server.streams.stream(disk, layout, metadata.id, &stored.name);
+            // One that nobody has open was not looked at yet.
+            match stream.exists(node, &file.identity).await {
+                Ok(true) => {}
+                Ok(false) | Err(Errno::ACCES | Errno::IO) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let shown = stream.metadata(node).await?;
+            let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", stored.name));
+            listed.push(Listed { name, size: shown.size, allocated: shown.allocated });
+        }
+    }
+    let bytes = encoded(|out| {
+        let mut chain = EntryChain::new(out, FileStreamInformation::ALIGNMENT, usize::MAX);
+        for Listed { name, size, allocated } in &listed {
+            let entry =
+                FileStreamInformation { stream_size: *size, stream_allocation_size: *allocated, stream_name: name };
+            entry.push(&mut chain, out);
+        }
+    });
+    let fixed = if bytes.is_empty() { 0 } else { padded(FileStreamInformation::FIXED_SIZE + 2, 8) };
+    Ok(Answer::variable(bytes, fixed))
+}
+
+/// What stands behind the file's name in that of an open stream: `:name`, UTF-16; nothing for the file itself.
+pub(super) fn suffix(file: &FileOpen) -> Vec<u16> {
+    let name = streams::of(&file.node).and_then(|StreamNode { stream, .. }| stream.name());
+    name.map(|name| format!(":{name}").encode_utf16().collect()).unwrap_or_default()
+}

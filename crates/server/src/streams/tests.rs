@@ -1,0 +1,235 @@
+//! Streams on a file system in memory, whose attributes hold 65,536 bytes as Linux's do.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layout::{self, Layout};
+use super::store::{DIRECTORY, Store};
+use super::stream::{Stream, Target};
+use super::{Open, list};
+use crate::answer::block_on;
+use crate::rig::Still;
+use crate::vfs::memory::{Memory, Options};
+use crate::vfs::{Access, Case, Create, Errno, FileId, Identity, Links, Lookup, Metadata, Node, RelPath, Vfs};
+use crate::world::World;
+
+const INLINE: &str = "user.DosStream.s:$DATA";
+const OVERFLOW: &str = "user.FrevoStream.s";
+
+/// A file `f` of a user, and the store of its share.
+struct Bed {
+    vfs: Arc<dyn Vfs>,
+    store: Arc<Store>,
+    open: Arc<Open>,
+    who: Arc<Identity>,
+    file: Arc<dyn Node>,
+    metadata: Metadata,
+}
+
+impl Bed {
+    /// On a file system with room for so much.
+    fn new(capacity: u64) -> Bed {
+        let world: Arc<dyn World> = Arc::new(Still::default());
+        let options = Options { mode: 0o777, capacity, ..Options::default() };
+        let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+        let who = Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
+        let (file, metadata) = make(&vfs, &who, "f");
+        let store = Arc::new(Store::new(vfs.clone(), world));
+        Bed { vfs, store, open: Arc::default(), who, file, metadata }
+    }
+
+    /// The stream `name`, as one that opens it first finds it.
+    fn stream(&self, file: FileId, name: &str) -> Stream {
+        let id = FileId { stream: 1, ..file };
+        Stream::new(id, name, &Layout::default(), self.store.clone(), self.open.clone())
+    }
+
+    /// The file's own stream `s`, made if it is not there.
+    fn opened(&self) -> Stream {
+        let stream = self.stream(self.metadata.id, "s");
+        block_on(stream.create(&self.file, &self.who)).expect("it can be made");
+        stream
+    }
+
+    #[track_caller]
+    fn write(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        block_on(stream.write(&self.file, &self.who, offset, Bytes::copy_from_slice(data), false))
+    }
+
+    /// The whole content of a stream, whose size must be told right.
+    #[track_caller]
+    fn content(&self, file: &Arc<dyn Node>, stream: &Stream) -> Vec<u8> {
+        let (mut buffer, count) = block_on(stream.read(file, &self.who, 0, vec![0; 1 << 20], 0));
+        buffer.truncate(count.expect("it can be read"));
+        assert_eq!(block_on(stream.metadata(file)).unwrap().size, buffer.len() as u64);
+        buffer
+    }
+
+    fn attribute(&self, name: &str) -> Option<Vec<u8>> {
+        block_on(self.file.get_xattr(&self.who, name)).unwrap()
+    }
+
+    fn set(&self, name: &str, value: &[u8]) {
+        block_on(self.file.set_xattr(&self.who, name, Some(value.to_vec()))).unwrap();
+    }
+
+    /// How many files the store has.
+    fn stored(&self) -> usize {
+        let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
+        let links = Links { follow: false, wide: false };
+        match block_on(self.vfs.lookup(self.store.own(), &path, Case::Sensitive, links)) {
+            Ok(Lookup::Found { node, .. }) => block_on(node.list(self.store.own(), 0, 100, false)).unwrap().0.len(),
+            _ => 0,
+        }
+    }
+}
+
+fn make(vfs: &Arc<dyn Vfs>, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
+    let path = RelPath::root().join(name.as_bytes()).unwrap();
+    let what = Create::File(Access { read: true, write: true });
+    block_on(vfs.create(who, &path, what, 0o644, None)).expect("it can be made")
+}
+
+fn large() -> Vec<u8> {
+    (0..100_000_u32).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn a_small_stream_is_one_attribute_as_samba_writes_it() {
+    let bed = Bed::new(1 << 20);
+    let stream = bed.opened();
+    assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0"[..]));
+    assert!(!block_on(stream.create(&bed.file, &bed.who)).unwrap());
+    bed.write(&stream, 2, b"abc").unwrap();
+    assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
+    block_on(stream.set_size(&bed.file, &bed.who, 4)).unwrap();
+    assert_eq!(bed.content(&bed.file, &stream), b"\0\0ab");
+    // What another program wrote is there at once.
+    bed.set(INLINE, b"samba\0");
+    assert_eq!(bed.content(&bed.file, &stream), b"samba");
+    bed.write(&stream, 65_530, b"12345").unwrap();
+    assert_eq!((bed.content(&bed.file, &stream).len(), bed.stored()), (65_535, 0));
+    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!(bed.attribute(INLINE), None);
+    assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::STALE));
+}
+
+#[test]
+fn a_large_stream_moves_to_the_store_and_comes_back_when_it_is_emptied() {
+    let bed = Bed::new(16 << 20);
+    let stream = bed.opened();
+    bed.write(&stream, 0, b"begin").unwrap();
+    bed.write(&stream, 10, &large()).unwrap();
+    let expected = [b"begin\0\0\0\0\0", &large()[..]].concat();
+    assert_eq!(bed.content(&bed.file, &stream), expected);
+    assert_eq!((bed.attribute(INLINE), bed.stored()), (None, 1));
+    // Who opens it anew finds it there.
+    let again = bed.stream(bed.metadata.id, "S");
+    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
+    assert_eq!((bed.content(&bed.file, &again), &*again.name().unwrap()), (expected, "s"));
+    block_on(stream.set_size(&bed.file, &bed.who, 0)).unwrap();
+    assert_eq!((bed.attribute(INLINE).as_deref(), bed.attribute(OVERFLOW), bed.stored()), (Some(&b"\0"[..]), None, 0));
+    block_on(stream.set_size(&bed.file, &bed.who, 70_000)).unwrap();
+    assert_eq!(bed.content(&bed.file, &stream), vec![0; 70_000]);
+    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!((bed.attribute(OVERFLOW), bed.stored()), (None, 0));
+}
+
+#[test]
+fn a_full_disk_takes_nothing_away() {
+    let bed = Bed::new(64 << 10);
+    let stream = bed.opened();
+    bed.write(&stream, 0, b"kept").unwrap();
+    assert_eq!(bed.write(&stream, 4, &large()), Err(Errno::NOSPC));
+    assert_eq!(bed.content(&bed.file, &stream)[..4], *b"kept");
+    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!(bed.stored(), 0);
+    assert_eq!(Errno::NOSPC.status(), proto::status::Status::DISK_FULL);
+}
+
+#[test]
+fn a_copied_file_has_a_stream_of_its_own_once_it_is_written() {
+    let bed = Bed::new(16 << 20);
+    let stream = bed.opened();
+    bed.write(&stream, 0, &large()).unwrap();
+    let (copy, metadata) = make(&bed.vfs, &bed.who, "copy");
+    block_on(copy.set_xattr(&bed.who, OVERFLOW, bed.attribute(OVERFLOW))).unwrap();
+    let copied = bed.stream(metadata.id, "s");
+    assert!(block_on(copied.exists(&copy, &bed.who)).unwrap());
+    assert_eq!(bed.content(&copy, &copied), large());
+    block_on(copied.write(&copy, &bed.who, 0, Bytes::from_static(b"other"), false)).unwrap();
+    assert_eq!((&bed.content(&copy, &copied)[..5], bed.stored()), (&b"other"[..], 2));
+    assert_eq!(bed.content(&bed.file, &stream), large());
+    block_on(copied.remove(&copy, &bed.who)).unwrap();
+    assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
+}
+
+#[test]
+fn a_copy_that_was_never_written_leaves_the_original_its_stream() {
+    let bed = Bed::new(16 << 20);
+    let stream = bed.opened();
+    bed.write(&stream, 0, &large()).unwrap();
+    let (copy, metadata) = make(&bed.vfs, &bed.who, "copy");
+    block_on(copy.set_xattr(&bed.who, OVERFLOW, bed.attribute(OVERFLOW))).unwrap();
+    block_on(bed.stream(metadata.id, "s").remove(&copy, &bed.who)).unwrap();
+    assert_eq!((bed.content(&bed.file, &stream), bed.stored()), (large(), 1));
+}
+
+#[test]
+fn after_a_crash_the_store_counts() {
+    let bed = Bed::new(16 << 20);
+    let stream = bed.opened();
+    bed.write(&stream, 0, &large()).unwrap();
+    bed.set(INLINE, b"before the crash\0");
+    let again = bed.stream(bed.metadata.id, "s");
+    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
+    assert_eq!((bed.content(&bed.file, &again), bed.attribute(INLINE)), (large(), None));
+    // Two names of one file of the store, as in the middle of a rename: it goes with the last.
+    bed.set("user.FrevoStream.t", &bed.attribute(OVERFLOW).unwrap());
+    block_on(again.remove(&bed.file, &bed.who)).unwrap();
+    let other = bed.stream(bed.metadata.id, "t");
+    assert!(block_on(other.exists(&bed.file, &bed.who)).unwrap());
+    assert_eq!(bed.content(&bed.file, &other), large());
+}
+
+#[test]
+fn renamed_streams_keep_their_content() {
+    for content in [b"small".to_vec(), large()] {
+        let bed = Bed::new(16 << 20);
+        let stream = bed.opened();
+        bed.write(&stream, 0, &content).unwrap();
+        block_on(stream.rename(&bed.file, &bed.who, Target::Named("t".into()))).unwrap();
+        assert_eq!((bed.content(&bed.file, &stream), &*stream.name().unwrap()), (content.clone(), "t"));
+        let names = block_on(list(&bed.file, &bed.who, &Layout::default())).unwrap();
+        assert_eq!(names.iter().map(|stored| &*stored.name).collect::<Vec<_>>(), ["t"]);
+        block_on(stream.rename(&bed.file, &bed.who, Target::Unnamed(bed.file.clone()))).unwrap();
+        assert_eq!(bed.content(&bed.file, &stream), content);
+        assert_eq!(block_on(bed.file.metadata()).unwrap().size, content.len() as u64);
+        assert_eq!((block_on(list(&bed.file, &bed.who, &Layout::default())).unwrap().len(), bed.stored()), (0, 0));
+    }
+}
+
+#[test]
+fn a_directory_of_another_is_no_store() {
+    let bed = Bed::new(16 << 20);
+    let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
+    let mallory = Arc::new(Identity { uid: 2000, gid: 2000, groups: Box::new([]) });
+    block_on(bed.vfs.create(&mallory, &path, Create::Directory, 0o777, None)).unwrap();
+    let stream = bed.opened();
+    bed.write(&stream, 0, b"kept").unwrap();
+    assert_eq!(bed.write(&stream, 0, &large()), Err(Errno::PERM));
+    assert_eq!(bed.content(&bed.file, &stream), b"kept");
+}
+
+#[test]
+fn a_value_that_names_no_file_of_the_store_is_an_error_and_stays() {
+    let bed = Bed::new(16 << 20);
+    for value in [&b"../../../etc/passwd"[..], b"1-00000000000000000000000000000000"] {
+        bed.set(OVERFLOW, value);
+        let stream = bed.stream(bed.metadata.id, "s");
+        assert!(block_on(stream.exists(&bed.file, &bed.who)).is_err());
+        assert_eq!(bed.attribute(OVERFLOW).as_deref(), Some(value));
+    }
+    assert_eq!(layout::LARGEST_INLINE, 65_535);
+}
