@@ -59,13 +59,16 @@ pub(crate) fn file_time(time: Time) -> u64 {
     FileTime::from(time).0
 }
 
-/// `AllocationSize`: what the file takes on disk, at least what its opener asked to be set aside. The blocks of an empty
-/// file hold its extended attributes.
+/// The unit in which Linux file systems give room to files, as a rule.
+const PAGE: u64 = 4096;
+
+/// `AllocationSize`: what the file's content takes on disk, at least what its opener asked to be set aside. Blocks beyond
+/// those that the size explains hold extended attributes (a stored ACL is too long for most inodes) and file system's own.
 pub(crate) fn allocation_size(metadata: &Metadata, asked: u64) -> u64 {
     match metadata.kind {
         Kind::Directory => 0,
         _ if metadata.size == 0 => asked,
-        _ => metadata.allocated.max(asked),
+        _ => metadata.allocated.min(metadata.size.next_multiple_of(PAGE)).max(asked),
     }
 }
 

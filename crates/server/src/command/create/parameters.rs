@@ -52,9 +52,7 @@ impl Parameters {
             return Err(Error::because(Status::INVALID_PARAMETER, "CreateDisposition or ShareAccess"));
         }
         // Windows looks at DesiredAccess first.
-        // So does it for an open that can only be waited on, though no document says so.
-        let nothing = matches!(AccessMask(asked.desired_access), AccessMask::NONE | AccessMask::SYNCHRONIZE);
-        if nothing || asked.desired_access & !KNOWN_RIGHTS != 0 {
+        if asked.desired_access == 0 || asked.desired_access & !KNOWN_RIGHTS != 0 {
             return Err(Error::because(Status::ACCESS_DENIED, "DesiredAccess"));
         }
         if asked.file_attributes & !KNOWN_ATTRIBUTES != 0 {
