@@ -18,6 +18,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::acknowledgment::Watch;
 use crate::input::Inputs;
 
 /// How many bytes one read asks for when nothing is known of what comes.
@@ -63,6 +64,7 @@ pub(crate) async fn drive(
         input: BytesMut::new(),
         input_size: 0,
         unsent: None,
+        sent: 0,
         running: FuturesUnordered::new(),
         held: 0,
     };
@@ -90,16 +92,12 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|&stop| stop).await;
 }
 
-/// Ends a connection of which smbtorture says that its client acknowledges nothing.
-#[cfg(feature = "torture")]
-async fn watch_acknowledgments(connection: Arc<Connection>) {
-    connection.watch_acknowledgments().await;
-}
-
-/// Whether a client acknowledges what it is sent is for TCP to say.
-#[cfg(not(feature = "torture"))]
-fn watch_acknowledgments(_: Arc<Connection>) -> std::future::Pending<()> {
-    std::future::pending()
+/// When it is time to look whether a break has arrived.
+async fn until(watch: Option<&Watch>) {
+    match watch {
+        Some(watch) => tokio::time::sleep_until(watch.next()).await,
+        None => std::future::pending().await,
+    }
 }
 
 struct Driver {
@@ -116,6 +114,8 @@ struct Driver {
     input_size: usize,
     /// A frame of which the socket has taken only a part.
     unsent: Option<(Frame, usize)>,
+    /// Bytes of frames that the socket has taken.
+    sent: u64,
     running: FuturesUnordered<Running>,
     /// What those hold, bytes.
     held: usize,
@@ -128,7 +128,7 @@ impl Driver {
         let mut authenticated = false;
         let silence = self.dead_time.unwrap_or(Duration::MAX);
         let mut dead = std::pin::pin!(tokio::time::sleep(silence));
-        let mut watch = std::pin::pin!(watch_acknowledgments(self.connection.clone()));
+        let mut watch: Option<Watch> = None;
         loop {
             self.send()?;
             if self.connection.ended().is_some() && self.unsent.is_none() {
@@ -155,7 +155,14 @@ impl Driver {
                     }
                     dead.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
-                () = &mut watch, if self.connection.ended().is_none() => {}
+                () = self.connection.awaits_acknowledgment(), if watch.is_none() => watch = Some(Watch::new()),
+                () = until(watch.as_ref()), if watch.is_some() => {
+                    if let Some(watching) = &mut watch
+                        && !watching.look(&self.connection, &self.stream, self.sent)?
+                    {
+                        watch = None;
+                    }
+                }
                 () = &mut half_open, if !authenticated => {
                     if !self.connection.is_authenticated() {
                         self.connection.end(server::error::Disconnect("nobody logged on in time"));
@@ -195,7 +202,10 @@ impl Driver {
             loop {
                 match self.stream.try_write(&frame.as_bytes()[sent..]) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(count) => sent += count,
+                    Ok(count) => {
+                        sent += count;
+                        self.sent += count as u64;
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.unsent = Some((frame, sent));
                         return Ok(());

@@ -3,6 +3,7 @@
 //! A library so that tests, fuzz targets and the project's own tasks reach them; the program itself is `main.rs`.
 
 pub mod accounts;
+mod acknowledgment;
 pub mod admin;
 pub mod check;
 pub mod cli;

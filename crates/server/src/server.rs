@@ -42,6 +42,8 @@ type Volume = (u64, Arc<dyn Vfs>);
 struct Connections {
     by_id: HashMap<u64, Weak<Connection>>,
     by_address: HashMap<IpAddr, usize>,
+    /// By `ClientGuid`, those that have negotiated, the oldest first.
+    by_client: HashMap<Guid, Vec<Weak<Connection>>>,
 }
 
 /// A running server.
@@ -235,8 +237,25 @@ impl Server {
         *connections.by_address.entry(connection.peer.remote.ip()).or_default() += 1;
     }
 
+    /// The connection has negotiated: it is `client`'s.
+    pub(crate) fn know_client(&self, connection: &Arc<Connection>, client: Guid) {
+        let mut connections = self.connections.lock();
+        // One that was closed meanwhile is not to be found any more.
+        if connections.by_id.contains_key(&connection.id) {
+            connections.by_client.entry(client).or_default().push(Arc::downgrade(connection));
+        }
+    }
+
     pub(crate) fn remove_connection(&self, connection: &Connection) {
         let mut connections = self.connections.lock();
+        if let Some(negotiated) = connection.negotiated()
+            && let Some(same) = connections.by_client.get_mut(&negotiated.client_guid)
+        {
+            same.retain(|other| !std::ptr::eq(other.as_ptr(), connection));
+            if same.is_empty() {
+                connections.by_client.remove(&negotiated.client_guid);
+            }
+        }
         let address = connection.peer.remote.ip();
         if connections.by_id.remove(&connection.id).is_some()
             && let Some(count) = connections.by_address.get_mut(&address)
@@ -256,14 +275,8 @@ impl Server {
     /// The connections of one client that have not ended, the oldest first: a lease is the client's, whatever session
     /// asked for it ([MS-SMB2] 3.3.4.7).
     pub fn connections_of(&self, client_guid: Guid) -> Vec<Arc<Connection>> {
-        let is_its = |connection: &Arc<Connection>| {
-            connection.ended().is_none()
-                && connection.negotiated().is_some_and(|negotiated| negotiated.client_guid == client_guid)
-        };
-        let mut connections = self.connections();
-        connections.retain(is_its);
-        connections.sort_by_key(|connection| connection.id);
-        connections
+        let known = self.connections.lock().by_client.get(&client_guid).cloned().unwrap_or_default();
+        known.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
     }
 
     /// How many connections there are, and how many of them from `address`.

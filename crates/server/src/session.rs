@@ -2,8 +2,8 @@
 //! session is used over are its channels, in `channel`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use proto::crypto::seal::SealingKey;
@@ -182,17 +182,10 @@ impl Session {
         self.channels.lock().len()
     }
 
-    /// The connections over which the client can be told something that it did not ask for, the first to be tried first:
-    /// `preferred` where it is one of them, then the oldest ([MS-SMB2] 3.3.4.1.6, 3.3.4.6).
-    pub(crate) fn live_connections(&self, preferred: &Weak<Connection>) -> Vec<Arc<Connection>> {
-        let mut live = self.channels.lock().live();
-        live.sort_by_key(|connection| Arc::as_ptr(connection) != preferred.as_ptr());
-        live
-    }
-
-    /// The first of [`Session::live_connections`].
-    pub(crate) fn live_connection(&self, preferred: &Weak<Connection>) -> Option<Arc<Connection>> {
-        self.live_connections(preferred).into_iter().next()
+    /// The connections over which the client can be told something that it did not ask for, in the order in which they are
+    /// to be tried: the oldest first ([MS-SMB2] 3.3.4.1.6, 3.3.4.6).
+    pub(crate) fn live_channels(&self) -> Vec<Arc<Connection>> {
+        self.channels.lock().live()
     }
 
     /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already.

@@ -11,12 +11,11 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 use proto::smb2::read::ReadResponse;
 use proto::status::Status;
-use tokio::sync::Notify;
 
-use crate::conn::{Connection, Reply, Request};
-use crate::error::{Disconnect, Error, Result};
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
 
-/// From the next break of an oplock or lease on, this connection's client counts as one that acknowledges nothing.
+/// From now on this connection's client counts as one that acknowledges nothing that it did not ask for.
 const FORCE_UNACKED_TIMEOUT: FsctlCode = FsctlCode(0x8384_8003);
 /// The response to this very request has padding before its output.
 const IOCTL_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8013);
@@ -27,34 +26,17 @@ const FSP_ASYNC_SLEEP: FsctlCode = FsctlCode(0x8384_8043);
 
 /// Bytes of padding.
 const PADDING: usize = 8;
-/// How long a message may stay unacknowledged. Of a session with 32 channels not all are given up before the break's own
-/// time is over.
-const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
-
 /// What was asked of one connection.
 #[derive(Default)]
 pub(crate) struct Hooks {
     unacknowledged: AtomicBool,
     pads_reads: AtomicBool,
-    /// A break was sent to a client that acknowledges nothing.
-    unheard: Notify,
 }
 
 impl Hooks {
-    /// A break was sent.
-    pub(crate) fn sent_break(&self) {
-        if self.unacknowledged.load(Ordering::Relaxed) {
-            self.unheard.notify_one();
-        }
-    }
-}
-
-impl Connection {
-    /// Ends the connection when its client counts as one that acknowledges nothing, and so has not got a break.
-    pub async fn watch_acknowledgments(&self) {
-        self.torture.unheard.notified().await;
-        self.server.world.sleep(UNACKNOWLEDGED).await;
-        self.end(Disconnect("smbtorture has it that a break was not acknowledged by TCP"));
+    /// Whether what TCP says of acknowledgments counts.
+    pub(crate) fn acknowledges(&self) -> bool {
+        !self.unacknowledged.load(Ordering::Relaxed)
     }
 }
 

@@ -219,6 +219,18 @@ impl Peer {
 
     /// Opens or makes `name`.
     pub(super) fn create(&mut self, name: &str, oplock: OplockLevel) -> Result<FileId, Status> {
+        let message = self.compose_create(name, oplock);
+        let response = self.exchange(&message);
+        CreateResponse::decode(&response).map(|created| created.file_id).map_err(|_| status(&response))
+    }
+
+    /// Sends the request and waits for nothing.
+    pub(super) fn begin_to_create(&mut self, name: &str, oplock: OplockLevel) {
+        let message = self.compose_create(name, oplock);
+        self.rig.send(&message);
+    }
+
+    fn compose_create(&mut self, name: &str, oplock: OplockLevel) -> Vec<u8> {
         let name = utf16_bytes(name);
         let create = CreateRequest {
             requested_oplock_level: oplock,
@@ -230,8 +242,13 @@ impl Peer {
             name: &name,
             ..CreateRequest::default()
         };
-        let response = self.request(Command::CREATE, |out| create.encode(out));
-        CreateResponse::decode(&response).map(|created| created.file_id).map_err(|_| status(&response))
+        let key = self.key.clone();
+        self.compose(Command::CREATE, key.as_deref(), |out| create.encode(out))
+    }
+
+    /// What the server says now.
+    pub(super) fn messages(&mut self) -> Vec<Vec<u8>> {
+        self.rig.proceed()
     }
 
     /// The transport goes away.

@@ -1,7 +1,9 @@
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::smb2::close::{CloseFlags, CloseRequest};
-use proto::smb2::header::Command;
+use proto::smb2::header::{Command, Header};
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::negotiate::Dialect;
 use proto::smb2::{FileId, OplockLevel};
@@ -11,6 +13,8 @@ use super::peer::{Known, Peer};
 use crate::answer::block_on;
 use crate::rig::{self, PASSWORD, status};
 use crate::server::Server;
+use crate::vfs::Time;
+use crate::world::World;
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
 
@@ -114,7 +118,7 @@ fn a_session_has_so_many_channels_and_no_more() {
 fn without_the_parameter_nothing_is_bound() {
     let mut policy = rig::policy();
     policy.server_multi_channel_support = false;
-    let world: Arc<dyn crate::world::World> = Arc::new(rig::Still::default());
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
     let server = rig::server(policy, world.clone(), rig::memory(world));
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let mut second = Peer::new(&server, NEWEST);
@@ -159,6 +163,64 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
         let mut third = Peer::new(&server, NEWEST);
         assert_eq!(third.bind(&first.session(), "alice", PASSWORD), Status::USER_SESSION_DELETED);
     }
+}
+
+/// Nobody's time is ever up.
+#[derive(Default)]
+struct Patience(rig::Still);
+
+impl World for Patience {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        self.0.random(bytes);
+    }
+}
+
+/// How many breaks of oplocks the client is told of on this connection.
+fn breaks(peer: &mut Peer) -> usize {
+    let is_break = |message: &&Vec<u8>| Header::decode(message).is_ok_and(|it| it.command == Command::OPLOCK_BREAK);
+    peer.messages().iter().filter(is_break).count()
+}
+
+/// 3.3.4.6. Whether TCP had acknowledged the break, and how often it is told in the end.
+fn check_break(arrived: bool, expected: usize) {
+    let world: Arc<dyn World> = Arc::new(Patience::default());
+    let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+    let mut first = Peer::logged_on(&server, NEWEST, "alice");
+    first.create("file", OplockLevel::BATCH).expect("it is new");
+    let mut others: Vec<Peer> = (0..3).map(|_| Peer::channel_of(&server, &first)).collect();
+    let mut other = Peer::logged_on(&server, NEWEST, "alice");
+    other.begin_to_create("file", OplockLevel::NONE);
+    assert_eq!(others.iter_mut().map(breaks).sum::<usize>(), 0, "the oldest channel comes first");
+    assert_eq!(breaks(&mut first), 1);
+    let connection = first.connection().clone();
+    assert_eq!(connection.acknowledge(0), Some(0));
+    if arrived {
+        assert_eq!(connection.acknowledge(u64::MAX), None);
+    }
+    assert!(connection.is_dispensable() && !other.connection().is_dispensable());
+    first.disconnect();
+    let told: Vec<usize> = others.iter_mut().map(breaks).collect();
+    assert_eq!(told, [expected, 0, 0], "the next one");
+    others.remove(0).disconnect();
+    assert_eq!(others.iter_mut().map(breaks).collect::<Vec<_>>(), [expected, 0], "and the one after that");
+}
+
+#[test]
+fn a_break_that_does_not_arrive_is_sent_over_another_channel() {
+    check_break(false, 1);
+    check_break(true, 0);
 }
 
 /// Connections drop, the session is logged off and bound again, all at once: nothing is left, and nothing is closed twice.

@@ -25,8 +25,8 @@ use crate::vfs;
 
 /// Tells a client that its oplock, or a lease that its open shares, is broken.
 pub(crate) struct Notifier {
+    this: Weak<Notifier>,
     server: Weak<Server>,
-    connection: Weak<Connection>,
     session: Weak<Session>,
     /// The share's traffic is sealed.
     seals: bool,
@@ -43,9 +43,9 @@ enum State {
 impl Notifier {
     /// For an open whose response is under way on `connection`.
     pub(crate) fn new(connection: &Arc<Connection>, session: &Arc<Session>, seals: bool, file_id: FileId) -> Arc<Self> {
-        Arc::new(Notifier {
+        Arc::new_cyclic(|this| Notifier {
+            this: this.clone(),
             server: Arc::downgrade(&connection.server),
-            connection: Arc::downgrade(connection),
             session: Arc::downgrade(session),
             seals,
             file_id,
@@ -70,23 +70,33 @@ impl Notifier {
         }
     }
 
-    /// The connection that the client is told over: for an oplock one of the session's, for a lease the client's oldest
-    /// (3.3.4.7). What is to be sealed is so with the session's keys, which other connections do not know.
-    fn route(&self, session: &Session, what: Break, seals: bool) -> Option<Arc<Connection>> {
-        let of_client = match what {
-            Break::Lease(lease) if !seals => self.server.upgrade()?.connections_of(lease.id.client),
+    /// The connections that the client can be told over, in the order in which they are to be tried: for an oplock those
+    /// of the session, for a lease all of the client where this user is logged on (3.3.4.7): a ClientGuid is no secret.
+    /// What is to be sealed is so with the session's keys, which other connections do not know.
+    fn routes(&self, session: &Session, what: Break, seals: bool) -> Vec<Arc<Connection>> {
+        let mut routes = match what {
+            Break::Lease(lease) if !seals => {
+                self.server.upgrade().map_or_else(Vec::new, |server| server.connections_of(lease.id.client))
+            }
             Break::Lease(_) | Break::Oplock(_) => Vec::new(),
         };
-        let known = of_client.into_iter().find(|connection| connection.is_authenticated());
-        known.or_else(|| session.live_connection(&self.connection))
+        routes.retain(|connection| connection.is_authenticated_as(session));
+        let own = session.live_channels().into_iter();
+        routes.extend(own.filter(|own| !routes.iter().any(|other| Arc::ptr_eq(own, other))).collect::<Vec<_>>());
+        routes
     }
 
-    /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4).
+    /// 3.3.4.6, 3.3.4.7: never signed; sealed where everything else is (3.3.4.1.4). Where a connection ends before the
+    /// message has arrived, it is sent over the next one.
     fn send(&self, what: Break) -> bool {
         let Some(session) = self.session.upgrade() else { return false };
         let seals = self.seals || session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
         // Without any connection the open is about to be closed, which ends the oplock too.
-        let Some(connection) = self.route(&session, what, seals) else { return false };
+        let routes = self.routes(&session, what, seals);
+        routes.iter().any(|connection| self.send_over(connection, &session, what, seals))
+    }
+
+    fn send_over(&self, connection: &Arc<Connection>, session: &Arc<Session>, what: Break, seals: bool) -> bool {
         let mut header = Header::request(Command::OPLOCK_BREAK, Header::UNSOLICITED);
         header.flags = Flags::SERVER_TO_REDIR;
         header.session_id = session.id;
@@ -107,10 +117,10 @@ impl Notifier {
                 })
             }
         };
-        Outgoing::unsolicited(&connection, &header, seals.then_some(session), |body| notification.encode(body));
-        #[cfg(feature = "torture")]
-        connection.torture.sent_break();
-        true
+        let this = self.this.clone();
+        let again = Box::new(move || _ = this.upgrade().is_some_and(|notifier| notifier.send(what)));
+        let seal_for = seals.then(|| session.clone());
+        Outgoing::unsolicited(connection, &header, seal_for, again, |body| notification.encode(body))
     }
 }
 

@@ -6,6 +6,7 @@
 //! them.
 
 mod chain;
+mod delivery;
 mod outbox;
 mod pending;
 mod receive;
@@ -58,6 +59,7 @@ pub struct Connection {
     pub created: Time,
     pub(crate) state: Mutex<State>,
     pub(crate) outbox: Outbox,
+    deliveries: delivery::Deliveries,
     #[cfg(feature = "torture")]
     pub(crate) torture: crate::torture::Hooks,
     negotiated: OnceLock<Negotiated>,
@@ -120,6 +122,7 @@ impl Connection {
                 pending: pending::Table::default(),
             }),
             outbox: Outbox::default(),
+            deliveries: delivery::Deliveries::default(),
             #[cfg(feature = "torture")]
             torture: crate::torture::Hooks::default(),
             negotiated: OnceLock::new(),
@@ -135,8 +138,13 @@ impl Connection {
     }
 
     /// Settles it; `false` if it was settled already.
-    pub(crate) fn settle(&self, negotiated: Negotiated) -> bool {
-        self.negotiated.set(negotiated).is_ok()
+    pub(crate) fn settle(self: &Arc<Self>, negotiated: Negotiated) -> bool {
+        let client = negotiated.client_guid;
+        let settled = self.negotiated.set(negotiated).is_ok();
+        if settled {
+            self.server.know_client(self, client);
+        }
+        settled
     }
 
     /// The dialect spoken; 2.0.2 before NEGOTIATE, when nothing depends on it.
@@ -254,6 +262,8 @@ impl Connection {
                 self.server.end_session(&channel.session).await;
             }
         }
+        // Sessions with other channels are told over them what they were not told here.
+        self.deliveries.close().into_iter().for_each(|again| again());
         self.server.remove_connection(self);
     }
 }

@@ -30,21 +30,36 @@ impl Frame {
 }
 
 #[derive(Default)]
+struct Frames {
+    waiting: VecDeque<Frame>,
+    /// Bytes of all frames there ever were.
+    total: u64,
+}
+
+#[derive(Default)]
 pub(crate) struct Outbox {
-    frames: Mutex<VecDeque<Frame>>,
+    frames: Mutex<Frames>,
     bytes: AtomicUsize,
     ready: Notify,
 }
 
 impl Outbox {
-    pub(crate) fn push(&self, frame: Frame) {
-        self.bytes.fetch_add(frame.as_bytes().len(), Ordering::Relaxed);
-        self.frames.lock().push_back(frame);
+    /// Queues a frame and answers where in the stream of all frames it ends.
+    pub(crate) fn push(&self, frame: Frame) -> u64 {
+        let length = frame.as_bytes().len();
+        self.bytes.fetch_add(length, Ordering::Relaxed);
+        let end = {
+            let mut frames = self.frames.lock();
+            frames.total += length as u64;
+            frames.waiting.push_back(frame);
+            frames.total
+        };
         self.ready.notify_one();
+        end
     }
 
     pub(crate) fn pop(&self) -> Option<Frame> {
-        let frame = self.frames.lock().pop_front()?;
+        let frame = self.frames.lock().waiting.pop_front()?;
         self.bytes.fetch_sub(frame.as_bytes().len(), Ordering::Relaxed);
         Some(frame)
     }

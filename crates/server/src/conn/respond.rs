@@ -10,6 +10,7 @@ use proto::smb2::transform::TransformHeader;
 use proto::status::Status;
 
 use super::chain::{Hash, Request};
+use super::delivery::Again;
 use super::{Connection, Frame};
 use crate::command::oplock_break::Notifier;
 use crate::error::{Disconnect, Error};
@@ -194,12 +195,22 @@ impl Outgoing {
 
     /// Signs or seals the frame and queues it; nothing where no request of it is to be answered.
     pub(super) fn send(&mut self) {
+        if let Some(frame) = self.complete() {
+            self.connection.outbox.push(frame);
+            for notifier in self.granted.drain(..) {
+                notifier.announce();
+            }
+        }
+    }
+
+    /// Signs or seals the frame and begins another; `None` where there is nothing to be sent.
+    fn complete(&mut self) -> Option<Frame> {
         let mut buffer = std::mem::replace(&mut self.buffer, self.connection.server.buffers.take());
         let finished = std::mem::take(&mut self.finished);
         let seal_for = self.seal_for.take();
         self.start = FIRST;
         match &*finished {
-            [] => return,
+            [] => return None,
             [_] => {}
             // 3.3.4.1.3: the last of several is padded, too.
             [.., last] => Writer::from(&mut buffer, last.start).pad_to(8),
@@ -207,7 +218,10 @@ impl Outgoing {
         let begin = match seal_for {
             Some(session) => match seal(&session, &mut buffer) {
                 Ok(()) => 0,
-                Err(reason) => return self.connection.end(reason),
+                Err(reason) => {
+                    self.connection.end(reason);
+                    return None;
+                }
             },
             None => {
                 sign(&finished, &mut buffer);
@@ -217,10 +231,7 @@ impl Outgoing {
         let length = buffer.len() - begin - TRANSPORT;
         // The length is 24 bits on direct TCP; a frame is bounded far below that by `limits.frame`.
         buffer[begin..begin + TRANSPORT].copy_from_slice(&(length as u32).to_be_bytes());
-        self.connection.outbox.push(Frame::new(buffer, begin));
-        for notifier in self.granted.drain(..) {
-            notifier.announce();
-        }
+        Some(Frame::new(buffer, begin))
     }
 
     /// The response under way grants an oplock.
@@ -229,19 +240,23 @@ impl Outgoing {
     }
 
     /// Sends a message that answers no request: `header` and what `body` writes, sealed for `seal_for` (3.3.4.6).
+    /// `again` is called when the connection ends before it has arrived. `false`: the connection has ended already, and
+    /// it is not.
     pub(crate) fn unsolicited(
         connection: &Arc<Connection>,
         header: &Header,
         seal_for: Option<Arc<Session>>,
+        again: Again,
         body: impl FnOnce(&mut Writer<'_>),
-    ) {
+    ) -> bool {
         let mut outgoing = Outgoing::new(connection.clone());
         outgoing.begin();
         body(&mut outgoing.body());
         outgoing.write_header(header);
         outgoing.seal_for = seal_for;
         outgoing.finished.push(Finished { start: outgoing.start, sign_with: None });
-        outgoing.send();
+        let Some(frame) = outgoing.complete() else { return false };
+        connection.deliveries.send(&connection.outbox, frame, again)
     }
 }
 

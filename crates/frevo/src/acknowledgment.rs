@@ -1,0 +1,93 @@
+//! Whether a client still takes what it is sent: a break of an oplock that it never gets must go over another channel
+//! ([MS-SMB2] 3.3.4.6), and TCP itself gives up only after a quarter of an hour.
+//!
+//! The kernel knows how much the other side has acknowledged. It is asked only while a break is under way.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use server::conn::Connection;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// How often the kernel is asked.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// A client that has acknowledged nothing for so long is gone. TCP has repeated itself three times by then, and of the 35
+/// seconds for the answer to a break most are left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A break that is under way.
+pub(crate) struct Watch {
+    next: Instant,
+    /// How much was acknowledged when last anything was, and when that was.
+    acknowledged: u64,
+    since: Instant,
+}
+
+impl Watch {
+    /// A break was just sent.
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Watch { next: now + INTERVAL, acknowledged: 0, since: now }
+    }
+
+    /// When to look.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Looks how far `connection` has come, of whose frames `sent` bytes were given to `stream`. `false`: all has arrived.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` where the client is gone and its sessions have other channels.
+    pub(crate) fn look(&mut self, connection: &Connection, stream: &TcpStream, sent: u64) -> io::Result<bool> {
+        let now = Instant::now();
+        self.next = now + INTERVAL;
+        let Some(acknowledged) = connection.acknowledge(sent.saturating_sub(unacknowledged(stream)?)) else {
+            return Ok(false);
+        };
+        if acknowledged > self.acknowledged {
+            (self.acknowledged, self.since) = (acknowledged, now);
+        }
+        if now.duration_since(self.since) >= PATIENCE && connection.is_dispensable() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client acknowledges nothing"));
+        }
+        Ok(true)
+    }
+}
+
+/// How many bytes the kernel keeps for the other side, which has not acknowledged them.
+fn unacknowledged(stream: &TcpStream) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the socket is open as long as `stream` is borrowed, and SIOCOUTQ, which has TIOCOUTQ's number, stores an int.
+    if unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn the_kernel_says_what_the_other_side_has_not_taken() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut one = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut other, _) = listener.accept().await.unwrap();
+        assert_eq!(unacknowledged(&one).unwrap(), 0);
+        // More than both sides' buffers take.
+        let flood = vec![0; 64 << 20];
+        let taken = one.try_write(&flood).unwrap();
+        let kept = unacknowledged(&one).unwrap();
+        assert!(kept > 0 && kept <= taken as u64, "{kept} of {taken}");
+        let mut received = vec![0; taken];
+        other.read_exact(&mut received).await.unwrap();
+        other.write_all(b"x").await.unwrap();
+        one.read_exact(&mut [0]).await.unwrap();
+        assert_eq!(unacknowledged(&one).unwrap(), 0, "its answer has acknowledged all");
+    }
+}

@@ -1,0 +1,116 @@
+//! Messages that the client did not ask for, until TCP says that they have arrived ([MS-SMB2] 3.3.4.6, 3.3.4.7): what a
+//! connection has not delivered when it ends is sent over another one.
+//!
+//! How many bytes the client has acknowledged is the daemon's to know. Responses are not kept: whoever loses one sends
+//! the request again.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::outbox::Outbox;
+use super::{Connection, Frame};
+use crate::session::Phase;
+
+/// Sends a message again, over whatever connection is left.
+pub(crate) type Again = Box<dyn FnOnce() + Send>;
+
+/// What a connection has yet to deliver.
+#[derive(Default)]
+pub(crate) struct Deliveries {
+    state: Mutex<State>,
+    queued: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Where in the connection's stream each message ends, and how it is sent again.
+    awaited: VecDeque<(u64, Again)>,
+    /// How much of the stream is acknowledged.
+    acknowledged: u64,
+    /// The connection is gone: nothing is delivered any more.
+    closed: bool,
+}
+
+impl Deliveries {
+    /// Queues a message; `false`, and nothing done, where the connection is gone.
+    pub(super) fn send(&self, outbox: &Outbox, frame: Frame, again: Again) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return false;
+        }
+        let end = outbox.push(frame);
+        state.awaited.push_back((end, again));
+        self.queued.notify_one();
+        true
+    }
+
+    /// The connection is gone. Answers how to send what has not arrived.
+    pub(super) fn close(&self) -> Vec<Again> {
+        let mut state = self.state.lock();
+        state.closed = true;
+        std::mem::take(&mut state.awaited).into_iter().map(|(_, again)| again).collect()
+    }
+
+    fn acknowledge(&self, bytes: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.acknowledged = state.acknowledged.max(bytes);
+        while state.awaited.front().is_some_and(|(end, _)| *end <= state.acknowledged) {
+            state.awaited.pop_front();
+        }
+        (!state.awaited.is_empty()).then_some(state.acknowledged)
+    }
+}
+
+impl Connection {
+    /// Waits until something is sent of which it matters that it arrives. From then on [`Connection::acknowledge`] is to
+    /// be called now and then until it answers `None`.
+    pub async fn awaits_acknowledgment(&self) {
+        while self.deliveries.state.lock().awaited.is_empty() {
+            self.deliveries.queued.notified().await;
+        }
+    }
+
+    /// TCP has it that the client has acknowledged so many bytes of the frames given by [`Connection::next_frame`]. Answers
+    /// how many those are, where they are not enough yet.
+    pub fn acknowledge(&self, bytes: u64) -> Option<u64> {
+        #[cfg(feature = "torture")]
+        let bytes = if self.torture.acknowledges() { bytes } else { 0 };
+        self.deliveries.acknowledge(bytes)
+    }
+
+    /// Whether nothing is lost with this connection: each session has another channel.
+    pub fn is_dispensable(&self) -> bool {
+        let valid = |channel: &std::sync::Arc<crate::session::Channel>| channel.session.phase() == Phase::Valid;
+        self.channels().iter().filter(|channel| valid(channel)).all(|channel| channel.session.live_channels().len() > 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_acknowledged_is_sent_again_once() {
+        let (deliveries, outbox) = (Deliveries::default(), Outbox::default());
+        let again = Arc::new(Mutex::new(Vec::new()));
+        let send = |name: &'static str| {
+            let again = again.clone();
+            deliveries.send(&outbox, Frame::new(vec![0; 10], 0), Box::new(move || again.lock().push(name)))
+        };
+        assert_eq!(deliveries.acknowledge(0), None, "nothing is awaited");
+        outbox.push(Frame::new(vec![0; 100], 0));
+        assert!(send("first") && send("second") && send("third"));
+        for (bytes, expected) in [(0, Some(0)), (109, Some(109)), (110, Some(110)), (50, Some(110))] {
+            assert_eq!(deliveries.acknowledge(bytes), expected, "{bytes}");
+        }
+        deliveries.close().into_iter().for_each(|again| again());
+        assert_eq!(*again.lock(), ["second", "third"]);
+        assert!(!send("late"));
+        assert!(deliveries.close().is_empty());
+        assert_eq!(outbox.bytes(), 130, "what came too late is not queued");
+    }
+}
