@@ -153,16 +153,36 @@ impl StickyTimes {
     }
 }
 
+/// A change of a file's content that is under way.
+pub(crate) struct ContentChange<'a> {
+    file: &'a FileOpen,
+    server: &'a Server,
+}
+
+impl Drop for ContentChange<'_> {
+    /// Who was let cache the file during the change may have read it as it was before.
+    fn drop(&mut self) {
+        self.file.end_caches(self.server);
+    }
+}
+
 impl FileOpen {
     /// Which lease it was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
     }
 
-    /// To be called before the content changes through this handle, or a range of it is locked: what other clients have
-    /// cached of it ends.
-    pub(crate) fn content_changes(&self, server: &Server) {
+    /// To be called before the content changes through this handle, and kept until it has: what other clients have
+    /// cached of it ends at the beginning, and what they have begun to cache meanwhile ends with it.
+    #[must_use = "the change ends when this goes"]
+    pub(crate) fn content_changes<'a>(&'a self, server: &'a Server) -> ContentChange<'a> {
         self.modified.store(true, Ordering::Relaxed);
+        self.end_caches(server);
+        ContentChange { file: self, server }
+    }
+
+    /// Ends what other clients have cached of the content.
+    pub(crate) fn end_caches(&self, server: &Server) {
         server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
     }
 

@@ -114,6 +114,17 @@ pub fn plain_server() -> Arc<Server> {
     server(policy(), world.clone(), memory(world))
 }
 
+/// Makes a server forget to tell clients when what they have cached changes: a simulation that finds nothing wrong with
+/// that is none.
+pub fn forget_to_break(server: &Server) {
+    server.files.silent.store(true, Ordering::Relaxed);
+}
+
+/// How many leases clients have.
+pub fn lease_count(server: &Server) -> usize {
+    server.files.lease_count()
+}
+
 /// One client on a connection of its own.
 pub struct Client {
     /// The server's end.
@@ -124,6 +135,10 @@ pub struct Client {
     pub session_id: u64,
     /// Put into every header.
     pub tree_id: u32,
+    /// The dialect that it offers.
+    pub dialect: Dialect,
+    /// `ClientGuid`.
+    pub guid: [u8; 16],
     /// Chains that wait for something.
     waiting: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -133,7 +148,8 @@ impl Client {
     pub fn new(server: &Arc<Server>) -> Client {
         let address = ([127, 0, 0, 1], 445).into();
         let connection = Connection::new(server, Peer { remote: address, local: address });
-        Client { connection, next_message: 0, session_id: 0, tree_id: 0, waiting: Vec::new() }
+        let (dialect, guid) = (Dialect::SMB_2_1, [7; 16]);
+        Client { connection, next_message: 0, session_id: 0, tree_id: 0, dialect, guid, waiting: Vec::new() }
     }
 
     /// A client that is logged on as `user` and connected to the share.
@@ -141,11 +157,20 @@ impl Client {
     /// # Panics
     /// If the server does not let it in.
     pub fn logged_on(server: &Arc<Server>, user: &str) -> Client {
-        let mut client = Client::new(server);
+        Client::new(server).ready(user)
+    }
+
+    /// This client, logged on as `user` and connected to the share.
+    ///
+    /// # Panics
+    /// If the server does not let it in.
+    #[must_use]
+    pub fn ready(mut self, user: &str) -> Client {
+        let client = &mut self;
         client.negotiate(SecurityMode::SIGNING_ENABLED);
         assert_eq!(client.log_on(user, PASSWORD, 0), Status::SUCCESS, "{user} knows the password");
         assert_eq!(client.tree_connect("share"), Status::SUCCESS, "{user} may use the share");
-        client
+        self
     }
 
     /// A header for the next request, with its MessageId used up.
@@ -171,13 +196,18 @@ impl Client {
     /// Gives a message to the server, runs it as far as it goes, and takes what the server has to say: messages without
     /// the transport's header.
     pub fn send(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
+        self.post(message);
+        self.proceed()
+    }
+
+    /// Gives a message to the server, which does nothing about it before [`Client::proceed`].
+    pub fn post(&mut self, message: &[u8]) {
         match self.connection.receive(BytesMut::from(message)) {
             Ok(Some(chain)) => self.waiting.push(Box::pin(chain.run())),
             Ok(None) => {}
             // As the daemon does.
             Err(reason) => self.connection.end(reason),
         }
-        self.proceed()
     }
 
     /// Runs what waits as far as it goes now, and takes what the server has to say.
@@ -207,13 +237,13 @@ impl Client {
         panic!("{command:?} was not answered; the connection: {:?}", self.connection.ended());
     }
 
-    /// Negotiates SMB 2.1.
+    /// Negotiates its dialect.
     pub fn negotiate(&mut self, security_mode: SecurityMode) -> Vec<u8> {
         let negotiate = NegotiateRequest {
             security_mode,
             capabilities: Capabilities(0),
-            client_guid: [7; 16],
-            dialects: vec![Dialect::SMB_2_1],
+            client_guid: self.guid,
+            dialects: vec![self.dialect],
             negotiate_context_list: Vec::new(),
         };
         self.request(Command::NEGOTIATE, |out| negotiate.encode(out))

@@ -63,7 +63,7 @@ async fn lock_all(
     let server = &request.connection.server;
     let limit = server.policy().limits.locks_per_open;
     // [MS-FSA] 2.1.4.12, LOCK_CONTROL: whoever caches the file for reading must ask from now on.
-    file.content_changes(server);
+    file.end_caches(server);
     match (&*locks, waits) {
         ([lock], true) => wait(request, reply, *lock, limit, file).await,
         (_, true) => Err(Error::because(Status::INVALID_PARAMETER, "several ranges, and waiting for one")),

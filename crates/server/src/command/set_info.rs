@@ -233,7 +233,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
-    file.content_changes(&request.connection.server);
+    let _change = file.content_changes(&request.connection.server);
     request.connection.server.files.settle_write_time(file.file);
     let held = file.hold_times().await?;
     file.node.set_size(&file.identity, size).await?;
@@ -250,7 +250,7 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
 /// [MS-FSA] 2.1.5.15.1: a smaller allocation cuts the file, a larger one sets room aside.
 async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
-    file.content_changes(&request.connection.server);
+    let _change = file.content_changes(&request.connection.server);
     request.connection.server.files.settle_write_time(file.file);
     if size < file.node.metadata().await?.size {
         let held = file.hold_times().await?;

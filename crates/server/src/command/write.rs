@@ -49,7 +49,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
         if !files.permits_write(file.file, open.persistent_id, offset, length as u64) {
             return Err(Error::new(Status::FILE_LOCK_CONFLICT));
         }
-        file.content_changes(&request.connection.server);
+        let _change = file.content_changes(&request.connection.server);
         let through = asked.flags.contains(WriteFlags::WRITE_THROUGH)
             || file.options().contains(CreateOptions::WRITE_THROUGH)
             || open.tree.disk().is_some_and(|disk| disk.share.sync_always);

@@ -290,6 +290,8 @@ impl Oplocks {
 
     fn wait(&mut self, deadline: Duration) -> Wait {
         let (sender, changed) = oneshot::channel();
+        // Who stopped waiting leaves nothing behind, however often it tries.
+        self.waiting.retain(|waiting| !waiting.is_closed());
         self.waiting.push(sender);
         Wait { changed, deadline }
     }

@@ -77,7 +77,13 @@ pub(super) async fn open(
         files.close(found.metadata.id, open_id, false);
         return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
     }
-    match open_data(request, disk, parameters, &found, granted).await {
+    let opened = open_data(request, disk, parameters, &found, granted).await;
+    if parameters.overwrites() {
+        // Who was let cache the file meanwhile may have read what is gone now.
+        let now = request.connection.server.world.uptime();
+        files.content_changes(found.metadata.id, parameters.lease_id(), now);
+    }
+    match opened {
         Ok((node, metadata, action)) => {
             Ok(Some(Opened { open_id, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
         }

@@ -1,0 +1,211 @@
+//! The stage, its actors, and the model that says what they may see.
+//!
+//! One request of each client is under way at a time. What it does shows in the model when its answer is there; until
+//! then a value that is being written is one of those that may be read.
+
+mod client;
+mod model;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proto::status::Status;
+use server::rig;
+use server::server::Server;
+use server::vfs::Time;
+use server::vfs::faulty::{Fault, Faulty, Operation, Script, Seeded};
+use server::world::World;
+
+use client::{Actor, Done};
+use model::Model;
+
+const ACTORS: usize = 4;
+/// Few names, so that clients meet.
+const NAMES: [&str; 4] = ["a", "b", "report.txt", "Überblick"];
+/// Polls until a client that should answer a break is not waited for any more.
+const PATIENCE: usize = 2_000;
+
+/// A generator that is the same everywhere (xorshift64*).
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}
+
+/// Delays what moves data and nothing else: names change at once, so that the model knows when.
+struct SlowData(Seeded);
+
+impl Script for SlowData {
+    fn decide(&self, operation: Operation, count: u64) -> Fault {
+        match operation {
+            Operation::Read | Operation::Write => self.0.decide(operation, count),
+            _ => Fault::default(),
+        }
+    }
+}
+
+/// A clock that stands still, so that nobody's time to answer is over, and dice that are a counter.
+#[derive(Default)]
+struct Clock(AtomicU64);
+
+impl World for Clock {
+    fn now(&self) -> Time {
+        Time { secs: 1_800_000_000, nanos: 0 }
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let number = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bytes.iter_mut().zip(number.to_le_bytes().into_iter().cycle()).for_each(|(byte, dice)| *byte = dice);
+    }
+}
+
+/// The server and everybody on it.
+pub(crate) struct Stage {
+    server: Arc<Server>,
+    dice: Dice,
+    actors: Vec<Actor>,
+    model: Model,
+    /// Numbers that are written, and keys of leases: each is used once.
+    last_number: u64,
+}
+
+impl Stage {
+    /// A server that nobody has touched. `forgetful`: it does not tell of changes.
+    pub(crate) fn new(seed: u64, forgetful: bool) -> Stage {
+        let world: Arc<dyn World> = Arc::new(Clock::default());
+        let script = SlowData(Seeded { seed, delayed: 300, longest: 60, failing: 0, errors: Vec::new() });
+        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
+        let server = rig::server(rig::policy(), world, volume);
+        if forgetful {
+            rig::forget_to_break(&server);
+        }
+        let actors = (0..ACTORS).map(|number| Actor::new(&server, number as u8)).collect();
+        let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        Stage { server, dice, actors, model: Model::default(), last_number: 0 }
+    }
+
+    /// Somebody does something, and everybody reads what the server has said.
+    pub(crate) fn step(&mut self) {
+        let number = self.dice.next(ACTORS);
+        if self.dice.next(60) == 0 {
+            self.lose(number);
+        } else if !self.actors[number].is_waiting() {
+            self.act(number);
+        }
+        self.listen();
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn act(&mut self, number: usize) {
+        let choice = self.dice.next(20);
+        let actor = &self.actors[number];
+        let used = actor.in_use();
+        if used.is_empty() || choice < 4 {
+            let name = self.dice.next(NAMES.len());
+            if self.actors[number].take_up(NAMES[name]) {
+                return;
+            }
+            let key = self.number();
+            return self.actors[number].open(NAMES[name], key);
+        }
+        let view = used[self.dice.next(used.len())];
+        match choice {
+            4..=8 => self.read(number, view),
+            9..=12 => self.write(number, view),
+            13..=14 => self.actors[number].close(view, &mut self.model),
+            15 => self.actors[number].lock(view, self.dice.next(2) == 0),
+            16 => self.actors[number].unlock(view),
+            17..=18 => self.actors[number].rename(view, NAMES[self.dice.next(NAMES.len())]),
+            _ => self.actors[number].delete(view),
+        }
+    }
+
+    fn read(&mut self, number: usize, view: usize) {
+        let actor = &mut self.actors[number];
+        match actor.cached(view) {
+            Some(value) => self.model.check(actor.file(view), value),
+            None => actor.read(view),
+        }
+    }
+
+    fn write(&mut self, number: usize, view: usize) {
+        let file = self.actors[number].file(view);
+        // Which of two writes at the same time comes last is nobody's promise.
+        if self.model.is_being_written(file) {
+            return;
+        }
+        let value = self.number();
+        self.actors[number].write(view, value, &mut self.model);
+    }
+
+    /// Every client hears what the server has said to it, in turn, until nothing new comes of it.
+    fn listen(&mut self) {
+        for _ in 0..3 {
+            for number in 0..ACTORS {
+                self.hear(number);
+            }
+        }
+    }
+
+    fn learn(&mut self, number: usize) {
+        let actor = &mut self.actors[number];
+        for (done, status, response) in actor.hear() {
+            self.model.learn(actor, done, status, &response);
+        }
+    }
+
+    fn hear(&mut self, number: usize) {
+        self.learn(number);
+        let slow = self.dice.next(3) == 0;
+        self.actors[number].give_back(slow, &mut self.model);
+    }
+
+    /// A client vanishes with whatever it had not said, and comes back as somebody new.
+    fn lose(&mut self, number: usize) {
+        // What it asked for last is done now, or will never be.
+        self.learn(number);
+        let back = Actor::new(&self.server, number as u8);
+        std::mem::replace(&mut self.actors[number], back).vanish(&mut self.model);
+    }
+
+    /// Everybody finishes; nothing may be left.
+    pub(crate) fn end(mut self) {
+        for _ in 0..PATIENCE {
+            if !self.actors.iter().any(Actor::is_busy) {
+                break;
+            }
+            self.listen();
+        }
+        assert!(!self.actors.iter().any(Actor::is_busy), "a request is never answered");
+        for actor in self.actors {
+            actor.vanish(&mut self.model);
+        }
+        assert_eq!((self.server.open_count(), rig::lease_count(&self.server)), (0, 0), "opens and leases that stay");
+    }
+}
+
+/// What an answer to a finished request must be.
+#[track_caller]
+pub(crate) fn expect(what: &Done, status: Status, expected: Status) {
+    assert_eq!(status, expected, "{what:?}");
+}
