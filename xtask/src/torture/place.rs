@@ -26,6 +26,8 @@ const TRIES: u32 = 20;
 pub(crate) enum FileSystem {
     /// XFS with reflinks: what `FSCTL_DUPLICATE_EXTENTS_TO_FILE` needs
     Xfs,
+    /// btrfs, which compresses, too
+    Btrfs,
     /// ext4
     Ext4,
     /// None of its own: a directory in `$TMPDIR` or `/var/tmp`
@@ -38,6 +40,7 @@ impl FileSystem {
         let (program, options): (_, &[&str]) = match self {
             // Inodes with room for an ACL and the DOS attributes: else an empty file allocates a block for them.
             FileSystem::Xfs => ("mkfs.xfs", &["-q", "-m", "reflink=1", "-i", "size=1024"]),
+            FileSystem::Btrfs => ("mkfs.btrfs", &["-q"]),
             FileSystem::Ext4 => ("mkfs.ext4", &["-q", "-I", "1024"]),
             FileSystem::Tmp => return None,
         };
