@@ -375,4 +375,11 @@ impl Volumes for LocalVolumes {
             Err(error) => Err(Errno(error.raw_os_error().unwrap_or(Errno::IO.0))),
         })
     }
+
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        use std::os::unix::fs::MetadataExt;
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
+        let here = device(path);
+        path.ancestors().take_while(|above| device(above) == here).last().unwrap_or(path).to_owned()
+    }
 }

@@ -17,6 +17,16 @@ pub fn utc(secs: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
+/// How far this machine's local time is ahead of UTC at a moment in seconds since 1970-01-01 UTC; in seconds.
+pub fn utc_offset(secs: i64) -> i64 {
+    // SAFETY: localtime_r reads the first argument and fills the second, a struct of numbers and a pointer that is not
+    // looked at.
+    unsafe {
+        let mut local: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&secs, &mut local).is_null() { 0 } else { local.tm_gmtoff }
+    }
+}
+
 /// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so that the
 /// leap day is the last of its year; 146,097 days make one turn of 400 years.
 fn civil(days: i64) -> (i64, i64, i64) {
@@ -33,6 +43,13 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn local_time_is_no_more_than_a_day_from_utc() {
+        for secs in [0, 951_782_399, -1, i64::MAX, i64::MIN] {
+            assert!(utc_offset(secs).abs() <= 86_400, "{secs}");
+        }
+    }
 
     #[test]
     fn moments_are_those_of_the_calendar() {

@@ -29,6 +29,7 @@ pub mod rig;
 pub mod security;
 pub mod server;
 pub mod session;
+pub mod snapshots;
 pub mod status;
 pub mod streams;
 #[cfg(feature = "torture")]

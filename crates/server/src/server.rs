@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -30,6 +30,11 @@ use crate::world::World;
 pub trait Volumes: Send + Sync {
     /// The file system that `share` serves. Asked once for each path and its rules for links; errors are told to the client that connects.
     fn volume(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
+
+    /// Where the file system is mounted that the directory `path` lies in; `path` itself where nobody knows.
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 }
 
 /// What makes two shares one volume: the directory, and which links may be followed in it.
@@ -163,6 +168,11 @@ impl Server {
         let vfs = self.volumes.volume(share).await?;
         let number = self.next_id();
         Ok(self.mounted.lock().entry(mount).or_insert((number, vfs)).clone())
+    }
+
+    /// Where the file system is mounted that the directory `path` lies in.
+    pub(crate) fn mount_point(&self, path: &Path) -> PathBuf {
+        self.volumes.mount_point(path)
     }
 
     /// Makes a session with a fresh, unpredictable id.

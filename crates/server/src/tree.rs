@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, Sid};
+use proto::status::Status;
 
+use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::{Share, UserPattern};
 use crate::security::evaluate::Token;
 use crate::session::User;
-use crate::vfs::{Identity, Time, Vfs};
+use crate::vfs::{Identity, RelPath, Time, Vfs};
 
 /// A share as one session uses it.
 pub struct Tree {
@@ -31,6 +33,7 @@ pub enum TreeKind {
 }
 
 /// A directory share with the user's place in it.
+#[derive(Clone)]
 pub struct Disk {
     /// The configuration at the time of the connect: a reload affects new tree connects only.
     pub share: Arc<Share>,
@@ -46,6 +49,8 @@ pub struct Disk {
     pub account: Option<Sid>,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// The snapshot that this is a view of: where in the file system its copy of the share is.
+    pub snapshot: Option<RelPath>,
     /// `hide files`, compiled.
     pub hide: Globs,
     /// `veto files`, compiled.
@@ -71,6 +76,25 @@ impl Tree {
             TreeKind::Disk(disk) => &disk.share.name,
             TreeKind::Pipes => "IPC$",
         }
+    }
+}
+
+impl Disk {
+    /// What is answered to a change where `read_only` is set.
+    pub fn refusal(&self) -> Error {
+        match self.snapshot {
+            Some(_) => Error::because(Status::MEDIA_WRITE_PROTECTED, "a previous version"),
+            None => Error::because(Status::ACCESS_DENIED, "read only = yes"),
+        }
+    }
+
+    /// A path in the file system as clients see it, whom a snapshot is shown as if it were the share.
+    pub fn shown(&self, path: &RelPath) -> RelPath {
+        let Some(root) = &self.snapshot else { return path.clone() };
+        let mut shown = RelPath::root();
+        // What was a component of one path may be one of another, so none is refused.
+        let _ = path.components().skip(root.components().count()).all(|component| shown.push(component));
+        shown
     }
 }
 

@@ -1,5 +1,7 @@
 //! Stage two, one share: its section -> [`server::policy::Share`].
 
+mod snapshots;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Poli
     identity(reader, &mut share);
     files(reader, &mut share);
     path(reader, section, &mut share);
+    share.snapshots = snapshots::read(reader);
     Some(share)
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     };
     // What a handle got on a read-only share does not include a right to change, but some changes need none.
     if disk.read_only {
-        return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+        return Err(disk.refusal());
     }
     match asked.info_type {
         InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,

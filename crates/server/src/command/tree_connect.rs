@@ -125,6 +125,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
         veto: Globs::new(share.veto_files.iter().map(String::as_str), !share.case_sensitive),
         veto_oplocks: Globs::new(share.veto_oplock_files.iter().map(String::as_str), !share.case_sensitive),
+        snapshot: None,
         share,
         vfs,
         volume,

@@ -40,6 +40,10 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     if !may_write && !may_append {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
+    // As on Windows, a previous version opens for writing and then takes none.
+    if let Some(disk) = open.tree.disk().filter(|disk| disk.snapshot.is_some()) {
+        return Err(disk.refusal());
+    }
     let offset = if asked.offset == END_OF_FILE { file.node.metadata().await?.size } else { asked.offset };
     if offset > i64::MAX as u64 || offset + length as u64 > i64::MAX as u64 {
         return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));

@@ -47,7 +47,7 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
         Class::ATTRIBUTE_TAG => Answer::fixed(encoded(|out| attribute_tag(file, disk, &metadata).encode(out))),
         Class::COMPRESSION => Answer::fixed(encoded(|out| compression(&metadata).encode(out))),
         Class::STREAM => streams::query(server, file, disk).await?,
-        Class::NORMALIZED_NAME => normalized_name(file),
+        Class::NORMALIZED_NAME => normalized_name(file, disk),
         Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
         Class::ALTERNATE_NAME => alternate_name(file, disk)?,
         _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
@@ -158,7 +158,7 @@ fn compression(metadata: &Metadata) -> FileCompressionInformation {
 
 /// [MS-FSCC] 2.4.2. The name is the whole path from the share's root, with a leading backslash.
 fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata: &Metadata, ea_size: u32) -> Answer {
-    let name = wire_path(file, true);
+    let name = wire_path(file, disk, true);
     let information = FileAllInformation {
         basic: basic(file, disk, metadata),
         standard: standard(files, file, metadata),
@@ -180,8 +180,8 @@ pub(super) const fn padded(size: usize, alignment: usize) -> usize {
 }
 
 /// The path as clients write it, in UTF-16LE.
-fn wire_path(file: &FileOpen, absolute: bool) -> Vec<u8> {
-    let path = file.name.path.lock();
+fn wire_path(file: &FileOpen, disk: &Disk, absolute: bool) -> Vec<u8> {
+    let path = disk.shown(&file.name.path.lock());
     let mut units: Vec<u16> = Vec::new();
     for component in path.components() {
         if absolute || !units.is_empty() {
@@ -197,8 +197,8 @@ fn wire_path(file: &FileOpen, absolute: bool) -> Vec<u8> {
 }
 
 /// [MS-FSCC] 2.4.35: relative to the share, without a leading backslash.
-fn normalized_name(file: &FileOpen) -> Answer {
-    let name = wire_path(file, false);
+fn normalized_name(file: &FileOpen, disk: &Disk) -> Answer {
+    let name = wire_path(file, disk, false);
     Answer::variable(
         encoded(|out| FileNameInformation { file_name: &name }.encode(out)),
         padded(FileNameInformation::FIXED_SIZE + 2, 4),

@@ -41,6 +41,8 @@ pub struct Limits {
     pub frame_before_logon: usize,
     /// Elements of one compound chain.
     pub chain: usize,
+    /// Previous versions that a client is told of. The list is one response; each takes 50 bytes of it.
+    pub snapshots: usize,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,
 }
@@ -65,6 +67,7 @@ impl Default for Limits {
             frame: 8 * 1024 * 1024 + 128 * 1024,
             frame_before_logon: 128 * 1024,
             chain: 256,
+            snapshots: 8_192,
             listing_batch: 512,
         }
     }

@@ -13,6 +13,7 @@ pub use hosts::HostAccess;
 pub use limits::Limits;
 pub use template::Template;
 
+use crate::snapshots::Snapshots;
 use crate::vfs::Identity;
 
 /// The whole configuration of a running server.
@@ -207,6 +208,8 @@ pub struct Share {
     pub volume: String,
     /// `fstype`: the name of the file system that clients see.
     pub fstype: String,
+    /// `vfs objects = shadow_copy2`: where previous versions are.
+    pub snapshots: Option<Arc<Snapshots>>,
 }
 
 impl Default for Policy {
@@ -302,6 +305,7 @@ impl Share {
             csc_policy: CscPolicy::Manual,
             volume: String::new(),
             fstype: "NTFS".to_owned(),
+            snapshots: None,
         }
     }
 }

@@ -13,7 +13,7 @@ pub struct RelPath(Vec<u8>);
 
 impl RelPath {
     /// The share's root.
-    pub fn root() -> Self {
+    pub const fn root() -> Self {
         RelPath(Vec::new())
     }
 

@@ -16,6 +16,7 @@ mod printing;
 mod protocol;
 mod removed;
 mod share;
+mod snapshots;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -161,6 +162,7 @@ static GROUPS: &[&[Parameter]] = &[
     share::TABLE,
     access::TABLE,
     files::TABLE,
+    snapshots::TABLE,
     protocol::TABLE,
     daemon::TABLE,
     people::TABLE,

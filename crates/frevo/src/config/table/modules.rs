@@ -125,7 +125,7 @@ pub static MODULES: &[Module] = &[
     module("catia", "maps of characters in names"),
     module("netatalk", MAC),
     module("shadow_copy", SNAPSHOTS),
-    module("shadow_copy2", SNAPSHOTS),
+    Module { name: "shadow_copy2", status: Status::Served },
     module("snapper", SNAPSHOTS),
     module("shell_snap", "running commands: no text of the configuration ever reaches a shell"),
     module("recycle", RECYCLE),

@@ -187,7 +187,8 @@ async fn open_data(
 ) -> Result<(Arc<dyn Node>, Metadata, CreateAction)> {
     let who = &disk.identity;
     let overwrites = parameters.overwrites();
-    let wanted = Access { read: granted.0 & READING != 0, write: granted.0 & WRITING != 0 || overwrites };
+    let writes = disk.snapshot.is_none() && granted.0 & WRITING != 0;
+    let wanted = Access { read: granted.0 & READING != 0, write: writes || overwrites };
     let node = if found.metadata.kind == Kind::File && (wanted.read || wanted.write) {
         open_as_granted(found, who, wanted, granted).await?
     } else {

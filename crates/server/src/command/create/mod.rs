@@ -38,9 +38,10 @@ use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::pipe::Pipe;
 use crate::server::Server;
+use crate::snapshots;
 use crate::streams;
 use crate::streams::layout::is_store;
-use crate::tree::Disk;
+use crate::tree::{Disk, Tree};
 use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
 
 /// How often a look-up is repeated when somebody creates, renames or removes the name at the same moment.
@@ -53,18 +54,22 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     if contexts.durable.reconnects() {
         return durable::reconnect(request, reply, disk, &asked, &contexts).await;
     }
+    let mut name = name::parse(asked.name);
+    let snapshot = match &mut name {
+        Ok(name) => snapshots::tree(request, disk, name, contexts.timewarp).await?,
+        Err(_) => None,
+    };
+    let tree = snapshot.as_ref().unwrap_or(request.tree()?);
+    let disk = tree.disk().unwrap_or(disk);
     let mut parameters = Parameters::check(&asked, disk)?;
     let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
     parameters.lease = caching.lease();
-    let name = name::parse(asked.name).map_err(|error| Error::new(error.status()))?;
-    if contexts.timewarp.is_some_and(|time| time != 0) {
-        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "no snapshots"));
-    }
+    let name = name.map_err(|error| Error::new(error.status()))?;
     check_stream(disk, &name, &parameters)?;
     if let Some(attributes) = &contexts.extended_attributes {
         attributes.check(disk)?;
     }
-    check_veto(disk, &name.path, &parameters)?;
+    check_veto(disk, &disk.shown(&name.path), &parameters)?;
     let mut opened = match &name.stream {
         Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, &contexts).await?,
         _ => open_file(request, reply, disk, &name, &parameters, &contexts).await?,
@@ -78,7 +83,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
         true => Some(existing::maximal_access(disk, &opened).await),
         false => None,
     };
-    let (open, metadata) = register(request, disk, &parameters, opened)?;
+    let (open, metadata) = register(request, tree, &parameters, opened)?;
     let (Some(file), action) = (open.0.file(), open.1) else {
         return Err(Error::because(Status::INTERNAL_ERROR, "a file that is no file"));
     };
@@ -89,7 +94,9 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let granted = caching::grant(request, reply, &open.0, file, disk, caching);
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
-    answer.extend(contexts.durable.grant(request, &open.0, disk));
+    if disk.snapshot.is_none() {
+        answer.extend(contexts.durable.grant(request, &open.0, disk));
+    }
     respond(reply, disk, &open.0, &metadata, action, granted.level, answer)
 }
 
@@ -222,11 +229,12 @@ async fn look_up(request: &Request<'_>, disk: &Disk, wanted: &mut RelPath, attem
 /// Makes the open known to the session.
 fn register(
     request: &Request<'_>,
-    disk: &Disk,
+    tree: &Arc<Tree>,
     parameters: &Parameters,
     opened: Opened,
 ) -> Result<((Arc<Open>, CreateAction), Metadata)> {
     let server = &request.connection.server;
+    let disk = tree.disk().ok_or(Error::because(Status::INTERNAL_ERROR, "a file without a share"))?;
     let session = request.session()?;
     let metadata = opened.metadata;
     let action = opened.action;
@@ -235,7 +243,7 @@ fn register(
         persistent_id: opened.open_id,
         volatile_id: server.next_id(),
         session_id: session.id,
-        tree: request.tree()?.clone(),
+        tree: tree.clone(),
         granted: opened.granted,
         share: parameters.share_access,
         created: server.world.now(),

@@ -37,7 +37,7 @@ pub(super) async fn make(
         return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
     }
     if disk.read_only {
-        return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+        return Err(disk.refusal());
     }
     let directory = parameters.wants_directory() || name.stream == Stream::Index;
     if name.trailing_backslash && !directory {

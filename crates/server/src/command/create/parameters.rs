@@ -82,8 +82,11 @@ impl Parameters {
             attributes: asked.file_attributes & attributes::STORED & !FileAttributes::SPARSE_FILE.0,
             lease: None,
         };
-        if disk.read_only && (desired_access.0 & WRITING != 0 || deletes || parameters.overwrites()) {
-            return Err(Error::because(Status::ACCESS_DENIED, "read only = yes"));
+        // A previous version opens with any access that its ACL gives, as on Windows; what changes it is refused then.
+        let changes = deletes || parameters.overwrites();
+        let may_change = disk.snapshot.is_none() && desired_access.0 & WRITING != 0;
+        if disk.read_only && (changes || may_change) {
+            return Err(disk.refusal());
         }
         Ok(parameters)
     }

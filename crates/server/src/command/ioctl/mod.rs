@@ -8,6 +8,7 @@ mod copy;
 mod extents;
 mod network_interfaces;
 mod object_id;
+mod snapshots;
 mod sparse;
 #[cfg(test)]
 mod testing;
@@ -52,10 +53,30 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
 }
 
+/// Controls that change the file, which a previous version does not let happen.
+const CHANGES: [FsctlCode; 10] = [
+    FsctlCode::SRV_COPYCHUNK,
+    FsctlCode::SRV_COPYCHUNK_WRITE,
+    FsctlCode::DUPLICATE_EXTENTS_TO_FILE,
+    FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX,
+    FsctlCode::SET_COMPRESSION,
+    FsctlCode::SET_SPARSE,
+    FsctlCode::SET_ZERO_DATA,
+    FsctlCode::FILE_LEVEL_TRIM,
+    FsctlCode::SET_REPARSE_POINT,
+    FsctlCode::DELETE_REPARSE_POINT,
+];
+
 /// The controls that work on an open file.
 async fn control(control: &Control<'_>) -> Result<Output> {
+    if let Some(disk) = control.open.tree.disk().filter(|disk| disk.snapshot.is_some())
+        && CHANGES.contains(&control.asked.ctl_code)
+    {
+        return Err(disk.refusal());
+    }
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
+        FsctlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::list(control).await,
         FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
         FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE => extents::duplicate(control).await,

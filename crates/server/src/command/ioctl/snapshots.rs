@@ -1,0 +1,23 @@
+//! Which previous versions there are ([MS-SMB2] 3.3.5.15.1).
+
+use proto::smb2::ioctl::SnapshotArray;
+use proto::status::Status;
+
+use super::{Control, Output};
+use crate::error::Result;
+use crate::snapshots;
+
+/// The least room that clients offer ([MS-SMB2] 3.3.5.15.1), bytes.
+const LEAST: usize = 16;
+
+/// All versions of the share, of which each file may have one or not: whether it has is for the client to find out, as
+/// with Windows.
+pub(super) async fn list(control: &Control<'_>) -> Result<Output> {
+    control.need_room(LEAST, Status::INVALID_PARAMETER)?;
+    let (file, disk) = (control.file()?, control.disk()?);
+    let limit = control.request.connection.server.policy().limits.snapshots;
+    let path = disk.shown(&file.name.path.lock());
+    let tokens = snapshots::list(control.request, disk, &path, limit).await?;
+    let array = SnapshotArray::new(tokens, control.asked.max_output_response);
+    Ok(Output::new(|out| array.encode(out)))
+}

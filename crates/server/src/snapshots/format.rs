@@ -1,0 +1,262 @@
+//! The names of snapshots: a moment as text, in the form that `shadow:format` gives, and back.
+//!
+//! The conversions of strftime(3) that stand for numbers of fixed length are understood, and `%s`, the seconds since
+//! 1970. Left out: names of months and days, and whatever depends on a locale.
+
+/// How the name of a snapshot tells its moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Format(Vec<Piece>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Piece {
+    Literal(u8),
+    /// A part of the date or time, in so many digits.
+    Field(Field, usize),
+    /// Seconds since 1970-01-01 UTC, as many digits as there are.
+    Seconds,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Year,
+    /// Within its century; from 69 on of the last one.
+    ShortYear,
+    Month,
+    Day,
+    DayOfYear,
+    Hour,
+    Minute,
+    Second,
+}
+
+/// How far local time is ahead of UTC at a moment, in seconds; the moment in seconds since 1970-01-01 UTC.
+pub type UtcOffset = fn(i64) -> i64;
+
+const DAY: i64 = 86_400;
+
+impl Format {
+    /// The form of an @GMT token, which is the default.
+    pub fn token() -> Format {
+        Format::parse("@GMT-%Y.%m.%d-%H.%M.%S", false).unwrap_or(Format(Vec::new()))
+    }
+
+    /// Reads a form. With `sscanf`, the only conversion is a number of seconds (`%ld`, `%lu`).
+    ///
+    /// # Errors
+    /// The conversion that is none.
+    pub fn parse(text: &str, sscanf: bool) -> Result<Format, String> {
+        let mut pieces = Vec::new();
+        let mut letters = text.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                pieces.extend(letter.encode_utf8(&mut [0; 4]).bytes().map(Piece::Literal));
+                continue;
+            }
+            let mut conversion = String::from('%');
+            for letter in letters.by_ref() {
+                conversion.push(letter);
+                if letter == '%' || letter.is_ascii_alphabetic() && letter != 'l' {
+                    break;
+                }
+            }
+            pieces.extend(conversion_pieces(&conversion, sscanf).ok_or(conversion)?);
+        }
+        Ok(Format(pieces))
+    }
+
+    /// The name of the snapshot of `moment` (seconds since 1970-01-01 UTC); in local time where `local` is given.
+    pub fn name(&self, moment: i64, local: Option<UtcOffset>) -> Vec<u8> {
+        let shown = local.map_or(moment, |local| moment.saturating_add(local(moment)));
+        let (days, rest) = (shown.div_euclid(DAY), shown.rem_euclid(DAY));
+        let (year, month, day) = civil(days);
+        let mut name = Vec::new();
+        for piece in &self.0 {
+            let (number, digits) = match *piece {
+                Piece::Literal(letter) => {
+                    name.push(letter);
+                    continue;
+                }
+                Piece::Seconds => (moment, 1),
+                Piece::Field(field, digits) => {
+                    let number = match field {
+                        Field::Year => year,
+                        Field::ShortYear => year.rem_euclid(100),
+                        Field::Month => month,
+                        Field::Day => day,
+                        Field::DayOfYear => days - days_of(year, 1, 1) + 1,
+                        Field::Hour => rest / 3600,
+                        Field::Minute => rest / 60 % 60,
+                        Field::Second => rest % 60,
+                    };
+                    (number, digits)
+                }
+            };
+            name.extend(format!("{number:0digits$}").into_bytes());
+        }
+        name
+    }
+
+    /// The moment of the snapshot called `name`; `None` where it is no such name.
+    pub fn moment(&self, name: &[u8], local: Option<UtcOffset>) -> Option<i64> {
+        let (mut year, mut month, mut day, mut day_of_year) = (1970, 1, 1, None);
+        let (mut time, mut seconds, mut rest) = (0, None, name);
+        for piece in &self.0 {
+            match *piece {
+                Piece::Literal(letter) => rest = rest.strip_prefix(&[letter])?,
+                Piece::Seconds => {
+                    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    seconds = Some(number(rest, digits, i64::MAX)?);
+                    rest = &rest[digits..];
+                }
+                Piece::Field(field, digits) => {
+                    let number = |largest| number(rest, digits, largest);
+                    match field {
+                        Field::Year => year = number(9999)?,
+                        Field::ShortYear => year = number(99).map(|year| year + if year < 69 { 2000 } else { 1900 })?,
+                        Field::Month => month = number(12).filter(|&month| month > 0)?,
+                        Field::Day => day = number(31).filter(|&day| day > 0)?,
+                        Field::DayOfYear => day_of_year = Some(number(366)?),
+                        Field::Hour => time += number(23)? * 3600,
+                        Field::Minute => time += number(59)? * 60,
+                        Field::Second => time += number(60)?,
+                    }
+                    rest = &rest[digits..];
+                }
+            }
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        if seconds.is_some() {
+            return seconds;
+        }
+        let days = match day_of_year {
+            Some(day) => days_of(year, 1, 1) + day - 1,
+            None => days_of(year, month, day),
+        };
+        let shown = days * DAY + time;
+        Some(local.map_or(shown, |local| {
+            // The offset at the moment itself is known only once the moment is: near enough is half a day off at most.
+            let near = shown - local(shown);
+            shown - local(near)
+        }))
+    }
+}
+
+fn conversion_pieces(conversion: &str, sscanf: bool) -> Option<Vec<Piece>> {
+    let field = |field, digits| Piece::Field(field, digits);
+    let (colon, dash) = (Piece::Literal(b':'), Piece::Literal(b'-'));
+    let (year, month, day) = (field(Field::Year, 4), field(Field::Month, 2), field(Field::Day, 2));
+    let (hour, minute, second) = (field(Field::Hour, 2), field(Field::Minute, 2), field(Field::Second, 2));
+    Some(match conversion {
+        "%%" => vec![Piece::Literal(b'%')],
+        "%d" | "%u" | "%ld" | "%lu" | "%lld" | "%llu" if sscanf => vec![Piece::Seconds],
+        _ if sscanf => return None,
+        "%Y" => vec![year],
+        "%y" => vec![field(Field::ShortYear, 2)],
+        "%m" => vec![month],
+        "%d" => vec![day],
+        "%j" => vec![field(Field::DayOfYear, 3)],
+        "%H" => vec![hour],
+        "%M" => vec![minute],
+        "%S" => vec![second],
+        "%s" => vec![Piece::Seconds],
+        "%F" => vec![year, dash, month, dash, day],
+        "%T" => vec![hour, colon, minute, colon, second],
+        "%R" => vec![hour, colon, minute],
+        _ => return None,
+    })
+}
+
+/// The number in the first `digits` bytes.
+fn number(text: &[u8], digits: usize, largest: i64) -> Option<i64> {
+    let text = std::str::from_utf8(text.get(..digits)?).ok()?;
+    let number: i64 = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())??;
+    (number <= largest).then_some(number)
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so that the
+/// leap day is the last of its year; 146,097 days make one turn of 400 years.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let (turn, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + turn * 400 + carry, month, day)
+}
+
+/// How many days after 1970-01-01 a date is; the way back from [`civil`].
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (turn, year) = (year.div_euclid(400), year.rem_euclid(400));
+    turn * 146_097 + year * 365 + year / 4 - year / 100 + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2015-10-31 19:40:30 UTC.
+    const MOMENT: i64 = 1_446_320_430;
+
+    #[track_caller]
+    fn check(format: &str, sscanf: bool, local: Option<UtcOffset>, name: &str, moment: i64) {
+        let format = Format::parse(format, sscanf).unwrap();
+        assert_eq!(String::from_utf8(format.name(moment, local)).unwrap(), name);
+        assert_eq!(format.moment(name.as_bytes(), local), Some(moment), "{name}");
+    }
+
+    #[test]
+    fn names_and_moments() {
+        let east: UtcOffset = |moment| if moment < MOMENT - 100_000_000 { 3600 } else { 7200 };
+        check("@GMT-%Y.%m.%d-%H.%M.%S", false, None, "@GMT-2015.10.31-19.40.30", MOMENT);
+        check("auto-%Y%m%d.%H%M", false, None, "auto-20151031.1940", MOMENT - 30);
+        check("snap-%s", false, None, "snap-1446320430", MOMENT);
+        check("%ld", true, None, "1446320430", MOMENT);
+        check("é%F_%T%%", false, None, "é2015-10-31_19:40:30%", MOMENT);
+        check("%y-%j %R", false, None, "15-304 19:40", MOMENT - 30);
+        check("%Y.%m.%d-%H.%M.%S", false, Some(east), "2015.10.31-21.40.30", MOMENT);
+        check("%Y.%m.%d-%H.%M.%S", false, Some(east), "1970.01.01-01.00.00", 0);
+        check("%F %T", false, None, "2000-02-29 23:59:59", 951_868_799);
+        check("%F %T", false, None, "1969-12-31 23:59:59", -1);
+    }
+
+    #[test]
+    fn other_names_are_none() {
+        let token = Format::token();
+        for name in [
+            "",
+            "@GMT-2015.10.31-19.40.3",
+            "@GMT-2015.10.31-19.40.300",
+            "@GMT-2015.13.31-19.40.30",
+            "@GMT-2015.00.31-19.40.30",
+            "@GMT-2015.10.31-24.40.30",
+            "@GMT-+015.10.31-19.40.30",
+            "@gmt-2015.10.31-19.40.30",
+        ] {
+            assert_eq!(token.moment(name.as_bytes(), None), None, "{name}");
+        }
+        assert_eq!(Format::parse("%s", false).unwrap().moment(b"99999999999999999999", None), None);
+    }
+
+    #[test]
+    fn conversions_without_a_fixed_form_are_refused() {
+        for (text, conversion) in [("a%b", "%b"), ("%Y%", "%"), ("%-d", "%-d"), ("%lx", "%lx")] {
+            assert_eq!(Format::parse(text, false), Err(conversion.to_owned()));
+        }
+        assert_eq!(Format::parse("%Y", true), Err("%Y".to_owned()));
+    }
+
+    #[test]
+    fn every_day_has_one_date() {
+        for days in (-1_000_000..1_000_000).step_by(97) {
+            let (year, month, day) = civil(days);
+            assert_eq!(days_of(year, month, day), days);
+        }
+        Format::token().name(i64::MAX, None);
+        Format::token().name(i64::MIN, None);
+    }
+}

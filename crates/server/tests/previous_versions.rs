@@ -1,0 +1,262 @@
+//! Previous versions by themselves: snapshots in a file system in memory, opened and listed by a client.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::bytes::{utf16_bytes, utf16_units};
+use proto::fscc::FileInformationClass;
+use proto::smb2::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::create_context::TimewarpToken;
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, SnapshotArray};
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, InfoType};
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, Client, status};
+use server::snapshots::{Format, Snapshots, Sort};
+use server::vfs::{Access, Create, Identity, RelPath, SetMetadata, Vfs};
+
+const FIRST: &str = "@GMT-2015.10.31-19.40.30";
+const SECOND: &str = "@GMT-2016.01.01-00.00.00";
+const READING: u32 = 0x0012_0089;
+const WRITING: u32 = 0x0012_019f;
+
+fn path(text: &str) -> RelPath {
+    let mut path = RelPath::root();
+    assert!(text.split('/').all(|name| path.push(name.as_bytes())), "{text}");
+    path
+}
+
+/// Makes a file with its own path as content, and the directories that it lies in.
+fn make(volume: &Arc<dyn Vfs>, file: &str) {
+    let who = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+    for (at, _) in file.match_indices('/') {
+        let _ = block_on(volume.create(&who, &path(&file[..at]), Create::Directory, 0o777, None));
+    }
+    let both = Access { read: true, write: true };
+    let (node, _) = block_on(volume.create(&who, &path(file), Create::File(both), 0o666, None)).expect("it is new");
+    block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is room");
+}
+
+/// A client of a share that is a directory with a file `dir/file` and two snapshots; `configure` says where they are.
+fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
+    let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
+    let volume = rig::memory(world.clone());
+    for folder in
+        ["", ".snapshots/@GMT-2015.10.31-19.40.30/", ".snapshots/@GMT-2016.01.01-00.00.00/", "dir/old/20151031/"]
+    {
+        make(&volume, &format!("{folder}dir/file"));
+    }
+    make(&volume, "dir/old/20151031/file");
+    make(&volume, ".snapshots/something else");
+    let mut snapshots = Snapshots {
+        directory: ".snapshots".into(),
+        everywhere: false,
+        mount_point: None,
+        base: None,
+        share_path: None,
+        format: Format::token(),
+        local: None,
+        sort: Sort::Descending,
+    };
+    configure(&mut snapshots);
+    let mut policy = rig::policy();
+    for share in policy.shares.values_mut() {
+        Arc::make_mut(share).snapshots = Some(Arc::new(snapshots.clone()));
+    }
+    (Client::logged_on(&rig::server(policy, world, volume.clone()), "alice"), volume)
+}
+
+/// A snapshot's moment as the timewarp context has it.
+fn timewarp(token: &str) -> TimewarpToken {
+    let moment = Format::token().moment(token.as_bytes(), None).expect("a token");
+    TimewarpToken { timestamp: proto::dtyp::FileTime::from_unix(moment, 0).0 }
+}
+
+struct Ask<'a> {
+    name: &'a str,
+    access: u32,
+    disposition: CreateDisposition,
+    options: u32,
+    version: Option<&'a str>,
+}
+
+fn open(name: &str) -> Ask<'_> {
+    Ask { name, access: READING, disposition: CreateDisposition::OPEN, options: 0, version: None }
+}
+
+fn create(client: &mut Client, ask: &Ask<'_>) -> Result<FileId, Status> {
+    let name = utf16_bytes(ask.name);
+    let create = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: ask.access,
+        share_access: ShareAccess(7),
+        create_disposition: ask.disposition,
+        create_options: CreateOptions(ask.options),
+        name: &name,
+        create_contexts: ask.version.map(|version| timewarp(version).to_context()).into_iter().collect(),
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    match status(&response) {
+        Status::SUCCESS => Ok(CreateResponse::decode(&response).expect("a response").file_id),
+        refused => Err(refused),
+    }
+}
+
+fn read(client: &mut Client, file_id: FileId) -> String {
+    let read = ReadRequest { length: 100, file_id, ..ReadRequest::default() };
+    let response = client.request(Command::READ, |out| read.encode(out));
+    String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("a path")
+}
+
+#[track_caller]
+fn opens(client: &mut Client, ask: &Ask<'_>, content: &str) {
+    let file = create(client, ask).unwrap_or_else(|refused| panic!("{}: {refused}", ask.name));
+    assert_eq!(read(client, file), content, "{}", ask.name);
+}
+
+fn versions(client: &mut Client, name: &str, room: u32) -> SnapshotArray {
+    let file_id = create(client, &open(name)).expect("it is there");
+    let ioctl = IoctlRequest {
+        ctl_code: FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
+        file_id,
+        max_output_response: room,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    let response = client.request(Command::IOCTL, |out| ioctl.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS, "{name}");
+    SnapshotArray::decode(IoctlResponse::decode(&response).expect("a response").output).expect("an array")
+}
+
+#[test]
+fn a_version_is_named_by_a_context_or_by_a_token() {
+    let (mut client, _) = client(|_| {});
+    let old = ".snapshots/@GMT-2015.10.31-19.40.30/dir/file";
+    opens(&mut client, &open(r"dir\file"), "dir/file");
+    opens(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") }, old);
+    opens(&mut client, &Ask { version: Some(FIRST), ..open(r"DIR\FILE") }, old);
+    opens(&mut client, &open(&format!(r"{FIRST}\dir\file")), old);
+    opens(&mut client, &open(&format!(r".snapshots\{FIRST}\dir\file")), old);
+    for (name, version) in [(r"dir\file", "@GMT-2014.10.31-19.40.30"), (r"dir\none", FIRST)] {
+        let refused = create(&mut client, &Ask { version: Some(version), ..open(name) });
+        assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND), "{name} {version}");
+    }
+}
+
+#[test]
+fn nothing_of_a_version_can_be_changed() {
+    let (mut client, _) = client(|_| {});
+    let ask = |name| Ask { version: Some(FIRST), ..open(name) };
+    let protected = Err(Status::MEDIA_WRITE_PROTECTED);
+    let file_id = create(&mut client, &Ask { access: WRITING, ..ask(r"dir\file") }).expect("it opens, as on Windows");
+    let write = WriteRequest { file_id, buffer: b"new", ..WriteRequest::default() };
+    let response = client.request(Command::WRITE, |out| write.encode(out));
+    assert_eq!(status(&response), Status::MEDIA_WRITE_PROTECTED);
+    let sparse = IoctlRequest {
+        ctl_code: FsctlCode::SET_SPARSE,
+        file_id,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    assert_eq!(status(&client.request(Command::IOCTL, |out| sparse.encode(out))), Status::MEDIA_WRITE_PROTECTED);
+    for (name, disposition, options) in [
+        ("new", CreateDisposition::OPEN_IF, 0),
+        (r"dir\file", CreateDisposition::OVERWRITE, 0),
+        (r"dir\file", CreateDisposition::OPEN, CreateOptions::DELETE_ON_CLOSE.0),
+    ] {
+        let changing = Ask { access: WRITING | 0x1_0000, disposition, options, ..ask(name) };
+        assert_eq!(create(&mut client, &changing), protected, "{name} {disposition:?}");
+    }
+    opens(&mut client, &ask(r"dir\file"), ".snapshots/@GMT-2015.10.31-19.40.30/dir/file");
+}
+
+#[test]
+fn a_version_shows_the_name_that_it_was_asked_for_by() {
+    let (mut client, _) = client(|_| {});
+    let file_id = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") }).expect("it is there");
+    let query = QueryInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::ALL.0,
+        output_buffer_length: 200,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+    // [MS-FSCC] 2.4.2: the name comes last.
+    let name = &QueryInfoResponse::decode(&response).expect("a name").buffer[100..];
+    assert_eq!(String::from_utf16(&utf16_units(name).expect("UTF-16")).expect("text"), r"\dir\file");
+}
+
+#[test]
+fn versions_are_listed_in_their_order() {
+    let list = |sort, room| {
+        let (mut client, _) = client(|snapshots| snapshots.sort = sort);
+        versions(&mut client, "dir", room)
+    };
+    assert_eq!(list(Sort::Descending, 4096).snapshots, [SECOND, FIRST]);
+    assert_eq!(list(Sort::Ascending, 4096).snapshots, [FIRST, SECOND]);
+    let probe = list(Sort::Descending, 16);
+    assert_eq!((probe.number_of_snapshots, probe.snapshot_array_size, probe.snapshots.len()), (2, 102, 0));
+}
+
+#[test]
+fn each_directory_may_have_versions_of_its_own() {
+    let (mut client, _) = client(|snapshots| {
+        snapshots.everywhere = true;
+        snapshots.directory = "old".into();
+        snapshots.format = Format::parse("%Y%m%d", false).expect("a form");
+    });
+    let midnight = Some("@GMT-2015.10.31-00.00.00");
+    opens(&mut client, &Ask { version: midnight, ..open(r"dir\file") }, "dir/old/20151031/file");
+    assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, ["@GMT-2015.10.31-00.00.00"]);
+    assert_eq!(versions(&mut client, ".snapshots", 4096).snapshots.len(), 0);
+}
+
+#[test]
+fn the_share_may_be_a_part_of_what_the_snapshots_are_of() {
+    // Every directory outside of the share is the same file system in memory: the snapshots lie in its root.
+    let (mut client, _) = client(|snapshots| {
+        snapshots.directory = "/elsewhere".into();
+        snapshots.base = Some(PathBuf::from("/"));
+        snapshots.format = Format::parse("dir", false).expect("a form");
+        snapshots.share_path = Some("old/20151031".into());
+    });
+    opens(&mut client, &Ask { version: Some(FIRST), ..open("file") }, "dir/old/20151031/file");
+}
+
+#[test]
+fn who_may_not_enter_the_directory_of_the_snapshots_sees_none() {
+    let (mut client, volume) = client(|_| {});
+    let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+    let found = block_on(volume.lookup(
+        &root,
+        &path(".snapshots"),
+        server::vfs::Case::Sensitive,
+        server::vfs::Links::default(),
+    ));
+    let Ok(server::vfs::Lookup::Found { node, .. }) = found else { panic!("it was made") };
+    block_on(node.set_metadata(&root, SetMetadata { mode: Some(0o700), ..SetMetadata::default() })).expect("root may");
+    let refused = create(&mut client, &Ask { version: Some(FIRST), ..open(r"dir\file") });
+    assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(versions(&mut client, "dir", 4096).number_of_snapshots, 0);
+}
+
+#[test]
+fn a_share_without_snapshots_has_no_versions() {
+    let mut client = Client::logged_on(&rig::plain_server(), "alice");
+    let made = Ask { access: WRITING, disposition: CreateDisposition::CREATE, ..open("file") };
+    create(&mut client, &made).expect("it is new");
+    let refused = create(&mut client, &Ask { version: Some(FIRST), ..open("file") });
+    assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND));
+    let token = create(&mut client, &open(&format!(r"{FIRST}\file")));
+    assert_eq!(token, Err(Status::OBJECT_PATH_NOT_FOUND));
+    assert_eq!(versions(&mut client, "file", 4096).number_of_snapshots, 0);
+}
