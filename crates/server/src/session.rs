@@ -133,17 +133,24 @@ impl Session {
         self.keys.read().clone()
     }
 
-    /// The first authentication is through.
-    pub fn establish(&self, user: Arc<User>, keys: SessionKeys) {
-        *self.user.write() = Some(user);
+    /// The first authentication is through. `false`: the session has ended meanwhile, and stays so.
+    #[must_use]
+    pub fn establish(&self, user: Arc<User>, keys: SessionKeys) -> bool {
         *self.keys.write() = Some(Arc::new(keys));
-        *self.phase.write() = Phase::Valid;
+        self.reauthenticated(user)
     }
 
-    /// A later authentication is through: keys stay, the user is the one proven now ([MS-SMB2] 3.3.5.5.2).
-    pub fn reauthenticated(&self, user: Arc<User>) {
+    /// A later authentication is through: keys stay, the user is the one proven now ([MS-SMB2] 3.3.5.5.2). `false`: the
+    /// session has ended meanwhile, over another channel, and stays so.
+    #[must_use]
+    pub fn reauthenticated(&self, user: Arc<User>) -> bool {
+        let mut phase = self.phase.write();
+        if *phase == Phase::Closed {
+            return false;
+        }
         *self.user.write() = Some(user);
-        *self.phase.write() = Phase::Valid;
+        *phase = Phase::Valid;
+        true
     }
 
     /// Ends the session; answers the opens to be closed. Everything that still holds the session sees it closed.

@@ -13,7 +13,7 @@ use proto::smb2::create::{
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{
     Capabilities, Dialect, HashAlgorithm, NegotiateRequest, PreauthIntegrityCapabilities, SecurityMode,
-    SigningAlgorithm,
+    SigningAlgorithm, SigningCapabilities,
 };
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
@@ -39,6 +39,9 @@ pub(super) struct Peer {
     dialect: Dialect,
     /// `Connection.PreauthIntegrityHashValue`.
     hash: PreauthHash,
+    signing: SigningAlgorithm,
+    /// `ChannelSequence` of requests.
+    pub(super) sequence: u16,
     /// `Channel.SigningKey`; requests are signed with it.
     pub(super) key: Option<Arc<SigningKey>>,
 }
@@ -46,10 +49,22 @@ pub(super) struct Peer {
 impl Peer {
     /// A connection that has negotiated `dialect`.
     pub(super) fn new(server: &Arc<Server>, dialect: Dialect) -> Peer {
-        let mut peer = Peer { rig: Client::new(server), dialect, hash: PreauthHash::new(), key: None };
+        let signing =
+            if dialect == Dialect::SMB_2_1 { SigningAlgorithm::HMAC_SHA256 } else { SigningAlgorithm::AES_CMAC };
+        Peer::with_signing(server, dialect, signing)
+    }
+
+    /// A connection that has negotiated `dialect` and, on 3.1.1, how to sign.
+    pub(super) fn with_signing(server: &Arc<Server>, dialect: Dialect, signing: SigningAlgorithm) -> Peer {
+        let mut peer =
+            Peer { signing, rig: Client::new(server), dialect, hash: PreauthHash::new(), sequence: 0, key: None };
         let sha_512 =
             PreauthIntegrityCapabilities { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: vec![1].into() };
-        let contexts = if dialect == Dialect::SMB_3_1_1 { vec![sha_512.to_context()] } else { Vec::new() };
+        let signing = SigningCapabilities { signing_algorithms: vec![signing] };
+        let contexts = match dialect {
+            Dialect::SMB_3_1_1 => vec![sha_512.to_context(), signing.to_context()],
+            _ => Vec::new(),
+        };
         let negotiate = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
             capabilities: Capabilities::MULTI_CHANNEL,
@@ -143,17 +158,11 @@ impl Peer {
         if status(&last.1) == Status::SUCCESS {
             let session_key = Key::from_session_key(&session.key().0);
             let key = match self.dialect {
-                Dialect::SMB_2_1 => SigningKey::new(SigningAlgorithm::HMAC_SHA256, session_key.as_bytes()),
-                Dialect::SMB_3_1_1 => {
-                    let key = Derivation::Smb311(hash.value()).signing_key(&session_key);
-                    SigningKey::new(SigningAlgorithm::AES_CMAC, key.as_bytes())
-                }
-                _ => {
-                    let key = Derivation::Smb30.signing_key(&session_key);
-                    SigningKey::new(SigningAlgorithm::AES_CMAC, key.as_bytes())
-                }
+                Dialect::SMB_2_1 => session_key,
+                Dialect::SMB_3_1_1 => Derivation::Smb311(hash.value()).signing_key(&session_key),
+                _ => Derivation::Smb30.signing_key(&session_key),
             };
-            let key = key.expect("a key of 16 bytes");
+            let key = SigningKey::new(self.signing, key.as_bytes()).expect("a key of 16 bytes");
             check_signature(&last.1, Some(&key));
             self.key = Some(Arc::new(key));
         }
@@ -187,7 +196,7 @@ impl Peer {
         sign_with: Option<&SigningKey>,
         encode: impl FnOnce(&mut Writer<'_>),
     ) -> Vec<u8> {
-        let mut header = self.rig.header(command);
+        let mut header = self.rig.header(command).with_channel_sequence(self.sequence);
         if sign_with.is_some() {
             header.flags |= Flags::SIGNED;
         }

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::header::{Command, Header};
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterfaceInfo};
 use proto::smb2::logoff::LogoffRequest;
-use proto::smb2::negotiate::Dialect;
+use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
+use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
 use super::peer::{Known, Peer};
 use crate::answer::block_on;
+use crate::interfaces::{Interface, Interfaces};
 use crate::rig::{self, PASSWORD, status};
 use crate::server::Server;
+use crate::session::Phase;
 use crate::vfs::Time;
 use crate::world::World;
 
@@ -163,6 +167,97 @@ fn logoff_and_a_failed_logon_end_the_session_on_all_channels() {
         let mut third = Peer::new(&server, NEWEST);
         assert_eq!(third.bind(&first.session(), "alice", PASSWORD), Status::USER_SESSION_DELETED);
     }
+}
+
+#[test]
+fn a_session_that_has_ended_stays_so() {
+    let server = rig::plain_server();
+    let first = Peer::logged_on(&server, NEWEST, "alice");
+    let session = server.session(first.session().session_id).expect("it lives");
+    let user = session.user().expect("alice");
+    assert!(session.reauthenticated(user.clone()));
+    block_on(server.end_session(&session));
+    assert!(!session.reauthenticated(user));
+    assert_eq!(session.phase(), Phase::Closed);
+}
+
+/// Whether the refusal of a request that is signed with the key of a session of another connection is signed with it.
+fn check_refusal_signed(signing: SigningAlgorithm, here: Option<&str>, expected: bool) {
+    let server = rig::plain_server();
+    let mut victim = Peer::with_signing(&server, NEWEST, signing);
+    assert_eq!(victim.log_on("alice", PASSWORD), Status::SUCCESS);
+    let mut stranger = Peer::with_signing(&server, NEWEST, signing);
+    if let Some(user) = here {
+        assert_eq!(stranger.log_on(user, PASSWORD), Status::SUCCESS);
+    }
+    stranger.pretend(&victim.session());
+    stranger.key = victim.key.clone();
+    let answer = stranger.request(Command::LOGOFF, |out| LogoffRequest.encode(out));
+    assert_eq!(status(&answer), Status::USER_SESSION_DELETED);
+    let signed = victim.key.as_ref().is_some_and(|key| key.verify(&mut answer.clone()));
+    assert_eq!(signed, expected, "{signing:?} {here:?}");
+}
+
+/// Two messages with one MessageId give the key of AES-GMAC away: no second one for who may have just seen the first.
+#[test]
+fn a_stranger_gets_nothing_signed_that_tells_a_key() {
+    check_refusal_signed(SigningAlgorithm::AES_CMAC, None, true);
+    check_refusal_signed(SigningAlgorithm::AES_GMAC, None, false);
+    check_refusal_signed(SigningAlgorithm::AES_GMAC, Some("bob"), false);
+    check_refusal_signed(SigningAlgorithm::AES_GMAC, Some("alice"), true);
+}
+
+/// 3.3.5.2.10, on the wire: what is late changes nothing.
+#[test]
+fn a_write_of_a_lost_channel_comes_too_late() {
+    let server = rig::plain_server();
+    let mut first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut second = Peer::channel_of(&server, &first);
+    let file_id = open(&mut first, "file");
+    let write = |peer: &mut Peer, sequence: u16| {
+        peer.sequence = sequence;
+        let write = WriteRequest { file_id, buffer: b"x", ..WriteRequest::default() };
+        status(&peer.request(Command::WRITE, |out| write.encode(out)))
+    };
+    assert_eq!(write(&mut first, 0), Status::SUCCESS);
+    assert_eq!(write(&mut second, 1), Status::SUCCESS);
+    assert_eq!(write(&mut first, 0), Status::FILE_NOT_AVAILABLE);
+    assert_eq!(write(&mut first, 1), Status::SUCCESS);
+    assert_eq!(close(&mut first, file_id), Status::SUCCESS);
+}
+
+struct Two;
+
+impl Interfaces for Two {
+    fn list(&self) -> Vec<Interface> {
+        let interface = |index, last| Interface { index, address: [192, 0, 2, last].into(), speed: 7, rss: index == 2 };
+        vec![interface(2, 1), interface(0, 2), interface(3, 3)]
+    }
+}
+
+#[test]
+fn clients_are_told_of_interfaces() {
+    let server = rig::plain_server();
+    server.know_interfaces(Arc::new(Two));
+    let ask = |dialect, file_id, room| {
+        let mut peer = Peer::logged_on(&server, dialect, "alice");
+        let ioctl = IoctlRequest {
+            ctl_code: FsctlCode::QUERY_NETWORK_INTERFACE_INFO,
+            file_id,
+            max_output_response: room,
+            flags: IoctlFlags::IS_FSCTL,
+            ..IoctlRequest::default()
+        };
+        peer.request(Command::IOCTL, |out| ioctl.encode(out))
+    };
+    let answer = ask(NEWEST, FileId::ANY, 304);
+    let answer = IoctlResponse::decode(&answer).expect("a response");
+    let list = NetworkInterfaceInfo::decode_list(answer.output).expect("a list");
+    let told: Vec<_> = list.iter().map(|info| (info.if_index, info.link_speed, info.capability.0)).collect();
+    assert_eq!(told, [(2, 7, 1), (3, 7, 0)]);
+    assert_eq!(status(&ask(NEWEST, FileId::ANY, 303)), Status::BUFFER_TOO_SMALL);
+    assert_eq!(status(&ask(NEWEST, FileId { persistent: 1, volatile: 1 }, 304)), Status::INVALID_PARAMETER);
+    assert_eq!(status(&ask(Dialect::SMB_2_1, FileId::ANY, 304)), Status::NOT_SUPPORTED);
 }
 
 /// Nobody's time is ever up.

@@ -93,8 +93,15 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         Step::Done(done) => {
             let Done { claim, verified, account, token } = *done;
             let domain = request.connection.server.accounts.domain();
-            let user = user(&claim, account, domain, verified.is_some(), &policy)?;
-            let flags = establish(request, &channel, &asked, user, verified, negotiated, &policy)?;
+            let flags = user(&claim, account, domain, verified.is_some(), &policy)
+                .and_then(|user| establish(request, &channel, &asked, user, verified, negotiated, &policy));
+            let flags = match flags {
+                Ok(flags) => flags,
+                Err(error) => {
+                    connection.server.end_session(&channel.session).await;
+                    return Err(error);
+                }
+            };
             reply.sign_with = channel.signing();
             end_previous(request, &channel, asked.previous_session_id).await;
             (token, flags, Status::SUCCESS)
@@ -319,6 +326,11 @@ pub(super) fn user(
     })
 }
 
+/// The session was logged off over another channel while this one authenticated.
+fn ended() -> Error {
+    Error::new(Status::USER_SESSION_DELETED)
+}
+
 /// The user is proven: keys are derived and the session becomes valid, or an existing one goes on (3.3.5.5.2).
 fn establish(
     request: &Request<'_>,
@@ -337,8 +349,7 @@ fn establish(
         flags |= SessionFlags::IS_NULL;
     }
     if session.keys().is_some() {
-        session.reauthenticated(Arc::new(user));
-        return Ok(flags);
+        return if session.reauthenticated(Arc::new(user)) { Ok(flags) } else { Err(ended()) };
     }
     let preauth = channel.preauth.lock().take();
     let keys = match verified {
@@ -361,7 +372,9 @@ fn establish(
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
     }
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
-    session.establish(Arc::new(user), keys);
+    if !session.establish(Arc::new(user), keys) {
+        return Err(ended());
+    }
     let mut state = request.connection.state.lock();
     state.window.set_max(policy.smb2_max_credits);
     Ok(flags)
