@@ -11,6 +11,7 @@ use crate::file::LARGE;
 use crate::metadata::{self, Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
+use crate::watch::own;
 use crate::worker::{Lane, submit};
 use crate::{Share, errno, identity};
 
@@ -23,6 +24,7 @@ impl Share {
         mode: u32,
         dos_attributes: Option<u32>,
     ) -> Result<(Arc<dyn Node>, Metadata)> {
+        let _own = own::names(self.root.path(), &[(path, true)]);
         identity::assume(who)?;
         let fd = match what {
             Create::File(access) => self.create_file(path, access, mode)?,
@@ -33,6 +35,7 @@ impl Share {
             Create::Directory => (Kind::Directory, None),
         };
         let mut made = stat(&fd)?;
+        let _own_too = own::file(id(&made));
         let mut stored = None;
         if let Some(attributes) = dos_attributes {
             // The creation time must be the other times to the nanosecond, so the file is asked, and asked again for
@@ -79,6 +82,7 @@ impl Share {
         to: &RelPath,
         replace: bool,
     ) -> Result<()> {
+        let _own = own::names(self.root.path(), &[(from, false), (to, true)]);
         identity::assume(who)?;
         let (source, old) = self.root.parent(from)?;
         let here = self.named(&source, old, from, file)?;
@@ -111,6 +115,7 @@ impl Share {
     }
 
     pub(crate) fn link(&self, who: &Arc<Identity>, open: &Open, to: &RelPath, replace: bool) -> Result<()> {
+        let _own = own::names(self.root.path(), &[(to, true)]);
         identity::assume(who)?;
         if open.kind == Kind::Directory {
             return Err(Errno::PERM);
@@ -133,6 +138,8 @@ impl Share {
         }
         // Only a rename replaces in one step.
         let aside = temporary_name();
+        let beside = to.parent().and_then(|parent| parent.join(&aside)).unwrap_or_default();
+        let _own = own::names(self.root.path(), &[(&beside, true), (&beside, false)]);
         link(&aside)?;
         let renamed = rustix::fs::renameat(&target, aside.as_slice(), &target, name).map_err(errno);
         // Left over where the rename failed, or found both to be one file by then.
@@ -141,6 +148,7 @@ impl Share {
     }
 
     pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
+        let _own = own::names(self.root.path(), &[(path, false)]);
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
         let here = self.named(&directory, name, path, file)?;

@@ -70,6 +70,7 @@ impl Open {
     }
 
     fn copy_from(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
+        let _own = self.changes();
         identity::assume(who)?;
         self.writer()?;
         let there = stat(from.reader()?)?.stx_size.saturating_sub(range.source);

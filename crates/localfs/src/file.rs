@@ -145,6 +145,7 @@ impl Open {
 
     /// Writes what the kernel takes without waiting.
     fn write_cached(&self, who: &Arc<Identity>, offset: u64, data: &[u8], through: bool) -> Result<Attempt> {
+        let _own = self.changes();
         let fd = self.writer()?;
         self.note_size(end_of(offset, data.len() as u64)?);
         if data.is_empty() {
@@ -181,6 +182,7 @@ impl Open {
         from: usize,
         flags: ReadWriteFlags,
     ) -> Result<()> {
+        let _own = self.changes();
         // The blocks kept for root, and quotas, look at who writes.
         identity::assume(who)?;
         let fd = self.writer()?;
@@ -211,12 +213,14 @@ impl Open {
     }
 
     fn truncate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
+        let _own = self.changes();
         identity::assume(who)?;
         end_of(0, size)?;
         rustix::fs::ftruncate(self.writer()?, size).map_err(errno)
     }
 
     pub(crate) fn allocate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
+        let _own = self.changes();
         identity::assume(who)?;
         let fd = self.writer()?;
         end_of(0, size)?;
@@ -227,6 +231,7 @@ impl Open {
     }
 
     pub(crate) fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Result<()> {
+        let _own = self.changes();
         identity::assume(who)?;
         let fd = self.writer()?;
         let end = offset.saturating_add(length).min(stat(fd)?.stx_size);

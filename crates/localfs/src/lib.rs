@@ -21,6 +21,7 @@ mod node;
 mod pace;
 mod root;
 mod sys;
+mod watch;
 mod worker;
 
 use std::io;

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::answer::Answer;
+use server::vfs::watch::{Ear, Wanted, Watching};
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
     Access, DataRange, Entry, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, SetMetadata, Time,
@@ -21,8 +22,9 @@ use crate::file::LARGE;
 use crate::metadata::{Source, describe, held_path, store, time};
 use crate::pace::{Pace, Paced, ask, change};
 use crate::root::{Wait, stat};
+use crate::watch::own::{self, Doing};
 use crate::worker::{Lane, later, submit};
-use crate::{Share, errno, identity};
+use crate::{Share, errno, identity, watch};
 
 /// A descriptor, or the share's own.
 pub(crate) enum Held {
@@ -129,6 +131,11 @@ impl Open {
         self.held.fd(&self.share)
     }
 
+    /// Notes a change of the file that is made while the answer is held: to be called first by whatever makes one.
+    pub(crate) fn changes(&self) -> Option<Doing> {
+        own::file(self.id)
+    }
+
     /// Where the file's attributes are read from.
     pub(crate) fn source(&self) -> Source<'_, BorrowedFd<'_>> {
         if self.access.is_some() { Source::Open(self.fd()) } else { Source::Held(self.fd()) }
@@ -195,6 +202,7 @@ impl Open {
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
+        let _own = self.changes();
         // First what takes the right to write the file, last what may take it away.
         if set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some() {
             self.store_attributes(who, set)?;
@@ -281,6 +289,7 @@ impl Open {
     }
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<&[u8]>) -> Result<()> {
+        let _own = self.changes();
         identity::assume(who)?;
         let path = held_path(&self.fd());
         let done = match value {
@@ -449,6 +458,10 @@ impl Node for Handle {
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
         let (who, name) = (Arc::clone(who), name.to_owned());
         change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, value.as_deref()))
+    }
+
+    fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
+        watch::subscribe(&self.0, wanted, listener)
     }
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {

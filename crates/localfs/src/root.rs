@@ -72,6 +72,11 @@ impl Root {
         Ok(Root { fd, proc, id, paths, local, links })
     }
 
+    /// Its absolute path without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.paths[1]
+    }
+
     /// The root directory itself.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -42,6 +42,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         guest: None,
         restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),
         change_notify: global.boolean("change notify"),
+        kernel_change_notify: global.boolean("kernel change notify"),
         shares: Default::default(),
         limits: limits(global),
     };

@@ -5,6 +5,7 @@ mod content;
 mod identities;
 mod indexes;
 mod links;
+mod watches;
 
 use std::any::Any;
 use std::fs;
@@ -15,8 +16,8 @@ use std::process::Command;
 
 use bytes::Bytes;
 use server::answer::block_on;
-use server::vfs::Access;
 use server::vfs::contract::{self, Fixture};
+use server::vfs::{Access, SetMetadata};
 use tempfile::TempDir;
 
 use super::*;

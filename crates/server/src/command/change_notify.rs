@@ -74,14 +74,24 @@ fn watch<'a>(
     let made = server.watches.add(&disk.share.path, &path, terms, bounds);
     let made = made.ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many watched directories"))?;
     // Two first requests of one handle: one watch is enough.
-    if let Err(second) = file.watch.set(made) {
-        server.watches.remove(&disk.share.path, &path, &second);
+    match file.watch.set(made.clone()) {
+        Ok(()) if server.policy().kernel_change_notify => listen(file, &made),
+        Ok(()) => {}
+        Err(second) => server.watches.remove(&disk.share.path, &path, &second),
     }
     // The handle may have been closed before its watch was there to be ended.
     if file.closed.load(Ordering::Acquire) {
         end(server, open, file);
     }
     file.watch.get().ok_or(Error::new(Status::FILE_CLOSED))
+}
+
+/// Has the file system tell what local programs do, where it can.
+fn listen(file: &FileOpen, watch: &Arc<Watch>) {
+    match file.node.watch(watch.wanted(), watch.clone()) {
+        Ok(local) => watch.hold(local),
+        Err(errno) => tracing::debug!(?errno, "clients are not told what local programs change here"),
+    }
 }
 
 /// The handle is closed, and its watch with it.

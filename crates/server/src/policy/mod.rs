@@ -61,6 +61,8 @@ pub struct Policy {
     pub restrict_anonymous: u8,
     /// `change notify`: clients are told of changes in directories.
     pub change_notify: bool,
+    /// `kernel change notify`: and of those that local programs make.
+    pub kernel_change_notify: bool,
     /// The shares by folded name ([`Policy::share`] looks one up), IPC$ not among them.
     pub shares: BTreeMap<String, Arc<Share>>,
     /// How much a client may make the server hold.
@@ -237,6 +239,7 @@ impl Default for Policy {
             guest: None,
             restrict_anonymous: 0,
             change_notify: true,
+            kernel_change_notify: true,
             shares: BTreeMap::new(),
             limits: Limits::default(),
         }

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
+use super::watch::{Ear, Wanted, Watching};
 use super::{
     Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node,
     RelPath, Result, SetMetadata, Space, Vfs,
@@ -396,6 +397,10 @@ impl Node for FaultyNode {
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
         let name = name.to_owned();
         pass!(self, SetXattr, set_xattr(who, name; value))
+    }
+
+    fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
+        self.inner.watch(wanted, listener)
     }
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {

@@ -12,6 +12,7 @@ mod errno;
 pub mod faulty;
 pub mod memory;
 mod path;
+pub mod watch;
 pub mod xattr;
 
 use std::sync::Arc;
@@ -387,6 +388,14 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// Sets or, with `None`, removes an extended attribute.
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>>;
+
+    /// Tells `listener` what others than this process change in the directory from now on, until the answer is dropped.
+    /// What the process itself changes through this [`Vfs`] is not told. Never waits: what takes long goes on beside.
+    /// `Errno::OPNOTSUPP` where the file system cannot tell.
+    fn watch(&self, wanted: watch::Wanted, listener: watch::Ear) -> Result<watch::Watching> {
+        drop((wanted, listener));
+        Err(Errno::OPNOTSUPP)
+    }
 
     /// The names of all extended attributes that the user may see.
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>>;

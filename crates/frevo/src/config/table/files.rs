@@ -10,7 +10,6 @@ const READ_ONLY: Kind =
 const LOCKS: &str = "byte-range locks seen by local programs";
 const OPLOCKS: &str = "oplocks seen by local programs";
 const ACLS: &str = "Windows ACLs";
-const NOTIFY: &str = "notification of what local programs change";
 const MANGLING: &str = "another form of short (8.3) names";
 const QUOTA: &str = "quotas and space limits";
 const IN_MEMORY: &str = "open files are kept in the memory of one process: there is no cache of this kind";
@@ -85,7 +84,7 @@ pub(super) static TABLE: &[Parameter] = &[
     share("honor change notify privilege", BOOL, "no", "Only holders of the privilege watch unreadable folders.")
         .unserved("watching only what one may read"),
     global("change notify", BOOL, "yes", "Tell clients of changes in a folder."),
-    global("kernel change notify", BOOL, "yes", "Tell clients of changes by local programs, too.").unserved(NOTIFY),
+    global("kernel change notify", BOOL, "yes", "Tell clients of changes by local programs, too."),
     // ACLs and ownership.
     share("nt acl support", BOOL, "yes", "Show permissions as Windows ACLs.").unserved(ACLS),
     share(

@@ -5,6 +5,7 @@
 //! look at a counter while nobody watches. A path is the one that the server was led by: links make it another, and
 //! changes made through such a path are told by the file system, where it can ([`crate::vfs::Vfs::watch`]).
 
+mod local;
 mod report;
 mod watch;
 
@@ -157,7 +158,7 @@ impl Watches {
             let wants = |watch: &&Arc<Watch>| {
                 watch.terms.filter.intersects(filter)
                     && (watch.terms.tree || at == parent)
-                    && !is_vetoed(watch, &path[at + 1..])
+                    && !watch.is_vetoed(&path[at + 1..])
             };
             let mut wanting = watches.iter().filter(wants).peekable();
             if wanting.peek().is_some() {
@@ -167,12 +168,6 @@ impl Watches {
             end = parent_end(&path[..at]);
         }
     }
-}
-
-/// Whether a client must not see the name.
-fn is_vetoed(watch: &Watch, path: &[u8]) -> bool {
-    let veto = &watch.terms.veto;
-    !veto.is_empty() && path.split(|&byte| byte == b'/').any(|component| veto.matches(component))
 }
 
 impl Happening<'_> {

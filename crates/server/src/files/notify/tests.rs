@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::name::glob::Globs;
 use crate::vfs::Kind;
+use crate::vfs::watch::{Listener, Noticed, Wanted};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
@@ -235,5 +236,60 @@ fn changes_have_the_bits_of_the_specification() {
     ];
     for (change, bits) in cases {
         assert_eq!(change.filter(), CompletionFilter(bits), "{change:?}");
+    }
+}
+
+#[test]
+fn what_local_programs_do_is_told_by_the_filter() {
+    let cases = [
+        (CompletionFilter::FILE_NAME, &["1 f", "4 f", "5 g", "2 f"][..], (false, false)),
+        (CompletionFilter::DIR_NAME, &["1 d"], (false, false)),
+        (CompletionFilter::SIZE, &["3 f"], (true, false)),
+        (CompletionFilter::LAST_WRITE, &["3 f"], (true, true)),
+        (CompletionFilter::SECURITY, &["3 f"], (false, true)),
+        (CompletionFilter::STREAM_NAME, &[], (false, false)),
+    ];
+    for (filter, expected, (content, attributes)) in cases {
+        let bed = bed();
+        let watch = bed.watch("", Terms { veto: Globs::parse("/x/", true), ..terms(filter, true) });
+        assert_eq!(watch.wanted(), Wanted { tree: true, content, attributes }, "{filter:?}");
+        for (name, what) in [
+            ("f", Noticed::Added(Kind::File)),
+            ("x", Noticed::Added(Kind::File)),
+            ("d", Noticed::Added(Kind::Directory)),
+            ("f", Noticed::Renamed(Kind::File, path("g"))),
+            ("f", Noticed::Removed(Kind::File)),
+            ("f", Noticed::Content),
+            ("f", Noticed::Attributes),
+        ] {
+            watch.noticed(&path(name), what);
+        }
+        assert_eq!(told(&watch), expected, "{filter:?}");
+        watch.lost();
+        assert_eq!(told(&watch), ["TooMuch"]);
+        watch.gone();
+        assert_eq!(told(&watch), ["Doomed"]);
+    }
+}
+
+/// A watch that is held by the file system, too, ends all the same.
+#[test]
+fn a_closed_handle_lets_go_of_the_file_system() {
+    struct Held(Arc<AtomicUsize>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for closed_before in [false, true] {
+        let (bed, dropped) = (bed(), Arc::new(AtomicUsize::new(0)));
+        let watch = bed.watch("", terms(ALL, true));
+        if closed_before {
+            watch.close();
+        }
+        watch.hold(Box::new(Held(dropped.clone())));
+        assert_eq!(dropped.load(Ordering::Relaxed), usize::from(closed_before));
+        bed.0.remove(Path::new("/share"), &RelPath::root(), &watch);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
     }
 }

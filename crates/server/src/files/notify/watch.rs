@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::name::glob::Globs;
 use crate::vfs::FileId;
+use crate::vfs::watch::Watching;
 
 /// What the first request of a handle fixes.
 pub(crate) struct Terms {
@@ -68,6 +69,8 @@ pub(crate) struct Wait {
 pub(crate) struct Watch {
     pub(crate) terms: Terms,
     state: Mutex<State>,
+    /// The file system's watch of what local programs do.
+    local: Mutex<Option<Watching>>,
     /// Bytes that all watches of the server keep, and how many they may.
     kept: Arc<AtomicUsize>,
     limit: usize,
@@ -101,7 +104,21 @@ struct Waiting {
 
 impl Watch {
     pub(super) fn new(terms: Terms, kept: Arc<AtomicUsize>, limit: usize) -> Watch {
-        Watch { terms, state: Mutex::default(), kept, limit }
+        Watch { terms, state: Mutex::default(), local: Mutex::default(), kept, limit }
+    }
+
+    /// Holds the file system's watch for as long as the handle is open.
+    pub(crate) fn hold(&self, local: Watching) {
+        *self.local.lock() = Some(local);
+        if self.state.lock().phase == Phase::Closed {
+            self.local.lock().take();
+        }
+    }
+
+    /// Whether a client must not see the path.
+    pub(super) fn is_vetoed(&self, path: &[u8]) -> bool {
+        let veto = &self.terms.veto;
+        !veto.is_empty() && path.split(|&byte| byte == b'/').any(|component| veto.matches(component))
     }
 
     /// What a request with `room` bytes is answered: at once, or when something happens. Requests are answered in the
@@ -144,6 +161,15 @@ impl Watch {
         self.tell(&mut state);
     }
 
+    /// Something happened that is not known more closely.
+    pub(super) fn lose(&self) {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Open {
+            self.overflow(&mut state);
+            self.tell(&mut state);
+        }
+    }
+
     /// The directory is to be deleted ([MS-FSA] 2.1.5.15.3).
     pub(crate) fn doom(&self) {
         self.end(Phase::Doomed);
@@ -152,6 +178,7 @@ impl Watch {
     /// The handle was closed.
     pub(crate) fn close(&self) {
         self.end(Phase::Closed);
+        self.local.lock().take();
     }
 
     fn end(&self, phase: Phase) {

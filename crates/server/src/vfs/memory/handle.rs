@@ -9,6 +9,7 @@ use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
+use crate::vfs::watch::{Ear, Wanted, Watching};
 use crate::vfs::{Access, DataRange, Entry, Errno, Identity, Kind, Metadata, Node, Result, SetMetadata};
 
 /// Bytes of an attribute's value, and of its name, as on Linux.
@@ -357,6 +358,11 @@ impl Node for Handle {
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
         Answer::now(self.store_xattr(who, name, value))
+    }
+
+    /// Everything that happens here happens through this file system.
+    fn watch(&self, _: Wanted, _: Ear) -> Result<Watching> {
+        Ok(Box::new(()))
     }
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {

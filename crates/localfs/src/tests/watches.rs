@@ -1,0 +1,152 @@
+//! What others than this process do in watched directories.
+
+use parking_lot::Mutex;
+use server::vfs::watch::{Listener, Noticed, Wanted, Watching};
+
+use super::*;
+use crate::watch::settle;
+
+/// Writes down what it is told.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Listener for Notes {
+    fn noticed(&self, path: &RelPath, what: Noticed) {
+        let kind = |kind| if kind == Kind::Directory { "/" } else { "" };
+        self.0.lock().push(match what {
+            Noticed::Added(what) => format!("+{path}{}", kind(what)),
+            Noticed::Removed(what) => format!("-{path}{}", kind(what)),
+            Noticed::Renamed(what, to) => format!("{path}>{to}{}", kind(what)),
+            Noticed::Content => format!("={path}"),
+            Noticed::Attributes => format!("!{path}"),
+        });
+    }
+
+    fn lost(&self) {
+        self.0.lock().push("lost".into());
+    }
+
+    fn gone(&self) {
+        self.0.lock().push("gone".into());
+    }
+}
+
+const TREE: Wanted = Wanted { tree: true, content: false, attributes: false };
+const EVERYTHING: Wanted = Wanted { tree: true, content: true, attributes: true };
+
+fn watch(bed: &Bed, directory: &str, wanted: Wanted) -> (Arc<Notes>, Watching) {
+    let notes = Arc::new(Notes::default());
+    let (_, node, _) = bed.found(directory);
+    let watching = node.watch(wanted, notes.clone()).expect("the kernel lets directories be watched");
+    (notes, watching)
+}
+
+/// What was told since the last look. The kernel's queue is the whole process's, so other tests may have it read.
+fn told(notes: &Notes) -> Vec<String> {
+    settle();
+    std::mem::take(&mut *notes.0.lock())
+}
+
+/// The subdirectories of a tree are watched soon after the tree itself.
+fn wait_for_subdirectory(bed: &Bed, notes: &Notes, directory: &str) {
+    for _ in 0..10_000 {
+        bed.local_write(&format!("{directory}/probe"), "");
+        let seen = told(notes).iter().any(|note| note.contains("probe"));
+        process(|| fs::remove_file(bed.root.join(directory).join("probe"))).expect("it was just written");
+        if seen {
+            told(notes);
+            return;
+        }
+    }
+    panic!("{directory} is never watched");
+}
+
+#[test]
+fn what_local_programs_do() {
+    let bed = Bed::new();
+    let (notes, _watching) = watch(&bed, "", EVERYTHING);
+    process(|| {
+        fs::write(bed.root.join("f"), "").expect("written");
+        fs::write(bed.root.join("f"), "content").expect("written");
+        fs::set_permissions(bed.root.join("f"), fs::Permissions::from_mode(0o600)).expect("its owner may");
+        fs::rename(bed.root.join("f"), bed.root.join("g")).expect("renamed");
+        fs::remove_file(bed.root.join("g")).expect("removed");
+    });
+    let mut notes = told(&notes);
+    notes.dedup();
+    assert_eq!(notes, ["+f", "=f", "!f", "f>g", "-g"]);
+}
+
+#[test]
+fn what_this_process_does_is_not_told() {
+    let bed = Bed::new();
+    let (notes, _watching) = watch(&bed, "", EVERYTHING);
+    let made = bed.fs.create(&bed.who, &path("d"), Create::Directory, 0o755, Some(0x10));
+    block_on(made).expect("a directory can be made");
+    let (node, metadata) = bed.create("d/f");
+    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
+    block_on(node.write(&bed.who, 0, Bytes::from_static(b"content"), true)).expect("written");
+    block_on(node.set_size(&bed.who, 3)).expect("cut");
+    let set = SetMetadata { mode: Some(0o600), dos_attributes: Some(2), ..SetMetadata::default() };
+    block_on(node.set_metadata(&bed.who, set)).expect("set");
+    block_on(node.set_xattr(&bed.who, "user.x", Some(b"y".to_vec()))).expect("set");
+    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), false)).expect("linked");
+    block_on(bed.fs.rename(&bed.who, &path("d/f"), metadata.id, &path("g"), false)).expect("renamed");
+    block_on(bed.fs.link(&bed.who, &node, &path("d/l"), true)).expect("linked again");
+    block_on(bed.fs.unlink(&bed.who, &path("g"), metadata.id, Kind::File)).expect("removed");
+    assert_eq!(told(&notes), [""; 0]);
+    bed.local_write("local", "");
+    assert_eq!(told(&notes).first().map(String::as_str), Some("+local"));
+}
+
+#[test]
+fn directories_that_appear_in_a_tree_are_watched_with_what_is_in_them() {
+    let bed = Bed::new();
+    let (notes, _watching) = watch(&bed, "", TREE);
+    process(|| fs::create_dir_all(bed.root.join("a/b"))).expect("made");
+    bed.local_write("a/b/f", "");
+    assert_eq!(told(&notes), ["+a/", "+a/b/", "+a/b/f"]);
+    bed.local_write("a/b/g", "");
+    process(|| fs::rename(bed.root.join("a"), bed.root.join("c"))).expect("renamed");
+    assert_eq!(told(&notes), ["+a/b/g", "a>c/"]);
+    bed.local_write("c/b/h", "");
+    assert_eq!(told(&notes), ["+c/b/h"]);
+    process(|| fs::rename(bed.root.join("c"), bed.outside("c"))).expect("moved away");
+    assert_eq!(told(&notes), ["-c/"]);
+    process(|| fs::write(bed.outside("c/b/i"), "")).expect("written");
+    assert_eq!(told(&notes), [""; 0]);
+}
+
+#[test]
+fn a_tree_that_was_there_before() {
+    let bed = Bed::new();
+    process(|| fs::create_dir_all(bed.root.join("a/b"))).expect("made");
+    process(|| symlink("a", bed.root.join("link"))).expect("made");
+    let (flat, _flat) = watch(&bed, "", Wanted::default());
+    let (notes, _watching) = watch(&bed, "", TREE);
+    wait_for_subdirectory(&bed, &notes, "a/b");
+    bed.local_write("a/b/f", "");
+    bed.local_write("link/g", "");
+    assert_eq!(told(&notes), ["+a/b/f", "+a/g"]);
+    assert_eq!(told(&flat), [""; 0]);
+}
+
+#[test]
+fn several_watches_of_one_directory_and_their_end() {
+    let bed = Bed::new();
+    let (first, watching) = watch(&bed, "", Wanted::default());
+    let (second, _second) = watch(&bed, "", Wanted { content: true, ..Wanted::default() });
+    bed.local_write("f", "content");
+    assert_eq!(told(&first), ["+f"]);
+    assert_eq!(told(&second), ["+f", "=f"]);
+    drop(watching);
+    bed.local_write("g", "");
+    assert_eq!((told(&first), told(&second)), (vec![], vec!["+g".to_owned()]));
+}
+
+#[test]
+fn only_directories_are_watched() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("f");
+    assert_eq!(node.watch(TREE, Arc::new(Notes::default())).err(), Some(Errno::NOTDIR));
+}

@@ -1,0 +1,263 @@
+//! Watching directories for what other programs do in them: one inotify queue and one thread for the whole process.
+//!
+//! The kernel watches single directories, so a tree is watched directory by directory, those that appear included, up
+//! to a limit past which the listener is told that it does not see everything. The thread lets a little time pass before
+//! it reads what is queued: what belongs together is then read together, and repetitions are one.
+
+mod drain;
+pub(crate) mod own;
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
+use server::vfs::watch::{Ear, Noticed, Wanted, Watching};
+use server::vfs::{Errno, Kind, RelPath, Result};
+
+use crate::metadata::held_path;
+use crate::node::Open;
+use crate::root::stat_name;
+use crate::worker::{Lane, submit};
+use crate::{errno, identity, metadata};
+
+/// Directories of one tree that are watched.
+const DIRECTORIES: usize = 8_192;
+/// Directories that are watched altogether. The kernel has a limit of its own (`fs.inotify.max_user_watches`).
+const ALL_DIRECTORIES: usize = 131_072;
+/// How long changes are collected before they are told.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// One watch of a directory or tree.
+struct Subscription {
+    open: Arc<Open>,
+    wanted: Wanted,
+    listener: Ear,
+}
+
+impl Subscription {
+    fn is_curious(&self) -> bool {
+        self.wanted.content || self.wanted.attributes
+    }
+}
+
+/// What one kernel watch means to one subscription.
+#[derive(Clone)]
+struct Place {
+    subscription: u64,
+    /// The directory, relative to the subscription's.
+    path: RelPath,
+}
+
+#[derive(Default)]
+struct State {
+    subscriptions: HashMap<u64, (Arc<Subscription>, Vec<i32>)>,
+    places: HashMap<i32, Vec<Place>>,
+    next: u64,
+}
+
+impl State {
+    /// The kernel has ended a watch: its number may be given again.
+    fn forget(&mut self, watch: i32) {
+        for place in self.places.remove(&watch).unwrap_or_default() {
+            if let Some((_, watches)) = self.subscriptions.get_mut(&place.subscription) {
+                watches.retain(|other| *other != watch);
+            }
+        }
+    }
+}
+
+/// What was found and told in directories that appeared, by subscription: the kernel may still tell of it.
+type Found = HashSet<(u64, RelPath)>;
+
+/// The process's inotify queue.
+struct Watcher {
+    inotify: OwnedFd,
+    state: Mutex<State>,
+    /// Held while the queue is read and told of, so that changes are told in their order.
+    turn: Mutex<Found>,
+}
+
+/// Ends its subscription when it is dropped.
+struct Subscribed {
+    watcher: &'static Watcher,
+    number: u64,
+}
+
+/// The one watcher; `None` where the kernel gives none.
+fn watcher() -> Option<&'static Watcher> {
+    static WATCHER: OnceLock<Option<Watcher>> = OnceLock::new();
+    let made = || {
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let inotify = inotify::init(flags).inspect_err(|error| {
+            tracing::warn!(%error, "no inotify queue: clients are not told what local programs change");
+        });
+        Some(Watcher { inotify: inotify.ok()?, state: Mutex::default(), turn: Mutex::default() })
+    };
+    static THREAD: OnceLock<bool> = OnceLock::new();
+    let watcher = WATCHER.get_or_init(made).as_ref()?;
+    let start = || std::thread::Builder::new().name("changes".to_owned()).spawn(|| watcher.run()).is_ok();
+    THREAD.get_or_init(start).then_some(watcher)
+}
+
+/// Begins a watch of an open directory.
+pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Result<Watching> {
+    if open.kind != Kind::Directory {
+        return Err(Errno::NOTDIR);
+    }
+    let watcher = watcher().ok_or(Errno::OPNOTSUPP)?;
+    let subscription = Arc::new(Subscription { open: Arc::clone(open), wanted, listener });
+    let number = {
+        let mut state = watcher.state.lock();
+        state.next += 1;
+        let number = state.next;
+        state.subscriptions.insert(number, (Arc::clone(&subscription), Vec::new()));
+        own::count_watch(true, subscription.is_curious());
+        number
+    };
+    // From here on, dropping it undoes all.
+    let subscribed = Subscribed { watcher, number };
+    identity::assume_process().map_err(errno)?;
+    watcher.add(number, &subscription, RelPath::root(), held_path(&open.fd()))?;
+    if wanted.tree {
+        let cover = move || {
+            if identity::assume_process().is_ok() {
+                watcher.cover_below(number, &RelPath::root(), &mut |_, _| {});
+            }
+        };
+        submit(Lane::Slow, Box::new(cover));
+    }
+    Ok(Box::new(subscribed))
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        let (watcher, number) = (self.watcher, self.number);
+        let Some((subscription, watches)) = watcher.state.lock().subscriptions.remove(&number) else { return };
+        own::count_watch(false, subscription.is_curious());
+        let leave = move || {
+            let mut state = watcher.state.lock();
+            watches.iter().for_each(|watch| watcher.leave(&mut state, *watch, |place| place.subscription == number));
+        };
+        submit(Lane::Slow, Box::new(leave));
+    }
+}
+
+impl Watcher {
+    /// The thread's life.
+    fn run(&self) {
+        let mut queue = [PollFd::new(&self.inotify, PollFlags::IN)];
+        loop {
+            // An error is an interruption: the queue itself cannot fail.
+            let _ = poll(&mut queue, None);
+            std::thread::sleep(PAUSE);
+            if identity::assume_process().is_ok() {
+                self.drain();
+            }
+        }
+    }
+
+    /// Watches one directory for a subscription: `path` as it knows it, `place` where the kernel finds it.
+    fn add(&self, number: u64, subscription: &Subscription, path: RelPath, place: Vec<u8>) -> Result<()> {
+        use inotify::WatchFlags;
+        let mut flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+        flags |= WatchFlags::DELETE_SELF | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
+        flags.set(WatchFlags::MODIFY, subscription.wanted.content);
+        flags.set(WatchFlags::ATTRIB, subscription.wanted.attributes);
+        let mut state = self.state.lock();
+        let everywhere = state.places.len();
+        let Some((_, watches)) = state.subscriptions.get_mut(&number) else { return Err(Errno::BADF) };
+        if everywhere >= ALL_DIRECTORIES || watches.len() >= DIRECTORIES {
+            return Err(Errno::NOSPC);
+        }
+        let watch = inotify::add_watch(&self.inotify, place, flags).map_err(errno)?;
+        watches.push(watch);
+        let places = state.places.entry(watch).or_default();
+        places.retain(|place| place.subscription != number || place.path != path);
+        places.push(Place { subscription: number, path });
+        Ok(())
+    }
+
+    /// Takes places of a kernel watch out, which ends with the last.
+    fn leave(&self, state: &mut State, watch: i32, leaves: impl Fn(&Place) -> bool) {
+        let Some(places) = state.places.get_mut(&watch) else { return };
+        places.retain(|place| !leaves(place));
+        if places.is_empty() {
+            state.places.remove(&watch);
+            // An error means that it is gone already.
+            let _ = inotify::remove_watch(&self.inotify, watch);
+        }
+    }
+
+    /// Watches the directory `start`, where that is not the subscription's own, and those below it. Calls `found` for
+    /// everything there.
+    fn cover_below(&self, number: u64, start: &RelPath, found: &mut dyn FnMut(RelPath, Kind)) {
+        let mut left = vec![start.clone()];
+        while let Some(directory) = left.pop() {
+            let Some(subscription) = self.subscription(number) else { return };
+            // What is gone by now is told by those who watch above it.
+            let Ok(fd) = open_below(&subscription, &directory) else { continue };
+            if !directory.is_root() {
+                match self.add(number, &subscription, directory.clone(), held_path(&fd)) {
+                    Ok(()) => {}
+                    Err(Errno::NOSPC | Errno::NOMEM) => {
+                        tracing::warn!("too many directories to watch: some changes by local programs are not told");
+                        return subscription.listener.lost();
+                    }
+                    Err(_) => continue,
+                }
+            }
+            let Ok(entries) = Dir::read_from(&fd) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name().to_bytes();
+                let Some(path) = directory.join(name) else { continue };
+                let kind = match entry.file_type() {
+                    FileType::Unknown => stat_name(&fd, name).map_or(Kind::File, |stat| metadata::kind(&stat)),
+                    FileType::Directory => Kind::Directory,
+                    _ => Kind::File,
+                };
+                if kind == Kind::Directory {
+                    left.push(path.clone());
+                }
+                found(path, kind);
+            }
+        }
+    }
+
+    /// Ends the watches of the directory `path` and of those below it.
+    fn uncover(&self, number: u64, path: &RelPath) {
+        let mut state = self.state.lock();
+        let Some((_, watches)) = state.subscriptions.get_mut(&number) else { return };
+        let left = |place: &Place| place.subscription == number && (place.path == *path || place.path.is_beneath(path));
+        for watch in std::mem::take(watches) {
+            self.leave(&mut state, watch, left);
+            let stays =
+                state.places.get(&watch).is_some_and(|places| places.iter().any(|it| it.subscription == number));
+            if stays && let Some((_, watches)) = state.subscriptions.get_mut(&number) {
+                watches.push(watch);
+            }
+        }
+    }
+
+    fn subscription(&self, number: u64) -> Option<Arc<Subscription>> {
+        self.state.lock().subscriptions.get(&number).map(|(subscription, _)| Arc::clone(subscription))
+    }
+}
+
+/// Opens the directory `path` of a subscription for reading.
+fn open_below(subscription: &Subscription, path: &RelPath) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(subscription.open.fd(), path.as_path(), flags, Mode::empty(), resolve).map_err(errno)
+}
+
+/// Tells all that is queued now, for tests that would wait for it otherwise.
+#[cfg(test)]
+pub(crate) fn settle() {
+    if let Some(watcher) = watcher() {
+        identity::as_process(|| watcher.drain()).expect("the process may be itself");
+    }
+}

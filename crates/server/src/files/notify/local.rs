@@ -1,0 +1,61 @@
+//! What the file system notices of local programs, as those who watch are told it.
+
+use proto::fscc::FileAction;
+use proto::smb2::change_notify::CompletionFilter;
+
+use super::report::Change;
+use super::{Event, Watch, to_wire};
+use crate::vfs::RelPath;
+use crate::vfs::watch::{Listener, Noticed, Wanted};
+
+/// What a change of content shows in.
+const CONTENT: CompletionFilter = CompletionFilter(CompletionFilter::SIZE.0 | CompletionFilter::LAST_WRITE.0);
+
+/// What any other change of a file may show in: Linux does not say which.
+const ATTRIBUTES: CompletionFilter = CompletionFilter(
+    CompletionFilter::ATTRIBUTES.0
+        | CompletionFilter::LAST_WRITE.0
+        | CompletionFilter::LAST_ACCESS.0
+        | CompletionFilter::CREATION.0
+        | CompletionFilter::EA.0
+        | CompletionFilter::SECURITY.0,
+);
+
+impl Watch {
+    /// What the file system is to look out for.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let filter = self.terms.filter;
+        let (content, attributes) = (filter.intersects(CONTENT), filter.intersects(ATTRIBUTES));
+        Wanted { tree: self.terms.tree, content, attributes }
+    }
+
+    fn local(&self, filter: CompletionFilter, events: &[(FileAction, &RelPath)]) {
+        if self.terms.filter.intersects(filter) {
+            let shown = events.iter().filter(|(_, path)| !self.is_vetoed(path.as_bytes()));
+            self.happened(shown.map(|(action, path)| Event { action: *action, name: to_wire(path.as_bytes()).into() }));
+        }
+    }
+}
+
+impl Listener for Watch {
+    fn noticed(&self, path: &RelPath, what: Noticed) {
+        match what {
+            Noticed::Added(kind) => self.local(Change::added(kind).filter(), &[(FileAction::ADDED, path)]),
+            Noticed::Removed(kind) => self.local(Change::removed(kind).filter(), &[(FileAction::REMOVED, path)]),
+            Noticed::Renamed(kind, to) => {
+                let names = [(FileAction::RENAMED_OLD_NAME, path), (FileAction::RENAMED_NEW_NAME, &to)];
+                self.local(Change::added(kind).filter(), &names);
+            }
+            Noticed::Content => self.local(CONTENT, &[(FileAction::MODIFIED, path)]),
+            Noticed::Attributes => self.local(ATTRIBUTES, &[(FileAction::MODIFIED, path)]),
+        }
+    }
+
+    fn lost(&self) {
+        self.lose();
+    }
+
+    fn gone(&self) {
+        self.doom();
+    }
+}
