@@ -53,6 +53,7 @@ impl Open {
     }
 
     fn share_room(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<()> {
+        let _own = self.changes();
         identity::assume(who)?;
         let (fd, source) = (self.writer()?, from.reader()?);
         // 0 means everything up to the end to the kernel, and it would grow the file.

@@ -60,6 +60,7 @@ impl Open {
     }
 
     fn compress(&self, who: &Arc<Identity>, compressed: bool) -> Result<()> {
+        let _own = self.changes();
         if !self.share.features.get_or_init(|| probe(&self.share.root)).compresses {
             return Err(Errno::OPNOTSUPP);
         }
