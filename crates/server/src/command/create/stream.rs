@@ -136,11 +136,7 @@ async fn open_base(
     let exists = stream.exists(&found.node, &disk.identity).await?;
     check_disposition(parameters, exists)?;
     check_attributes(disk, parameters, &found, exists)?;
-    // A new stream is a change of the file.
-    let makes = if exists { 0 } else { AccessMask::FILE_WRITE_DATA.0 };
-    let asked = Parameters { desired_access: AccessMask(parameters.desired_access.0 | makes), ..parameters.clone() };
-    let granted = existing::grant(disk, &asked, &found).await?;
-    let granted = if parameters.maximum_allowed { granted } else { parameters.desired_access };
+    let granted = grant(disk, parameters, &found, exists).await?;
     let open_id = server.next_open_id();
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
@@ -149,6 +145,22 @@ async fn open_base(
         Ok(()) => Ok(Some(Base { found, stream, open_id, name, granted, made: false })),
         Err(refusal) => refused(request, reply, id, refusal).await.map(|()| None),
     }
+}
+
+/// Decides the access that the open gets: what the file gives.
+async fn grant(disk: &Disk, parameters: &Parameters, found: &Found, exists: bool) -> Result<AccessMask> {
+    let mut wanted = parameters.desired_access;
+    // A new stream is a change of the file, and so is the end of one of the share's root, which itself stays.
+    let ends = found.path.is_root() && wanted.contains(AccessMask::DELETE);
+    if !exists || ends {
+        wanted |= AccessMask::FILE_WRITE_DATA;
+    }
+    if ends {
+        wanted.0 &= !AccessMask::DELETE.0;
+    }
+    let asked = Parameters { desired_access: wanted, ..parameters.clone() };
+    let granted = existing::grant(disk, &asked, found).await?;
+    Ok(if parameters.maximum_allowed { granted } else { parameters.desired_access })
 }
 
 /// What becomes of a request that the table refuses: an error, or another look.

@@ -1,0 +1,495 @@
+//! Alternate streams and extended attributes as clients meet them ([MS-FSA] 2.1.5.1.2, 2.1.5.12.29, 2.1.5.15.12.1).
+
+use std::sync::Arc;
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::fscc::{
+    EA_ALIGNMENT, EaFlags, EntryChain, FileFullEaInformation, FileInformationClass as Class, FileRenameInformation,
+    FileStreamInformation,
+};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{
+    CreateAction, CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
+    ShareAccess,
+};
+use proto::smb2::header::Command;
+use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use proto::smb2::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::write::WriteRequest;
+use proto::smb2::{Channel, FileId};
+use proto::status::Status;
+use server::policy::Share;
+use server::rig::{self, Client, Still, status};
+use server::vfs::Vfs;
+use server::vfs::memory::{Memory, Options};
+use server::world::World;
+
+const ALL: u32 = 0x001f_01ff;
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const DELETE: u32 = 0x0001_0000;
+const SHARE_ALL: u32 = 7;
+const NOTHING: u32 = 0;
+
+/// One client of a server with a share in memory.
+struct Bed {
+    client: Client,
+}
+
+fn bed() -> Bed {
+    Bed { client: Client::logged_on(&rig::plain_server(), "alice") }
+}
+
+/// On a file system with room for so much.
+fn small_bed(capacity: u64) -> Bed {
+    let world: Arc<dyn World> = Arc::new(Still::default());
+    let options = Options { mode: 0o777, capacity, ..Options::default() };
+    let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+    Bed { client: Client::logged_on(&rig::server(rig::policy(), world, vfs), "alice") }
+}
+
+impl Bed {
+    fn create(
+        &mut self,
+        name: &str,
+        access: u32,
+        share: u32,
+        disposition: Disposition,
+        options: CreateOptions,
+    ) -> Result<(FileId, CreateAction), Status> {
+        let name = utf16_bytes(name);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: access,
+            share_access: ShareAccess(share),
+            create_disposition: disposition,
+            create_options: options,
+            name: &name,
+            ..CreateRequest::default()
+        };
+        let response = self.client.request(Command::CREATE, |out| create.encode(out));
+        match status(&response) {
+            Status::SUCCESS => {
+                let response = CreateResponse::decode(&response).expect("it decodes");
+                Ok((response.file_id, response.create_action))
+            }
+            refused => Err(refused),
+        }
+    }
+
+    /// Opens or makes it, with all rights and sharing.
+    #[track_caller]
+    fn open(&mut self, name: &str) -> FileId {
+        let opened = self.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+        opened.unwrap_or_else(|status| panic!("{name}: {status:?}")).0
+    }
+
+    /// What opening it says that is not made.
+    fn look(&mut self, name: &str) -> Status {
+        match self.create(name, READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0)) {
+            Ok((file, _)) => {
+                self.close(file);
+                Status::SUCCESS
+            }
+            Err(status) => status,
+        }
+    }
+
+    fn close(&mut self, file_id: FileId) {
+        let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+        assert_eq!(status(&self.client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    }
+
+    /// Writes as much at a time as one credit is good for, as far as it goes.
+    fn write(&mut self, file_id: FileId, offset: u64, buffer: &[u8]) -> Status {
+        let pieces = buffer.chunks(65_536).scan(offset, |at, piece| {
+            let offset = *at;
+            *at += piece.len() as u64;
+            Some((offset, piece))
+        });
+        for (offset, piece) in pieces {
+            let status = self.write_piece(file_id, offset, piece);
+            if status != Status::SUCCESS {
+                return status;
+            }
+        }
+        Status::SUCCESS
+    }
+
+    fn write_piece(&mut self, file_id: FileId, offset: u64, buffer: &[u8]) -> Status {
+        let write = WriteRequest {
+            length: buffer.len() as u32,
+            offset,
+            file_id,
+            channel: Channel(0),
+            buffer,
+            ..WriteRequest::default()
+        };
+        status(&self.client.request(Command::WRITE, |out| write.encode(out)))
+    }
+
+    #[track_caller]
+    fn read(&mut self, file_id: FileId) -> Vec<u8> {
+        let read = ReadRequest { length: 65_536, offset: 0, file_id, ..ReadRequest::default() };
+        let response = self.client.request(Command::READ, |out| read.encode(out));
+        match status(&response) {
+            Status::END_OF_FILE => Vec::new(),
+            done => {
+                assert_eq!(done, Status::SUCCESS);
+                ReadResponse::decode(&response).expect("it decodes").buffer.to_vec()
+            }
+        }
+    }
+
+    fn set(&mut self, file_id: FileId, class: Class, encode: impl FnOnce(&mut Writer<'_>)) -> Status {
+        let mut buffer = Vec::new();
+        encode(&mut Writer::new(&mut buffer));
+        let set = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class.0,
+            additional_information: 0,
+            file_id,
+            buffer: &buffer,
+        };
+        status(&self.client.request(Command::SET_INFO, |out| set.encode(out)))
+    }
+
+    fn rename(&mut self, file: FileId, to: &str, replace_if_exists: bool) -> Status {
+        let name = utf16_bytes(to);
+        let rename = FileRenameInformation { replace_if_exists, root_directory: 0, file_name: &name };
+        self.set(file, Class::RENAME, |out| rename.encode(out))
+    }
+
+    fn doom(&mut self, file: FileId) -> Status {
+        self.set(file, Class::DISPOSITION, |out| out.u8(1))
+    }
+
+    fn query(&mut self, file_id: FileId, class: Class, room: u32, asked: QueryInfoFlags) -> (Status, Vec<u8>) {
+        let query = QueryInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class.0,
+            output_buffer_length: room,
+            flags: asked,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        let response = self.client.request(Command::QUERY_INFO, |out| query.encode(out));
+        let buffer = QueryInfoResponse::decode(&response).map(|it| it.buffer.to_vec()).unwrap_or_default();
+        (status(&response), buffer)
+    }
+
+    /// The names and sizes of the file's streams.
+    fn streams(&mut self, file: FileId) -> Vec<(String, u64)> {
+        let (_, buffer) = self.query(file, Class::STREAM, 65_536, QueryInfoFlags(0));
+        let text = |name: &[u8]| String::from_utf16(&proto::bytes::utf16_units(name).expect("even")).expect("text");
+        FileStreamInformation::list(&buffer)
+            .map(|stream| stream.expect("it decodes"))
+            .map(|stream| (text(stream.stream_name), stream.stream_size))
+            .collect()
+    }
+
+    /// The names in the share's root.
+    fn listing(&mut self) -> Vec<u8> {
+        let root = self.create("", READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0)).expect("the root opens").0;
+        let pattern = utf16_bytes("*");
+        let query = QueryDirectoryRequest {
+            file_information_class: Class::NAMES.0,
+            flags: QueryDirectoryFlags(0),
+            file_index: 0,
+            file_id: root,
+            file_name: &pattern,
+            output_buffer_length: 65_536,
+        };
+        let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+        self.close(root);
+        QueryDirectoryResponse::decode(&response).expect("it decodes").buffer.to_vec()
+    }
+}
+
+#[test]
+fn dispositions() {
+    use CreateAction as Action;
+    let check = |disposition, there, missing, both_missing| {
+        let mut bed = bed();
+        let create = |bed: &mut Bed, name: &str| {
+            let created = bed.create(name, ALL, SHARE_ALL, disposition, CreateOptions(0));
+            created.map(|(file, action)| {
+                bed.close(file);
+                action
+            })
+        };
+        let file = bed.open("f:there");
+        assert_eq!(bed.write(file, 0, b"content"), Status::SUCCESS);
+        bed.close(file);
+        assert_eq!(create(&mut bed, "f:THERE:$data"), there, "{disposition:?}");
+        assert_eq!(create(&mut bed, "f:missing"), missing, "{disposition:?}");
+        assert_eq!(create(&mut bed, "g:s"), both_missing, "{disposition:?}");
+        assert_eq!(bed.look("g") == Status::SUCCESS, both_missing.is_ok());
+        let file = bed.open("f:there");
+        let emptied = !matches!(there, Ok(Action::OPENED) | Err(_));
+        assert_eq!(bed.read(file).is_empty(), emptied, "{disposition:?}");
+    };
+    let (none, created) = (Err(Status::OBJECT_NAME_NOT_FOUND), Ok(Action::CREATED));
+    check(Disposition::OPEN, Ok(Action::OPENED), none, none);
+    check(Disposition::CREATE, Err(Status::OBJECT_NAME_COLLISION), created, created);
+    check(Disposition::OPEN_IF, Ok(Action::OPENED), created, created);
+    check(Disposition::OVERWRITE, Ok(Action::OVERWRITTEN), none, none);
+    check(Disposition::OVERWRITE_IF, Ok(Action::OVERWRITTEN), created, created);
+    check(Disposition::SUPERSEDE, Ok(Action::SUPERSEDED), created, created);
+}
+
+#[test]
+fn an_overwritten_file_loses_its_streams() {
+    for (disposition, left) in [(Disposition::OVERWRITE, 1), (Disposition::SUPERSEDE, 1), (Disposition::OPEN, 3)] {
+        let mut bed = bed();
+        for (name, size) in [("f:small", 3), ("f:large", 70_000)] {
+            let file = bed.open(name);
+            assert_eq!(bed.write(file, 0, &vec![1; size]), Status::SUCCESS);
+            bed.close(file);
+        }
+        let file = bed.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("it opens").0;
+        assert_eq!(bed.streams(file).len(), left, "{disposition:?}");
+    }
+}
+
+#[test]
+fn who_opens_a_file_and_who_its_stream() {
+    // Access and sharing of the file and of the stream; whether they go together, whichever was opened first.
+    let check = |file: (u32, u32), stream: (u32, u32), together: bool| {
+        let expected = if together { None } else { Some(Status::SHARING_VIOLATION) };
+        for names in [["f", "f:s"], ["f:s", "f"]] {
+            let mut bed = bed();
+            for name in names {
+                let made = bed.open(name);
+                bed.close(made);
+            }
+            let mode = |name: &str| if name == "f" { file } else { stream };
+            let mut open = |name: &str| {
+                let (access, share) = mode(name);
+                bed.create(name, access, share, Disposition::OPEN, CreateOptions(0)).err()
+            };
+            assert_eq!((open(names[0]), open(names[1])), (None, expected), "{names:?} {file:?} {stream:?}");
+        }
+    };
+    check((WRITE, NOTHING), (WRITE, NOTHING), true);
+    check((READ | WRITE, NOTHING), (DELETE, SHARE_ALL), true);
+    check((DELETE, SHARE_ALL), (READ, SHARE_ALL), true);
+    // Deleting the file would take the stream.
+    check((DELETE, SHARE_ALL), (READ, NOTHING), false);
+    check((DELETE, SHARE_ALL), (0x80, NOTHING), true);
+}
+
+#[test]
+fn streams_share_among_themselves() {
+    let mut bed = bed();
+    let first = bed.create("f:a", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0));
+    assert!(first.is_ok());
+    assert!(bed.create("f:b", WRITE, NOTHING, Disposition::CREATE, CreateOptions(0)).is_ok());
+    let again = bed.create("F:A", READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0));
+    assert_eq!(again, Err(Status::SHARING_VIOLATION));
+}
+
+#[test]
+fn a_file_that_is_deleted_goes_with_the_last_open_of_its_streams() {
+    let mut bed = bed();
+    let stream = bed.open("f:s");
+    assert_eq!(bed.write(stream, 0, &vec![7; 70_000]), Status::SUCCESS);
+    let file = bed.open("f");
+    assert_eq!(bed.doom(file), Status::SUCCESS);
+    bed.close(file);
+    assert_eq!(bed.read(stream).len(), 65_536);
+    assert_eq!((bed.look("f"), bed.look("f:s")), (Status::DELETE_PENDING, Status::DELETE_PENDING));
+    assert_eq!(bed.look("f:other"), Status::OBJECT_NAME_NOT_FOUND);
+    bed.close(stream);
+    assert_eq!(bed.look("f"), Status::OBJECT_NAME_NOT_FOUND);
+    let file = bed.open("f");
+    assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
+}
+
+#[test]
+fn a_stream_that_is_deleted_leaves_its_file() {
+    let mut bed = bed();
+    let (first, second) = (bed.open("f:s"), bed.open("f:s"));
+    assert_eq!(bed.doom(first), Status::SUCCESS);
+    bed.close(first);
+    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::DELETE_PENDING, Status::SUCCESS));
+    bed.close(second);
+    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+    let options = CreateOptions::DELETE_ON_CLOSE;
+    let (file, _) = bed.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is made");
+    bed.close(file);
+    assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+}
+
+#[test]
+fn what_one_handle_writes_the_other_reads() {
+    let mut bed = bed();
+    let (first, second, other) = (bed.open("f:s"), bed.open("f:S"), bed.open("f"));
+    for (size, byte) in [(10, 1), (70_000, 2), (5, 3)] {
+        assert_eq!(bed.write(first, 0, &vec![byte; size]), Status::SUCCESS);
+        assert_eq!(bed.read(second)[..5], [byte; 5]);
+    }
+    assert_eq!(bed.set(second, Class::END_OF_FILE, |out| out.u64(3)), Status::SUCCESS);
+    assert_eq!(bed.read(first), [3; 3]);
+    assert_eq!(bed.streams(other), [("::$DATA".to_owned(), 0), (":s:$DATA".to_owned(), 3)]);
+    assert_eq!(bed.streams(first), bed.streams(other));
+}
+
+#[test]
+fn directories_have_streams_but_no_content() {
+    let mut bed = bed();
+    let (directory, _) =
+        bed.create("d", ALL, SHARE_ALL, Disposition::CREATE, CreateOptions::DIRECTORY_FILE).expect("it is made");
+    assert_eq!(bed.streams(directory), []);
+    let stream = bed.open("d:s");
+    assert_eq!(bed.write(stream, 0, b"of a directory"), Status::SUCCESS);
+    assert_eq!(bed.streams(directory), [(":s:$DATA".to_owned(), 14)]);
+    let options = CreateOptions::DIRECTORY_FILE;
+    let as_directory = bed.create("d:s", ALL, SHARE_ALL, Disposition::OPEN, options);
+    assert_eq!(as_directory, Err(Status::NOT_A_DIRECTORY));
+    // The root of the share is one, too.
+    let root = bed.create(":s", READ | WRITE | DELETE, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+    let (root, _) = root.expect("it is made");
+    assert_eq!(bed.write(root, 0, b"of the root"), Status::SUCCESS);
+    assert_eq!((bed.doom(root), bed.doom(stream)), (Status::SUCCESS, Status::SUCCESS));
+    bed.close(root);
+    assert_eq!(bed.look(":s"), Status::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn renames_of_streams() {
+    let mut bed = bed();
+    let (file, other) = (bed.open("f:a"), bed.open("f:b"));
+    assert_eq!(bed.write(file, 0, b"a"), Status::SUCCESS);
+    let check =
+        |bed: &mut Bed, to: &str, replace, expected| assert_eq!(bed.rename(file, to, replace), expected, "{to}");
+    check(&mut bed, ":A:$DATA", false, Status::SUCCESS);
+    check(&mut bed, ":b", false, Status::OBJECT_NAME_COLLISION);
+    check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
+    assert_eq!(bed.write(other, 0, b"b"), Status::SUCCESS);
+    bed.close(other);
+    check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
+    check(&mut bed, "f:c", false, Status::SHARING_VIOLATION);
+    check(&mut bed, "g", false, Status::SHARING_VIOLATION);
+    check(&mut bed, ":c:$INDEX_ALLOCATION", false, Status::INVALID_PARAMETER);
+    check(&mut bed, ":c:", false, Status::INVALID_PARAMETER);
+    check(&mut bed, ":c", false, Status::SUCCESS);
+    assert_eq!((bed.look("f:a"), bed.look("f:c")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
+    // The name that it had is free, and is not the same stream.
+    let new = bed.open("f:a");
+    assert_eq!((bed.read(new), bed.read(file)), (Vec::new(), b"a".to_vec()));
+    check(&mut bed, "::$DATA", false, Status::SUCCESS);
+    let own = bed.open("f");
+    assert_eq!((bed.read(own), bed.read(file)), (b"a".to_vec(), b"a".to_vec()));
+    assert_eq!(bed.look("f:c"), Status::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn a_file_with_an_open_stream_keeps_its_name() {
+    let mut bed = bed();
+    let (file, stream) = (bed.open("f"), bed.open("f:s"));
+    assert_eq!(bed.rename(file, "g", false), Status::ACCESS_DENIED);
+    bed.close(stream);
+    assert_eq!(bed.rename(file, "g", false), Status::SUCCESS);
+    assert_eq!(bed.look("g:s"), Status::SUCCESS);
+}
+
+#[test]
+fn nobody_sees_the_store() {
+    let mut bed = bed();
+    let file = bed.open("f:s");
+    assert_eq!(bed.write(file, 0, &vec![1; 100_000]), Status::SUCCESS);
+    let listing = bed.listing();
+    let shows = |name: &str| listing.windows(name.len() * 2).any(|part| part == utf16_bytes(name));
+    assert!(shows("f") && !shows("frevo"));
+    for name in [".frevo-streams", r".FREVO-streams\x", ".frevo-streams:s"] {
+        assert_eq!(bed.look(name), Status::OBJECT_NAME_NOT_FOUND, "{name}");
+        let made = bed.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+        assert_eq!(made, Err(Status::ACCESS_DENIED), "{name}");
+    }
+    let other = bed.open("g");
+    assert_eq!(bed.rename(other, ".frevo-streams", true), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_full_disk_is_told_and_takes_nothing() {
+    let mut bed = small_bed(64 << 10);
+    let file = bed.open("f:s");
+    assert_eq!(bed.write(file, 0, b"kept"), Status::SUCCESS);
+    assert_eq!(bed.write(file, 4, &vec![1; 200_000]), Status::DISK_FULL);
+    assert_eq!(bed.read(file)[..4], *b"kept");
+}
+
+#[test]
+fn a_share_without_streams_has_none() {
+    let world: Arc<dyn World> = Arc::new(Still::default());
+    let mut policy = rig::policy();
+    let share = Share { streams: None, ..(*policy.shares["share"]).clone() };
+    policy.shares.insert("share".into(), Arc::new(share));
+    let mut bed = Bed { client: Client::logged_on(&rig::server(policy, world.clone(), rig::memory(world)), "alice") };
+    let file = bed.open("f");
+    for name in ["f:s", "f::$DATA", "g:s"] {
+        let made = bed.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+        assert_eq!(made, Err(Status::OBJECT_NAME_INVALID), "{name}");
+    }
+    assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
+}
+
+/// A list of attributes as SET_INFO has it.
+fn attributes(list: &[(&str, &[u8])]) -> impl FnOnce(&mut Writer<'_>) {
+    move |out| {
+        let mut chain = EntryChain::new(out, EA_ALIGNMENT, usize::MAX);
+        for (name, value) in list {
+            let entry = FileFullEaInformation::new(EaFlags::NONE, name.as_bytes(), value).expect("it is short");
+            assert!(entry.push(&mut chain, out));
+        }
+    }
+}
+
+#[test]
+fn extended_attributes_come_one_by_one_or_whole() {
+    let mut bed = bed();
+    let file = bed.open("f");
+    let stream = bed.open("f:s");
+    assert_eq!(bed.query(file, Class::FULL_EA, 100, QueryInfoFlags(0)).0, Status::NO_EAS_ON_FILE);
+    let list: [(&str, &[u8]); 3] = [("a", b"1"), ("b", &[2; 30]), ("c", b"3")];
+    assert_eq!(bed.set(file, Class::FULL_EA, attributes(&list)), Status::SUCCESS);
+    let mut names = |flags: QueryInfoFlags, room: u32| {
+        let (status, buffer) = bed.query(file, Class::FULL_EA, room, flags);
+        let entries = FileFullEaInformation::list(&buffer).filter_map(|entry| entry.ok());
+        let names: String = entries.filter_map(|entry| String::from_utf8(entry.ea_name().to_vec()).ok()).collect();
+        (status, names)
+    };
+    let (restart, single) = (QueryInfoFlags::RESTART_SCAN, QueryInfoFlags::RETURN_SINGLE_ENTRY);
+    let said = |status, names: &str| (status, names.to_owned());
+    assert_eq!(names(restart, 1000), said(Status::SUCCESS, "abc"));
+    assert_eq!(names(QueryInfoFlags(0), 1000), said(Status::NO_MORE_EAS, ""));
+    assert_eq!(names(restart | single, 1000), said(Status::SUCCESS, "a"));
+    assert_eq!(names(QueryInfoFlags(0), 30), said(Status::BUFFER_TOO_SMALL, ""));
+    assert_eq!(names(QueryInfoFlags(0), 45), said(Status::BUFFER_OVERFLOW, "b"));
+    assert_eq!(names(QueryInfoFlags(0), 45), said(Status::SUCCESS, "c"));
+    assert_eq!(names(QueryInfoFlags::INDEX_SPECIFIED, 1000), said(Status::NONEXISTENT_EA_ENTRY, ""));
+    // 4 for the list, and for each 4 + 1 + its name + 1 + its value.
+    assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 37 + 8).to_le_bytes());
+    // They are the file's, whichever stream they are set through; empty ones go, and the case of a name does not count.
+    assert_eq!(bed.set(stream, Class::FULL_EA, attributes(&[("B", b""), ("x", b"")])), Status::SUCCESS);
+    assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 8).to_le_bytes());
+}
+
+#[test]
+fn attributes_that_are_none_of_a_clients_business() {
+    let mut bed = bed();
+    let file = bed.open("f");
+    for (name, expected) in [
+        ("DosStream.s:$DATA", Status::INVALID_EA_NAME),
+        ("DosStream.s", Status::ACCESS_DENIED),
+        ("frevostream.s", Status::ACCESS_DENIED),
+        ("DOSATTRIB", Status::ACCESS_DENIED),
+        ("a*", Status::INVALID_EA_NAME),
+    ] {
+        assert_eq!(bed.set(file, Class::FULL_EA, attributes(&[(name, b"x")])), expected, "{name}");
+    }
+    assert_eq!(bed.streams(file).len(), 1);
+}
