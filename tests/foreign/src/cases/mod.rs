@@ -13,13 +13,14 @@ mod refusals;
 mod shares;
 mod signals;
 mod sizes;
+mod streams;
 mod trees;
 
 use crate::suite::Case;
 
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    let areas: [&'static [Case]; 14] = [
+    let areas: [&'static [Case]; 15] = [
         everyday::CASES,
         shares::CASES,
         refusals::CASES,
@@ -31,6 +32,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         signals::CASES,
         budgets::CASES,
         sizes::CASES,
+        streams::CASES,
         trees::CASES,
         netbench::CASES,
         kerberos::CASES,
