@@ -40,6 +40,9 @@ enum Command {
     /// What compare gives frevo bench logon for registering more users
     #[command(hide = true)]
     Register(compare::Register),
+    /// One client of the case hammer.crowd, in a process of its own
+    #[command(hide = true)]
+    Hammer(foreign::hammer::Options),
     /// The fuzz targets, each for a while
     Fuzz(fuzz::Options),
     /// Samba's smbtorture against a server, compared with expected-failures/
@@ -88,6 +91,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
         Command::Register(options) => {
             options.run()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Hammer(options) => {
+            foreign::hammer::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),

@@ -8,7 +8,9 @@ use std::ops::Range;
 use proto::bytes::Writer;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::Dialect;
-use proto::smb2::oplock_break::{OplockBreak, OplockBreakAcknowledgment, OplockBreakNotification};
+use proto::smb2::oplock_break::{
+    LeaseBreak, LeaseBreakFlags, OplockBreak, OplockBreakAcknowledgment, OplockBreakNotification,
+};
 use proto::smb2::transform::TransformHeader;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
@@ -325,17 +327,24 @@ impl Connection {
         Ok((header, range))
     }
 
-    /// Gives up an oplock that the server breaks ([MS-SMB2] 3.2.5.19): nothing is cached here that would have to be
-    /// written back first.
+    /// Gives up an oplock or a lease that the server breaks ([MS-SMB2] 3.2.5.19): nothing is cached here that would have to
+    /// be written back first.
     async fn unsolicited(&mut self, header: Header, range: Range<usize>) -> Result<()> {
         if header.command != Command::OPLOCK_BREAK {
             return Ok(());
         }
         let message = &self.transport.bytes()[range];
-        let OplockBreakNotification::Oplock(broken) = OplockBreakNotification::decode(message)? else { return Ok(()) };
-        let OplockBreak { oplock_level, file_id } = broken;
-        // A level II oplock is gone without an acknowledgment; one too many is refused, and nobody heeds that.
-        let acknowledgment = OplockBreakAcknowledgment::Oplock(OplockBreak { oplock_level, file_id });
+        let acknowledgment = match OplockBreakNotification::decode(message)? {
+            // A level II oplock is gone without an acknowledgment; one too many is refused, and nobody heeds that.
+            OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id }) => {
+                OplockBreakAcknowledgment::Oplock(OplockBreak { oplock_level, file_id })
+            }
+            OplockBreakNotification::Lease(lease) if lease.flags.contains(LeaseBreakFlags::ACK_REQUIRED) => {
+                let (lease_key, lease_state) = (lease.lease_key, lease.new_lease_state);
+                OplockBreakAcknowledgment::Lease(LeaseBreak { lease_key, lease_state })
+            }
+            OplockBreakNotification::Lease(_) => return Ok(()),
+        };
         self.queue(Command::OPLOCK_BREAK, 1, |out| acknowledgment.encode(out))?;
         if let Some(last) = self.in_flight.last_mut() {
             last.unheeded = true;

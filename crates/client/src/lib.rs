@@ -6,7 +6,7 @@
 //! wait; [`Client::queue`] and [`Client::next`] keep many under way, [`Client::read_file`] and [`Client::write_file`] do so with
 //! a whole file, and a [`Chain`] sends several requests about one open as one.
 //!
-//! Leaves out: leases, durable handles, several channels, DFS.
+//! It keeps nothing in a cache: an oplock or a lease that is broken is given up at once. Leaves out: durable handles, several channels, DFS.
 
 mod chain;
 mod client;

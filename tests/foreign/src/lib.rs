@@ -9,6 +9,7 @@ pub mod bed;
 mod capture;
 mod cases;
 mod file;
+pub mod hammer;
 mod profile;
 mod python;
 mod smbclient;

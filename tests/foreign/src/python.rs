@@ -19,7 +19,7 @@ pub(crate) struct Script {
 }
 
 impl Stage {
-    fn script_command(&self, name: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn script_command(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name)).args(arguments);
         command.env("SERVER_PORT", self.server.port().to_string());

@@ -6,6 +6,7 @@ mod dialects;
 mod escape;
 mod everyday;
 mod first_run;
+mod hammer;
 mod kerberos;
 mod netbench;
 mod python;
@@ -18,24 +19,27 @@ mod trees;
 
 use crate::suite::Case;
 
+/// The areas, in the order in which they run.
+const AREAS: &[&[Case]] = &[
+    everyday::CASES,
+    shares::CASES,
+    refusals::CASES,
+    dialects::CASES,
+    python::CASES,
+    escape::CASES,
+    config::CASES,
+    first_run::CASES,
+    signals::CASES,
+    budgets::CASES,
+    sizes::CASES,
+    streams::CASES,
+    trees::CASES,
+    netbench::CASES,
+    hammer::CASES,
+    kerberos::CASES,
+];
+
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    let areas: [&'static [Case]; 15] = [
-        everyday::CASES,
-        shares::CASES,
-        refusals::CASES,
-        dialects::CASES,
-        python::CASES,
-        escape::CASES,
-        config::CASES,
-        first_run::CASES,
-        signals::CASES,
-        budgets::CASES,
-        sizes::CASES,
-        streams::CASES,
-        trees::CASES,
-        netbench::CASES,
-        kerberos::CASES,
-    ];
-    areas.into_iter().flatten()
+    AREAS.iter().copied().flatten()
 }

@@ -1,0 +1,216 @@
+//! Ten processes hammer one directory and one file: four of the project's client, three of smbprotocol, three of
+//! smbclient. Some are killed in the middle. At the end the server holds nothing, has grown by nothing, and the number
+//! that they counted under a lock is right.
+//!
+//! It runs for a few seconds; `FREVO_HAMMER_SECONDS=600` makes it ten minutes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{self, interrupt};
+use crate::hammer::{COUNTER, DIRECTORY, noted};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[Case::new("hammer.ten_processes", ten_processes).frevo_only()];
+
+const OURS: usize = 4;
+const PYTHON: usize = 3;
+const SMBCLIENT: usize = 3;
+/// One of those that may be killed is, so often.
+const KILL_EVERY: Duration = Duration::from_millis(700);
+/// Bytes that the server may grow by between a third of the time and the end.
+const GROWTH: u64 = 16 << 20;
+
+/// The processes of one run.
+struct Crowd<'a> {
+    stage: &'a Stage,
+    end: Instant,
+    notes: Vec<PathBuf>,
+    children: Vec<(String, Child)>,
+    killed: u64,
+}
+
+fn seconds() -> u64 {
+    std::env::var("FREVO_HAMMER_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+}
+
+fn ten_processes(stage: &mut Stage) -> Result<()> {
+    let directory = stage.share("files").join(DIRECTORY);
+    fs::create_dir_all(&directory)?;
+    fs::write(directory.join("counter"), 0u64.to_le_bytes())?;
+    stage.bed.people().give(&directory, &bed::ALICE)?;
+    stage.bed.people().give(&directory.join("counter"), &bed::ALICE)?;
+    let end = Instant::now() + Duration::from_secs(seconds());
+    let stage: &Stage = stage;
+    let mut crowd = Crowd { stage, end, notes: Vec::new(), children: Vec::new(), killed: 0 };
+    (0..OURS).try_for_each(|_| crowd.start_ours())?;
+    (0..PYTHON).try_for_each(|_| crowd.start_python())?;
+    let failed = AtomicBool::new(false);
+    let early = std::thread::scope(|scope| {
+        for number in 0..SMBCLIENT {
+            let failed = &failed;
+            scope.spawn(move || {
+                if let Err(error) = smbclient(stage, number, end) {
+                    eprintln!("smbclient: {error:#}");
+                    failed.store(true, Ordering::Relaxed);
+                }
+            });
+        }
+        crowd.run()
+    })?;
+    ensure!(!failed.load(Ordering::Relaxed), "smbclient was not answered");
+    crowd.finish()?;
+    let counted = u64::from_le_bytes(fs::read(directory.join("counter"))?.try_into().ok().context("no number")?);
+    let noted = noted(&crowd.notes)?;
+    let killed = crowd.killed;
+    ensure!(noted > 0, "nobody counted");
+    ensure!(
+        (noted..=noted + killed).contains(&counted),
+        "{counted} counted, {noted} noted, {killed} killed: {COUNTER}"
+    );
+    nothing_is_left(stage)?;
+    let late = resident(stage)?;
+    println!("    counted {counted}, killed {killed}, resident memory {} then {} KiB", early >> 10, late >> 10);
+    ensure!(late <= early + GROWTH, "the server's memory grew from {early} to {late} bytes");
+    fs::remove_dir_all(directory)?;
+    Ok(())
+}
+
+impl Crowd<'_> {
+    fn left(&self) -> u64 {
+        self.end.saturating_duration_since(Instant::now()).as_secs().max(1)
+    }
+
+    fn start_ours(&mut self) -> Result<()> {
+        let number = self.notes.len();
+        let notes = self.stage.local("hammer").map(|path| path.with_file_name(format!("hammer-{number}")))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["hammer", "--address", &self.stage.server.address().to_string()]);
+        command
+            .args(["--seed", &(number + 1).to_string(), "--seconds", &self.left().to_string(), "--notes"])
+            .arg(&notes);
+        self.notes.push(notes);
+        self.start("our client", command)
+    }
+
+    fn start_python(&mut self) -> Result<()> {
+        let arguments = [self.children.len().to_string(), self.left().to_string()];
+        let command = self.stage.script_command("hammer.py", &[&arguments[0], &arguments[1]]);
+        self.start("smbprotocol", command)
+    }
+
+    fn start(&mut self, what: &str, mut command: Command) -> Result<()> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        self.children.push((what.to_owned(), child.with_context(|| format!("cannot start {what}"))?));
+        Ok(())
+    }
+
+    /// Kills one process after the other and starts another for it; the server's memory after a third of the time.
+    fn run(&mut self) -> Result<u64> {
+        let third = Instant::now() + self.end.saturating_duration_since(Instant::now()) / 3;
+        let (mut early, mut victim) = (None, 0);
+        while Instant::now() + 3 * KILL_EVERY < self.end {
+            interrupt::check()?;
+            std::thread::sleep(KILL_EVERY);
+            victim = (victim + 1) % self.children.len();
+            let (what, mut child) = self.children.remove(victim);
+            if let Some(status) = child.try_wait()? {
+                anyhow::bail!("{what} ended early with {status}");
+            }
+            child.kill()?;
+            child.wait()?;
+            self.killed += 1;
+            if what == "smbprotocol" {
+                self.start_python()?
+            } else {
+                self.start_ours()?
+            }
+            if early.is_none() && Instant::now() > third {
+                early = Some(resident(self.stage)?);
+            }
+        }
+        early.map_or_else(|| resident(self.stage), Ok)
+    }
+
+    /// Waits for all that were not killed, who must be content.
+    fn finish(&mut self) -> Result<()> {
+        let late = self.end + Duration::from_secs(60);
+        for (what, mut child) in self.children.drain(..) {
+            let status = loop {
+                if let Some(status) = child.try_wait()? {
+                    break status;
+                }
+                if Instant::now() > late {
+                    child.kill()?;
+                    child.wait()?;
+                    anyhow::bail!("{what} does not end: something never answers it");
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            };
+            ensure!(status.success(), "{what} ended with {status}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crowd<'_> {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One smbclient after the other.
+fn smbclient(stage: &Stage, number: usize, end: Instant) -> Result<()> {
+    let local = stage.local(&format!("hammer smbclient {number}"))?;
+    fs::write(local.join("sent"), vec![number as u8; 100_000])?;
+    let lists =
+        ["put sent a; ls; allinfo a", "get b got; rename b c -f; ls", "put sent d; del d; ls", "rename a b; get c got"];
+    for list in lists.iter().cycle() {
+        if Instant::now() > end {
+            return Ok(());
+        }
+        let commands = format!("lcd {}; cd {DIRECTORY}; {list}", local.display());
+        let text = stage.smbclient().run(&commands)?.text;
+        let lost = ["NT_STATUS_IO_TIMEOUT", "NT_STATUS_INTERNAL_ERROR", "NT_STATUS_CONNECTION"];
+        ensure!(!lost.iter().any(|status| text.contains(status)), "{list}:\n{text}");
+    }
+    Ok(())
+}
+
+/// Everybody has gone: so have their sessions, opens and locks.
+fn nothing_is_left(stage: &Stage) -> Result<()> {
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut command = Command::new(bed::frevo());
+        command.args(["status", "--json", "-c"]).arg(stage.server.conf());
+        let output = stage.bed.people().enter(&mut command).output().context("cannot start frevo status")?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).context("frevo status --json")?;
+        let left: Vec<String> = ["sessions", "trees", "opens", "locks"]
+            .iter()
+            .filter(|kind| status[**kind].as_array().is_none_or(|list| !list.is_empty()))
+            .map(|kind| format!("{kind}: {}", status[*kind]))
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < patience, "nobody is connected, and the server still holds {}", left.join(", "));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Bytes of memory that the server has for itself.
+fn resident(stage: &Stage) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", stage.server.pid()))?;
+    let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no such line")?;
+    let kib: u64 = anonymous.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib << 10)
+}

@@ -1,0 +1,201 @@
+//! One client that does random things to a few files which others do random things to as well: opens with oplocks and
+//! leases, reads, writes, locks, renames, deletes and lost connections. It is a process of its own, so that it can be
+//! killed.
+//!
+//! One thing it does is exact: under an exclusive lock it adds one to a number in a file and then takes note of it.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use client::{Client, Credentials, Error, Open};
+use proto::bytes::utf16_bytes;
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::create_context::{LeaseFlags, LeaseV2};
+use proto::smb2::lock::{LockElement, LockFlags};
+use proto::smb2::{FileId, LeaseState, OplockLevel};
+use proto::status::Status;
+
+use crate::bed::ALICE;
+
+/// The directory that is hammered on.
+pub(crate) const DIRECTORY: &str = "hammer";
+/// The file with the number, not one of those that are renamed and deleted.
+pub(crate) const COUNTER: &str = r"hammer\counter";
+const NAMES: [&str; 4] = [r"hammer\a", r"hammer\b", r"hammer\c", r"hammer\d"];
+/// Longer than any break of an oplock takes that its holder answers, shorter than one that it does not.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What one client is told.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// Where the server listens
+    #[arg(long)]
+    address: SocketAddr,
+    /// What the client's chance begins with
+    #[arg(long)]
+    seed: u64,
+    /// For how long
+    #[arg(long)]
+    seconds: u64,
+    /// Where it notes how often it has counted
+    #[arg(long)]
+    notes: PathBuf,
+}
+
+/// A generator of its own (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}
+
+/// Runs one client to its end.
+///
+/// # Errors
+/// The server did not answer in time, answered what it never should, or lost a count.
+pub fn run(options: &Options) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(hammer(options))
+}
+
+async fn connect(options: &Options) -> Result<Client> {
+    let client = client::Options {
+        credentials: Credentials::password(ALICE.name, ALICE.password),
+        timeout: PATIENCE,
+        ..client::Options::default()
+    };
+    Client::connect(options.address, "127.0.0.1", "files", &client).await.context("connecting")
+}
+
+async fn hammer(options: &Options) -> Result<()> {
+    let mut dice = Dice(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let notes = File::options().create(true).truncate(true).write(true).open(&options.notes)?;
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let mut client = connect(options).await?;
+    let (mut held, mut counted) = (Vec::<FileId>::new(), 0u64);
+    while Instant::now() < end {
+        let name = NAMES[dice.next(NAMES.len())];
+        let choice = dice.next(100);
+        let result = match choice {
+            0..20 if held.len() < 5 => open(&mut client, &mut dice, name).await.map(|id| held.push(id)),
+            20..60 if !held.is_empty() => use_open(&mut client, &mut dice, &held).await,
+            60..75 if !held.is_empty() => client.close(held.swap_remove(dice.next(held.len()))).await,
+            75..80 => client.rename(name, NAMES[dice.next(NAMES.len())], dice.next(2) == 0).await,
+            80..85 => client.delete(name).await,
+            85..99 => count(&mut client).await.and_then(|done| {
+                if done {
+                    counted += 1;
+                    notes.write_all_at(&counted.to_le_bytes(), 0)?;
+                }
+                Ok(())
+            }),
+            99 => {
+                // Lost without a word, with all that it holds.
+                held.clear();
+                client = connect(options).await?;
+                Ok(())
+            }
+            _ => client.echo().await,
+        };
+        expected(result)?;
+    }
+    for open in held {
+        expected(client.close(open).await)?;
+    }
+    expected(client.log_off().await)
+}
+
+/// Refusals are part of the game, as long as they are of this kind.
+fn expected(result: client::Result<()>) -> Result<()> {
+    const EXPECTED: [Status; 9] = [
+        Status::OBJECT_NAME_NOT_FOUND,
+        Status::OBJECT_NAME_COLLISION,
+        Status::DELETE_PENDING,
+        Status::SHARING_VIOLATION,
+        Status::ACCESS_DENIED,
+        Status::FILE_LOCK_CONFLICT,
+        Status::LOCK_NOT_GRANTED,
+        Status::END_OF_FILE,
+        Status::RANGE_NOT_LOCKED,
+    ];
+    match result {
+        Err(Error::Refused { status, .. }) if EXPECTED.contains(&status) => Ok(()),
+        other => other.context("hammering"),
+    }
+}
+
+async fn open(client: &mut Client, dice: &mut Dice, name: &str) -> client::Result<FileId> {
+    let wire_name = utf16_bytes(name);
+    let mut request = Open::file(name).request(&wire_name);
+    if dice.next(4) == 0 {
+        request.create_disposition = CreateDisposition::OVERWRITE_IF;
+    }
+    request.requested_oplock_level = match dice.next(5) {
+        0 => OplockLevel::NONE,
+        1 => OplockLevel::II,
+        2 => OplockLevel::BATCH,
+        _ => OplockLevel::LEASE,
+    };
+    if request.requested_oplock_level == OplockLevel::LEASE {
+        let mut lease_key = [0; 16];
+        lease_key[..8].copy_from_slice(&(dice.next(usize::MAX) as u64).to_le_bytes());
+        let lease = LeaseV2 {
+            lease_key,
+            lease_state: LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING,
+            flags: LeaseFlags::NONE,
+            parent_lease_key: [0; 16],
+            epoch: 0,
+        };
+        request.create_contexts = vec![lease.to_context()];
+    }
+    Ok(client.create(&request).await?.file_id)
+}
+
+async fn use_open(client: &mut Client, dice: &mut Dice, held: &[FileId]) -> client::Result<()> {
+    let open = held[dice.next(held.len())];
+    let offset = dice.next(64) as u64 * 4096;
+    match dice.next(5) {
+        0 | 1 => client.write(open, offset, &[offset as u8; 4096]).await,
+        2 | 3 => client.read(open, offset, 4096).await.map(drop),
+        _ => {
+            let range = |flags| vec![LockElement { offset: 1 << 40, length: 10, flags }];
+            client.lock(open, range(LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY)).await?;
+            client.lock(open, range(LockFlags::UNLOCK)).await
+        }
+    }
+}
+
+/// Adds one to the number while nobody else may. `false`: it did not come to that.
+async fn count(client: &mut Client) -> client::Result<bool> {
+    let open = client.open(&Open::file(COUNTER)).await?;
+    let range = |flags| vec![LockElement { offset: 0, length: 8, flags }];
+    // It waits for whoever counts now.
+    client.lock(open, range(LockFlags::EXCLUSIVE_LOCK)).await?;
+    let mut number = [0; 8];
+    number.copy_from_slice(client.read(open, 0, 8).await?);
+    let next = u64::from_le_bytes(number) + 1;
+    client.write(open, 0, &next.to_le_bytes()).await?;
+    client.lock(open, range(LockFlags::UNLOCK)).await?;
+    client.close(open).await?;
+    Ok(true)
+}
+
+/// What the clients noted: how often they have counted.
+pub(crate) fn noted(notes: &[PathBuf]) -> Result<u64> {
+    let mut sum = 0;
+    for path in notes {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        ensure!(bytes.is_empty() || bytes.len() == 8, "{} is no number", path.display());
+        sum += bytes.try_into().map_or(0, u64::from_le_bytes);
+    }
+    Ok(sum)
+}
