@@ -15,6 +15,7 @@ use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
+use crate::security::access;
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
@@ -100,6 +101,8 @@ async fn try_rename(
     if itself && target.path == from {
         return Ok(None);
     }
+    let replaces = target.existing.is_some() && !itself;
+    access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     // Another name of the same file, or the same name in another case, needs no permission to replace.
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
@@ -158,6 +161,7 @@ async fn try_link(
             return Ok(Some((existing.id, wait)));
         }
     }
+    access::may_name(disk, false, None, &target.path, target.existing.is_some()).await?;
     disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
     replaced(request, disk, &target).await;
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };

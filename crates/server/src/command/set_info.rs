@@ -80,7 +80,7 @@ async fn set_file(
         Class::BASIC => {
             request.connection.server.files.settle_write_time(file.file);
             let info = FileBasicInformation::decode(&mut Reader::new(buffer))?;
-            set_basic(file, disk, &info).await?;
+            set_basic(file, disk, open.granted, &info).await?;
             directory::entry_of_changes(&request.connection.server, disk, file).await;
             report(request, file, disk, Change::modified(basic_changes(&info)));
             Ok(())
@@ -141,7 +141,7 @@ fn need(open: &Open, class: Class) -> Result<()> {
 }
 
 /// [MS-FSA] 2.1.5.15.2. 0 leaves a time alone; -1 stops the handle's own I/O from changing it, -2 lets it again.
-async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) -> Result<()> {
+async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &FileBasicInformation) -> Result<()> {
     let times = [info.creation_time, info.last_access_time, info.last_write_time, info.change_time];
     if times.iter().any(|time| !time.is_settable()) {
         return Err(Error::because(Status::INVALID_PARAMETER, "a time before 1601"));
@@ -177,7 +177,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, info: &FileBasicInformation) ->
         if keeps && (file.sticky.has(StickyTimes::CHANGED) || info.change_time.0 as i64 == -1) {
             set.changed = Some(file.node.metadata().await?.changed);
         }
-        file.node.set_metadata(&file.identity, set).await?;
+        crate::security::descriptor::set_attributes(disk, file, granted, set).await?;
     }
     file.sticky.set(StickyTimes::CHANGED, info.change_time);
     file.sticky.set(StickyTimes::ACCESSED, info.last_access_time);

@@ -192,6 +192,32 @@ pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Re
     Ok(Some(protection.descriptor))
 }
 
+/// Whether the user may give a file, a `directory` or not, the new name `to` beside or instead of `from`; with `replaced`
+/// something has that name and goes ([MS-FSA] 2.1.5.15.12, 2.1.5.15.7). The kernel decides the rest.
+pub(crate) async fn may_name(
+    disk: &Disk,
+    directory: bool,
+    from: Option<&RelPath>,
+    to: &RelPath,
+    replaced: bool,
+) -> Result<()> {
+    if !is_checked(disk) {
+        return Ok(());
+    }
+    if from.is_none_or(|from| from.parent() != to.parent()) {
+        may_make(disk, to, directory).await?;
+    }
+    if !replaced {
+        return Ok(());
+    }
+    match find(disk, to).await? {
+        Some((node, metadata)) if !permits(disk, to, &node, &metadata, AccessMask::DELETE).await? => {
+            Err(Error::because(Status::ACCESS_DENIED, "what would be replaced may not be deleted"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
     let by_mode = mode_permissions(metadata, &disk.identity) & 0o4 != 0;

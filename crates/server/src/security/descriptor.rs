@@ -17,7 +17,9 @@ use super::posix::{self, Duty, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::store::{self, Condition};
 use crate::error::{Error, Result};
+use crate::open::FileOpen;
 use crate::policy::{AclStyle, StoredAcls};
+use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node, SetMetadata, Time};
 
@@ -93,8 +95,15 @@ impl Sids for FileSids {
     }
 }
 
-/// What protects a file.
+/// What protects a file. A stream has what its file has.
 pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Protection> {
+    match streams::file_of(node) {
+        Some(file) => of_file(disk, file, &file.metadata().await?).await,
+        None => of_file(disk, node, metadata).await,
+    }
+}
+
+async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Protection> {
     let owner = (metadata.uid, metadata.gid);
     let Some(acls) = &disk.share.acls else {
         let descriptor = posix::to_descriptor(&posix(&disk.identity, node, metadata).await, &UnixSids);
@@ -266,6 +275,19 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
     SecurityDescriptor { control, dacl: expand(given.dacl), sacl: expand(given.sacl), ..given }
 }
 
+/// Changes times and attributes of an open file. Whoever a stored descriptor grants that needs no `w`, and need not be
+/// the owner.
+pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: AccessMask, set: SetMetadata) -> Result<()> {
+    match file.node.set_metadata(&file.identity, set).await {
+        Err(Errno::PERM | Errno::ACCES)
+            if disk.share.acls.is_some() && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
+        {
+            Ok(file.node.set_metadata(&SERVER, set).await?)
+        }
+        done => Ok(done?),
+    }
+}
+
 /// What a user who sets a descriptor may do besides what the kernel lets him.
 #[derive(Clone, Copy)]
 pub(crate) struct Authority {
@@ -293,6 +315,7 @@ pub(crate) async fn set(
     parts: Parts,
     authority: Authority,
 ) -> Result<()> {
+    let node = streams::file_of(node).unwrap_or(node);
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
         Ok(present) => present.descriptor,
@@ -444,11 +467,22 @@ async fn apply(
             node.set_metadata(who, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
         }
     } else if after.access != before.access {
-        node.set_xattr(who, posix_acl::ACCESS, Some(after.access.encode())).await?;
+        match node.set_xattr(who, posix_acl::ACCESS, Some(after.access.encode())).await {
+            // A file system without such lists has permission bits at least. Whoever the list names has no more than
+            // everybody then.
+            Err(Errno::OPNOTSUPP) => {
+                let mode = metadata.mode & 0o7000 | after.access.unnamed().mode();
+                node.set_metadata(who, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;
+            }
+            done => done?,
+        }
     }
     if after.default != before.default {
         let value = after.default.as_ref().map(PosixAcl::encode);
-        node.set_xattr(who, posix_acl::DEFAULT, value).await?;
+        match node.set_xattr(who, posix_acl::DEFAULT, value).await {
+            Err(Errno::OPNOTSUPP) => {}
+            done => done?,
+        }
     }
     Ok(())
 }

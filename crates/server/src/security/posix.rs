@@ -441,6 +441,32 @@ mod tests {
         }
     }
 
+    /// Beneath a stored descriptor the kernel must let through what that grants.
+    #[test]
+    fn lists_beneath_a_descriptor() {
+        const OWNER: Sid = Sid::unix_user(10);
+        const EVERYONE: Sid = Sid::EVERYONE;
+        let cases: [(&[Rule], bool, u32); 9] = [
+            (&[rule(OWNER, 0x4, true)], false, 0o200),
+            (&[rule(OWNER, 0x18, true)], false, 0o600),
+            (&[rule(OWNER, 0x1_0000, true)], false, 0o000),
+            (&[rule(OWNER, 0x1, true), rule(EVERYONE, 0x2, true)], false, 0o622),
+            (&[rule(OWNER, 0x2, false), rule(OWNER, 0x1f_01ff, true)], false, 0o500),
+            (&[rule(Sid::OWNER_RIGHTS, 0x1, true)], false, 0o400),
+            (&[rule(Sid::AUTHENTICATED_USERS, 0x3, true)], false, 0o666),
+            (&[rule(OWNER, 0x40, true), rule(EVERYONE, 0x1, true)], true, 0o755),
+            (&[rule(Sid::SYSTEM, 0x2, false), rule(EVERYONE, 0x2, true)], false, 0o222),
+        ];
+        for (rules, directory, mode) in cases {
+            let posix = from_dacl(&file(0o640, directory), Some(rules), &UnixSids, Duty::Beneath).unwrap();
+            assert_eq!((posix.access.is_minimal(), posix.access.mode()), (true, mode), "{rules:?}");
+        }
+        let denied = [rule(Sid::unix_group(7), 0x2, false), rule(EVERYONE, 0x3, true)];
+        let posix = from_dacl(&file(0, false), Some(&denied), &UnixSids, Duty::Beneath).unwrap();
+        let group = posix.access.entries().iter().find(|entry| entry.tag == Tag::Group(7));
+        assert_eq!(group, Some(&Entry { tag: Tag::Group(7), permissions: 4 }));
+    }
+
     #[test]
     fn users_are_denied_by_an_entry_of_their_own() {
         let rules = [rule(Sid::unix_user(5), 0x2, false), rule(Sid::EVERYONE, 0x3, true)];

@@ -76,6 +76,13 @@ impl PosixAcl {
         self.0.iter().all(|entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other))
     }
 
+    /// The list without the users and groups that it names.
+    pub fn unnamed(&self) -> PosixAcl {
+        let is_class = |entry: &&Entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other);
+        let masked = |entry: &Entry| Entry { permissions: self.effective(entry), ..*entry };
+        PosixAcl(self.0.iter().filter(is_class).map(masked).collect())
+    }
+
     /// The permissions of an entry, the mask applied.
     pub fn effective(&self, entry: &Entry) -> u8 {
         match entry.tag {
@@ -168,6 +175,7 @@ mod tests {
         assert_eq!((list.encode().as_slice(), list.mode(), list.is_minimal()), (&STORED[..], 0o664, false));
         assert_eq!(list.effective(&entry(Tag::Group(100), 5)), 4);
         assert_eq!(list.effective(&entry(Tag::Owner, 7)), 7);
+        assert_eq!(list.unnamed(), PosixAcl::of_mode(0o644));
     }
 
     #[test]

@@ -135,6 +135,11 @@ pub(crate) async fn list(node: &Arc<dyn Node>, who: &Arc<Identity>, layout: &Lay
     Ok(layout.streams(node.list_xattrs(who).await?))
 }
 
+/// The file that a handle's stream is of; `None` where it leads to the file itself.
+pub(crate) fn file_of(node: &Arc<dyn Node>) -> Option<&Arc<dyn Node>> {
+    node::of(node).map(|stream| &stream.file)
+}
+
 /// What is shown of a stream whose file has `metadata`: times, attributes and owner are the file's.
 fn metadata(file: Metadata, id: FileId, size: u64, allocated: u64) -> Metadata {
     Metadata { id, kind: crate::vfs::Kind::File, size, allocated, ..file }

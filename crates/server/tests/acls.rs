@@ -1,0 +1,391 @@
+//! Windows ACLs seen from the client's side: what is set comes back, what is made inherits, and what is not granted is
+//! refused ([MS-FSA] 2.1.5.1.2.1, 2.1.5.14, 2.1.5.17).
+
+use std::sync::Arc;
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
+use proto::fscc::FileInformationClass;
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{CreateContext, QueryMaximalAccessResponse, name};
+use proto::smb2::header::Command;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::{AclStyle, Share, StoredAcls};
+use server::rig::{self, Client, status};
+use server::vfs::{Case, Identity, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
+
+const ALICE: Sid = Sid::unix_user(1000);
+const BOB: Sid = Sid::unix_user(1001);
+/// The SIDs of the rig's accounts: domain 1-2-3, and the user's id.
+const BOBS_ACCOUNT: Sid = Sid::of(5, [21, 1, 2, 3, 1001]);
+const INHERITED: AceFlags = AceFlags(AceFlags::OBJECT_INHERIT.0 | AceFlags::CONTAINER_INHERIT.0);
+const OWNER_GROUP_DACL: SecurityInformation = SecurityInformation(7);
+
+/// A server whose share stores descriptors, with alice and bob on it.
+struct Scene {
+    volume: Arc<dyn Vfs>,
+    alice: Client,
+    bob: Client,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene::with(|_| {})
+    }
+
+    fn with(adjust: impl FnOnce(&mut Share)) -> Scene {
+        let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
+        let volume = rig::memory(world.clone());
+        let mut policy = rig::policy();
+        let mut share = Share::clone(&policy.shares["share"]);
+        share.acls = Some(StoredAcls {
+            attribute: "security.NTACL".into(),
+            ignore_system_acls: false,
+            default_style: AclStyle::Posix,
+        });
+        adjust(&mut share);
+        policy.shares.insert("share".into(), Arc::new(share));
+        let server = rig::server(policy, world, volume.clone());
+        let [alice, bob] = ["alice", "bob"].map(|user| Client::logged_on(&server, user));
+        Scene { volume, alice, bob }
+    }
+
+    /// The file as the kernel has it.
+    fn node(&self, name: &str) -> Arc<dyn Node> {
+        let root = Arc::new(root());
+        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        match block_on(self.volume.lookup(&root, &path, Case::Sensitive, Links::default())) {
+            Ok(Lookup::Found { node, .. }) => node,
+            _ => panic!("{name} is not there"),
+        }
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        block_on(self.node(name).metadata()).expect("it has some").mode
+    }
+}
+
+fn root() -> Identity {
+    Identity { uid: 0, gid: 0, groups: Box::new([]) }
+}
+
+fn create(client: &mut Client, path: &str, access: A, disposition: CreateDisposition, directory: bool) -> Vec<u8> {
+    create_with(client, path, access, disposition, directory, Vec::new())
+}
+
+fn create_with(
+    client: &mut Client,
+    path: &str,
+    access: A,
+    disposition: CreateDisposition,
+    directory: bool,
+    contexts: Vec<CreateContext<'_>>,
+) -> Vec<u8> {
+    let path = utf16_bytes(path);
+    let create = CreateRequest {
+        desired_access: access.0,
+        share_access: ShareAccess(7),
+        create_disposition: disposition,
+        create_options: if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) },
+        name: &path,
+        create_contexts: contexts,
+        ..CreateRequest::default()
+    };
+    client.request(Command::CREATE, |out| create.encode(out))
+}
+
+fn opened(response: &[u8]) -> FileId {
+    assert_eq!(status(response), Status::SUCCESS);
+    CreateResponse::decode(response).expect("it decodes").file_id
+}
+
+fn make(client: &mut Client, path: &str, directory: bool) -> FileId {
+    opened(&create(client, path, A::FILE_ALL_ACCESS, CreateDisposition::CREATE, directory))
+}
+
+/// What opening for `access` ends with; an open is closed again.
+fn open(client: &mut Client, path: &str, access: A) -> Status {
+    let response = create(client, path, access, CreateDisposition::OPEN, false);
+    if status(&response) == Status::SUCCESS {
+        close(client, opened(&response));
+    }
+    status(&response)
+}
+
+fn close(client: &mut Client, file_id: FileId) {
+    let close = CloseRequest { flags: CloseFlags(0), file_id };
+    client.request(Command::CLOSE, |out| close.encode(out));
+}
+
+/// All rights that the `MxAc` context tells.
+fn maximum(client: &mut Client, path: &str) -> A {
+    let asked = vec![CreateContext::new(name::QUERY_MAXIMAL_ACCESS, Vec::new())];
+    let response = create_with(client, path, A::READ_CONTROL, CreateDisposition::OPEN, false, asked);
+    let contexts = CreateResponse::decode(&response).expect("it decodes").create_contexts;
+    let context = CreateContext::find(&contexts, name::QUERY_MAXIMAL_ACCESS).expect("it was asked for");
+    let answer = QueryMaximalAccessResponse::decode(&context.data).expect("it decodes");
+    close(client, opened(&response));
+    A(answer.maximal_access)
+}
+
+fn set(client: &mut Client, file_id: FileId, parts: SecurityInformation, descriptor: &SecurityDescriptor) -> Status {
+    let buffer = descriptor.to_bytes();
+    let set = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: parts.0,
+        file_id,
+        buffer: &buffer,
+    };
+    status(&client.request(Command::SET_INFO, |out| set.encode(out)))
+}
+
+fn set_dacl(client: &mut Client, file_id: FileId, aces: Vec<Ace>) {
+    let status = set(client, file_id, SecurityInformation::DACL, &with_dacl(Control::NONE, aces));
+    assert_eq!(status, Status::SUCCESS);
+}
+
+fn with_dacl(control: Control, aces: Vec<Ace>) -> SecurityDescriptor {
+    SecurityDescriptor {
+        control: control | Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, aces),
+        ..SecurityDescriptor::default()
+    }
+}
+
+fn query(client: &mut Client, file_id: FileId, parts: SecurityInformation) -> SecurityDescriptor {
+    let query = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        output_buffer_length: 65_536,
+        additional_information: parts.0,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let answer = QueryInfoResponse::decode(&response).expect("it decodes");
+    SecurityDescriptor::decode(answer.buffer).expect("it decodes")
+}
+
+fn rules(descriptor: &SecurityDescriptor) -> Vec<(Sid, A, AceFlags)> {
+    let of = |ace: &Ace| ace.trustee().map(|(mask, sid)| (*sid, mask, ace.ace_flags));
+    descriptor.dacl.iter().flat_map(Acl::aces).filter_map(of).collect()
+}
+
+fn allow(sid: Sid, mask: A) -> Ace {
+    Ace::allow(sid, mask, AceFlags::NONE)
+}
+
+#[test]
+fn what_is_set_is_what_is_shown() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+    let aces = vec![
+        Ace::deny(stranger, A::FILE_WRITE_DATA, AceFlags::NONE),
+        allow(ALICE, A::GENERIC_ALL),
+        allow(Sid::EVERYONE, A::FILE_READ_DATA),
+        Ace::allow(Sid::SYSTEM, A::FILE_ALL_ACCESS, AceFlags(0x13)),
+    ];
+    let flags = Control::DACL_PROTECTED | Control::DACL_AUTO_INHERITED | Control::DACL_COMPUTED_INHERITANCE_REQUIRED;
+    let given = SecurityDescriptor { group: Some(stranger), ..with_dacl(flags, aces.clone()) };
+    assert_eq!(set(&mut scene.alice, file, OWNER_GROUP_DACL, &given), Status::SUCCESS);
+    let shown = query(&mut scene.alice, file, OWNER_GROUP_DACL);
+    let expanded = [aces[0].clone(), allow(ALICE, A::FILE_ALL_ACCESS), aces[2].clone(), aces[3].clone()].to_vec();
+    assert_eq!(shown.dacl, Acl::new(Acl::REVISION, expanded));
+    assert_eq!((shown.owner, shown.group), (Some(ALICE), Some(stranger)));
+    let kept = Control::SELF_RELATIVE | Control::DACL_PRESENT | Control::DACL_PROTECTED | Control::DACL_AUTO_INHERITED;
+    assert_eq!(shown.control, kept);
+    let dacl = query(&mut scene.alice, file, SecurityInformation::DACL);
+    assert_eq!((dacl.owner, dacl.dacl), (None, shown.dacl));
+    assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
+}
+
+#[test]
+fn what_is_not_granted_is_refused() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::SUCCESS, "create mask = 0666");
+    set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A(0x1_0003)), allow(ALICE, A::FILE_EXECUTE)]);
+    let cases = [
+        (A::FILE_READ_DATA, Status::SUCCESS, Status::SUCCESS),
+        (A(0x1_0003), Status::SUCCESS, Status::SUCCESS),
+        (A::FILE_EXECUTE, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::FILE_APPEND_DATA, Status::ACCESS_DENIED, Status::ACCESS_DENIED),
+        (A::FILE_READ_ATTRIBUTES, Status::SUCCESS, Status::SUCCESS),
+        (A::READ_CONTROL, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::WRITE_DAC, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::WRITE_OWNER, Status::ACCESS_DENIED, Status::ACCESS_DENIED),
+        (A::ACCESS_SYSTEM_SECURITY, Status::PRIVILEGE_NOT_HELD, Status::PRIVILEGE_NOT_HELD),
+    ];
+    for (access, alices, bobs) in cases {
+        let ended = (open(&mut scene.alice, "file", access), open(&mut scene.bob, "file", access));
+        assert_eq!(ended, (alices, bobs), "{access:?}");
+    }
+    let expected = A(0x1_0003) | A::FILE_EXECUTE | A::READ_CONTROL | A::WRITE_DAC | A::FILE_READ_ATTRIBUTES;
+    assert_eq!(maximum(&mut scene.alice, "file"), expected);
+}
+
+#[test]
+fn accounts_count_as_the_users_that_they_are() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(BOBS_ACCOUNT, A::READ_CONTROL | A::FILE_READ_EA)]);
+    assert_eq!(open(&mut scene.bob, "file", A::READ_CONTROL), Status::SUCCESS);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_EA), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn new_files_inherit() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let aces = vec![
+        allow(ALICE, A::FILE_ALL_ACCESS),
+        Ace::allow(Sid::EVERYONE, A::FILE_GENERIC_READ, INHERITED),
+        Ace::allow(Sid::CREATOR_OWNER, A::GENERIC_ALL, INHERITED | AceFlags::INHERIT_ONLY),
+        Ace::allow(BOB, A::FILE_ADD_FILE | A::FILE_TRAVERSE, AceFlags::NONE),
+        Ace::allow(Sid::EVERYONE, A::FILE_ADD_FILE, AceFlags::NONE),
+    ];
+    set_dacl(&mut scene.alice, directory, aces);
+    let file = make(&mut scene.bob, r"directory\file", false);
+    let shown = query(&mut scene.bob, file, OWNER_GROUP_DACL);
+    assert_eq!(shown.owner, Some(BOB));
+    let expected = [(Sid::EVERYONE, A::FILE_GENERIC_READ, AceFlags::NONE), (BOB, A::FILE_ALL_ACCESS, AceFlags::NONE)];
+    assert_eq!(rules(&shown), expected);
+    let refused = create(&mut scene.bob, r"directory\new", A::FILE_ALL_ACCESS, CreateDisposition::CREATE, true);
+    assert_eq!(status(&refused), Status::ACCESS_DENIED, "adding a directory is another right");
+    assert_eq!(open(&mut scene.alice, r"directory\file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+    assert_eq!(
+        open(&mut scene.alice, r"directory\file", A::DELETE),
+        Status::SUCCESS,
+        "her directory, her DELETE_CHILD"
+    );
+}
+
+#[test]
+fn a_descriptor_given_at_creation_counts_instead() {
+    let mut scene = Scene::new();
+    let given = |descriptor: &SecurityDescriptor| vec![CreateContext::new(name::SD_BUFFER, descriptor.to_bytes())];
+    let own = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    let (all, new) = (A::FILE_ALL_ACCESS, CreateDisposition::CREATE);
+    let file = opened(&create_with(&mut scene.alice, "own", all, new, false, given(&own)));
+    assert_eq!(query(&mut scene.alice, file, SecurityInformation::DACL).dacl, own.dacl);
+    assert_eq!(scene.mode("own"), 0o700);
+    let nothing = SecurityDescriptor { control: Control::SELF_RELATIVE, ..SecurityDescriptor::default() };
+    let file = opened(&create_with(&mut scene.alice, "inherited", all, new, false, given(&nothing)));
+    assert!(!rules(&query(&mut scene.alice, file, SecurityInformation::DACL)).is_empty(), "what comes down, comes");
+    let audited = SecurityDescriptor { sacl: Some(Acl::empty()), ..own };
+    let refused = create_with(&mut scene.alice, "audited", all, new, false, given(&audited));
+    assert_eq!(status(&refused), Status::PRIVILEGE_NOT_HELD);
+    assert_eq!(open(&mut scene.alice, "audited", A::READ_CONTROL), Status::OBJECT_NAME_NOT_FOUND, "nothing is left");
+}
+
+#[test]
+fn who_changes_permissions_past_the_server_is_heeded() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(BOB, A::READ_CONTROL)]);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+    let mode = SetMetadata { mode: Some(0o666), ..SetMetadata::default() };
+    block_on(scene.node("file").set_metadata(&Arc::new(root()), mode)).expect("root may");
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::SUCCESS);
+    let shown = query(&mut scene.alice, file, OWNER_GROUP_DACL);
+    assert_eq!(
+        rules(&shown).iter().map(|rule| rule.0).collect::<Vec<_>>(),
+        [ALICE, Sid::unix_group(1000), Sid::EVERYONE]
+    );
+    // A descriptor that is set again counts again.
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let attribute = Some(b"\x04\0\x04\0damaged".to_vec());
+    block_on(scene.node("file").set_xattr(&Arc::new(root()), "security.NTACL", attribute)).expect("root may");
+    assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::ACCESS_DENIED);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+#[test]
+fn files_are_taken_and_not_given_away() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let owner = |sid| SecurityDescriptor { owner: Some(sid), ..SecurityDescriptor::default() };
+    let given = set(&mut scene.alice, file, SecurityInformation::OWNER, &owner(BOB));
+    assert_eq!(given, Status::INVALID_OWNER);
+    set_dacl(&mut scene.alice, file, vec![allow(BOB, A::WRITE_OWNER | A::READ_CONTROL)]);
+    let bobs =
+        opened(&create(&mut scene.bob, "file", A::WRITE_OWNER | A::READ_CONTROL, CreateDisposition::OPEN, false));
+    assert_eq!(set(&mut scene.bob, bobs, SecurityInformation::OWNER, &owner(BOB)), Status::SUCCESS);
+    assert_eq!(query(&mut scene.bob, bobs, SecurityInformation::OWNER).owner, Some(BOB));
+    assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").uid, 1001);
+    let refused = set(&mut scene.bob, bobs, SecurityInformation::DACL, &with_dacl(Control::NONE, Vec::new()));
+    assert_eq!(refused, Status::ACCESS_DENIED, "the handle has no WRITE_DAC");
+    assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "who owns it may change its list");
+}
+
+#[test]
+fn a_protected_file_is_not_replaced() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let adds = A::FILE_ADD_FILE | A::FILE_TRAVERSE | A::FILE_LIST_DIRECTORY;
+    set_dacl(&mut scene.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, adds)]);
+    let protected = make(&mut scene.alice, r"directory\protected", false);
+    set_dacl(
+        &mut scene.alice,
+        protected,
+        vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, A::READ_CONTROL)],
+    );
+    close(&mut scene.alice, protected);
+    close(&mut scene.alice, directory);
+    let own = make(&mut scene.bob, "own", false);
+    let mut rename = |to: &str, replace: u8| {
+        let name = utf16_bytes(to);
+        let mut buffer = vec![replace, 0, 0, 0, 0, 0, 0, 0];
+        buffer.extend([0; 8]);
+        buffer.extend((name.len() as u32).to_le_bytes());
+        buffer.extend(&name);
+        let class = FileInformationClass::RENAME.0;
+        let set = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class,
+            additional_information: 0,
+            file_id: own,
+            buffer: &buffer,
+        };
+        status(&scene.bob.request(Command::SET_INFO, |out| set.encode(out)))
+    };
+    assert_eq!(rename(r"directory\protected", 1), Status::ACCESS_DENIED);
+    assert_eq!(rename(r"directory\other", 0), Status::SUCCESS);
+    assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+#[test]
+fn descriptors_alone_count_where_system_lists_are_ignored() {
+    let mut scene = Scene::with(|share| {
+        share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+    });
+    let file = make(&mut scene.alice, "file", false);
+    // As smbd 4.17 shows a file of mode 0666 then.
+    let (read_write, all) = (A(0x12_01bf), A::FILE_ALL_ACCESS);
+    let expected = [(ALICE, all), (Sid::unix_group(1000), read_write), (Sid::EVERYONE, read_write), (Sid::SYSTEM, all)];
+    let shown = query(&mut scene.alice, file, SecurityInformation::DACL);
+    assert_eq!(rules(&shown), expected.map(|(sid, mask)| (sid, mask, AceFlags::NONE)));
+    set_dacl(&mut scene.alice, file, vec![allow(BOB, A::FILE_READ_DATA)]);
+    let mode = SetMetadata { mode: Some(0o666), ..SetMetadata::default() };
+    block_on(scene.node("file").set_metadata(&Arc::new(root()), mode)).expect("root may");
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_READ_DATA), Status::SUCCESS);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
