@@ -32,6 +32,8 @@ const MAX_BACKLOG: usize = 16 * 1024 * 1024;
 const MAX_IN_FLIGHT: usize = 1024;
 /// What is in flight when the server stops has this long to finish.
 const STOP_TIME: Duration = Duration::from_secs(5);
+/// Requests that go on without their connection wait for others to give up a cache, which takes no longer.
+const SURVIVAL_TIME: Duration = Duration::from_secs(60);
 
 /// The transport's own messages on port 139 ([MS-SMB2] 2.1, RFC 1002 4.3).
 const SESSION_MESSAGE: u8 = 0x00;
@@ -84,6 +86,12 @@ pub(crate) async fn drive(
     // with other channels goes on. Whatever waits for a disk beyond that time is dropped.
     let settled = tokio::time::timeout(STOP_TIME, driver.settle());
     let (_, ()) = tokio::join!(settled, connection.close());
+    if connection.has_survivors() {
+        tokio::select! {
+            _ = tokio::time::timeout(SURVIVAL_TIME, driver.settle()) => {}
+            () = stopped(&mut stop) => {}
+        }
+    }
 }
 
 /// Waits until the server is to stop.

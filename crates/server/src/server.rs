@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
-use crate::durable::{self, Registry};
+use crate::durable::{self, Creations, Registry};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
@@ -69,6 +69,8 @@ pub struct Server {
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     /// Opens that have no session now.
     pub(crate) durable: Registry,
+    /// CREATE requests that can be told from their repetitions.
+    pub(crate) creations: Creations,
     /// Makes persistent ids of counted ones: an odd factor, and what is added.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Volume>>,
@@ -104,6 +106,7 @@ impl Server {
             guesses: Guesses::default(),
             interfaces: OnceLock::new(),
             durable: Registry::default(),
+            creations: Creations::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
             sessions: Mutex::default(),

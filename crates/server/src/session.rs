@@ -2,8 +2,8 @@
 //! session is used over are its channels, in `channel`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use proto::crypto::seal::SealingKey;
@@ -13,6 +13,7 @@ use proto::dtyp::Sid;
 pub use crate::channel::{Channel, Terms};
 use crate::channel::{Channels, NoChannel};
 use crate::conn::Connection;
+use crate::conn::Pending;
 use crate::open::Open;
 use crate::tree::Tree;
 use crate::vfs::{Identity, Time};
@@ -90,6 +91,8 @@ pub struct Session {
     trees: Mutex<Trees>,
     opens: Mutex<HashMap<u64, Arc<Open>>>,
     open_count: AtomicU32,
+    /// Requests that go on although their channel is lost.
+    survivors: Mutex<Vec<Weak<Pending>>>,
 }
 
 #[derive(Default)]
@@ -115,6 +118,7 @@ impl Session {
             trees: Mutex::default(),
             opens: Mutex::default(),
             open_count: AtomicU32::new(0),
+            survivors: Mutex::default(),
         }
     }
 
@@ -157,9 +161,24 @@ impl Session {
     pub fn close(&self) -> Vec<Arc<Open>> {
         *self.phase.write() = Phase::Closed;
         self.trees.lock().by_id.clear();
+        for survivor in self.survivors.lock().drain(..).filter_map(|survivor| survivor.upgrade()) {
+            survivor.cancel();
+        }
         let opens = std::mem::take(&mut *self.opens.lock());
         self.open_count.store(0, Ordering::Relaxed);
         opens.into_values().collect()
+    }
+
+    /// Whether a request may go on though its channel is lost: while there are others, and at most `limit` at a time.
+    pub(crate) fn admit_survivor(&self, pending: &Arc<Pending>, limit: usize) -> bool {
+        let mut survivors = self.survivors.lock();
+        survivors.retain(|survivor| survivor.strong_count() > 0);
+        // Looked at under the lock: who ends the session cancels what was admitted before.
+        if self.phase() == Phase::Closed || self.channel_count() == 0 || survivors.len() >= limit {
+            return false;
+        }
+        survivors.push(Arc::downgrade(pending));
+        true
     }
 
     /// A nonce for sealing, never given twice for this session's keys; `None` when they are used up, which ends the

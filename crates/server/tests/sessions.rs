@@ -1,6 +1,7 @@
 //! Sessions, signatures, chains and oplocks seen from the client's side: what the specification says about who may go on
 //! and who may not ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
 
+#[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
 
 use bed::{Bed, Client, Message, opened};

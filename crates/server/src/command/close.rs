@@ -54,6 +54,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     server.discharge_open();
     let Some(file) = open.file() else { return };
     file.closed.store(true, Ordering::Release);
+    if let Some(id) = file.durability.take_creation() {
+        server.creations.forget(id);
+    }
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }
@@ -129,15 +132,6 @@ async fn delete_base(
     unlink(server, open, file, base, metadata.id, metadata.kind).await?;
     report_deletion(server, open, file, None, metadata.kind);
     Ok(())
-}
-
-/// Takes an open that never reached its client out of the table.
-pub(crate) fn forget(server: &Server, open: &Open) {
-    let Some(file) = open.file() else { return };
-    server.files.close(file.file, open.persistent_id, false);
-    if let Some(stream) = streams::of(&file.node) {
-        server.files.close(stream.stream.file(), open.persistent_id, false);
-    }
 }
 
 async fn delete_file(server: &Server, open: &Open, file: &FileOpen) -> std::result::Result<(), Errno> {

@@ -83,6 +83,8 @@ pub(crate) struct Reply {
     outstanding: Option<Outstanding>,
     /// Why the connection ends once the response is sent.
     ends: Option<Disconnect>,
+    /// The request's outcome will be asked for over another channel if its own is lost.
+    pub(crate) survives: bool,
     /// The request as CANCEL finds it, once an interim response was sent.
     pending: Option<Arc<Pending>>,
 }
@@ -279,6 +281,9 @@ impl Request<'_> {
         if !counted && self.connection.dialect().0 >= Dialect::SMB_3_0.0 {
             reply.outstanding = Outstanding::begin(&open, self.header)?;
         }
+        if let Some(id) = open.file().and_then(|file| file.durability.take_creation()) {
+            self.connection.server.creations.forget(id);
+        }
         Ok(open)
     }
 
@@ -306,6 +311,7 @@ impl Reply {
             async_id: None,
             outstanding: None,
             ends: None,
+            survives: false,
             pending: None,
         }
     }
@@ -338,6 +344,7 @@ impl Reply {
         self.sign_with = None;
         self.hash = Hash::Nobody;
         self.async_id = None;
+        self.survives = false;
         self.pending = None;
     }
 
@@ -357,6 +364,9 @@ impl Reply {
             let mut state = request.connection.state.lock();
             state.pending.add(request.header.message_id, limit).ok_or(Error::new(Status::INSUFFICIENT_RESOURCES))?
         };
+        if let (true, Some(channel)) = (self.survives, &request.channel) {
+            pending.survive_in(&channel.session);
+        }
         self.async_id = Some(id);
         self.outgoing.send_interim(request, id);
         self.pending = Some(pending.clone());

@@ -245,6 +245,11 @@ impl Connection {
         self.outbox.ready(|| self.ended().is_some()).await;
     }
 
+    /// Whether requests go on although the transport is gone: their client asks for the outcome over another channel.
+    pub fn has_survivors(&self) -> bool {
+        !self.state.lock().pending.is_empty()
+    }
+
     /// The transport is gone: sessions that lived on this connection alone end, and their opens are closed. Sessions with
     /// other channels go on, and what is open in them stays open ([MS-SMB2] 3.3.7.1).
     pub async fn close(self: &Arc<Self>) {
@@ -252,15 +257,15 @@ impl Connection {
         let (channels, pending) = {
             let mut state = self.state.lock();
             state.bindings.clear();
-            (std::mem::take(&mut state.channels), state.pending.take())
+            (std::mem::take(&mut state.channels), state.pending.all())
         };
+        let ended: Vec<_> = channels.into_values().filter(|channel| channel.session.remove_channel(self)).collect();
+        let limit = self.server.policy().limits.pending_per_connection;
         for waiting in pending {
-            waiting.cancel();
+            waiting.lose_connection(limit);
         }
-        for channel in channels.into_values() {
-            if channel.session.remove_channel(self) {
-                self.server.end_session(&channel.session).await;
-            }
+        for channel in ended {
+            self.server.end_session(&channel.session).await;
         }
         // Sessions with other channels are told over them what they were not told here.
         self.deliveries.close().into_iter().for_each(|again| again());

@@ -2,16 +2,20 @@
 //! `Connection.AsyncCommandList`, 3.3.5.16).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
+
+use crate::session::Session;
 
 /// A waiting request, as the one who may cancel it sees it.
 #[derive(Default)]
 pub(crate) struct Pending {
     cancelled: AtomicBool,
     wake: Notify,
+    /// The session whose other channels let it go on when its own connection is lost.
+    survives_in: OnceLock<Arc<Session>>,
 }
 
 /// The client, or the end of its open, session or connection, cancelled the request.
@@ -19,6 +23,20 @@ pub(crate) struct Pending {
 pub(crate) struct Cancelled;
 
 impl Pending {
+    /// The client will ask for the outcome over another channel of `session`, if this one is lost.
+    pub(crate) fn survive_in(&self, session: &Arc<Session>) {
+        // Once is enough: it is the request's own session.
+        let _ = self.survives_in.set(session.clone());
+    }
+
+    /// Its connection is lost: goes on in a session with other channels, or is cancelled. At most `limit` of a session
+    /// go on.
+    pub(crate) fn lose_connection(self: &Arc<Self>, limit: usize) {
+        if !self.survives_in.get().is_some_and(|session| session.admit_survivor(self, limit)) {
+            self.cancel();
+        }
+    }
+
     /// Ends the wait.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
@@ -75,8 +93,13 @@ impl Table {
         }
     }
 
-    /// Takes all out.
-    pub(crate) fn take(&mut self) -> Vec<Arc<Pending>> {
-        self.by_id.drain().map(|(_, (_, pending))| pending).collect()
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Pending>> {
+        self.by_id.values().map(|(_, pending)| pending.clone()).collect()
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
     }
 }

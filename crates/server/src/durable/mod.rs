@@ -6,13 +6,19 @@
 //! comes back for them, their time is up, or somebody else needs what they hold. Whether a local program has changed the
 //! file meanwhile is not looked at: the descriptor stays open, and a connected client would not have been told either.
 
+mod creations;
 mod registry;
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use proto::dtyp::Guid;
+use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHandleResponse, DurableHandleResponseV2};
 
+pub use creations::CreationId;
+pub(crate) use creations::{Claim, Creation, Creations, Standing};
 pub(crate) use registry::{Registry, close_ended, scavenge};
 
 use crate::session::User;
@@ -67,18 +73,55 @@ pub struct Terms {
     pub create_guid: Option<Guid>,
 }
 
-/// Whether an open is kept when its connection is lost, and on which terms.
+impl Terms {
+    /// The context that tells the client of them ([MS-SMB2] 2.2.14.2.3, 2.2.14.2.12).
+    pub(crate) fn response(&self) -> CreateContext<'static> {
+        if self.create_guid.is_none() {
+            return DurableHandleResponse.to_context();
+        }
+        let timeout = u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX);
+        DurableHandleResponseV2 { timeout, flags: DurableHandleFlags::NONE }.to_context()
+    }
+}
+
+/// Whether an open is kept when its connection is lost, and on which terms; and which CREATE made it.
 #[derive(Default)]
-pub struct Durability(Mutex<Option<Box<Terms>>>);
+pub struct Durability {
+    terms: Mutex<Option<Box<Terms>>>,
+    /// `Open.IsReplayEligible`.
+    replayable: AtomicBool,
+    creation: OnceLock<CreationId>,
+}
 
 impl Durability {
     /// The terms; `None` where the open ends with its session.
     pub fn terms(&self) -> Option<Terms> {
-        self.0.lock().as_deref().cloned()
+        self.terms.lock().as_deref().cloned()
     }
 
     /// Agrees on `terms`, whatever they were before.
     pub fn set(&self, terms: Terms) {
-        *self.0.lock() = Some(Box::new(terms));
+        *self.terms.lock() = Some(Box::new(terms));
+    }
+
+    /// The CREATE that made it can be repeated until [`Durability::take_creation`].
+    fn made_by(&self, id: CreationId) {
+        if self.creation.set(id).is_ok() {
+            self.replayable.store(true, Ordering::Release);
+        }
+    }
+
+    /// The CREATE that made it and can be repeated.
+    fn creation(&self) -> Option<CreationId> {
+        self.creation.get().copied().filter(|_| self.replayable.load(Ordering::Acquire))
+    }
+
+    /// The CREATE that made it, which cannot be repeated any more; `None` where it could not before.
+    pub(crate) fn take_creation(&self) -> Option<CreationId> {
+        // Most often there is none: no more than a look.
+        if !self.replayable.load(Ordering::Relaxed) || !self.replayable.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.creation.get().copied()
     }
 }

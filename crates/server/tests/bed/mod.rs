@@ -116,6 +116,11 @@ impl Bed {
 
     /// A client that has negotiated, nothing more.
     pub(crate) fn connect(&self) -> Client {
+        self.connect_as(Dialect::SMB_2_1, [7; 16])
+    }
+
+    /// The client `client_guid`, which speaks `dialect`. Of 3.x, it knows no signatures.
+    pub(crate) fn connect_as(&self, dialect: Dialect, client_guid: [u8; 16]) -> Client {
         let address = ([127, 0, 0, 1], 445).into();
         let connection = Connection::new(&self.server, Peer { remote: address, local: address });
         let mut client = Client {
@@ -132,11 +137,19 @@ impl Bed {
         let negotiate = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
             capabilities: Capabilities(0),
-            client_guid: [7; 16],
-            dialects: vec![Dialect::SMB_2_1],
+            client_guid,
+            dialects: vec![dialect],
             negotiate_context_list: Vec::new(),
         };
         client.request(Command::NEGOTIATE, |out| negotiate.encode(out)).check(Status::SUCCESS);
+        client
+    }
+
+    /// The client `client_guid` speaking 3.0, with the share connected.
+    pub(crate) fn log_on_as(&self, user: &str, client_guid: [u8; 16]) -> Client {
+        let mut client = self.connect_as(Dialect::SMB_3_0, client_guid);
+        client.log_on(user, user, false, 0).check(Status::SUCCESS);
+        client.tree_connect();
         client
     }
 

@@ -62,6 +62,14 @@ impl Contexts {
         Ok(())
     }
 
+    /// The key of the lease that is asked for.
+    pub(super) fn lease_key(&self) -> Option<[u8; 16]> {
+        self.lease.map(|lease| match lease {
+            Lease::V1(lease) => lease.lease_key,
+            Lease::V2(lease) => lease.lease_key,
+        })
+    }
+
     /// The contexts of the response, encoded.
     pub(super) fn answer(
         &self,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::dtyp::Guid;
+use proto::dtyp::{AccessMask, Guid};
 use proto::smb2::create::{CreateAction, CreateRequest};
 use proto::smb2::create_context::{
-    CreateContext, DurableHandleFlags, DurableHandleReconnect, DurableHandleReconnectV2, DurableHandleRequest,
-    DurableHandleRequestV2, DurableHandleResponse, DurableHandleResponseV2, Lease, name,
+    CreateContext, DurableHandleReconnect, DurableHandleReconnectV2, DurableHandleRequest, DurableHandleRequestV2,
+    Lease, name,
 };
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
@@ -18,7 +18,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
 use crate::command::oplock_break::Notifier;
 use crate::conn::{Reply, Request};
-use crate::durable::{DURABLE_TIME, DURABLE_TIME_V2, MAX_DURABLE_TIME_V2, Owner, Reason, Terms};
+use crate::durable::{Claim, DURABLE_TIME, DURABLE_TIME_V2, MAX_DURABLE_TIME_V2, Owner, Reason, Terms};
 use crate::error::{Error, Result};
 use crate::files::oplock::{self, Break};
 use crate::name::same;
@@ -73,6 +73,11 @@ impl Asked {
         self.reconnects.is_some() || self.reconnects_v2.is_some()
     }
 
+    /// What tells the request from others; `None` where its client chose nothing.
+    pub(super) fn create_guid(&self) -> Option<Guid> {
+        self.requests_v2.map(|asked| Guid(asked.create_guid)).filter(|guid| *guid != Guid::default())
+    }
+
     /// Makes a new open durable, where that was asked for and can be; the context that says so.
     pub(super) fn grant(&self, request: &Request<'_>, open: &Open, disk: &Disk) -> Option<CreateContext<'static>> {
         let file = open.file()?;
@@ -91,14 +96,23 @@ impl Asked {
             Some(asked) => (timeout_v2(asked.timeout), Some(Guid(asked.create_guid))),
             None => (DURABLE_TIME, None),
         };
-        file.durability.set(Terms { reason: Reason::Durable, timeout, owner, client_guid, create_guid });
-        Some(match create_guid {
-            Some(_) => {
-                let timeout = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-                DurableHandleResponseV2 { timeout, flags: DurableHandleFlags::NONE }.to_context()
-            }
-            None => DurableHandleResponse.to_context(),
-        })
+        let terms = Terms { reason: Reason::Durable, timeout, owner, client_guid, create_guid };
+        let response = terms.response();
+        file.durability.set(terms);
+        Some(response)
+    }
+}
+
+/// The CREATE is executed; where its open has to do with data, it can be repeated from now on (`Open.IsReplayEligible`).
+pub(super) fn remember(request: &Request<'_>, claim: Option<Claim>, open: &Arc<Open>, action: CreateAction) {
+    const DATA: u32 = AccessMask::FILE_READ_DATA.0
+        | AccessMask::FILE_EXECUTE.0
+        | AccessMask::FILE_WRITE_DATA.0
+        | AccessMask::FILE_APPEND_DATA.0
+        | AccessMask::DELETE.0;
+    let eligible = open.granted.0 & DATA != 0 && open.file().is_some_and(|file| file.kind == Kind::File);
+    if let (Some(claim), Ok(session)) = (claim.filter(|_| eligible), request.session()) {
+        claim.done(open, action, session.user().and_then(|user| Owner::of(&user)));
     }
 }
 
@@ -144,6 +158,7 @@ pub(super) async fn reconnect(
         keep(server, &open).await;
         return Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the reconnect"));
     }
+    server.creations.moved(file, &open);
     let mut answer = contexts.answer(file, None);
     let level = match &file.lease {
         Some(lease) => {

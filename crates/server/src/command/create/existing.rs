@@ -9,6 +9,7 @@ use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
 use proto::status::Status;
 
 use super::Opened;
+use super::entered::Entered;
 use super::parameters::Parameters;
 use super::stream;
 use crate::attributes;
@@ -73,8 +74,8 @@ pub(super) async fn open(
         Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
     }
+    let entered = Entered::new(&request.connection.server, &[found.metadata.id], open_id);
     if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
-        files.close(found.metadata.id, open_id, false);
         return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
     }
     let opened = open_data(request, disk, parameters, &found, granted).await;
@@ -83,15 +84,8 @@ pub(super) async fn open(
         let now = request.connection.server.world.uptime();
         files.content_changes(found.metadata.id, parameters.lease_id(), now);
     }
-    match opened {
-        Ok((node, metadata, action)) => {
-            Ok(Some(Opened { open_id, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
-        }
-        Err(error) => {
-            files.close(found.metadata.id, open_id, false);
-            Err(error)
-        }
-    }
+    let (node, metadata, action) = opened?;
+    Ok(Some(Opened { entered, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
 }
 
 fn check_kind(name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {

@@ -7,9 +7,11 @@
 mod caching;
 mod contexts;
 mod durable;
+mod entered;
 mod existing;
 mod new;
 mod parameters;
+mod replay;
 mod short;
 mod stream;
 
@@ -25,10 +27,11 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
 use self::contexts::Contexts;
+use self::entered::Entered;
 use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
-use crate::command::{close, directory};
+use crate::command::directory;
 use crate::conn::{Reply, Request};
 use crate::durable::Durability;
 use crate::error::{Error, Result};
@@ -54,6 +57,14 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     if contexts.durable.reconnects() {
         return durable::reconnect(request, reply, disk, &asked, &contexts).await;
     }
+    let claim = match replay::turn(request, &contexts)? {
+        replay::Turn::Execute(claim) => claim,
+        replay::Turn::Repeat(open, creation) => {
+            return replay::repeat(request, reply, disk, &asked, &contexts, &open, &creation).await;
+        }
+    };
+    // Who can repeat it does so when it hears nothing: then it had better lead somewhere.
+    reply.survives = claim.is_some();
     let mut name = name::parse(asked.name);
     let snapshot = match &mut name {
         Ok(name) => snapshots::tree(request, disk, name, contexts.timewarp).await?,
@@ -96,6 +107,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     answer.extend(granted.context);
     if disk.snapshot.is_none() {
         answer.extend(contexts.durable.grant(request, &open.0, disk));
+        durable::remember(request, claim, &open.0, action);
     }
     respond(reply, disk, &open.0, &metadata, action, granted.level, answer)
 }
@@ -134,7 +146,7 @@ fn respond(
 
 /// A file that was opened or made and stands in the table of open files, but is not yet an open of the session.
 struct Opened {
-    open_id: u64,
+    entered: Entered,
     node: Arc<dyn Node>,
     metadata: Metadata,
     name: Arc<OpenName>,
@@ -240,7 +252,7 @@ fn register(
     let action = opened.action;
     let options = parameters.options.0 & KEPT_OPTIONS.0;
     let open = Arc::new(Open {
-        persistent_id: opened.open_id,
+        persistent_id: opened.entered.open(),
         volatile_id: server.next_id(),
         session_id: session.id,
         tree: tree.clone(),
@@ -273,14 +285,15 @@ fn register(
     });
     let full = session.open_count() >= server.policy().limits.opens_per_session;
     if full || !server.charge_open() {
-        close::forget(server, &open);
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
     }
     match session.add_open(open.clone()) {
-        Ok(()) => Ok(((open, action), metadata)),
-        Err(open) => {
+        Ok(()) => {
+            opened.entered.stay();
+            Ok(((open, action), metadata))
+        }
+        Err(_) => {
             server.discharge_open();
-            close::forget(server, &open);
             Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open"))
         }
     }

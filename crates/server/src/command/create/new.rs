@@ -11,6 +11,7 @@ use proto::status::Status;
 
 use super::Opened;
 use super::contexts::Contexts;
+use super::entered::Entered;
 use super::parameters::Parameters;
 use crate::conn::Request;
 use crate::error::{Error, Result};
@@ -89,34 +90,21 @@ pub(super) async fn make(
     // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
     // stays, as it would after a create and an immediate close.
     let opening = Opening::new(granted, false, parameters.lease_id(), server.world.uptime());
-    match server.files.open(metadata.id, open_id, mode, &open_name, removals, opening) {
-        Ok(()) => Ok(Some(Opened {
-            open_id,
-            node,
-            metadata,
-            name: open_name,
-            granted,
-            action: CreateAction::CREATED,
-            asked_allocation: 0,
-        })),
-        Err(crate::files::Refusal::Raced) => {
-            let again = server.files.removals();
-            server
-                .files
-                .open(metadata.id, open_id, mode, &open_name, again, opening)
-                .map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
-            Ok(Some(Opened {
-                open_id,
-                node,
-                metadata,
-                name: open_name,
-                granted,
-                action: CreateAction::CREATED,
-                asked_allocation: 0,
-            }))
-        }
-        Err(_) => Err(Error::new(Status::SHARING_VIOLATION)),
-    }
+    let enter = |removals| server.files.open(metadata.id, open_id, mode, &open_name, removals, opening);
+    let entered = match enter(removals) {
+        Err(crate::files::Refusal::Raced) => enter(server.files.removals()),
+        entered => entered,
+    };
+    entered.map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
+    Ok(Some(Opened {
+        entered: Entered::new(server, &[metadata.id], open_id),
+        node,
+        metadata,
+        name: open_name,
+        granted,
+        action: CreateAction::CREATED,
+        asked_allocation: 0,
+    }))
 }
 
 /// Gives a new file the descriptor that the client sent along, or the one that it inherits; its metadata afterwards,

@@ -13,6 +13,7 @@ use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, ShareA
 use proto::status::Status;
 
 use super::contexts::Contexts;
+use super::entered::Entered;
 use super::existing::{self, Found};
 use super::parameters::Parameters;
 use super::{ATTEMPTS, Opened, look_up, new};
@@ -113,7 +114,9 @@ fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Param
     let path = made.name.path.lock().clone();
     let found = Found { path, node: made.node, metadata: made.metadata, removals: server.files.removals() };
     let stream = stream_of(server, disk, found.metadata.id, stream)?;
-    Ok(Base { found, stream, open_id: made.open_id, name: made.name, granted, made: true })
+    let open_id = made.entered.open();
+    made.entered.stay();
+    Ok(Base { found, stream, open_id, name: made.name, granted, made: true })
 }
 
 /// Opens the file of a stream; `None` when it must be looked up again.
@@ -223,7 +226,12 @@ async fn open_stream(
 }
 
 /// Makes the stream, or throws its content away, where the disposition says so; `None` where it was removed meanwhile.
-async fn open_content(server: &Server, disk: &Disk, parameters: &Parameters, base: &Base) -> Result<Option<Opened>> {
+async fn open_content(
+    server: &Arc<Server>,
+    disk: &Disk,
+    parameters: &Parameters,
+    base: &Base,
+) -> Result<Option<Opened>> {
     let (who, file, stream) = (&disk.identity, &base.found.node, &base.stream);
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
@@ -257,7 +265,7 @@ async fn open_content(server: &Server, disk: &Disk, parameters: &Parameters, bas
     }
     let metadata = stream.metadata(file).await?;
     Ok(Some(Opened {
-        open_id: base.open_id,
+        entered: Entered::new(server, &[stream.id, base.found.metadata.id], base.open_id),
         node,
         metadata,
         name: base.name.clone(),

@@ -1,0 +1,100 @@
+//! A CREATE that a client sends again because it has not seen the response ([MS-SMB2] 3.3.5.9 "Create Context
+//! Validation", 3.3.5.9.10).
+
+use std::sync::Arc;
+
+use proto::smb2::OplockLevel;
+use proto::smb2::create::CreateRequest;
+use proto::smb2::create_context::CreateContext;
+use proto::smb2::header::Flags;
+use proto::smb2::negotiate::Dialect;
+use proto::status::Status;
+
+use super::caching;
+use super::contexts::Contexts;
+use crate::conn::{Reply, Request};
+use crate::durable::{Claim, Creation, CreationId, Owner, Standing};
+use crate::error::{Error, Result};
+use crate::open::{FileOpen, Open};
+use crate::security::access;
+use crate::tree::Disk;
+
+/// What is to be done with a CREATE.
+pub(super) enum Turn {
+    /// It is to be executed; `Some` where its repetitions will be told from it.
+    Execute(Option<Claim>),
+    /// It was executed before.
+    Repeat(Arc<Open>, Creation),
+}
+
+/// Looks whether the CREATE came before.
+pub(super) fn turn(request: &Request<'_>, contexts: &Contexts) -> Result<Turn> {
+    let Some(create) = contexts.durable.create_guid() else { return Ok(Turn::Execute(None)) };
+    let Some(negotiated) = request.connection.negotiated() else { return Ok(Turn::Execute(None)) };
+    if negotiated.dialect.0 < Dialect::SMB_3_0.0 {
+        return Ok(Turn::Execute(None));
+    }
+    let server = &request.connection.server;
+    let id = CreationId { client: negotiated.client_guid, create };
+    let (open, creation) = match server.creations.begin(server, id) {
+        Standing::New(claim) => return Ok(Turn::Execute(Some(claim))),
+        // As Samba answers; Windows executes it a second time.
+        Standing::UnderWay => {
+            return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the CREATE that this one repeats is under way"));
+        }
+        Standing::Done(open, creation) => (open, creation),
+    };
+    if !request.header.flags.contains(Flags::REPLAY_OPERATION) {
+        return Err(Error::because(Status::DUPLICATE_OBJECTID, "another CREATE had this CreateGuid"));
+    }
+    let user = request.session()?.user();
+    let owner = user.and_then(|user| Owner::of(&user));
+    let key = |file: &FileOpen| file.lease.map(|lease| lease.id.key);
+    if owner.is_none() || owner != creation.owner || open.file().and_then(key) != contexts.lease_key() {
+        return Err(Error::because(Status::ACCESS_DENIED, "not the CREATE that it repeats"));
+    }
+    if request.session()?.open(open.persistent_id, open.volatile_id).is_none() {
+        return Err(Error::because(Status::DUPLICATE_OBJECTID, "a CREATE of another session had this CreateGuid"));
+    }
+    Ok(Turn::Repeat(open, creation))
+}
+
+/// Answers as the first CREATE was answered.
+pub(super) async fn repeat(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    asked: &CreateRequest<'_>,
+    contexts: &Contexts,
+    open: &Arc<Open>,
+    creation: &Creation,
+) -> Result<Status> {
+    let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "a file that is no file"))?;
+    let metadata = file.node.metadata().await?;
+    let maximal = match contexts.query_maximal_access {
+        true => {
+            let path = file.name.path.lock().clone();
+            let maximal = access::maximal(disk, &path, &file.node, &metadata).await;
+            Some(maximal.map_err(|error| error.status))
+        }
+        false => None,
+    };
+    let mut answer = contexts.answer(file, maximal);
+    let (level, lease) = cached(request, file, asked);
+    answer.extend(lease);
+    let handle = level == OplockLevel::LEASE || level == OplockLevel::BATCH;
+    answer.extend(file.durability.terms().filter(|_| handle).map(|terms| terms.response()));
+    super::respond(reply, disk, open, &metadata, creation.action, level, answer)
+}
+
+/// What the client is told that it caches: its lease as it is now, but the oplock that it asks for this time, as Windows
+/// does.
+fn cached(
+    request: &Request<'_>,
+    file: &FileOpen,
+    asked: &CreateRequest<'_>,
+) -> (OplockLevel, Option<CreateContext<'static>>) {
+    let Some(lease) = &file.lease else { return (asked.requested_oplock_level, None) };
+    let granted = request.connection.server.files.lease(file.file, lease.id);
+    (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
+}
