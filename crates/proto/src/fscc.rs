@@ -14,6 +14,7 @@ mod field;
 mod file;
 mod name;
 mod notify;
+mod offload;
 mod pipe;
 mod quota;
 mod reparse;
@@ -29,6 +30,7 @@ pub use ea::{EA_ALIGNMENT, EaFlags, FileFullEaInformation, FileGetEaInformation}
 pub use file::*;
 pub use name::*;
 pub use notify::{FileAction, FileNotifyInformation};
+pub use offload::*;
 pub use pipe::*;
 pub use quota::{FileGetQuotaInformation, FileQuotaInformation};
 pub use reparse::{ReparseDataBuffer, SymbolicLinkReparseData};

@@ -21,6 +21,7 @@ mod guesses;
 mod information;
 pub mod interfaces;
 pub mod name;
+mod offload;
 pub mod open;
 pub mod pipe;
 pub mod policy;

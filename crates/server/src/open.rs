@@ -184,6 +184,7 @@ impl FileOpen {
     /// Ends what other clients have cached of the content.
     pub(crate) fn end_caches(&self, server: &Server) {
         server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
+        server.offloads.forget(self.file);
     }
 
     /// The times to put back after a change through this handle; `None` where the change may show.

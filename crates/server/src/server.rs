@@ -19,6 +19,7 @@ use crate::durable::{self, Creations, Registry};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
+use crate::offload::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::session::{Session, Terms};
@@ -66,6 +67,7 @@ pub struct Server {
     pub(crate) streams: Streams,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
+    pub(crate) offloads: Tokens,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     /// Opens that have no session now.
     pub(crate) durable: Registry,
@@ -104,6 +106,7 @@ impl Server {
             watches: files::notify::Watches::default(),
             buffers: Buffers::default(),
             guesses: Guesses::default(),
+            offloads: Tokens::default(),
             interfaces: OnceLock::new(),
             durable: Registry::default(),
             creations: Creations::default(),

@@ -1,5 +1,5 @@
 //! Buffers of file system controls ([MS-FSCC] 2.3) of fixed size, or made of such parts. The codes stand with the IOCTL
-//! request. Left out: NTFS and ReFS volume data, USN records, offloaded copies, retrieval pointers.
+//! request. Left out: NTFS and ReFS volume data, USN records, retrieval pointers.
 
 use super::field::structures;
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -89,6 +89,16 @@ structures! {
     FileObjectIdBuffer(64) {
         /// The id of the file.
         object_id: Guid,
+        /// The id of the volume where it was made.
+        birth_volume_id: Guid,
+        /// The id that it was made with.
+        birth_object_id: Guid,
+        /// Zeros.
+        domain_id: Guid,
+    }
+
+    /// The extended part of FILE_OBJECTID_BUFFER ([MS-FSCC] 2.1.3.1): the input of FSCTL_SET_OBJECT_ID_EXTENDED.
+    ObjectIdExtended(48) {
         /// The id of the volume where it was made.
         birth_volume_id: Guid,
         /// The id that it was made with.

@@ -26,6 +26,7 @@ const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
         | FileSystemAttributes::CASE_PRESERVED_NAMES.0
         | FileSystemAttributes::UNICODE_ON_DISK.0
         | FileSystemAttributes::PERSISTENT_ACLS.0
+        | FileSystemAttributes::SUPPORTS_OBJECT_IDS.0
         | FileSystemAttributes::SUPPORTS_HARD_LINKS.0,
 );
 

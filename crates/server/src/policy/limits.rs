@@ -43,6 +43,12 @@ pub struct Limits {
     pub chain: usize,
     /// Previous versions that a client is told of. The list is one response; each takes 50 bytes of it.
     pub snapshots: usize,
+    /// Tokens of offloaded copies: each keeps about 150 bytes.
+    pub offload_tokens: usize,
+    /// Those of one open; past it the oldest goes. A copy needs one at a time.
+    pub offload_tokens_per_open: usize,
+    /// How long a token is good: a copy writes what it has read at once.
+    pub offload_token_life: Duration,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,
 }
@@ -68,6 +74,9 @@ impl Default for Limits {
             frame_before_logon: 128 * 1024,
             chain: 256,
             snapshots: 8_192,
+            offload_tokens: 16_384,
+            offload_tokens_per_open: 16,
+            offload_token_life: Duration::from_secs(60),
             listing_batch: 512,
         }
     }

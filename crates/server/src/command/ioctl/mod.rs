@@ -6,8 +6,10 @@
 mod compression;
 mod copy;
 mod extents;
+mod integrity;
 mod network_interfaces;
 mod object_id;
+mod offload;
 mod snapshots;
 mod sparse;
 #[cfg(test)]
@@ -54,7 +56,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
 }
 
 /// Controls that change the file, which a previous version does not let happen.
-const CHANGES: [FsctlCode; 10] = [
+const CHANGES: [FsctlCode; 14] = [
     FsctlCode::SRV_COPYCHUNK,
     FsctlCode::SRV_COPYCHUNK_WRITE,
     FsctlCode::DUPLICATE_EXTENTS_TO_FILE,
@@ -65,6 +67,10 @@ const CHANGES: [FsctlCode; 10] = [
     FsctlCode::FILE_LEVEL_TRIM,
     FsctlCode::SET_REPARSE_POINT,
     FsctlCode::DELETE_REPARSE_POINT,
+    FsctlCode::SET_OBJECT_ID,
+    FsctlCode::SET_OBJECT_ID_EXTENDED,
+    FsctlCode::DELETE_OBJECT_ID,
+    FsctlCode::OFFLOAD_WRITE,
 ];
 
 /// The controls that work on an open file.
@@ -77,19 +83,80 @@ async fn control(control: &Control<'_>) -> Result<Output> {
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
         FsctlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::list(control).await,
+        FsctlCode::SET_OBJECT_ID => object_id::set(control).await,
+        FsctlCode::SET_OBJECT_ID_EXTENDED => object_id::set_extended(control).await,
+        FsctlCode::DELETE_OBJECT_ID => object_id::delete(control).await,
         FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
         FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE => extents::duplicate(control).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => extents::duplicate_ex(control).await,
         FsctlCode::GET_COMPRESSION => compression::get(control).await,
         FsctlCode::SET_COMPRESSION => compression::set(control).await,
+        FsctlCode::GET_INTEGRITY_INFORMATION => integrity::get(control).await,
+        FsctlCode::SET_INTEGRITY_INFORMATION => integrity::set(control).await,
+        FsctlCode::SET_INTEGRITY_INFORMATION_EX => integrity::set_ex(control).await,
+        FsctlCode::OFFLOAD_READ => offload::read(control).await,
+        FsctlCode::OFFLOAD_WRITE => offload::write(control).await,
+        // [MS-FSA] 2.1.5.10.18: any name is valid.
+        FsctlCode::IS_PATHNAME_VALID => control.file().map(|_| Output::new(|_| ())),
         FsctlCode::SET_SPARSE => sparse::set_sparse(control).await,
         FsctlCode::SET_ZERO_DATA => sparse::zero(control).await,
         FsctlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(control).await,
         FsctlCode::FILE_LEVEL_TRIM => sparse::trim(control).await,
+        code if BLOCKED.contains(&code.0) => Err(Error::because(Status::NOT_SUPPORTED, format!("{code:?}"))),
         code => Err(Error::because(Status::INVALID_DEVICE_REQUEST, format!("{code:?}"))),
     }
 }
+
+/// What no server passes on to a file system (3.3.5.15.8, note 397): oplocks of the local kind, pipe events, journals,
+/// transactions, cluster volumes.
+const BLOCKED: [u32; 45] = [
+    0x0009_0000,
+    0x0009_0004,
+    0x0009_0008,
+    0x0009_000c,
+    0x0009_0010,
+    0x0009_0014,
+    0x0009_003b,
+    0x0009_0054,
+    0x0009_005c,
+    0x0009_0068,
+    0x0009_006f,
+    0x0009_0074,
+    0x0009_00b3,
+    0x0009_00bb,
+    0x0009_00e7,
+    0x0009_00f4,
+    0x0009_00f8,
+    0x0009_01f0,
+    0x0009_01f4,
+    0x0009_01f8,
+    0x0009_0200,
+    0x0009_0230,
+    0x0009_0234,
+    0x0009_0238,
+    0x0009_023c,
+    0x0009_0240,
+    0x0009_0248,
+    0x0009_025c,
+    0x0009_0284,
+    0x0009_4148,
+    0x0009_4160,
+    0x0009_416c,
+    0x0009_4170,
+    0x0009_418c,
+    0x0009_41e4,
+    0x0009_8144,
+    0x0009_8150,
+    0x0009_8154,
+    0x0009_8158,
+    0x0009_815c,
+    0x0009_8164,
+    0x0009_8168,
+    0x0009_8178,
+    0x0009_817c,
+    0x0011_0000,
+];
 
 /// A control of an open file, as it was asked for.
 struct Control<'a> {

@@ -1,26 +1,172 @@
-//! Object ids of files ([MS-FSA] 2.1.5.10.1, 2.1.5.10.13).
+//! Object ids of files ([MS-FSA] 2.1.5.10.1, 2.1.5.10.2, 2.1.5.10.13, 2.1.5.10.35, 2.1.5.10.36).
+//!
+//! Each file has one from birth on, made of what the file system tells it apart by; one that was set is kept in an
+//! extended attribute. Nobody keeps a list of all of them: that an id is given to two files is not noticed.
 
-use proto::dtyp::Guid;
-use proto::fscc::FileObjectIdBuffer;
+use proto::bytes::Reader;
+use proto::dtyp::{AccessMask, Guid};
+use proto::fscc::{FileObjectIdBuffer, ObjectIdExtended};
 use proto::status::Status;
 
 use super::{Control, Output};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::information::filesystem;
+use crate::vfs::Errno;
 
-/// 2.1.5.10.1, 2.1.5.10.13: each file has an id from birth on, made of what the file system tells it apart by.
+/// The attribute: a FILE_OBJECTID_BUFFER.
+const ATTRIBUTE: &str = "user.FrevoObjectId";
+
+/// 2.1.5.10.1, 2.1.5.10.13.
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
-    let (file, disk) = (control.file()?, control.disk()?);
+    control.file()?;
     control.need_room(FileObjectIdBuffer::SIZE, Status::INVALID_PARAMETER)?;
+    let buffer = match stored(control).await {
+        Some(buffer) => buffer,
+        None => inborn(control).await?,
+    };
+    Ok(Output::new(|out| buffer.encode(out)))
+}
+
+/// The id that was set, where one was. An attribute that cannot be read is none.
+async fn stored(control: &Control<'_>) -> Option<FileObjectIdBuffer> {
+    let file = control.open.file()?;
+    let value = file.node.get_xattr(&file.identity, ATTRIBUTE).await.ok()??;
+    FileObjectIdBuffer::decode(&mut Reader::new(&value)).ok()
+}
+
+async fn inborn(control: &Control<'_>) -> Result<FileObjectIdBuffer> {
+    let (file, disk) = (control.file()?, control.disk()?);
     let space = disk.vfs.space(&file.identity).await?;
     let mut id = [0; 16];
     id[..8].copy_from_slice(&file.file.inode.to_le_bytes());
     id[8..].copy_from_slice(&file.file.device.to_le_bytes());
-    let buffer = FileObjectIdBuffer {
+    Ok(FileObjectIdBuffer {
         object_id: Guid(id),
         birth_volume_id: filesystem::volume_id(control.request, &space),
         birth_object_id: Guid(id),
         domain_id: Guid::default(),
+    })
+}
+
+async fn store(control: &Control<'_>, buffer: Option<FileObjectIdBuffer>) -> Result<Output> {
+    let (file, disk) = (control.file()?, control.disk()?);
+    if disk.read_only {
+        return Err(Error::because(Status::MEDIA_WRITE_PROTECTED, "read only = yes"));
+    }
+    let value = buffer.map(|buffer| {
+        let mut value = Vec::with_capacity(FileObjectIdBuffer::SIZE);
+        buffer.encode(&mut proto::bytes::Writer::new(&mut value));
+        value
+    });
+    match file.node.set_xattr(&file.identity, ATTRIBUTE, value).await {
+        Ok(()) | Err(Errno::NODATA) => Ok(Output::new(|_| ())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// 2.1.5.10.35: for those who restore backups, which on Linux is root (an administrator of the share).
+pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
+    let file = control.file()?;
+    if control.asked.input.len() != FileObjectIdBuffer::SIZE {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no FILE_OBJECTID_BUFFER"));
+    }
+    let buffer = FileObjectIdBuffer::decode(&mut Reader::new(control.asked.input))?;
+    if file.identity.uid != 0 {
+        return Err(Error::because(Status::ACCESS_DENIED, "only root sets object ids"));
+    }
+    if stored(control).await.is_some() {
+        return Err(Error::because(Status::OBJECT_NAME_COLLISION, "the file has an object id"));
+    }
+    store(control, Some(buffer)).await
+}
+
+/// 2.1.5.10.36: all but the id itself.
+pub(super) async fn set_extended(control: &Control<'_>) -> Result<Output> {
+    control.file()?;
+    if control.asked.input.len() != ObjectIdExtended::SIZE {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no extended information"));
+    }
+    let extended = ObjectIdExtended::decode(&mut Reader::new(control.asked.input))?;
+    control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
+    let present = match stored(control).await {
+        Some(buffer) => buffer,
+        None => inborn(control).await?,
     };
-    Ok(Output::new(|out| buffer.encode(out)))
+    let buffer = FileObjectIdBuffer {
+        object_id: present.object_id,
+        birth_volume_id: extended.birth_volume_id,
+        birth_object_id: extended.birth_object_id,
+        domain_id: extended.domain_id,
+    };
+    store(control, Some(buffer)).await
+}
+
+/// 2.1.5.10.2. The inborn id shows again.
+pub(super) async fn delete(control: &Control<'_>) -> Result<Output> {
+    control.file()?;
+    control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
+    store(control, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::smb2::FileId;
+    use proto::smb2::ioctl::FsctlCode;
+
+    use super::*;
+    use crate::command::ioctl::testing::{Bench, EVERYTHING};
+    use crate::policy::UserPattern;
+
+    fn get(bench: &mut Bench, file: FileId) -> [Guid; 4] {
+        let (status, output) = bench.control(file, FsctlCode::CREATE_OR_GET_OBJECT_ID, &[], 64);
+        assert_eq!(status, Status::SUCCESS);
+        let buffer = FileObjectIdBuffer::decode(&mut Reader::new(&output)).expect("64 bytes");
+        [buffer.object_id, buffer.birth_volume_id, buffer.birth_object_id, buffer.domain_id]
+    }
+
+    fn change(bench: &mut Bench, file: FileId, code: FsctlCode, input: &[u8]) -> Status {
+        bench.control(file, code, input, 0).0
+    }
+
+    #[test]
+    fn each_file_has_one_of_its_own() {
+        let mut bench = Bench::new();
+        let (one, other, directory) = (bench.file("one", b""), bench.file("other", b""), bench.directory("directory"));
+        let ids = [one, other, directory].map(|file| get(&mut bench, file));
+        assert!(ids[0][0] != ids[1][0] && ids[1][0] != ids[2][0] && ids[0][0] != ids[2][0]);
+        assert_eq!(get(&mut bench, one), ids[0], "it stays");
+        assert_eq!(bench.control(one, FsctlCode::GET_OBJECT_ID, &[], 63).0, Status::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn root_sets_one() {
+        let mut bench = Bench::with(EVERYTHING, |share| share.admin_users = vec![UserPattern::User("alice".into())]);
+        let file = bench.file("file", b"");
+        let inborn = get(&mut bench, file);
+        let [object, volume, birth, domain] = [1, 2, 3, 4].map(|byte| Guid([byte; 16]));
+        let input = [object, volume, birth, domain].map(|id| id.0).concat();
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input[..63]), Status::INVALID_PARAMETER);
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input), Status::SUCCESS);
+        assert_eq!(get(&mut bench, file), [object, volume, birth, domain]);
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &input), Status::OBJECT_NAME_COLLISION);
+        for _ in 0..2 {
+            assert_eq!(change(&mut bench, file, FsctlCode::DELETE_OBJECT_ID, &[]), Status::SUCCESS);
+            assert_eq!(get(&mut bench, file), inborn);
+        }
+    }
+
+    #[test]
+    fn others_set_what_is_not_the_id_itself() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", b"");
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID, &[1; 64]), Status::ACCESS_DENIED);
+        let id = get(&mut bench, file)[0];
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 47]), Status::INVALID_PARAMETER);
+        assert_eq!(change(&mut bench, file, FsctlCode::SET_OBJECT_ID_EXTENDED, &[5; 48]), Status::SUCCESS);
+        assert_eq!(get(&mut bench, file), [id, Guid([5; 16]), Guid([5; 16]), Guid([5; 16])]);
+        bench.close(file);
+        let reader = bench.open("file", 0x0012_0089);
+        assert_eq!(change(&mut bench, reader, FsctlCode::SET_OBJECT_ID_EXTENDED, &[6; 48]), Status::ACCESS_DENIED);
+        assert_eq!(change(&mut bench, reader, FsctlCode::DELETE_OBJECT_ID, &[]), Status::ACCESS_DENIED);
+    }
 }

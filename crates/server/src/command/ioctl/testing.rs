@@ -21,11 +21,12 @@ use proto::smb2::write::{WriteRequest, WriteResponse};
 use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 
+use crate::answer::block_on;
 use crate::policy::Share;
 use crate::rig::{self, Client, Still, status};
 use crate::server::Server;
-use crate::vfs::Features;
 use crate::vfs::memory::{Memory, Options};
+use crate::vfs::{Access, Case, Features, Identity, Links, Lookup, RelPath, Vfs};
 use crate::world::World;
 
 /// Every right to a file.
@@ -37,32 +38,31 @@ pub(super) const EVERYTHING: Features = Features { clones: true, compresses: tru
 /// A client that is logged on.
 pub(super) struct Bench {
     pub(super) server: Arc<Server>,
+    volume: Arc<dyn Vfs>,
     client: Client,
 }
 
 impl Bench {
     /// A fresh server, and `alice` on it.
     pub(super) fn new() -> Bench {
-        Bench::on(&rig::plain_server(), "alice")
+        Bench::with(EVERYTHING, |_| ())
     }
 
     /// A fresh server with a share on a file system with `features`, which `configure` has changed, and `alice` on it.
     pub(super) fn with(features: Features, configure: impl Fn(&mut Share)) -> Bench {
         let world: Arc<dyn World> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity: 16 << 20, features, ..Options::default() };
-        let volume = Arc::new(Memory::with_options(world.clone(), options));
+        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
         let mut policy = rig::policy();
         policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
-        Bench::on(&rig::server(policy, world, volume), "alice")
-    }
-
-    fn on(server: &Arc<Server>, user: &str) -> Bench {
-        Bench { server: server.clone(), client: Client::logged_on(server, user) }
+        let server = rig::server(policy, world, volume.clone());
+        Bench { client: Client::logged_on(&server, "alice"), server, volume }
     }
 
     /// Another client of the same server.
     pub(super) fn another(&self, user: &str) -> Bench {
-        Bench::on(&self.server, user)
+        let client = Client::logged_on(&self.server, user);
+        Bench { server: self.server.clone(), volume: self.volume.clone(), client }
     }
 
     fn create(&mut self, name: &str, access: u32, options: CreateOptions) -> FileId {
@@ -112,6 +112,19 @@ impl Bench {
         let response = self.client.request(Command::WRITE, |out| write.encode(out));
         assert_eq!(status(&response), Status::SUCCESS);
         assert_eq!(WriteResponse::decode(&response).map(|written| written.count as usize), Ok(buffer.len()));
+    }
+
+    /// Writes to the beginning of a file as a local process does.
+    pub(super) fn write_locally(&mut self, name: &str, data: &[u8]) {
+        let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let Ok(Lookup::Found { node, .. }) =
+            block_on(self.volume.lookup(&root, &path, Case::Sensitive, Links::default()))
+        else {
+            panic!("{name} is missing");
+        };
+        let node = block_on(node.open(&root, Access { read: false, write: true })).expect("root may write");
+        block_on(node.write(&root, 0, bytes::Bytes::copy_from_slice(data), false)).expect("there is room");
     }
 
     /// The content, 64 KiB at most.

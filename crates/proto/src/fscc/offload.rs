@@ -1,0 +1,128 @@
+//! Offloaded copies ([MS-FSCC] 2.1.11, 2.3.41 to 2.3.44): a token stands for the data of a range, and writing the token
+//! writes the data.
+
+use super::field::structures;
+use crate::bytes::{Reader, Result, Writer};
+use crate::flags::flags;
+use crate::values::values;
+
+values! {
+    /// What kind of token it is ([MS-FSCC] 2.1.11). All below 0xffff0000 are of their maker.
+    pub struct OffloadTokenType(u32) {
+        /// Stands for zeros, as many as are asked for.
+        ZERO_DATA = 0xffff_0001;
+    }
+}
+
+flags! {
+    /// What is known of the data behind a range ([MS-FSCC] 2.3.42).
+    pub struct OffloadReadFlags(u32) {
+        /// Nothing but zeros.
+        ALL_ZERO_BEYOND_CURRENT_RANGE = 0x0000_0001;
+    }
+}
+
+/// STORAGE_OFFLOAD_TOKEN ([MS-FSCC] 2.1.11), the one structure here whose numbers are big-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StorageOffloadToken {
+    /// What kind.
+    pub token_type: OffloadTokenType,
+    /// What tells it apart.
+    pub token_id: [u8; Self::ID_SIZE],
+}
+
+impl StorageOffloadToken {
+    /// How many bytes it has on the wire.
+    pub const SIZE: usize = 512;
+    /// How many of them tell it apart.
+    pub const ID_SIZE: usize = 504;
+}
+
+impl Default for StorageOffloadToken {
+    fn default() -> Self {
+        StorageOffloadToken { token_type: OffloadTokenType::default(), token_id: [0; Self::ID_SIZE] }
+    }
+}
+
+impl super::field::Field for StorageOffloadToken {
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let token_type = OffloadTokenType(u32::from_be_bytes(reader.array()?));
+        reader.skip(4)?;
+        Ok(StorageOffloadToken { token_type, token_id: reader.array()? })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.bytes(&self.token_type.0.to_be_bytes());
+        out.zeros(2);
+        out.bytes(&(Self::ID_SIZE as u16).to_be_bytes());
+        out.bytes(&self.token_id);
+    }
+}
+
+super::field::fields! { OffloadReadFlags }
+
+structures! {
+    /// FSCTL_OFFLOAD_READ_INPUT ([MS-FSCC] 2.3.41).
+    OffloadReadInput(32) {
+        /// 32.
+        size: u32 [4 reserved],
+        /// How long the token is wanted, in milliseconds; 0: as long as the server likes.
+        token_time_to_live: u32 [4 reserved],
+        /// First byte.
+        file_offset: u64,
+        /// Length in bytes.
+        copy_length: u64,
+    }
+
+    /// FSCTL_OFFLOAD_READ_OUTPUT ([MS-FSCC] 2.3.42).
+    OffloadReadOutput(528) {
+        /// 528.
+        size: u32,
+        /// What lies behind the range.
+        flags: OffloadReadFlags,
+        /// How many bytes the token stands for.
+        transfer_length: u64,
+        /// The token.
+        token: StorageOffloadToken,
+    }
+
+    /// FSCTL_OFFLOAD_WRITE_INPUT ([MS-FSCC] 2.3.43).
+    OffloadWriteInput(544) {
+        /// 544.
+        size: u32 [4 reserved],
+        /// First byte.
+        file_offset: u64,
+        /// Length in bytes.
+        copy_length: u64,
+        /// Where in the token's data to begin.
+        transfer_offset: u64,
+        /// The token.
+        token: StorageOffloadToken,
+    }
+
+    /// FSCTL_OFFLOAD_WRITE_OUTPUT ([MS-FSCC] 2.3.44).
+    OffloadWriteOutput(16) {
+        /// 16.
+        size: u32 [4 reserved],
+        /// How many bytes were written.
+        length_written: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::Field;
+    use super::*;
+
+    // 2.1.11: TokenType, Reserved, TokenIdLength, TokenId; the numbers big-endian.
+    #[test]
+    fn a_token() {
+        let token = StorageOffloadToken { token_type: OffloadTokenType::ZERO_DATA, token_id: [7; 504] };
+        let mut wire = vec![0xff, 0xff, 0, 1, 0, 0, 1, 0xf8];
+        wire.resize(512, 7);
+        let mut out = Vec::new();
+        token.write(&mut Writer::new(&mut out));
+        assert_eq!(out, wire);
+        assert_eq!(StorageOffloadToken::read(&mut Reader::new(&wire)), Ok(token));
+    }
+}
