@@ -1,5 +1,6 @@
 //! The cases, one file per area.
 
+mod acls;
 mod budgets;
 mod config;
 mod dialects;
@@ -33,6 +34,7 @@ const AREAS: &[&[Case]] = &[
     budgets::CASES,
     sizes::CASES,
     streams::CASES,
+    acls::CASES,
     trees::CASES,
     netbench::CASES,
     hammer::CASES,
