@@ -218,12 +218,13 @@ impl Server {
         // First those that stay, without a wait: their client may be back at once.
         let opens = session.close();
         let closed: Vec<_> = opens.into_iter().filter(|open| !self.durable.detach(self, open)).collect();
-        for connection in session.take_channels() {
-            connection.forget(session);
-        }
+        let connections = session.take_channels();
+        connections.iter().for_each(|connection| connection.forget(session));
         for open in closed {
             close::close_open(self, &open).await;
         }
+        // What waited for an open was answered with its end; a CREATE that waits for a break belongs to none yet.
+        connections.iter().for_each(|connection| connection.cancel_all_of(session));
     }
 
     /// Closes opens that outlived their session when their time is up, for ever: to be run beside the connections.

@@ -228,6 +228,17 @@ fn a_second_open_waits_for_the_close_or_the_timer() {
     assert_eq!(opened(&second.next()).1, OplockLevel::II);
 }
 
+#[test]
+fn a_log_off_ends_the_wait_for_a_break() {
+    let bed = Bed::new();
+    let (_holder, _, mut second) = contended(&bed);
+    let log_off = second.compose(Command::LOGOFF, Flags(0), |out| LogoffRequest.encode(out));
+    assert!(second.send(&log_off));
+    let mut answers = [second.next(), second.next()].map(|answer| (answer.header().command, answer.header().status));
+    answers.sort_by_key(|(command, _)| command.0);
+    assert_eq!(answers, [(Command::LOGOFF, Status::SUCCESS), (Command::CREATE, Status::CANCELLED)]);
+}
+
 /// The client would not know of what open it is told.
 #[test]
 fn a_break_never_overtakes_the_open_that_it_is_about() {

@@ -360,9 +360,13 @@ impl Reply {
             return Ok(pending.clone());
         }
         let limit = request.connection.server.policy().limits.pending_per_connection;
+        let session = request.channel.as_ref().map_or(0, |channel| channel.session.id);
         let (id, pending) = {
             let mut state = request.connection.state.lock();
-            state.pending.add(request.header.message_id, limit).ok_or(Error::new(Status::INSUFFICIENT_RESOURCES))?
+            state
+                .pending
+                .add(request.header.message_id, session, limit)
+                .ok_or(Error::new(Status::INSUFFICIENT_RESOURCES))?
         };
         if let (true, Some(channel)) = (self.survives, &request.channel) {
             pending.survive_in(&channel.session);

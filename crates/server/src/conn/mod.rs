@@ -192,6 +192,12 @@ impl Connection {
         }
     }
 
+    /// Ends the waits of a session that has ended.
+    pub(crate) fn cancel_all_of(&self, session: &Session) {
+        let waiting = self.state.lock().pending.of_session(session.id);
+        waiting.iter().for_each(|waiting| waiting.cancel());
+    }
+
     /// The sessions of this connection.
     pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
         self.state.lock().channels.values().cloned().collect()

@@ -65,18 +65,24 @@ impl Pending {
 #[derive(Default)]
 pub(crate) struct Table {
     last_id: u64,
-    by_id: HashMap<u64, (u64, Arc<Pending>)>,
+    by_id: HashMap<u64, Waiting>,
+}
+
+struct Waiting {
+    message_id: u64,
+    session_id: u64,
+    pending: Arc<Pending>,
 }
 
 impl Table {
     /// Adds a waiting request and answers its AsyncId; `None` when `limit` wait already.
-    pub(crate) fn add(&mut self, message_id: u64, limit: usize) -> Option<(u64, Arc<Pending>)> {
+    pub(crate) fn add(&mut self, message_id: u64, session_id: u64, limit: usize) -> Option<(u64, Arc<Pending>)> {
         if self.by_id.len() >= limit {
             return None;
         }
         self.last_id += 1;
         let pending = Arc::new(Pending::default());
-        self.by_id.insert(self.last_id, (message_id, pending.clone()));
+        self.by_id.insert(self.last_id, Waiting { message_id, session_id, pending: pending.clone() });
         Some((self.last_id, pending))
     }
 
@@ -88,14 +94,23 @@ impl Table {
     /// Finds the target of a CANCEL: by AsyncId, or by MessageId when the client does not know that yet.
     pub(crate) fn find(&self, async_id: Option<u64>, message_id: u64) -> Option<Arc<Pending>> {
         match async_id {
-            Some(id) => self.by_id.get(&id).map(|(_, pending)| pending.clone()),
-            None => self.by_id.values().find(|(id, _)| *id == message_id).map(|(_, pending)| pending.clone()),
+            Some(id) => self.by_id.get(&id).map(|waiting| waiting.pending.clone()),
+            None => {
+                let waiting = self.by_id.values().find(|waiting| waiting.message_id == message_id);
+                waiting.map(|waiting| waiting.pending.clone())
+            }
         }
+    }
+
+    /// Those of a session.
+    pub(crate) fn of_session(&self, session_id: u64) -> Vec<Arc<Pending>> {
+        let of_it = self.by_id.values().filter(|waiting| waiting.session_id == session_id);
+        of_it.map(|waiting| waiting.pending.clone()).collect()
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Pending>> {
-        self.by_id.values().map(|(_, pending)| pending.clone()).collect()
+        self.by_id.values().map(|waiting| waiting.pending.clone()).collect()
     }
 
     /// Whether nothing waits.
