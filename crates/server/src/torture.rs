@@ -15,7 +15,8 @@ use proto::status::Status;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 
-/// From now on this connection's client counts as one that acknowledges nothing that it did not ask for.
+/// From now on this connection's client counts as one that acknowledges nothing that it did not ask for, and never will:
+/// what is sent to it unasked ends the connection after a while, also where it is the only one.
 const FORCE_UNACKED_TIMEOUT: FsctlCode = FsctlCode(0x8384_8003);
 /// The response to this very request has padding before its output.
 const IOCTL_RESPONSE_BODY_PADDING8: FsctlCode = FsctlCode(0x8384_8013);
@@ -26,6 +27,7 @@ const FSP_ASYNC_SLEEP: FsctlCode = FsctlCode(0x8384_8043);
 
 /// Bytes of padding.
 const PADDING: usize = 8;
+
 /// What was asked of one connection.
 #[derive(Default)]
 pub(crate) struct Hooks {

@@ -146,3 +146,21 @@ fn snapshot_files(bed: &Bed) -> Result<()> {
         format!("{} takes no extended attributes ({error}): set TMPDIR to a file system that does", bed.dir().display())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_share_is_there_once_and_has_a_folder() {
+        let sections = TEMPLATE.lines().filter(|line| line.starts_with('['));
+        let mut seen = std::collections::HashSet::new();
+        for section in sections {
+            assert!(seen.insert(section), "{section} is there twice");
+        }
+        let folders = TEMPLATE.lines().filter_map(|line| line.trim().strip_prefix("path = @DIR@/data/"));
+        for folder in folders.map(|path| path.trim_end_matches("/%t")) {
+            assert!(FOLDERS.contains(&folder) || folder == "noperm", "nobody makes {folder}");
+        }
+    }
+}
