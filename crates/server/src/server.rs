@@ -176,6 +176,22 @@ impl Server {
         Ok(self.mounted.lock().entry(mount).or_insert((number, vfs)).clone())
     }
 
+    /// Shares that lie in `share`, or that it lies in: their volumes are opened, too, and the streams of their files found
+    /// in any of them.
+    pub(crate) async fn know_overlaps(&self, share: &Share, volume: u64, vfs: &Arc<dyn Vfs>) {
+        let policy = self.policy.load_full();
+        let overlaps = |other: &&Arc<Share>| {
+            let apart = other.path == share.path || other.path_template.is_some() || other.path.as_os_str().is_empty();
+            !apart && (other.path.starts_with(&share.path) || share.path.starts_with(&other.path))
+        };
+        for other in policy.shares.values().filter(overlaps) {
+            match self.volume(other).await {
+                Ok((number, other)) => self.streams.overlap((volume, vfs), (number, &other)),
+                Err(errno) => tracing::debug!(share = other.name, ?errno, "a share within another cannot be opened"),
+            }
+        }
+    }
+
     /// Where the file system is mounted that the directory `path` lies in.
     pub(crate) fn mount_point(&self, path: &Path) -> PathBuf {
         self.volumes.mount_point(path)

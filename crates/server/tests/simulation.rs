@@ -23,8 +23,8 @@ use server::world::World;
 const SEEDS: u64 = 50;
 const STEPS: usize = 300;
 const CLIENTS: usize = 4;
-/// Few names, so that clients meet. Two are the same to Windows.
-const NAMES: [&str; 5] = ["a", "A", "report.txt", "Überblick", "🎷"];
+/// Few names, so that clients meet. Some are the same to Windows. Streams, here of the share's root, are like files.
+const NAMES: [&str; 8] = ["a", "A", "report.txt", "Überblick", "🎷", ":s", ":Ä", ":ä:$DATA"];
 
 /// A generator that is the same everywhere (xorshift64*).
 struct Dice(u64);
@@ -116,7 +116,7 @@ fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mu
         ..CreateRequest::default()
     };
     let response = clients[client].request(Command::CREATE, |out| request.encode(out));
-    let key = name.to_uppercase();
+    let key = name.trim_end_matches(":$DATA").to_uppercase();
     let existing = model.names.get(&key).copied();
     let pending = existing.is_some_and(|file| model.files[file].delete_pending);
     let expected = match (existing, disposition) {
@@ -150,7 +150,7 @@ fn open(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &mu
 
 fn write(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &[Handle]) {
     let Some(handle) = pick(dice, handles) else { return };
-    let (offset, length) = (dice.next(200), dice.next(100));
+    let (offset, length) = (offset(dice), dice.next(100));
     let data: Vec<u8> = (0..length).map(|_| dice.next(256) as u8).collect();
     let request = WriteRequest::new(handle.file_id, offset as u64, &data);
     let response = clients[handle.client].request(Command::WRITE, |out| request.encode(out));
@@ -165,7 +165,7 @@ fn write(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &[
 
 fn read(dice: &mut Dice, clients: &mut [Client], model: &Model, handles: &[Handle]) {
     let Some(handle) = pick(dice, handles) else { return };
-    let (offset, length) = (dice.next(200), 1 + dice.next(200));
+    let (offset, length) = (offset(dice), 1 + dice.next(200));
     let request =
         ReadRequest { file_id: handle.file_id, offset: offset as u64, length: length as u32, ..ReadRequest::default() };
     let response = clients[handle.client].request(Command::READ, |out| request.encode(out));
@@ -208,6 +208,11 @@ fn lose_connection(
         }
         handle.client != number
     });
+}
+
+/// Mostly near the beginning; else where the content of a stream becomes too large for an extended attribute.
+fn offset(dice: &mut Dice) -> usize {
+    dice.next(200) + if dice.next(6) == 0 { 65_400 } else { 0 }
 }
 
 fn pick<'a>(dice: &mut Dice, handles: &'a [Handle]) -> Option<&'a Handle> {

@@ -154,9 +154,7 @@ impl Listing {
             let (mut entries, cursor) = file.node.list(&file.identity, self.cursor, batch, true).await?;
             self.ended = entries.is_empty();
             self.cursor = cursor;
-            if file.name.path.lock().is_root() {
-                entries.retain(|entry| !is_store_name(&entry.name));
-            }
+            entries.retain(|entry| !is_store_name(&entry.name));
             self.ahead.extend(entries);
         }
         Ok(self.ahead.pop_front())

@@ -111,6 +111,7 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
         tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
     })?;
+    request.connection.server.know_overlaps(&share, volume, &vfs).await;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);

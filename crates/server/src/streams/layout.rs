@@ -129,12 +129,12 @@ fn fitting(attribute: String) -> Result<String, Errno> {
     if attribute.len() <= LONGEST_NAME { Ok(attribute) } else { Err(Errno::NAMETOOLONG) }
 }
 
-/// Whether a path leads into the store, which no client sees.
+/// Whether a path leads into a store, which no client sees. Shares may lie in each other, so it may lie anywhere.
 pub(crate) fn is_store(path: &crate::vfs::RelPath) -> bool {
-    path.components().next().is_some_and(is_store_name)
+    path.components().any(is_store_name)
 }
 
-/// Whether a name in the share's root is that of the store.
+/// Whether a name is that of a store.
 pub(crate) fn is_store_name(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(store::DIRECTORY.as_bytes())
 }

@@ -28,7 +28,7 @@ use self::store::Store;
 pub(crate) use self::stream::{Stream, Target};
 use crate::name::fold_key;
 use crate::tree::Disk;
-use crate::vfs::{FileId, Identity, Metadata, Node, Result};
+use crate::vfs::{FileId, Identity, Metadata, Node, RelPath, Result, Vfs};
 use crate::world::World;
 
 /// Which file a stream is of: device and inode.
@@ -93,10 +93,24 @@ impl Streams {
         files.get(&owner(file)).map(|streams| streams.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
-    /// The store of the share's volume.
+    /// The store of the share's volume. A previous version has its own.
     pub(crate) fn store(&self, disk: &Disk) -> Arc<Store> {
-        let make = || Arc::new(Store::new(Arc::clone(&disk.vfs), Arc::clone(&self.world)));
-        Arc::clone(self.stores.lock().entry(disk.volume).or_insert_with(make))
+        match &disk.snapshot {
+            Some(root) => Arc::new(Store::new(Arc::clone(&disk.vfs), root.clone(), Arc::clone(&self.world))),
+            None => self.store_of(disk.volume, &disk.vfs),
+        }
+    }
+
+    fn store_of(&self, volume: u64, vfs: &Arc<dyn Vfs>) -> Arc<Store> {
+        let make = || Arc::new(Store::new(Arc::clone(vfs), RelPath::root(), Arc::clone(&self.world)));
+        Arc::clone(self.stores.lock().entry(volume).or_insert_with(make))
+    }
+
+    /// Some files are reached through both volumes, and their streams may lie in the store of either.
+    pub(crate) fn overlap(&self, first: (u64, &Arc<dyn Vfs>), second: (u64, &Arc<dyn Vfs>)) {
+        let (first, second) = (self.store_of(first.0, first.1), self.store_of(second.0, second.1));
+        first.is_beside(&second);
+        second.is_beside(&first);
     }
 
     /// Removes all alternate streams of a file whose content is thrown away ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).

@@ -5,13 +5,17 @@
 //! renames it. An attribute that names the inode of another file came with a copy: the content is shared for reading and
 //! copied before the first write, and it is never removed through the copy.
 //!
+//! Where shares overlap, a file that is reached through one of them may have its stream in the store of the other: each
+//! store is looked into, the share's own first.
+//!
 //! What is written is on disk before an attribute names it, and no longer named when it is removed: a crash leaves
 //! nothing worse than a file of the store that nobody names.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::vfs::{
     Access, Case, Create, Errno, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, SetMetadata, Vfs,
@@ -24,6 +28,7 @@ pub(crate) const DIRECTORY: &str = ".frevo-streams";
 /// How much is copied at a time.
 const COPY: usize = 1 << 20;
 
+const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
 const NO_LINKS: Links = Links { follow: false, wide: false };
 
@@ -31,6 +36,10 @@ const NO_LINKS: Links = Links { follow: false, wide: false };
 pub(crate) struct Store {
     vfs: Arc<dyn Vfs>,
     world: Arc<dyn World>,
+    /// Where the share's root is in `vfs`: a previous version lies deeper.
+    root: RelPath,
+    /// The stores of shares that overlap with this one.
+    beside: Mutex<Vec<Weak<Store>>>,
     /// The server itself: no user reaches into the store.
     own: Arc<Identity>,
     state: AtomicU8,
@@ -41,20 +50,41 @@ const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const USED: u8 = 2;
 
-/// A file of the store.
+/// A file of some store.
+struct Found {
+    vfs: Arc<dyn Vfs>,
+    path: RelPath,
+    node: Arc<dyn Node>,
+    metadata: Metadata,
+}
+
+/// A file of the store, open.
 pub(crate) struct Sidecar {
     /// Its name there.
     pub(crate) name: String,
-    /// Open for reading and writing.
+    /// Open for reading and, where it can be, writing.
     pub(crate) node: Arc<dyn Node>,
     /// It belongs to the file that names it, and not to one that was copied.
     pub(crate) owned: bool,
 }
 
 impl Store {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, world: Arc<dyn World>) -> Store {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, world: Arc<dyn World>) -> Store {
         let own = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
-        Store { vfs, world, own, state: AtomicU8::new(UNKNOWN) }
+        Store { vfs, world, root, beside: Mutex::default(), own, state: AtomicU8::new(UNKNOWN) }
+    }
+
+    /// The share of `other` overlaps with that of this store.
+    pub(super) fn is_beside(&self, other: &Arc<Store>) {
+        let mut beside = self.beside.lock();
+        if !beside.iter().any(|known| known.as_ptr() == Arc::as_ptr(other)) {
+            beside.push(Arc::downgrade(other));
+        }
+    }
+
+    /// The stores beside this one.
+    fn others(&self) -> Vec<Arc<Store>> {
+        self.beside.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The identity that acts on the store, and on attributes that lead there.
@@ -62,10 +92,22 @@ impl Store {
         &self.own
     }
 
-    /// Whether any stream was ever kept here. Most shares have none, and are asked for nothing.
+    /// Whether any stream was ever kept here or beside. Most shares have none, and are asked for nothing.
     pub(crate) async fn is_used(&self) -> bool {
+        if self.has_any().await {
+            return true;
+        }
+        for other in self.others() {
+            if other.has_any().await {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn has_any(&self) -> bool {
         if self.state.load(Ordering::Relaxed) == UNKNOWN {
-            let found = self.vfs.lookup(&self.own, &directory(), Case::Sensitive, NO_LINKS).await;
+            let found = self.vfs.lookup(&self.own, &self.directory(), Case::Sensitive, NO_LINKS).await;
             let state = if matches!(found, Ok(Lookup::Missing { .. })) { NONE } else { USED };
             // Somebody may have made it meanwhile.
             _ = self.state.compare_exchange(UNKNOWN, state, Ordering::Relaxed, Ordering::Relaxed);
@@ -79,7 +121,7 @@ impl Store {
         let mut random = [0; 16];
         self.world.random(&mut random);
         let name = format!("{:x}-{:032x}", owner.id.inode, u128::from_le_bytes(random));
-        let path = path(&name).ok_or(Errno::INVAL)?;
+        let path = self.path(&name).ok_or(Errno::INVAL)?;
         let (node, _) = self.vfs.create(&self.own, &path, Create::File(BOTH), 0o600, None).await?;
         let owned_by = SetMetadata { uid: Some(owner.uid), gid: Some(owner.gid), ..SetMetadata::default() };
         if let Err(errno) = node.set_metadata(&self.own, owned_by).await {
@@ -92,7 +134,11 @@ impl Store {
     pub(crate) async fn open(&self, value: &[u8], inode: u64) -> Result<Sidecar> {
         let (name, owner) = parse(value).ok_or(Errno::INVAL)?;
         let node = match self.find(name).await? {
-            Some((node, _)) => node.open(&self.own, BOTH).await?,
+            Some(found) => match found.node.open(&self.own, BOTH).await {
+                // What cannot be changed, a previous version say, can be read.
+                Err(Errno::ROFS | Errno::ACCES) => found.node.open(&self.own, READ).await?,
+                opened => opened?,
+            },
             None => {
                 tracing::error!(
                     name,
@@ -128,10 +174,7 @@ impl Store {
     /// Removes a file of the store that no attribute names any more.
     pub(crate) async fn discard(&self, name: &str) {
         let removed = match self.find(name).await {
-            Ok(Some((_, metadata))) => match path(name) {
-                Some(path) => self.vfs.unlink(&self.own, &path, metadata.id, Kind::File).await,
-                None => Ok(()),
-            },
+            Ok(Some(Found { vfs, path, metadata, .. })) => vfs.unlink(&self.own, &path, metadata.id, Kind::File).await,
             Ok(None) => Ok(()),
             Err(errno) => Err(errno),
         };
@@ -140,17 +183,40 @@ impl Store {
         }
     }
 
-    async fn find(&self, name: &str) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-        let Some(path) = path(name) else { return Ok(None) };
+    /// Looks in this store and in those beside it.
+    async fn find(&self, name: &str) -> Result<Option<Found>> {
+        if let Some(found) = self.find_here(name).await? {
+            return Ok(Some(found));
+        }
+        for other in self.others() {
+            if let Some(found) = other.find_here(name).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_here(&self, name: &str) -> Result<Option<Found>> {
+        let Some(path) = self.path(name) else { return Ok(None) };
         match self.vfs.lookup(&self.own, &path, Case::Sensitive, NO_LINKS).await? {
-            Lookup::Found { node, metadata, .. } if metadata.kind == Kind::File => Ok(Some((node, metadata))),
+            Lookup::Found { path, node, metadata } if metadata.kind == Kind::File => {
+                Ok(Some(Found { vfs: Arc::clone(&self.vfs), path, node, metadata }))
+            }
             _ => Ok(None),
         }
     }
 
+    fn directory(&self) -> RelPath {
+        self.root.join(DIRECTORY.as_bytes()).expect("the constant is a plain name")
+    }
+
+    fn path(&self, name: &str) -> Option<RelPath> {
+        self.directory().join(name.as_bytes())
+    }
+
     /// Makes the directory where there is none. One that somebody else put there is not trusted with anything.
     async fn prepare(&self) -> Result<()> {
-        match self.vfs.create(&self.own, &directory(), Create::Directory, 0o700, None).await {
+        match self.vfs.create(&self.own, &self.directory(), Create::Directory, 0o700, None).await {
             Ok(_) => {}
             Err(Errno::EXIST) => self.check().await?,
             Err(errno) => return Err(errno),
@@ -160,8 +226,8 @@ impl Store {
     }
 
     async fn check(&self) -> Result<()> {
-        let root = self.vfs.lookup(&self.own, &RelPath::root(), Case::Sensitive, NO_LINKS).await?;
-        let there = self.vfs.lookup(&self.own, &directory(), Case::Sensitive, NO_LINKS).await?;
+        let root = self.vfs.lookup(&self.own, &self.root, Case::Sensitive, NO_LINKS).await?;
+        let there = self.vfs.lookup(&self.own, &self.directory(), Case::Sensitive, NO_LINKS).await?;
         let (Lookup::Found { metadata: root, .. }, Lookup::Found { metadata, .. }) = (root, there) else {
             return Err(Errno::STALE);
         };
@@ -191,14 +257,6 @@ pub(super) async fn copy_content(who: &Arc<Identity>, from: &Arc<dyn Node>, to: 
         offset += count as u64;
     }
     to.flush().await
-}
-
-fn directory() -> RelPath {
-    RelPath::root().join(DIRECTORY.as_bytes()).expect("the constant is a plain name")
-}
-
-fn path(name: &str) -> Option<RelPath> {
-    directory().join(name.as_bytes())
 }
 
 /// The name that an attribute's value is, and the inode number of the file that the stream belongs to. Anything else,

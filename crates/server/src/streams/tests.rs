@@ -10,6 +10,7 @@ use super::stream::{Stream, Target};
 use super::{Open, list};
 use crate::answer::block_on;
 use crate::rig::Still;
+use crate::vfs::faulty::{FailAt, Faulty};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{Access, Case, Create, Errno, FileId, Identity, Links, Lookup, Metadata, Node, RelPath, Vfs};
 use crate::world::World;
@@ -35,7 +36,7 @@ impl Bed {
         let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
         let who = Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
         let (file, metadata) = make(&vfs, &who, "f");
-        let store = Arc::new(Store::new(vfs.clone(), world));
+        let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), world));
         Bed { vfs, store, open: Arc::default(), who, file, metadata }
     }
 
@@ -232,4 +233,70 @@ fn a_value_that_names_no_file_of_the_store_is_an_error_and_stays() {
         assert_eq!(bed.attribute(OVERFLOW).as_deref(), Some(value));
     }
     assert_eq!(layout::LARGEST_INLINE, 65_535);
+}
+
+#[test]
+fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
+    let (bed, other) = (Bed::new(16 << 20), Bed::new(16 << 20));
+    other.write(&other.opened(), 0, &large()).unwrap();
+    bed.set(OVERFLOW, &other.attribute(OVERFLOW).unwrap());
+    let look = || block_on(bed.stream(bed.metadata.id, "s").exists(&bed.file, &bed.who));
+    assert_eq!(look(), Err(Errno::IO));
+    bed.store.is_beside(&other.store);
+    assert_eq!(look(), Ok(true));
+    let stream = bed.opened();
+    assert_eq!(bed.content(&bed.file, &stream), large());
+    assert!(block_on(bed.store.is_used()));
+    block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!((bed.stored(), other.stored()), (0, 0));
+}
+
+/// Does `change` to the stream `s`, which holds `kept`, on a file system of whose calls the one numbered `at` fails; what
+/// it says, and what the stream then holds, and whether the file system was asked that often.
+fn failing(
+    at: u64,
+    errno: Errno,
+    change: impl Fn(&Stream, &Arc<dyn Node>, &Bed) -> Result<(), Errno>,
+) -> (bool, Vec<u8>) {
+    let bed = Bed::new(16 << 20);
+    bed.write(&bed.opened(), 0, b"kept").unwrap();
+    let world: Arc<dyn World> = Arc::new(Still::default());
+    let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(bed.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
+    let links = Links { follow: false, wide: false };
+    let path = RelPath::root().join(b"f").unwrap();
+    let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.who, &path, Case::Sensitive, links)) else {
+        return (false, b"kept".to_vec());
+    };
+    let store = Arc::new(Store::new(faulty, RelPath::root(), world));
+    let stream = Stream::new(FileId { stream: 1, ..bed.metadata.id }, "s", &Layout::default(), store, bed.open.clone());
+    let done = block_on(stream.exists(&node, &bed.who)).and_then(|_| change(&stream, &node, &bed));
+    // Whoever comes next, on a file system that does not fail.
+    let again = bed.stream(bed.metadata.id, "s");
+    assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap(), "the stream is lost, call {at}");
+    (done.is_ok(), bed.content(&bed.file, &again))
+}
+
+#[test]
+fn whatever_fails_the_content_is_the_old_or_the_new() {
+    let large = large();
+    let grown = [b"kept".to_vec(), large.clone()].concat();
+    for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT] {
+        for at in 0..40 {
+            let grow = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
+                block_on(stream.write(node, &bed.who, 4, Bytes::copy_from_slice(&large), false))
+            };
+            let (done, content) = failing(at, errno, grow);
+            assert!(
+                if done { content == grown } else { content == b"kept" },
+                "call {at} of growing fails with {errno}"
+            );
+            let empty = |stream: &Stream, node: &Arc<dyn Node>, bed: &Bed| {
+                grow(stream, node, bed)?;
+                block_on(stream.set_size(node, &bed.who, 0))
+            };
+            let (done, content) = failing(at, errno, empty);
+            let known = content.is_empty() || !done && (content == b"kept" || content == grown);
+            assert!(known, "call {at} of emptying fails with {errno}");
+        }
+    }
 }

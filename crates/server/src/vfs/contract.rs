@@ -297,7 +297,13 @@ fn unlink_removes_only_what_it_was_told(fixture: &Fixture) {
 
 fn unlinked_files_live_while_open(fixture: &Fixture) {
     let (node, id) = fixture.file("file", "content");
+    let (_, held, _) = fixture.found("file");
+    now(held.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec())));
     assert_eq!(fixture.unlink("file", id, Kind::File), Ok(()));
+    for node in [&node, &held] {
+        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a")), Some(b"1".to_vec()));
+        assert!(now(node.list_xattrs(&fixture.owner)).iter().any(|name| name == "user.a"));
+    }
     assert_eq!((stat(&node).links, stat(&node).id), (0, id));
     assert_eq!(read(&node, 0, 20), b"content");
     fixture.write(&node, 7, b"!");

@@ -13,6 +13,7 @@ use proto::smb2::change_notify::CompletionFilter;
 use tokio::sync::oneshot;
 
 use crate::name::glob::Globs;
+use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
 use crate::vfs::watch::Watching;
 
@@ -118,7 +119,7 @@ impl Watch {
     /// Whether a client must not see the path.
     pub(super) fn is_vetoed(&self, path: &[u8]) -> bool {
         let veto = &self.terms.veto;
-        !veto.is_empty() && path.split(|&byte| byte == b'/').any(|component| veto.matches(component))
+        path.split(|&byte| byte == b'/').any(|component| veto.matches(component) || is_store_name(component))
     }
 
     /// What a request with `room` bytes is answered: at once, or when something happens. Requests are answered in the
