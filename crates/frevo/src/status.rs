@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use server::status::{Caching, Snapshot};
+use server::status::{Caching, Depth, Snapshot};
 
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
@@ -161,6 +161,9 @@ pub struct Open {
     /// Seconds for which it is still kept for a client that has lost its connection; null while the client is there.
     #[serde(default)]
     pub kept: Option<u64>,
+    /// `folder` or `tree` where the client is told of changes in the directory, null where it is not.
+    #[serde(default)]
+    pub watch: Option<String>,
 }
 
 /// One byte-range lock.
@@ -254,6 +257,7 @@ impl From<server::status::Open> for Open {
             delete_on_close: open.delete_on_close,
             since: open.since.secs,
             kept: open.kept.map(|left| left.as_secs()),
+            watch: open.watch.map(|depth| if depth == Depth::Tree { "tree".into() } else { "folder".into() }),
         }
     }
 }

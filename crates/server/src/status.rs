@@ -112,6 +112,17 @@ pub struct Open {
     pub since: Time,
     /// How long it is still kept for a client that has lost its connection; `None` while the client is there.
     pub kept: Option<Duration>,
+    /// Whether changes in the directory are told to the client, and if so whether those in the whole tree are.
+    pub watch: Option<Depth>,
+}
+
+/// How deep a directory is watched ([MS-SMB2] 2.2.35).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// The directory alone.
+    Directory,
+    /// And all below it.
+    Tree,
 }
 
 /// What a client may cache of an open file.
@@ -217,6 +228,7 @@ fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot
             || file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed),
         since: open.created,
         kept,
+        watch: file.watch.get().map(|watch| if watch.terms.tree { Depth::Tree } else { Depth::Directory }),
     });
     let held = server.files.locks(file.file);
     snapshot.locks.extend(held.iter().filter(|lock| lock.owner.open == open.persistent_id).map(|lock| Lock {

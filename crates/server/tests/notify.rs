@@ -145,7 +145,7 @@ fn changes(response: &[u8]) -> Vec<String> {
             FileAction::MODIFIED => '!',
             FileAction::RENAMED_OLD_NAME => '<',
             FileAction::RENAMED_NEW_NAME => '>',
-            _ => '?',
+            other => return format!("{}{}", other.0, String::from_utf16_lossy(&units)),
         };
         format!("{sign}{}", String::from_utf16_lossy(&units))
     };
@@ -355,4 +355,20 @@ fn the_first_request_of_a_handle_decides() {
     }
     assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
     assert_eq!(bed.seen(), [""; 0]);
+}
+
+/// A stream has bits and actions of its own, whose names are `file:stream` ([MS-FSA] 2.1.4.1).
+#[test]
+fn streams() {
+    let streams = CompletionFilter::STREAM_NAME | CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE;
+    let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
+    let live = |client: &mut Client| {
+        let stream = open(client, r"dir\f:s", |_| {}).expect("a stream can be made");
+        write(client, stream);
+        assert_eq!(set(client, stream, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
+        close(client, stream);
+    };
+    check(streams, &["6f:s", "8f:s", "7f:s"], |client, _| live(client));
+    let files = CompletionFilter(ALL.0 & !streams.0);
+    check(files, &[], |client, _| live(client));
 }

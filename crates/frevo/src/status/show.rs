@@ -24,6 +24,8 @@ pub(super) fn table(version: &Version, status: &Status) -> String {
     let opens = status.opens.iter().map(|open| open_row(&by_id, open)).collect::<Vec<_>>();
     let heads = ["Session", "User", "DenyMode", "Access", "R/W", "Oplock", "Share", "Name", "Time"];
     section(&mut text, Some("Open files"), &heads, &opens);
+    let watches = status.opens.iter().filter_map(watch_row).collect::<Vec<_>>();
+    section(&mut text, Some("Watched folders"), &["Session", "Share", "Name", "Depth"], &watches);
     let locks = status.locks.iter().map(lock_row).collect::<Vec<_>>();
     section(&mut text, Some("Byte range locks"), &["Session", "Share", "Name", "Kind", "Start", "Size"], &locks);
     text
@@ -84,6 +86,12 @@ fn open_row(sessions: &Sessions<'_>, open: &Open) -> Vec<String> {
         if open.path.is_empty() { ".".into() } else { open.path.clone() },
         when::utc(open.since),
     ]
+}
+
+fn watch_row(open: &Open) -> Option<Vec<String>> {
+    let depth = open.watch.clone()?;
+    let name = if open.path.is_empty() { ".".into() } else { open.path.clone() };
+    Some(vec![open.session.clone(), open.share.clone(), name, depth])
 }
 
 fn lock_row(lock: &Lock) -> Vec<String> {

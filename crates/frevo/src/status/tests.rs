@@ -48,6 +48,7 @@ pub(crate) fn snapshot() -> Snapshot {
             delete_on_close: false,
             since: at(1_709_210_002),
             kept: None,
+            watch: None,
         }],
         locks: vec![server::status::Lock {
             volatile: 9,
@@ -83,6 +84,7 @@ Session           User  DenyMode    Access    R/W   Oplock     Share  Name      
 --------------------------------------------------------------------------------------------------------
 1122334455667788  ann   DENY_WRITE  0x12019f  RDWR  lease RHW  data   dir/file.txt  2024-02-29 12:33:22Z
 
+Watched folders: none
 Byte range locks:
 Session           Share  Name          Kind       Start                 Size
 ----------------------------------------------------------------------------
@@ -104,6 +106,18 @@ fn an_open_without_a_client_shows_how_long_it_is_kept() {
     snapshot.opens[0].kept = Some(std::time::Duration::from_millis(118_900));
     let text = table(&version(), &snapshot.into());
     assert!(text.contains("1122334455667788  (kept 118 s)  DENY_WRITE"), "{text}");
+}
+
+#[test]
+fn a_watched_folder_shows_how_deep() {
+    for (depth, expected) in [(Depth::Directory, "folder"), (Depth::Tree, "tree")] {
+        let mut snapshot = snapshot();
+        snapshot.opens[0].watch = Some(depth);
+        let status = Status::from(snapshot);
+        assert_eq!(status.opens[0].watch.as_deref(), Some(expected));
+        let text = table(&version(), &status);
+        assert!(text.contains(&format!("1122334455667788  data   dir/file.txt  {expected}\n")), "{text}");
+    }
 }
 
 #[test]

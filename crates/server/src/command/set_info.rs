@@ -47,22 +47,14 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,
         InfoType::SECURITY => {
             security::set(&asked, &open, file, disk, request.connection.server.world.now()).await?;
-            report(request, file, disk, Change::modified(CompletionFilter::SECURITY));
+            let change = Change::modified(CompletionFilter::SECURITY);
+            request.connection.server.file_changed(disk, file, change);
         }
         InfoType::FILESYSTEM | InfoType::QUOTA => return Err(Error::because(Status::NOT_SUPPORTED, "quotas")),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     }
     SetInfoResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
-}
-
-/// Tells those who watch.
-fn report(request: &Request<'_>, file: &FileOpen, disk: &Disk, change: Change) {
-    let server = &request.connection.server;
-    if !server.watches.is_idle() {
-        let path = file.name.path.lock().clone();
-        server.changed(disk, &path, change);
-    }
 }
 
 async fn set_file(
@@ -75,6 +67,7 @@ async fn set_file(
 ) -> Result<()> {
     let class = Class(asked.file_info_class);
     let buffer = asked.buffer;
+    let server = &request.connection.server;
     need(open, class)?;
     match class {
         Class::BASIC => {
@@ -82,19 +75,19 @@ async fn set_file(
             let info = FileBasicInformation::decode(&mut Reader::new(buffer))?;
             set_basic(file, disk, open.granted, &info).await?;
             directory::entry_of_changes(&request.connection.server, disk, file).await;
-            report(request, file, disk, Change::modified(basic_changes(&info)));
+            server.file_changed(disk, file, Change::modified(basic_changes(&info)));
             Ok(())
         }
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
             set_size(request, file, size).await?;
-            report(request, file, disk, Change::resized());
+            server.resized(disk, file);
             Ok(())
         }
         Class::ALLOCATION => {
             let size = FileAllocationInformation::decode(&mut Reader::new(buffer))?.allocation_size;
             set_allocation(request, file, disk, size).await?;
-            report(request, file, disk, Change::resized());
+            server.resized(disk, file);
             Ok(())
         }
         Class::DISPOSITION => {
@@ -109,7 +102,7 @@ async fn set_file(
         Class::LINK => rename::link(request, reply, buffer, open, file, disk).await,
         Class::FULL_EA => {
             ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
-            report(request, file, disk, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
+            server.file_changed(disk, file, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
             Ok(())
         }
         Class::MODE => set_mode(file, FileModeInformation::decode(&mut Reader::new(buffer))?.mode.0),

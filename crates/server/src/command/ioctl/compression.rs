@@ -4,10 +4,12 @@
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
 use proto::fscc::{CompressionFormat, CompressionState};
+use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
 use super::{Control, Output};
 use crate::error::{Error, Result};
+use crate::files::notify::Change;
 
 /// 2.1.5.10.9.
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
@@ -30,6 +32,8 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     };
     if disk.vfs.features().await.compresses {
         file.node.set_compressed(&file.identity, compressed).await?;
+        let change = Change::modified(CompletionFilter::ATTRIBUTES);
+        control.request.connection.server.file_changed(disk, file, change);
     } else if compressed {
         return Err(Error::because(Status::NOT_SUPPORTED, "the file system does not compress"));
     }

@@ -215,6 +215,8 @@ where
     }
     let done = change().await;
     file.restore_times(held).await?;
+    // Part of it may be done where it failed.
+    server.written(disk, file);
     done
 }
 

@@ -10,12 +10,14 @@ use proto::fscc::{
     FileAllocatedRange, FileAttributes, FileLevelTrim, FileLevelTrimOutput, FileLevelTrimRange, FileZeroData,
     decode_set_sparse,
 };
+use proto::smb2::change_notify::CompletionFilter;
 use proto::smb2::create::CreateOptions;
 use proto::status::Status;
 
 use super::{Control, Output, change};
 use crate::attributes;
 use crate::error::{Error, Result};
+use crate::files::notify::Change;
 use crate::open::FileOpen;
 use crate::vfs::{Access, DataRange, Errno, Identity, Kind, Metadata, Node, SetMetadata};
 
@@ -48,6 +50,8 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
         }
         let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
         file.node.set_metadata(&file.identity, set).await?;
+        let change = Change::modified(CompletionFilter::ATTRIBUTES);
+        control.request.connection.server.file_changed(disk, file, change);
     }
     Ok(Output::new(|_| ()))
 }

@@ -1,5 +1,6 @@
 //! What commands call when they have changed something, and what that is to those who watch ([MS-FSA] 2.1.4.1).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -30,6 +31,14 @@ const EVERYTHING: CompletionFilter = CompletionFilter(
         | CompletionFilter::SECURITY.0
         | CompletionFilter::EA.0,
 );
+
+/// The content of a stream.
+const STREAM: CompletionFilter = CompletionFilter(CompletionFilter::STREAM_SIZE.0 | CompletionFilter::STREAM_WRITE.0);
+
+/// The name of the alternate stream that is open.
+fn stream(file: &FileOpen) -> Option<Arc<str>> {
+    streams::of(&file.node).and_then(|node| node.stream.name())
+}
 
 fn name_of(kind: Kind) -> CompletionFilter {
     if kind == Kind::Directory { CompletionFilter::DIR_NAME } else { CompletionFilter::FILE_NAME }
@@ -78,8 +87,7 @@ impl Change {
 
     /// A stream's content or size changed.
     pub fn stream_modified() -> Change {
-        let filter = CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE;
-        Change { action: FileAction::MODIFIED_STREAM, filter }
+        Change { action: FileAction::MODIFIED_STREAM, filter: STREAM }
     }
 }
 
@@ -154,12 +162,37 @@ impl Server {
         }
     }
 
+    /// Something about the open file has changed that its streams share.
+    pub(crate) fn file_changed(&self, disk: &Disk, file: &FileOpen, change: Change) {
+        if !self.watches.is_idle() {
+            let path = file.name.path.lock().clone();
+            self.changed(disk, &path, change);
+        }
+    }
+
+    /// The open file, or the open stream of it, was given a size or emptied.
+    pub(crate) fn resized(&self, disk: &Disk, file: &FileOpen) {
+        if self.watches.is_idle() {
+            return;
+        }
+        match stream(file) {
+            Some(name) => {
+                let path = file.name.path.lock().clone();
+                self.stream_changed(disk, &path, &name, Change::stream_modified());
+            }
+            None => self.file_changed(disk, file, Change::resized()),
+        }
+    }
+
     /// The file was written to through `file`. Told at once, but not all the time: the rest with the close.
     pub(crate) fn written(&self, disk: &Disk, file: &FileOpen) {
         if self.watches.is_idle() {
             return;
         }
-        file.unreported.add(CompletionFilter::LAST_WRITE | CompletionFilter::SIZE);
+        file.unreported.add(match stream(file) {
+            Some(_) => STREAM,
+            None => CompletionFilter::LAST_WRITE | CompletionFilter::SIZE,
+        });
         if file.unreported.is_due(self.world.uptime()) {
             self.report(disk, file);
         }
@@ -168,12 +201,12 @@ impl Server {
     /// Tells what is not told yet of the changes made through `file`.
     pub(crate) fn report(&self, disk: &Disk, file: &FileOpen) {
         let what = file.unreported.take();
-        if !what.is_empty() && !self.watches.is_idle() {
-            let path = file.name.path.lock().clone();
-            match streams::of(&file.node).and_then(|node| node.stream.name()) {
-                Some(name) => self.stream_changed(disk, &path, &name, Change::stream_modified()),
-                None => self.changed(disk, &path, Change::modified(what)),
-            }
+        if what.intersects(STREAM) {
+            self.resized(disk, file);
+        }
+        let what = what.without(STREAM);
+        if !what.is_empty() {
+            self.file_changed(disk, file, Change::modified(what));
         }
     }
 
