@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
-use crate::durable::{self, Creations, Registry};
+use crate::durable::{self, Creations, Instances, Registry};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
@@ -73,6 +73,8 @@ pub struct Server {
     pub(crate) durable: Registry,
     /// CREATE requests that can be told from their repetitions.
     pub(crate) creations: Creations,
+    /// Opens of application instances.
+    pub(crate) instances: Instances,
     /// Makes persistent ids of counted ones: an odd factor, and what is added.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Volume>>,
@@ -110,6 +112,7 @@ impl Server {
             interfaces: OnceLock::new(),
             durable: Registry::default(),
             creations: Creations::default(),
+            instances: Instances::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
             sessions: Mutex::default(),

@@ -9,14 +9,15 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use bed::{Bed, Client, Message, opened};
-use proto::bytes::utf16_bytes;
+use proto::bytes::{Writer, utf16_bytes};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{
-    CreateContext, DurableHandleFlags, DurableHandleReconnect, DurableHandleReconnectV2, DurableHandleRequest,
-    DurableHandleRequestV2, DurableHandleResponseV2, name,
+    AppInstanceId, CreateContext, DurableHandleFlags, DurableHandleReconnect, DurableHandleReconnectV2,
+    DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponseV2, name,
 };
 use proto::smb2::header::{Command, Flags};
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest};
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
@@ -324,4 +325,121 @@ fn a_create_that_still_waits_is_not_executed_twice() {
     let (first, _) = opened(&client.next());
     let (again, _) = opened(&send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_v2(0)]));
     assert_eq!(first, again);
+}
+
+fn lock(client: &mut Client, file_id: FileId, lock_sequence: u32, flags: LockFlags) -> Status {
+    let locks = vec![LockElement { offset: 0, length: 10, flags }];
+    let request = LockRequest { lock_sequence, file_id, locks };
+    client.request(Command::LOCK, |out| request.encode(out)).header().status
+}
+
+const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+
+#[test]
+fn a_lock_that_is_sent_again_is_locked_once_even_over_another_connection() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file_id, _) = opened(&send(&mut client, "file", BATCH, vec![request()]));
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
+    run(client.connection.close());
+    let mut client = bed.log_on("alice", false);
+    let (file_id, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect(file_id)]));
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "another request");
+    assert_eq!(lock(&mut client, file_id, 0x11, LockFlags::UNLOCK), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x11, LockFlags::UNLOCK), Status::SUCCESS, "sent again");
+    assert_eq!(lock(&mut client, file_id, 0, LockFlags::UNLOCK), Status::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn locks_have_no_sequence_where_nothing_outlives_the_connection() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file_id, _) = client.open("file", OplockLevel::NONE);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::LOCK_NOT_GRANTED);
+}
+
+fn make_resilient(client: &mut Client, file_id: FileId, timeout: u32) -> Status {
+    let mut input = Vec::new();
+    NetworkResiliencyRequest { timeout }.encode(&mut Writer::new(&mut input));
+    let request = IoctlRequest {
+        ctl_code: FsctlCode::LMR_REQUEST_RESILIENCY,
+        file_id,
+        flags: IoctlFlags::IS_FSCTL,
+        input: &input,
+        ..IoctlRequest::default()
+    };
+    client.request(Command::IOCTL, |out| request.encode(out)).header().status
+}
+
+#[test]
+fn a_resilient_open_is_kept_without_an_oplock_for_as_long_as_was_asked_for() {
+    for (asked, granted, kept) in [
+        (0, Status::SUCCESS, 119),
+        (5_000, Status::SUCCESS, 4),
+        (300_000, Status::SUCCESS, 299),
+        (300_001, Status::INVALID_PARAMETER, 0),
+    ] {
+        let bed = Bed::new();
+        let mut client = bed.log_on("alice", false);
+        let (file_id, _) = client.open("file", OplockLevel::NONE);
+        assert_eq!(make_resilient(&mut client, file_id, asked), granted, "{asked}");
+        run(client.connection.close());
+        if granted != Status::SUCCESS {
+            assert_eq!(bed.server.open_count(), 0);
+            continue;
+        }
+        bed.log_on("alice", false).open("file", OplockLevel::NONE);
+        bed.pass(kept);
+        run(bed.server.scavenge());
+        assert_eq!(bed.server.open_count(), 2, "{asked}");
+        let mut back = bed.log_on("alice", false);
+        opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
+        run(back.connection.close());
+        bed.pass(kept + 1);
+        run(bed.server.scavenge());
+        assert_eq!(bed.server.open_count(), 1, "{asked}");
+    }
+}
+
+#[test]
+fn a_break_that_a_resilient_open_missed_is_told_when_its_client_is_back() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file_id, _) = client.open("file", BATCH);
+    assert_eq!(make_resilient(&mut client, file_id, 60_000), Status::SUCCESS);
+    run(client.connection.close());
+    let mut other = bed.log_on("alice", false);
+    send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::PENDING);
+    let mut back = bed.log_on("alice", false);
+    let (again, oplock) = opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
+    assert_eq!(oplock, BATCH);
+    assert_eq!(back.next().header().command, Command::OPLOCK_BREAK);
+    let close = CloseRequest { flags: CloseFlags(0), file_id: again };
+    back.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+    opened(&other.next());
+}
+
+#[test]
+fn an_application_that_comes_up_elsewhere_ends_its_opens() {
+    const ONE: [u8; 16] = [1; 16];
+    for (instance, client_guid, name, ended) in [
+        (ONE, [2; 16], "FILE", true),
+        (ONE, [2; 16], "other", false),
+        ([9; 16], [2; 16], "file", false),
+        // The same client: nothing has failed over.
+        (ONE, [1; 16], "file", false),
+    ] {
+        let bed = Bed::new();
+        let context = |app_instance_id| AppInstanceId { app_instance_id }.to_context();
+        let mut first = bed.log_on_as("alice", [1; 16]);
+        let (file_id, _) = opened(&send(&mut first, "file", OplockLevel::NONE, vec![context(ONE)]));
+        let mut second = bed.log_on_as("alice", client_guid);
+        opened(&send(&mut second, name, OplockLevel::NONE, vec![context(instance)]));
+        let write = WriteRequest { file_id, length: 1, buffer: b"x", ..WriteRequest::default() };
+        let status = first.request(Command::WRITE, |out| write.encode(out)).header().status;
+        assert_eq!(status == Status::FILE_CLOSED, ended, "{name} {client_guid:?}: {status:?}");
+    }
 }

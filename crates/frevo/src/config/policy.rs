@@ -32,6 +32,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         smb2_max_write: transfer(global, "smb2 max write"),
         smb2_max_trans: transfer(global, "smb2 max trans"),
         smb2_leases: global.boolean("smb2 leases"),
+        lock_sequence_checking: !global.boolean("smb2 disable lock sequence checking"),
         smb3_directory_leases: global.choice("smb3 directory leases") != "no",
         smb2_max_credits: global.number("smb2 max credits").unwrap_or(8192),
         server_smb3_encryption_algorithms: encryption_algorithms(global),

@@ -57,6 +57,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     if let Some(id) = file.durability.take_creation() {
         server.creations.forget(id);
     }
+    if let Some(instance) = file.durability.instance() {
+        server.instances.remove(instance, open);
+    }
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }

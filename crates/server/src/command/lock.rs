@@ -1,10 +1,9 @@
 //! LOCK ([MS-SMB2] 3.3.5.14): byte-range locks.
-//!
-//! Left out: the verification of lock sequences, which is for durable handles and several channels.
 
 use std::sync::atomic::Ordering;
 
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest, LockResponse};
+use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::status::Status;
 
 use crate::conn::{Cancelled, Reply, Request};
@@ -20,13 +19,30 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let Some(first) = asked.locks.first() else {
         return Err(Error::because(Status::INVALID_PARAMETER, "no ranges"));
     };
+    let (index, number) = (asked.lock_sequence_index(), asked.lock_sequence_number());
+    let sequences = Some(&file.durability.lock_sequences).filter(|_| has_sequence(request, file));
+    if sequences.is_some_and(|sequences| sequences.is_repeated(index, number)) {
+        LockResponse.encode(&mut reply.body());
+        return Ok(Status::SUCCESS);
+    }
     if first.flags.contains(LockFlags::UNLOCK) {
         unlock_all(request, &asked.locks, &open, file)?;
     } else {
         lock_all(request, reply, &asked.locks, &open, file).await?;
     }
+    if let Some(sequences) = sequences {
+        sequences.executed(index, number);
+    }
     LockResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// 3.3.5.14: whether a LOCK is told from its repetitions. Index 0 says that the client does not want it.
+fn has_sequence(request: &Request<'_>, file: &FileOpen) -> bool {
+    let Some(negotiated) = request.connection.negotiated() else { return false };
+    let several = negotiated.server_capabilities.contains(Capabilities::MULTI_CHANNEL);
+    let known = negotiated.dialect != Dialect::SMB_2_0_2 && request.connection.server.policy().lock_sequence_checking;
+    known && (several || file.durability.terms().is_some())
 }
 
 fn range(element: &LockElement) -> Result<Range> {

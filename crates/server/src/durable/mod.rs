@@ -7,6 +7,8 @@
 //! file meanwhile is not looked at: the descriptor stays open, and a connected client would not have been told either.
 
 mod creations;
+mod instances;
+mod lock_sequence;
 mod registry;
 
 use std::sync::OnceLock;
@@ -19,6 +21,9 @@ use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHand
 
 pub use creations::CreationId;
 pub(crate) use creations::{Claim, Creation, Creations, Standing};
+pub use instances::Instance;
+pub(crate) use instances::Instances;
+pub use lock_sequence::LockSequences;
 pub(crate) use registry::{Registry, close_ended, scavenge};
 
 use crate::session::User;
@@ -67,8 +72,6 @@ pub struct Terms {
     pub timeout: Duration,
     /// Whose it is.
     pub owner: Owner,
-    /// `Open.ClientGuid`.
-    pub client_guid: Guid,
     /// `Open.CreateGuid`; `None` for the first version of durable handles.
     pub create_guid: Option<Guid>,
 }
@@ -91,6 +94,9 @@ pub struct Durability {
     /// `Open.IsReplayEligible`.
     replayable: AtomicBool,
     creation: OnceLock<CreationId>,
+    instance: OnceLock<Box<Instance>>,
+    /// `Open.LockSequenceArray`.
+    pub lock_sequences: LockSequences,
 }
 
 impl Durability {
@@ -102,6 +108,17 @@ impl Durability {
     /// Agrees on `terms`, whatever they were before.
     pub fn set(&self, terms: Terms) {
         *self.terms.lock() = Some(Box::new(terms));
+    }
+
+    /// The application instance that it belongs to.
+    pub(crate) fn instance(&self) -> Option<&Instance> {
+        self.instance.get().map(|instance| &**instance)
+    }
+
+    /// It belongs to an application instance, for good.
+    pub(crate) fn belongs_to(&self, instance: Instance) {
+        // Said once, by the CREATE that makes it.
+        let _ = self.instance.set(Box::new(instance));
     }
 
     /// The CREATE that made it can be repeated until [`Durability::take_creation`].

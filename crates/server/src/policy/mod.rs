@@ -51,6 +51,8 @@ pub struct Policy {
     pub hosts: HostAccess,
     /// `smb2 leases`: offered.
     pub smb2_leases: bool,
+    /// Not `smb2 disable lock sequence checking`: a LOCK that is sent again is not executed twice.
+    pub lock_sequence_checking: bool,
     /// `smb3 directory leases`: offered, too.
     pub smb3_directory_leases: bool,
     /// `map to guest`.
@@ -234,6 +236,7 @@ impl Default for Policy {
             server_multi_channel_support: true,
             hosts: HostAccess::default(),
             smb2_leases: true,
+            lock_sequence_checking: true,
             smb3_directory_leases: true,
             map_to_guest: MapToGuest::Never,
             guest: None,

@@ -60,8 +60,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved(LOCKS),
     global("lock spin time", NUMBER, "200", "Milliseconds between two tries for a lock.")
         .accepted("a waiting lock is granted when it becomes free; nothing spins"),
-    global("smb2 disable lock sequence checking", BOOL, "no", "Do not check the sequence numbers of lock requests.")
-        .unserved(LOCKS),
+    global("smb2 disable lock sequence checking", BOOL, "no", "Do not check the sequence numbers of lock requests."),
     share("kernel share modes", BOOL, "no", "Show share modes to local programs as flock locks.")
         .unserved("share modes seen by local programs"),
     share("oplocks", BOOL, "yes", "Let clients cache files."),

@@ -5,7 +5,7 @@ use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
 use proto::status::Status;
 
-use super::durable;
+use super::{durable, instance};
 use crate::error::Result;
 use crate::information::ea;
 use crate::open::FileOpen;
@@ -29,6 +29,8 @@ pub(super) struct Contexts {
     query_on_disk_id: bool,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
     pub(super) durable: durable::Asked,
+    /// The application instance.
+    pub(super) instance: instance::Asked,
 }
 
 impl Contexts {
@@ -37,6 +39,7 @@ impl Contexts {
         for context in &asked.create_contexts {
             contexts.take(context)?;
             contexts.durable.take(context)?;
+            contexts.instance.take(context)?;
         }
         contexts.durable.check()?;
         Ok(contexts)

@@ -83,7 +83,6 @@ impl Asked {
         let file = open.file()?;
         let server = &request.connection.server;
         let owner = Owner::of(&*request.session().ok()?.user()?)?;
-        let client_guid = request.connection.negotiated()?.client_guid;
         if !disk.share.durable_handles || file.kind != Kind::File {
             return None;
         }
@@ -96,7 +95,7 @@ impl Asked {
             Some(asked) => (timeout_v2(asked.timeout), Some(Guid(asked.create_guid))),
             None => (DURABLE_TIME, None),
         };
-        let terms = Terms { reason: Reason::Durable, timeout, owner, client_guid, create_guid };
+        let terms = Terms { reason: Reason::Durable, timeout, owner, create_guid };
         let response = terms.response();
         file.durability.set(terms);
         Some(response)
@@ -159,6 +158,7 @@ pub(super) async fn reconnect(
         return Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the reconnect"));
     }
     server.creations.moved(file, &open);
+    server.instances.add(&open);
     let mut answer = contexts.answer(file, None);
     let level = match &file.lease {
         Some(lease) => {

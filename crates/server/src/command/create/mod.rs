@@ -9,6 +9,7 @@ mod contexts;
 mod durable;
 mod entered;
 mod existing;
+mod instance;
 mod new;
 mod parameters;
 mod replay;
@@ -81,6 +82,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
         attributes.check(disk)?;
     }
     check_veto(disk, &disk.shown(&name.path), &parameters)?;
+    contexts.instance.take_over(request, disk, &name).await?;
     let mut opened = match &name.stream {
         Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, &contexts).await?,
         _ => open_file(request, reply, disk, &name, &parameters, &contexts).await?,
@@ -108,6 +110,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     if disk.snapshot.is_none() {
         answer.extend(contexts.durable.grant(request, &open.0, disk));
         durable::remember(request, claim, &open.0, action);
+        contexts.instance.remember(request, &open.0);
     }
     respond(reply, disk, &open.0, &metadata, action, granted.level, answer)
 }

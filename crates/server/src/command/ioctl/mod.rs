@@ -10,6 +10,7 @@ mod integrity;
 mod network_interfaces;
 mod object_id;
 mod offload;
+mod resiliency;
 mod snapshots;
 mod sparse;
 #[cfg(test)]
@@ -86,6 +87,7 @@ async fn control(control: &Control<'_>) -> Result<Output> {
         FsctlCode::SET_OBJECT_ID => object_id::set(control).await,
         FsctlCode::SET_OBJECT_ID_EXTENDED => object_id::set_extended(control).await,
         FsctlCode::DELETE_OBJECT_ID => object_id::delete(control).await,
+        FsctlCode::LMR_REQUEST_RESILIENCY => resiliency::request(control),
         FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
         FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE => extents::duplicate(control).await,

@@ -1,0 +1,132 @@
+//! The application instance that a CREATE is made for ([MS-SMB2] 3.3.5.9.13).
+
+use std::sync::Arc;
+
+use proto::dtyp::AccessMask;
+use proto::smb2::create_context::{AppInstanceId, AppInstanceVersion, CreateContext, name};
+use proto::smb2::negotiate::Dialect;
+use proto::status::Status;
+
+use crate::command::close::close_open;
+use crate::conn::Request;
+use crate::durable::Instance;
+use crate::error::{Error, Result};
+use crate::name::{Name, Stream, same};
+use crate::open::Open;
+use crate::security::access;
+use crate::server::Server;
+use crate::tree::Disk;
+
+/// What a request's contexts say of an application instance.
+#[derive(Default)]
+pub(super) struct Asked {
+    id: Option<AppInstanceId>,
+    version: Option<AppInstanceVersion>,
+}
+
+impl Asked {
+    /// Reads a context, if it is about an instance.
+    pub(super) fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
+        match &*context.name {
+            name::APP_INSTANCE_ID => self.id = Some(AppInstanceId::decode(&context.data)?),
+            name::APP_INSTANCE_VERSION => self.version = Some(AppInstanceVersion::decode(&context.data)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The instance; `None` where the request names none, or its dialect knows none. Versions are for 3.1.1.
+    fn instance(&self, request: &Request<'_>) -> Option<Instance> {
+        let negotiated = request.connection.negotiated().filter(|it| it.dialect.0 >= Dialect::SMB_3_0.0)?;
+        let version = self.version.filter(|_| negotiated.dialect == Dialect::SMB_3_1_1);
+        Some(Instance { id: self.id?.app_instance_id, version, client: negotiated.client_guid })
+    }
+
+    /// Closes what the instance has open of this file by way of other clients, unless that is of a later version.
+    pub(super) async fn take_over(&self, request: &Request<'_>, disk: &Disk, name: &Name) -> Result<()> {
+        let Some(instance) = self.instance(request) else { return Ok(()) };
+        let server = &request.connection.server;
+        for (other, open) in server.instances.elsewhere(instance.id, instance.client) {
+            if !is_of(&open, disk, name) {
+                continue;
+            }
+            if is_later(other.version, instance.version) {
+                return Err(Error::because(
+                    Status::FILE_FORCED_CLOSED,
+                    "a later version of the application has it open",
+                ));
+            }
+            if may_read(disk, &open).await? {
+                close(server, &open).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The open belongs to the instance from now on.
+    pub(super) fn remember(&self, request: &Request<'_>, open: &Arc<Open>) {
+        if let (Some(instance), Some(file)) = (self.instance(request), open.file()) {
+            file.durability.belongs_to(instance);
+            request.connection.server.instances.add(open);
+        }
+    }
+}
+
+/// Whether what is open stays: it is of no earlier version than what comes.
+fn is_later(open: Option<AppInstanceVersion>, comes: Option<AppInstanceVersion>) -> bool {
+    match (open, comes) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(open), Some(comes)) => open >= comes,
+    }
+}
+
+fn is_of(open: &Open, disk: &Disk, name: &Name) -> bool {
+    let Some(file) = open.file().filter(|file| file.file.stream == 0) else { return false };
+    if matches!(name.stream, Stream::Alternate(_)) {
+        return false;
+    }
+    let same_share = open.tree.share_name().eq_ignore_ascii_case(&disk.share.name);
+    same_share && file.name.volume == disk.volume && same(file.name.path.lock().as_bytes(), name.path.as_bytes())
+}
+
+/// Whether the user may read the file: then its opens are his to end.
+async fn may_read(disk: &Disk, open: &Open) -> Result<bool> {
+    let Some(file) = open.file() else { return Ok(false) };
+    let path = file.name.path.lock().clone();
+    let metadata = file.node.metadata().await?;
+    let all = access::maximal(disk, &path, &file.node, &metadata).await?;
+    Ok(all.contains(AccessMask::FILE_READ_DATA))
+}
+
+/// Closes an open of whatever session, or of none ([MS-SMB2] 3.3.4.17). Somebody else may just have closed it.
+async fn close(server: &Server, open: &Arc<Open>) {
+    let session = server.session(open.session_id);
+    let taken = session.and_then(|session| session.remove_open(open.volatile_id));
+    let taken = taken.or_else(|| server.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
+    if let Some(open) = taken {
+        close_open(server, &open).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let version =
+            |high, low| Some(AppInstanceVersion { app_instance_version_high: high, app_instance_version_low: low });
+        for (open, comes, stays) in [
+            (None, None, false),
+            (None, version(0, 0), false),
+            (version(0, 0), None, true),
+            (version(1, 2), version(1, 2), true),
+            (version(1, 2), version(1, 3), false),
+            (version(1, 2), version(2, 0), false),
+            (version(2, 0), version(1, 9), true),
+        ] {
+            assert_eq!(is_later(open, comes), stays, "{open:?} {comes:?}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Resilient handles ([MS-SMB2] 3.3.5.15.9): the open outlives its connection, and who needs what it holds waits.
+
+use std::time::Duration;
+
+use proto::smb2::ioctl::NetworkResiliencyRequest;
+use proto::smb2::negotiate::Dialect;
+use proto::status::Status;
+
+use super::{Control, Output};
+use crate::durable::{Owner, Reason, Terms};
+use crate::error::{Error, Result};
+use crate::vfs::Kind;
+
+/// What a client gets that leaves the time to the server: Windows's since Windows 8 (note <401>).
+const DEFAULT_TIME: Duration = Duration::from_secs(120);
+/// `MaxResiliencyTimeout`: the longest time that can be asked for.
+const MAX_TIME: Duration = Duration::from_secs(300);
+
+pub(super) fn request(control: &Control<'_>) -> Result<Output> {
+    let request = control.request;
+    if request.connection.dialect() == Dialect::SMB_2_0_2 {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "resilient handles came with SMB 2.1"));
+    }
+    let (file, disk) = (control.file()?, control.disk()?);
+    let user = request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
+    let owner = Owner::of(&user).filter(|_| disk.share.durable_handles && file.kind == Kind::File);
+    let owner =
+        owner.ok_or(Error::because(Status::NOT_SUPPORTED, "no resilient handles for guests or of directories"))?;
+    let asked = NetworkResiliencyRequest::decode(control.asked.input)?;
+    let timeout = Duration::from_millis(asked.timeout.into());
+    if timeout > MAX_TIME {
+        return Err(Error::because(Status::INVALID_PARAMETER, "a timeout of more than five minutes"));
+    }
+    let timeout = if timeout.is_zero() { DEFAULT_TIME } else { timeout };
+    let before = file.durability.terms();
+    file.durability.set(Terms {
+        reason: Reason::Resilient,
+        timeout,
+        owner,
+        create_guid: before.and_then(|terms| terms.create_guid),
+    });
+    Ok(Output::new(|_| {}))
+}

@@ -1,0 +1,68 @@
+//! LOCK requests that a client sends again because it has not seen the response: `Open.LockSequenceArray` ([MS-SMB2]
+//! 3.3.1.10, 3.3.5.14).
+
+use parking_lot::Mutex;
+
+/// How many requests a client may have in flight that are told from their repetitions.
+const ENTRIES: usize = 64;
+/// An entry that is not valid; numbers have four bits.
+const INVALID: u8 = 0xff;
+
+/// The sequence numbers of LOCK requests that were executed; nothing is set aside until there is one.
+#[derive(Default)]
+pub struct LockSequences(Mutex<Option<Box<[u8; ENTRIES]>>>);
+
+impl LockSequences {
+    /// A LOCK with this index and number comes. `true`: it was executed before.
+    pub(crate) fn is_repeated(&self, index: u32, number: u8) -> bool {
+        let mut entries = self.0.lock();
+        let entry = entries.as_mut().and_then(|entries| entries.get_mut(Self::place(index)?));
+        match entry {
+            Some(entry) if *entry == number => true,
+            Some(entry) => {
+                *entry = INVALID;
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// It was executed.
+    pub(crate) fn executed(&self, index: u32, number: u8) {
+        let Some(place) = Self::place(index) else { return };
+        let mut entries = self.0.lock();
+        let entries = entries.get_or_insert_with(|| Box::new([INVALID; ENTRIES]));
+        if let Some(entry) = entries.get_mut(place) {
+            *entry = number;
+        }
+    }
+
+    /// Indices begin with 1; 0 and those beyond the last name nothing.
+    fn place(index: u32) -> Option<usize> {
+        usize::try_from(index.checked_sub(1)?).ok().filter(|place| *place < ENTRIES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_known_until_another_one_comes() {
+        let sequences = LockSequences::default();
+        assert!(!sequences.is_repeated(1, 5));
+        sequences.executed(1, 5);
+        for (index, number, repeated) in [(1, 5, true), (2, 5, false), (1, 6, false), (1, 5, false)] {
+            assert_eq!(sequences.is_repeated(index, number), repeated, "{index} {number}");
+        }
+    }
+
+    #[test]
+    fn only_indices_from_1_to_64_count() {
+        let sequences = LockSequences::default();
+        for (index, counts) in [(0, false), (1, true), (64, true), (65, false), (u32::MAX, false)] {
+            sequences.executed(index, 3);
+            assert_eq!(sequences.is_repeated(index, 3), counts, "{index}");
+        }
+    }
+}
