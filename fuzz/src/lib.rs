@@ -42,6 +42,8 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileAllInformation::decode(&mut reader());
     let _ = fscc::FileRenameInformation::decode(&mut reader());
     let _ = fscc::ReparseDataBuffer::decode(bytes);
+    let _ = fscc::FileLevelTrim::decode(&mut reader());
+    let _ = fscc::OffloadWriteInput::decode(&mut reader());
     let _ = fscc::FileFullEaInformation::list(bytes).count();
     let _ = fscc::FileGetEaInformation::list(bytes).count();
     let _ = fscc::FileStreamInformation::list(bytes).count();

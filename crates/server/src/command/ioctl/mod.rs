@@ -19,6 +19,7 @@ mod testing;
 use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
+use proto::smb2::create::CreateOptions;
 use proto::smb2::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
 };
@@ -201,8 +202,8 @@ impl Control<'_> {
     }
 }
 
-/// Carries out a change of the file's content, with what belongs to it: others' caches are out of date, and the write
-/// time shows as that of a WRITE does.
+/// Carries out a change of the file's content, with what belongs to it: others' caches are out of date, the write time
+/// shows as that of a WRITE does, those who watch are told, and it is on disk where that is wanted.
 async fn change<T, F>(control: &Control<'_>, change: impl FnOnce() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -216,6 +217,10 @@ where
         server.files.defer_write_time(file.file, modified, server.world.uptime(), delay);
     }
     let done = change().await;
+    let through = disk.share.sync_always || file.options().contains(CreateOptions::WRITE_THROUGH);
+    if through && done.is_ok() {
+        file.node.flush().await?;
+    }
     file.restore_times(held).await?;
     // Part of it may be done where it failed.
     server.written(disk, file);

@@ -87,7 +87,7 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
     let end = asked.beyond_final_zero.min(file.node.metadata().await?.size);
     if asked.file_offset < end {
         zero_range(control, file, asked.file_offset, end - asked.file_offset).await?;
-        if file.options().0 & (CreateOptions::WRITE_THROUGH.0 | CreateOptions::NO_INTERMEDIATE_BUFFERING.0) != 0 {
+        if file.options().contains(CreateOptions::NO_INTERMEDIATE_BUFFERING) {
             file.node.flush().await?;
         }
     }
