@@ -9,13 +9,13 @@ use bytes::Bytes;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
-use server::vfs::{DataRange, Errno, Identity, Kind, Result};
+use server::vfs::{DataRange, Errno, Identity, Kind, RangeLock, Result};
 
 use crate::node::Open;
 use crate::pace::change;
 use crate::root::stat;
 use crate::worker::{Lane, later, later_or};
-use crate::{errno, identity};
+use crate::{errno, identity, sys};
 
 /// Where every file ends at the latest.
 const MAX_SIZE: u64 = i64::MAX as u64;
@@ -255,6 +255,29 @@ impl Open {
             at += count as u64;
         }
         Ok(())
+    }
+
+    /// Sets an advisory lock, which belongs to the descriptor: handles of this process meet it, too.
+    pub(crate) fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Result<()> {
+        let fd = match self.access {
+            Some(access) if access.read || access.write => self.fd(),
+            _ => return Err(Errno::BADF),
+        };
+        let end = offset.checked_add(length).filter(|end| length > 0 && *end <= MAX_SIZE + 1).ok_or(Errno::INVAL)?;
+        // Up to the last byte that there can be is written so; the length itself may be too long for the kernel.
+        let to_the_end = end > MAX_SIZE;
+        let kind = match lock {
+            RangeLock::Free => libc::F_UNLCK,
+            RangeLock::Shared => libc::F_RDLCK,
+            RangeLock::Exclusive => libc::F_WRLCK,
+        };
+        sys::lock_range(fd, kind, offset as i64, if to_the_end { 0 } else { length as i64 }).map_err(
+            |error| match error {
+                Raw::AGAIN | Raw::ACCESS => Errno::AGAIN,
+                Raw::INVAL | Raw::NOSYS => Errno::OPNOTSUPP,
+                error => errno(error),
+            },
+        )
     }
 
     pub(crate) fn data_ranges(&self, offset: u64, length: u64) -> Result<Vec<DataRange>> {

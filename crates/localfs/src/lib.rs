@@ -14,6 +14,7 @@ mod dir;
 mod features;
 mod file;
 pub mod identity;
+mod leases;
 mod lookup;
 mod metadata;
 mod names;

@@ -14,17 +14,18 @@ use server::answer::Answer;
 use server::vfs::watch::{Ear, Wanted, Watching};
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
-    Access, DataRange, Entry, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, SetMetadata, Time,
+    Access, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, Metadata, Node, RangeLock, RelPath, Result,
+    SetMetadata, Time, Told,
 };
 
 use crate::dir::{self, Listing};
 use crate::file::LARGE;
 use crate::metadata::{Source, describe, held_path, store, time};
 use crate::pace::{Pace, Paced, ask, change};
-use crate::root::{Wait, stat};
+use crate::root::stat;
 use crate::watch::own::{self, Doing};
 use crate::worker::{Lane, later, submit};
-use crate::{Share, errno, identity, watch};
+use crate::{Share, errno, identity, leases, watch};
 
 /// A descriptor, or the share's own.
 pub(crate) enum Held {
@@ -147,8 +148,8 @@ impl Open {
         Ok(metadata)
     }
 
-    /// Opens the file for data; `Errno::AGAIN` where that takes waiting and `wait` forbids it.
-    fn open(&self, who: &Arc<Identity>, access: Access, wait: Wait) -> Result<Open> {
+    /// Opens the file for data.
+    fn open(&self, who: &Arc<Identity>, access: Access) -> Result<Open> {
         identity::assume(who)?;
         let flags = match (self.kind, access.read, access.write) {
             (Kind::Symlink, ..) => return Err(Errno::LOOP),
@@ -161,9 +162,9 @@ impl Open {
             (_, false, true) => OFlags::WRONLY,
             (_, false, false) => OFlags::PATH,
         };
-        // Another process's lease makes an open wait until that has given it up.
-        let never = wait == Wait::Never && flags != OFlags::PATH;
-        let fd = self.share.root.reopen(self.fd(), if never { flags | OFlags::NONBLOCK } else { flags })?;
+        // A lease would make the open wait until it is given up, most of a minute perhaps: no thread waits so long.
+        let waits = flags != OFlags::PATH;
+        let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
         let mut open = Open::new(Arc::clone(&self.share), Held::Own(fd), self.id, self.kind, access);
         open.large = AtomicBool::new(self.large.load(Ordering::Relaxed));
@@ -354,14 +355,8 @@ impl Node for Handle {
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
-        if self.0.share.root.local {
-            match self.0.open(who, access, Wait::Never) {
-                Err(Errno::AGAIN) => {}
-                done => return Answer::now(done.map(Open::into_node)),
-            }
-        }
-        let (open, who) = (Arc::clone(&self.0), Arc::clone(who));
-        later(Lane::Slow, move || open.open(&who, access, Wait::Allowed).map(Open::into_node))
+        let who = Arc::clone(who);
+        ask(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
     }
 
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
@@ -467,5 +462,13 @@ impl Node for Handle {
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
         let who = Arc::clone(who);
         ask(Arc::clone(&self.0), move |open| open.list_xattrs(&who))
+    }
+
+    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+        ask(Arc::clone(&self.0), move |open| leases::take(open, told))
+    }
+
+    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
+        ask(Arc::clone(&self.0), move |open| open.lock_range(offset, length, lock))
     }
 }

@@ -20,6 +20,7 @@ pub mod files;
 mod guesses;
 mod information;
 pub mod interfaces;
+mod local;
 pub mod name;
 mod offload;
 pub mod open;

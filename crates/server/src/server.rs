@@ -1,8 +1,10 @@
 //! The server as a whole: configuration, sessions, open files, and what they are served from ([MS-SMB2] 3.3.1.5).
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -19,6 +21,7 @@ use crate::durable::{self, Creations, Instances, Registry};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
+use crate::local::Awaited;
 use crate::offload::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
@@ -75,6 +78,8 @@ pub struct Server {
     pub(crate) creations: Creations,
     /// Opens of application instances.
     pub(crate) instances: Instances,
+    /// Oplocks that local programs wait for.
+    pub(crate) awaited: Awaited,
     /// Makes persistent ids of counted ones: an odd factor, and what is added.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Volume>>,
@@ -113,6 +118,7 @@ impl Server {
             durable: Registry::default(),
             creations: Creations::default(),
             instances: Instances::default(),
+            awaited: Awaited::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
             sessions: Mutex::default(),
@@ -246,9 +252,16 @@ impl Server {
         connections.iter().for_each(|connection| connection.cancel_all_of(session));
     }
 
-    /// Closes opens that outlived their session when their time is up, for ever: to be run beside the connections.
+    /// Ends what has a time and nobody who waits for it, for ever: opens that outlived their session, and oplocks that
+    /// local programs wait for. To be run beside the connections.
     pub async fn scavenge(&self) {
-        durable::scavenge(self).await;
+        let (mut opens, mut oplocks) = (pin!(durable::scavenge(self)), pin!(self.end_awaited()));
+        poll_fn(|context| {
+            // Neither ever ends.
+            let _ = opens.as_mut().poll(context);
+            oplocks.as_mut().poll(context)
+        })
+        .await;
     }
 
     /// Counts an open; `false` when the server holds as many as it may.

@@ -38,7 +38,7 @@ fn report(text: &str) -> (Report, String) {
 fn the_effective_configuration_is_what_differs_and_is_served() {
     let (report, path) = report(
         "[global]\nworkgroup = GROUP\nkeepalive = 300\ncreate mode = 664\nread raw = yes\nkernel share modes = yes\n\
-         kernel oplocks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" @c\n\
+         smbd force process locks = no\n[x]\npath = @DIR@\nwriteable = yes\ncreate mask = 0664\nvalid users = \"a b\" @c\n\
          [y]\ncopy = x\nkernel share modes = yes\n",
     );
     assert!(report.starts && report.passes, "{}", report.complaints());
@@ -49,9 +49,10 @@ fn the_effective_configuration_is_what_differs_and_is_served() {
          # read, and changing nothing: 1\n\
          #   `read raw` changes nothing: SMB 1 is not served, and SMB 2 has no such choice\n\
          # not served, and asking for nothing: 1\n\
-         #   `kernel oplocks` asks for nothing that is there: oplocks seen by local programs\n\
+         #   `smbd force process locks` asks for nothing that is there: byte-range locks seen by local programs\n\
          # not served: 2\n\
-         #   `kernel share modes` is not served: share modes seen by local programs (2 times)\n"
+         #   `kernel share modes` is not served: share modes seen by local programs, which Linux has no call for any more \
+         (2 times)\n"
     );
     assert_eq!(report.text(), expected);
     assert!(report.complaints().ends_with("smb.conf: 2 warnings: the server starts\n"), "{}", report.complaints());

@@ -155,6 +155,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
     share.fake_oplocks = reader.boolean("fake oplocks");
+    share.kernel_oplocks = reader.boolean("kernel oplocks");
     share.veto_oplock_files = reader.patterns("veto oplock files");
     share.durable_handles = reader.boolean("durable handles");
     // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.

@@ -6,6 +6,7 @@ use rustix::fs::Advice;
 use server::vfs::DataRange;
 
 use super::*;
+use crate::sys::{self, LeaseKind};
 
 /// Bytes that differ from place to place.
 fn pattern(length: usize) -> Vec<u8> {
@@ -94,19 +95,28 @@ fn large_files_come_and_go() {
     assert_eq!(now(node.metadata()).links, 0);
 }
 
+/// Another process's lease: nobody is told when it is broken.
+fn leased(path: &Path, kind: LeaseKind) -> fs::File {
+    process(|| {
+        let file = fs::File::open(path).expect("opens");
+        // SIGCHLD, which is ignored, instead of a signal that would end the process.
+        sys::set_signal(file.as_fd(), libc::SIGCHLD, rustix::thread::gettid()).expect("a signal");
+        sys::set_lease(file.as_fd(), kind).expect("a lease");
+        file
+    })
+}
+
 #[test]
-fn a_lease_is_waited_for_elsewhere() {
+fn nobody_waits_for_a_lease() {
     let bed = Bed::new();
     bed.local_write("file", "x");
     process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o666))).unwrap();
     let node = bed.found("file").1;
-    let leased = process(|| fs::File::open(bed.root.join("file"))).unwrap();
-    process(|| crate::sys::set_lease(&leased, Some(false))).unwrap();
-    let answer = node.open(&bed.who, BOTH);
-    assert!(matches!(answer, Answer::Later(_)), "this thread does not wait");
-    assert_eq!(content(&node, &bed.who), "x", "readers need not");
-    process(|| crate::sys::set_lease(&leased, None)).unwrap();
-    write(&now(answer), &bed.who, 0, b"y");
+    let leased = leased(&bed.root.join("file"), LeaseKind::Reading);
+    assert_eq!(block_on(node.open(&bed.who, BOTH)).err(), Some(Errno::AGAIN));
+    assert_eq!(content(&node, &bed.who), "x", "readers need not wait");
+    process(|| sys::set_lease(leased.as_fd(), LeaseKind::Free)).unwrap();
+    write(&now(node.open(&bed.who, BOTH)), &bed.who, 0, b"y");
     assert_eq!(content(&node, &bed.who), "y");
 }
 

@@ -14,6 +14,7 @@ use proto::status::Status;
 use tokio::sync::oneshot;
 
 use super::lease::LeaseId;
+use crate::vfs;
 
 /// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1 leaves it open; Windows waits for 35 s, Samba for 30).
 pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(30);
@@ -166,6 +167,8 @@ struct Held {
     epoch: Option<u16>,
     /// The opens that share it, the oldest first; one for an oplock.
     opens: Vec<(u64, Arc<dyn Holder>)>,
+    /// The kernel's lease that stands behind an oplock, and ends with it: local programs are kept out, too.
+    backing: Option<Box<dyn vfs::Lease>>,
 }
 
 #[derive(Clone, Copy)]
@@ -222,6 +225,8 @@ impl Held {
 
     /// Takes the cache back to `to`. Reading alone ends at once, more when the holder has written back and answered.
     fn take_back(&mut self, to: LeaseState, now: Duration) {
+        // Reading alone cannot be backed: nobody would tell of writes by local programs that have the file open.
+        let to = if self.backing.is_some() { NOTHING } else { to };
         if let Some(breaking) = &mut self.breaking {
             breaking.required = breaking.required & to;
             return;
@@ -380,9 +385,36 @@ impl Oplocks {
         }
         if granted != NOTHING {
             let opens = vec![(open, holder)];
-            self.held.push(Held { lease: None, state: granted, breaking: None, epoch: None, opens });
+            self.held.push(Held { lease: None, state: granted, breaking: None, epoch: None, opens, backing: None });
         }
         level(granted)
+    }
+
+    /// As [`Oplocks::grant`], with the kernel's lease behind it, which is given up where nothing or less is granted: an
+    /// oplock that caches writing or none.
+    pub(super) fn grant_backed(
+        &mut self,
+        open: u64,
+        asked: OplockLevel,
+        circumstances: Circumstances,
+        holder: Arc<dyn Holder>,
+        backing: Box<dyn vfs::Lease>,
+    ) -> OplockLevel {
+        let granted = self.grant(open, asked, Circumstances { shared: false, ..circumstances }, holder);
+        if granted != OplockLevel::NONE
+            && let Some(held) = self.held.last_mut()
+        {
+            held.backing = Some(backing);
+        }
+        granted
+    }
+
+    /// A local program opens the file. Answers by when the oplock of `open` is over.
+    pub(super) fn open_locally(&mut self, open: u64, now: Duration) -> Option<Duration> {
+        let of = |held: &&mut Held| held.backing.is_some() && held.opens.iter().any(|(id, _)| *id == open);
+        let held = self.held.iter_mut().find(of)?;
+        held.take_back(NOTHING, now);
+        held.deadline()
     }
 
     /// [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11: what is granted of a lease, or added to one that the client has.
@@ -412,7 +444,7 @@ impl Oplocks {
         let Some(held) = self.held.iter_mut().find(|held| held.lease == Some(asked.id)) else {
             let epoch = asked.epoch.map(|epoch| epoch.wrapping_add(1));
             let opens = vec![(open, holder)];
-            self.held.push(Held { lease: Some(asked.id), state: granted, breaking: None, epoch, opens });
+            self.held.push(Held { lease: Some(asked.id), state: granted, breaking: None, epoch, opens, backing: None });
             return LeaseGranted { state: granted, breaking: false, epoch };
         };
         held.opens.push((open, holder));

@@ -15,7 +15,7 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
-use crate::vfs::{FileId, RelPath};
+use crate::vfs::{FileId, Lease, RelPath};
 
 const SHARDS: usize = 64;
 
@@ -163,6 +163,29 @@ impl Table {
         })
         .flatten()
         .unwrap_or(OplockLevel::NONE)
+    }
+
+    /// As [`Table::grant_oplock`], an oplock that the kernel's lease on the file stands behind.
+    pub fn grant_backed_oplock(
+        &self,
+        file: FileId,
+        open: u64,
+        asked: OplockLevel,
+        holder: Arc<dyn Holder>,
+        backing: Box<dyn Lease>,
+    ) -> OplockLevel {
+        self.with(file, |state| {
+            let circumstances = state.circumstances(open, false, false)?;
+            Some(state.oplocks.grant_backed(open, asked, circumstances, holder, backing))
+        })
+        .flatten()
+        .unwrap_or(OplockLevel::NONE)
+    }
+
+    /// A local program opens a file, on which `open` has the kernel's lease: the oplock before it ends. Answers when at
+    /// the latest; `None` where there is none any more.
+    pub fn open_locally(&self, file: FileId, open: u64, now: Duration) -> Option<Duration> {
+        self.with(file, |state| state.oplocks.open_locally(open, now)).flatten()
     }
 
     /// Grants a lease to an open that was made under it, or as much of it as goes (3.3.5.9.8, 3.3.5.9.11).

@@ -188,6 +188,8 @@ pub struct Share {
     pub level2_oplocks: bool,
     /// `fake oplocks`: every oplock is granted and none is broken.
     pub fake_oplocks: bool,
+    /// `kernel oplocks`: local programs that open a file end its oplock; there is no level II, and no lease.
+    pub kernel_oplocks: bool,
     /// `veto oplock files`: names of files that are never cached.
     pub veto_oplock_files: Vec<String>,
     /// `durable handles`: opens may outlive their connection.
@@ -299,6 +301,7 @@ impl Share {
             oplocks: true,
             level2_oplocks: true,
             fake_oplocks: false,
+            kernel_oplocks: false,
             veto_oplock_files: Vec::new(),
             durable_handles: true,
             strict_sync: true,

@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use super::watch::{Ear, Wanted, Watching};
 use super::{
-    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node,
-    RelPath, Result, SetMetadata, Space, Vfs,
+    Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, Links, Lookup, Metadata,
+    Node, RangeLock, RelPath, Result, SetMetadata, Space, Told, Vfs,
 };
 use crate::answer::Answer;
 
@@ -49,6 +49,8 @@ pub enum Operation {
     GetXattr,
     SetXattr,
     ListXattrs,
+    Lease,
+    LockRange,
 }
 
 /// Something to wait for.
@@ -405,6 +407,14 @@ impl Node for FaultyNode {
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
         pass!(self, ListXattrs, list_xattrs(who;))
+    }
+
+    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+        pass!(self, Lease, lease(; told))
+    }
+
+    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
+        pass!(self, LockRange, lock_range(; offset, length, lock))
     }
 }
 

@@ -236,6 +236,23 @@ pub struct DataRange {
     pub length: u64,
 }
 
+/// How a range of a file is locked for other processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RangeLock {
+    /// Not at all.
+    Free,
+    /// Nobody else may lock it exclusively.
+    Shared,
+    /// Nobody else may lock it.
+    Exclusive,
+}
+
+/// Who is told that somebody else opens a leased file. May be called from any thread, and more than once.
+pub type Told = Arc<dyn Fn() + Send + Sync>;
+
+/// A lease on an open file, which dropping it gives up.
+pub trait Lease: Send + Sync {}
+
 /// A share's file system.
 pub trait Vfs: Send + Sync {
     /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through, or
@@ -297,6 +314,7 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// A handle with data access to the same file, permissions checked by the kernel for `who`. A directory opens for
     /// reading only (`Errno::ISDIR`), a link (`Errno::LOOP`) and a special file (`Errno::NODEV`) not at all.
+    /// `Errno::AGAIN` where somebody has a lease on the file: he has been told, and who tries again later gets in.
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>>;
 
     /// Whether the kernel would let `who` read, write and execute (search), asked without opening: `rwx` bits. Nothing
@@ -399,4 +417,20 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// The names of all extended attributes that the user may see.
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>>;
+
+    /// A lease on a file that nobody else has open with data access (`Errno::AGAIN` if somebody has): `told` is called
+    /// when somebody wants to open it so, who then waits for the lease's end or is answered `Errno::AGAIN`. This handle
+    /// must have data access itself. The kernel takes back what is not given up in time
+    /// (`/proc/sys/fs/lease-break-time`). `Errno::OPNOTSUPP` where the file system has no leases.
+    fn lease(&self, _told: Told) -> Answer<Result<Box<dyn Lease>>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// Sets how other processes and other handles find a range locked, whatever it was before: an advisory lock that
+    /// belongs to this handle and ends with it. Never waits: `Errno::AGAIN` where somebody else's lock is in the way, and
+    /// nothing has changed. `offset + length` is at most 2^63. `Errno::BADF` for an exclusive lock of a handle that may
+    /// not write, or a shared one of a handle that may not read; `Errno::OPNOTSUPP` where the file system has no locks.
+    fn lock_range(&self, _offset: u64, _length: u64, _lock: RangeLock) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
 }

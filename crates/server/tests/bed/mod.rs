@@ -83,30 +83,39 @@ impl Accounts for People {
     }
 }
 
-struct InMemory(Arc<dyn World>);
+struct InMemory(Arc<dyn Vfs>);
 
 impl Volumes for InMemory {
     fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
-        let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
-        Answer::now(Ok(Arc::new(Memory::with_options(self.0.clone(), options)) as Arc<dyn Vfs>))
+        Answer::now(Ok(self.0.clone()))
     }
 }
 
 /// The server.
 pub(crate) struct Bed {
     pub(crate) server: Arc<Server>,
+    /// What the share shows, as local programs see it.
+    pub(crate) volume: Arc<dyn Vfs>,
     clock: Clock,
 }
 
 impl Bed {
     pub(crate) fn new() -> Bed {
+        Bed::with(|_| {})
+    }
+
+    /// With the share as `change` makes it.
+    pub(crate) fn with(change: impl FnOnce(&mut Share)) -> Bed {
         let clock = Clock::default();
         let world: Arc<dyn World> = Arc::new(clock.clone());
         let mut policy = Policy::default();
-        let share = Share { read_only: false, ..Share::new("share", "/share") };
+        let mut share = Share { read_only: false, ..Share::new("share", "/share") };
+        change(&mut share);
         policy.shares.insert("share".into(), Arc::new(share));
-        let volumes = Arc::new(InMemory(world.clone()));
-        Bed { server: Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes), clock }
+        let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
+        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+        let volumes = Arc::new(InMemory(volume.clone()));
+        Bed { server: Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes), volume, clock }
     }
 
     /// Lets time go by.

@@ -62,11 +62,15 @@ pub(super) static TABLE: &[Parameter] = &[
         .accepted("a waiting lock is granted when it becomes free; nothing spins"),
     global("smb2 disable lock sequence checking", BOOL, "no", "Do not check the sequence numbers of lock requests."),
     share("kernel share modes", BOOL, "no", "Show share modes to local programs as flock locks.")
-        .unserved("share modes seen by local programs"),
+        .unserved("share modes seen by local programs, which Linux has no call for any more"),
     share("oplocks", BOOL, "yes", "Let clients cache files."),
     share("level2 oplocks", BOOL, "yes", "Let several clients cache a file for reading."),
-    share("kernel oplocks", BOOL, "no", "Break caches of clients when a local program opens the file.")
-        .unserved(OPLOCKS),
+    share(
+        "kernel oplocks",
+        BOOL,
+        "no",
+        "End oplocks when a local program opens the file; then no leases, no level II.",
+    ),
     share("fake oplocks", BOOL, "no", "Let clients cache, and never break it: loses data where two open a file."),
     share("veto oplock files", PATTERNS, "", "Names that match are never cached by clients."),
     global("smb2 leases", BOOL, "yes", "Offer leases, which let a client cache over several opens."),

@@ -9,6 +9,7 @@ use crate::command::oplock_break::Notifier;
 use crate::conn::{Reply, Request};
 use crate::files::oplock::{LeaseAsked, LeaseGranted};
 use crate::files::{LeaseId, OpenLease};
+use crate::local;
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::Kind;
@@ -37,7 +38,9 @@ impl Asked {
         let offers = |capability| negotiated.server_capabilities.contains(capability);
         let id = |key| LeaseId { client: negotiated.client_guid, key };
         match lease {
-            _ if !offers(Capabilities::LEASING) || !disk.share.oplocks => Asked::Oplock(OplockLevel::NONE),
+            _ if !offers(Capabilities::LEASING) || !disk.share.oplocks || disk.share.kernel_oplocks => {
+                Asked::Oplock(OplockLevel::NONE)
+            }
             Some(Lease::V1(asked)) => Asked::Lease {
                 lease: OpenLease { id: id(asked.lease_key), parent: None },
                 state: asked.lease_state,
@@ -66,7 +69,7 @@ impl Asked {
 }
 
 /// Grants what goes to a new open; the response that says so must be the request's.
-pub(super) fn grant(
+pub(super) async fn grant(
     request: &Request<'_>,
     reply: &mut Reply,
     open: &Open,
@@ -83,13 +86,18 @@ pub(super) fn grant(
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, &channel.session, disk.encrypt_data, file_id);
     let files = &request.connection.server.files;
-    let shared = disk.share.level2_oplocks;
+    let shared = disk.share.level2_oplocks && !disk.share.kernel_oplocks;
     match asked {
         // [MS-FSA] 2.1.5.18: a directory has no oplocks of the old kind.
         Asked::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
         Asked::Oplock(level) if disk.share.fake_oplocks => Granted { level, context: None },
         Asked::Oplock(level) => {
-            let level = files.grant_oplock(file.file, open.persistent_id, level, shared, notifier.clone());
+            let server = &request.connection.server;
+            // Local programs do not open streams.
+            let level = match disk.share.kernel_oplocks && file.file.stream == 0 {
+                true => local::grant_oplock(server, file, open.persistent_id, level, notifier.clone()).await,
+                false => files.grant_oplock(file.file, open.persistent_id, level, shared, notifier.clone()),
+            };
             if level != OplockLevel::NONE {
                 reply.outgoing.grants(notifier);
             }

@@ -18,10 +18,11 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, ShareMode};
+use crate::local;
 use crate::name::{Name, Stream};
 use crate::security::access;
 use crate::tree::Disk;
-use crate::vfs::{Access, Kind, Metadata, Node, RelPath, SetMetadata};
+use crate::vfs::{Access, Errno, Kind, Metadata, Node, RelPath, SetMetadata};
 
 /// What a look-up found.
 pub(super) struct Found {
@@ -84,7 +85,11 @@ pub(super) async fn open(
         let now = request.connection.server.world.uptime();
         files.content_changes(found.metadata.id, parameters.lease_id(), now);
     }
-    let (node, metadata, action) = opened?;
+    let Some((node, metadata, action)) = opened? else {
+        drop(entered);
+        local::wait_for_lease(request, reply, disk, &found.node, wanted(disk, parameters, granted)).await?;
+        return Ok(None);
+    };
     Ok(Some(Opened { entered, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
 }
 
@@ -171,25 +176,33 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -
     Ok(wanted)
 }
 
-/// Gets the descriptor for data, and throws the old content away where the disposition says so.
+/// The access to data that an open with these rights needs.
+fn wanted(disk: &Disk, parameters: &Parameters, granted: AccessMask) -> Access {
+    let writes = disk.snapshot.is_none() && granted.0 & WRITING != 0;
+    Access { read: granted.0 & READING != 0, write: writes || parameters.overwrites() }
+}
+
+/// Gets the descriptor for data, and throws the old content away where the disposition says so. `None` where a local
+/// program has a lease on the file, and must give it up first.
 async fn open_data(
     request: &Request<'_>,
     disk: &Disk,
     parameters: &Parameters,
     found: &Found,
     granted: AccessMask,
-) -> Result<(Arc<dyn Node>, Metadata, CreateAction)> {
+) -> Result<Option<(Arc<dyn Node>, Metadata, CreateAction)>> {
     let who = &disk.identity;
-    let overwrites = parameters.overwrites();
-    let writes = disk.snapshot.is_none() && granted.0 & WRITING != 0;
-    let wanted = Access { read: granted.0 & READING != 0, write: writes || overwrites };
+    let wanted = wanted(disk, parameters, granted);
     let node = if found.metadata.kind == Kind::File && (wanted.read || wanted.write) {
-        open_as_granted(found, who, wanted, granted).await?
+        match open_as_granted(found, who, wanted, granted).await {
+            Err(Errno::AGAIN) => return Ok(None),
+            opened => opened?,
+        }
     } else {
         found.node.clone()
     };
-    if !overwrites {
-        return Ok((node, found.metadata, CreateAction::OPENED));
+    if !parameters.overwrites() {
+        return Ok(Some((node, found.metadata, CreateAction::OPENED)));
     }
     node.set_size(who, 0).await?;
     request.connection.server.streams.remove_all(disk, &node, found.metadata.id).await?;
@@ -200,7 +213,7 @@ async fn open_data(
     }
     let metadata = node.metadata().await?;
     let superseded = parameters.disposition == CreateDisposition::SUPERSEDE;
-    Ok((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN }))
+    Ok(Some((node, metadata, if superseded { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN })))
 }
 
 /// Opens the file for data. A stored descriptor may let somebody run a file whose bytes the kernel does not let him
@@ -210,13 +223,13 @@ async fn open_as_granted(
     who: &Arc<crate::vfs::Identity>,
     wanted: Access,
     granted: AccessMask,
-) -> Result<Arc<dyn Node>> {
+) -> crate::vfs::Result<Arc<dyn Node>> {
     match found.node.open(who, wanted).await {
-        Err(crate::vfs::Errno::ACCES) if wanted.read && !granted.contains(AccessMask::FILE_READ_DATA) => {
+        Err(Errno::ACCES) if wanted.read && !granted.contains(AccessMask::FILE_READ_DATA) => {
             let less = Access { read: false, ..wanted };
-            if less.write { Ok(found.node.open(who, less).await?) } else { Ok(found.node.clone()) }
+            if less.write { found.node.open(who, less).await } else { Ok(found.node.clone()) }
         }
-        done => Ok(done?),
+        done => done,
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     if action != CreateAction::OPENED {
         directory::entry_of_changes(&request.connection.server, disk, file).await;
     }
-    let granted = caching::grant(request, reply, &open.0, file, disk, caching);
+    let granted = caching::grant(request, reply, &open.0, file, disk, caching).await;
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
     if disk.snapshot.is_none() {

@@ -345,3 +345,43 @@ fn a_directory_is_cached_until_somebody_else_changes_it() {
     let oplock = leases.oplocks.grant(3, BATCH, circumstances, Arc::new(Told::default()));
     assert_eq!(oplock, NONE, "directories have no oplocks");
 }
+
+/// A lease of the kernel that tells when it is given up.
+struct Backing(Arc<std::sync::atomic::AtomicBool>);
+
+impl vfs::Lease for Backing {}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_kernels_lease_ends_with_its_oplock() {
+    let (mut oplocks, told) = (Oplocks::default(), Arc::new(Told::default()));
+    let given_up = Arc::default();
+    let lease = |given_up: &Arc<_>| Box::new(Backing(Arc::clone(given_up)));
+    let free = |given_up: &Arc<std::sync::atomic::AtomicBool>| given_up.load(std::sync::atomic::Ordering::Relaxed);
+    // Level II is nothing that the kernel could stand behind.
+    let granted = oplocks.grant_backed(1, II, circumstances(true, true), told.clone(), lease(&given_up));
+    assert_eq!((granted, free(&given_up)), (NONE, true));
+    let given_up = Arc::default();
+    let granted = oplocks.grant_backed(1, BATCH, circumstances(true, true), told.clone(), lease(&given_up));
+    assert_eq!(granted, BATCH);
+    assert_eq!(oplocks.open_locally(2, NOW), None, "another open's");
+    assert_eq!(oplocks.open_locally(1, NOW), Some(NOW + ACKNOWLEDGMENT_TIME));
+    told.check(&[NONE]);
+    assert_eq!(oplocks.open_locally(1, NOW + ACKNOWLEDGMENT_TIME), Some(NOW + ACKNOWLEDGMENT_TIME), "told once");
+    told.check(&[]);
+    assert!(!free(&given_up));
+    assert_eq!(oplocks.acknowledge(1, II), Ok(NONE));
+    assert!(free(&given_up));
+    // Nobody local asked: another client does.
+    let given_up = Arc::default();
+    oplocks.grant_backed(1, EXCLUSIVE, circumstances(true, true), told.clone(), lease(&given_up));
+    assert!(oplocks.open(opening(false), false).is_some());
+    told.check(&[NONE]);
+    oplocks.expire(NOW + ACKNOWLEDGMENT_TIME);
+    assert!(free(&given_up));
+}

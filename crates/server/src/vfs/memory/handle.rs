@@ -10,7 +10,9 @@ use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
 use crate::vfs::watch::{Ear, Wanted, Watching};
-use crate::vfs::{Access, DataRange, Entry, Errno, Identity, Kind, Metadata, Node, Result, SetMetadata};
+use crate::vfs::{
+    Access, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeLock, Result, SetMetadata, Told,
+};
 
 /// Bytes of an attribute's value, and of its name, as on Linux.
 const XATTR_VALUE: usize = 65_536;
@@ -20,13 +22,15 @@ const XATTR_NAME: usize = 255;
 pub(super) struct Handle {
     shared: Arc<Shared>,
     number: u64,
+    /// Tells it from all other handles.
+    serial: u64,
     access: Access,
 }
 
 impl Handle {
     /// A handle that has been counted already in [`Inode::opens`].
-    pub(super) fn new(shared: Arc<Shared>, number: u64, access: Access) -> Self {
-        Handle { shared, number, access }
+    pub(super) fn new(shared: Arc<Shared>, number: u64, serial: u64, access: Access) -> Self {
+        Handle { shared, number, serial, access }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -115,6 +119,13 @@ impl Handle {
             Kind::Special => return Err(Errno::NODEV),
             _ if inode.permissions(who) & wanted != wanted => return Err(Errno::ACCES),
             _ => {}
+        }
+        if wanted != 0
+            && let Some(told) = inode.kept.leased_to()
+        {
+            drop(state);
+            told();
+            return Err(Errno::AGAIN);
         }
         self.shared.handle(&mut state, self.number, access).map(|(node, _)| node)
     }
@@ -222,6 +233,7 @@ impl Drop for Handle {
         let mut state = self.shared.state.lock();
         if let Ok(inode) = state.inode_mut(self.number) {
             inode.opens -= 1;
+            inode.kept.closed(self.serial, self.access);
         }
         state.forget(self.number);
     }
@@ -370,5 +382,34 @@ impl Node for Handle {
             let visible = |name: &&String| who.uid == 0 || !name.starts_with("trusted.");
             Ok(inode.xattrs.keys().filter(visible).cloned().collect())
         }))
+    }
+
+    fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
+        let take = |inode: &mut Inode| inode.kept.lease(self.serial, self.access, told);
+        let taken = self.shared.state.lock().inode_mut(self.number).and_then(take);
+        let lease = || Taken { shared: Arc::clone(&self.shared), number: self.number, serial: self.serial };
+        Answer::now(taken.map(|()| Box::new(lease()) as Box<dyn Lease>))
+    }
+
+    fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
+        let set = |inode: &mut Inode| inode.kept.lock(self.serial, self.access, offset, length, lock);
+        Answer::now(self.shared.state.lock().inode_mut(self.number).and_then(set))
+    }
+}
+
+/// A lease that a handle has.
+struct Taken {
+    shared: Arc<Shared>,
+    number: u64,
+    serial: u64,
+}
+
+impl Lease for Taken {}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Ok(inode) = self.shared.state.lock().inode_mut(self.number) {
+            inode.kept.give_up(self.serial);
+        }
     }
 }

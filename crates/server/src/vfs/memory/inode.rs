@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::directory::Directory;
+use super::kept::Kept;
 use super::pages::{PAGE, Pages};
 use crate::vfs::{FileId, Identity, Kind, Metadata, Time};
 
@@ -15,6 +16,8 @@ pub(super) struct Inode {
     pub(super) links: u32,
     /// How many handles keep it alive.
     pub(super) opens: u32,
+    /// What handles keep from each other.
+    pub(super) kept: Kept,
     pub(super) accessed: Time,
     pub(super) modified: Time,
     pub(super) changed: Time,
@@ -67,6 +70,7 @@ impl Inode {
             gid,
             links: 0,
             opens: 0,
+            kept: Kept::default(),
             accessed: now,
             modified: now,
             changed: now,

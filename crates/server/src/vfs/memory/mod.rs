@@ -8,6 +8,7 @@
 mod directory;
 mod handle;
 mod inode;
+mod kept;
 mod pages;
 mod resolve;
 
@@ -70,6 +71,8 @@ struct State {
     inodes: std::collections::HashMap<u64, Inode>,
     /// The number of the next inode.
     next: u64,
+    /// How many handles there ever were.
+    handles: u64,
     /// Room taken by content.
     room: Room,
 }
@@ -100,7 +103,7 @@ impl Memory {
         let mut root = Inode::new(Body::directory(ROOT), options.mode, options.uid, options.gid, world.now());
         root.links = 2;
         let room = Room { used: 0, limit: options.capacity / pages::PAGE };
-        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, room };
+        let state = State { inodes: [(ROOT, root)].into(), next: ROOT + 1, handles: 0, room };
         Memory(Arc::new(Shared { world, options, state: Mutex::new(state) }))
     }
 
@@ -129,8 +132,10 @@ impl Shared {
     fn handle(self: &Arc<Self>, state: &mut State, number: u64, access: Access) -> Result<(Arc<dyn Node>, Metadata)> {
         let inode = state.inodes.get_mut(&number).ok_or(Errno::STALE)?;
         inode.opens += 1;
+        inode.kept.opened(access);
+        state.handles += 1;
         let metadata = inode.metadata(self.id(number));
-        Ok((Arc::new(Handle::new(Arc::clone(self), number, access)), metadata))
+        Ok((Arc::new(Handle::new(Arc::clone(self), number, state.handles, access)), metadata))
     }
 
     /// Adds an inode under a name that must be free.

@@ -1,0 +1,131 @@
+//! Leases: being told when another process opens a file (fcntl(2), `F_SETLEASE`).
+//!
+//! The kernel tells by a signal. One thread of this module gets all of them, and nobody else: its own mask blocks them,
+//! it reads them from a signalfd, and no handler is installed. A signal names a descriptor, which by then may lead to
+//! another file, so the kernel is asked whether the lease on it is still whole.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Arc, OnceLock, mpsc};
+
+use parking_lot::Mutex;
+use rustix::io::Errno as Raw;
+use rustix::thread::Pid;
+use server::vfs::{Errno, Lease, Result, Told};
+
+use crate::node::Open;
+use crate::sys::{self, LeaseKind, Signals};
+use crate::{errno, identity};
+
+/// What is leased, by descriptor. An entry goes before its descriptor is closed.
+static LEASED: Mutex<Option<HashMap<RawFd, Entry>>> = Mutex::new(None);
+
+struct Entry {
+    open: Arc<Open>,
+    told: Told,
+}
+
+/// A lease on the file of a handle.
+struct Taken(Arc<Open>);
+
+impl Lease for Taken {}
+
+/// Takes a lease.
+pub(crate) fn take(open: &Arc<Open>, told: Told) -> Result<Box<dyn Lease>> {
+    let fd = match open.access {
+        Some(access) if access.read || access.write => open.fd(),
+        _ => return Err(Errno::BADF),
+    };
+    let thread = listener()?;
+    // Files of others take the privilege of the process; what the user may is not asked again.
+    identity::assume_process().map_err(errno)?;
+    // Known before the kernel can tell of it.
+    enter(fd, Entry { open: Arc::clone(open), told })?;
+    let taken = sys::set_signal(fd, sys::lease_signal(), thread).and_then(|()| sys::set_lease(fd, LeaseKind::Writing));
+    match taken {
+        Ok(()) => Ok(Box::new(Taken(Arc::clone(open)))),
+        Err(error) => {
+            leave(fd);
+            Err(match error {
+                Raw::INVAL | Raw::NOSYS => Errno::OPNOTSUPP,
+                error => errno(error),
+            })
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let given = identity::assume_process().and_then(|()| sys::set_lease(self.0.fd(), LeaseKind::Free));
+        // The kernel may have taken it back already. Closing the descriptor gives it up in any case.
+        if let Err(error) = given
+            && error != Raw::AGAIN
+        {
+            tracing::warn!(%error, "a lease is given up when the file is closed");
+        }
+        leave(self.0.fd());
+    }
+}
+
+fn enter(fd: BorrowedFd<'_>, entry: Entry) -> Result<()> {
+    let mut leased = LEASED.lock();
+    let leased = leased.get_or_insert_default();
+    if leased.contains_key(&fd.as_raw_fd()) {
+        // A handle has one lease.
+        return Err(Errno::AGAIN);
+    }
+    leased.insert(fd.as_raw_fd(), entry);
+    Ok(())
+}
+
+fn leave(fd: BorrowedFd<'_>) {
+    let entry = LEASED.lock().as_mut().and_then(|leased| leased.remove(&fd.as_raw_fd()));
+    // Not under the lock: it may be the last to hold the file open.
+    drop(entry);
+}
+
+/// The thread that is told of leases, started with the first of them.
+fn listener() -> Result<Pid> {
+    static LISTENER: OnceLock<Result<Pid>> = OnceLock::new();
+    *LISTENER.get_or_init(|| {
+        let (sender, started) = mpsc::channel();
+        let listen = move || match Signals::take(&[sys::lease_signal(), libc::SIGIO]) {
+            Ok(signals) => {
+                // Who asked waits for it.
+                let _ = sender.send(Ok(rustix::thread::gettid()));
+                listen(&signals);
+            }
+            Err(error) => drop(sender.send(Err(errno(error)))),
+        };
+        match std::thread::Builder::new().name("leases".to_owned()).spawn(listen) {
+            Ok(_) => started.recv().unwrap_or(Err(Errno::IO)),
+            Err(error) => Err(Errno(error.raw_os_error().unwrap_or(Errno::IO.0))),
+        }
+    })
+}
+
+fn listen(signals: &Signals) {
+    loop {
+        match signals.next() {
+            // Too many at once: the kernel says that something happened, and no longer to which file.
+            Ok((libc::SIGIO, _)) => tell(|_| true),
+            Ok((_, fd)) => tell(|leased| leased == fd),
+            Err(error) => {
+                tracing::error!(%error, "leases are no longer listened to; local programs that open a cached file wait");
+                return;
+            }
+        }
+    }
+}
+
+/// Tells who has a lease that somebody wants back.
+fn tell(concerns: impl Fn(RawFd) -> bool) {
+    let told: Vec<Told> = {
+        let leased = LEASED.lock();
+        let broken = |entry: &&Entry| concerns(entry.open.fd().as_raw_fd()) && !sys::has_lease(entry.open.fd().as_fd());
+        leased.iter().flat_map(HashMap::values).filter(broken).map(|entry| Told::clone(&entry.told)).collect()
+    };
+    for told in told {
+        told();
+    }
+}

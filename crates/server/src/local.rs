@@ -1,0 +1,145 @@
+//! What local programs and clients know of each other: oplocks that the kernel's lease stands behind
+//! (`kernel oplocks`), and byte-range locks that local programs meet (`posix locking`).
+//!
+//! Left out: share modes (`kernel share modes`). Linux has no call left by which a program could say what it shares.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use proto::smb2::OplockLevel;
+use proto::status::Status;
+use tokio::sync::Notify;
+
+use crate::conn::{Cancelled, Reply, Request};
+use crate::error::{Error, Result};
+use crate::files::oplock::Holder;
+use crate::open::FileOpen;
+use crate::server::Server;
+use crate::tree::Disk;
+use crate::vfs::{Access, Errno, FileId, Node, Told};
+
+/// Files that local programs wait for, and when their clients' time is up.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    deadlines: Mutex<HashMap<FileId, Duration>>,
+    added: Notify,
+}
+
+impl Awaited {
+    fn add(&self, file: FileId, deadline: Duration) {
+        self.deadlines.lock().insert(file, deadline);
+        self.added.notify_one();
+    }
+
+    /// The files whose time is up at `now`, taken out.
+    fn take_late(&self, now: Duration) -> Vec<FileId> {
+        self.deadlines.lock().extract_if(|_, deadline| *deadline <= now).map(|(file, _)| file).collect()
+    }
+
+    fn next(&self) -> Option<Duration> {
+        self.deadlines.lock().values().min().copied()
+    }
+}
+
+impl Server {
+    /// Ends oplocks that local programs wait for when their holders have had their time, for ever.
+    pub(crate) async fn end_awaited(&self) {
+        loop {
+            for file in self.awaited.take_late(self.world.uptime()) {
+                self.files.expire_oplocks(file, self.world.uptime());
+            }
+            let mut added = pin!(self.awaited.added.notified());
+            let left = self.awaited.next().map(|deadline| deadline.saturating_sub(self.world.uptime()));
+            let mut time_up = left.map(|left| self.world.sleep(left));
+            poll_fn(|context| {
+                let up = time_up.as_mut().is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
+                if up { Poll::Ready(()) } else { added.as_mut().poll(context) }
+            })
+            .await;
+        }
+    }
+
+    /// A local program opens `file`, on which `open` has the kernel's lease.
+    fn opened_locally(&self, file: FileId, open: u64) {
+        if let Some(deadline) = self.files.open_locally(file, open, self.world.uptime()) {
+            self.awaited.add(file, deadline);
+        }
+    }
+}
+
+/// Grants an oplock with the kernel's lease behind it; none where the kernel refuses that, because somebody else has
+/// the file open, say. There is no level II, which no lease of the kernel could stand behind.
+pub(crate) async fn grant_oplock(
+    server: &Arc<Server>,
+    file: &FileOpen,
+    open: u64,
+    asked: OplockLevel,
+    holder: Arc<dyn Holder>,
+) -> OplockLevel {
+    if !matches!(asked, OplockLevel::EXCLUSIVE | OplockLevel::BATCH) {
+        return OplockLevel::NONE;
+    }
+    let early = Arc::new(AtomicBool::new(false));
+    let lease = match file.node.lease(told(server, file.file, open, &early)).await {
+        Ok(lease) => lease,
+        // No data access, or others have it open.
+        Err(Errno::BADF | Errno::AGAIN) => return OplockLevel::NONE,
+        Err(errno) => {
+            tracing::debug!(?errno, path = %*file.name.path.lock(), "no oplock: the kernel grants no lease");
+            return OplockLevel::NONE;
+        }
+    };
+    let granted = server.files.grant_backed_oplock(file.file, open, asked, holder, lease);
+    // Somebody came between the two: there was nothing to break yet.
+    if early.load(Ordering::Acquire) {
+        server.opened_locally(file.file, open);
+    }
+    granted
+}
+
+fn told(server: &Arc<Server>, file: FileId, open: u64, early: &Arc<AtomicBool>) -> Told {
+    let (server, early): (Weak<Server>, _) = (Arc::downgrade(server), Arc::clone(early));
+    Arc::new(move || {
+        early.store(true, Ordering::Release);
+        if let Some(server) = server.upgrade() {
+            server.opened_locally(file, open);
+        }
+    })
+}
+
+/// How long a client waits for a local program to give up its lease: longer than the kernel lets the program take
+/// (`/proc/sys/fs/lease-break-time`, 45 seconds unless the administrator says otherwise).
+const LEASE_TIME: Duration = Duration::from_secs(90);
+/// The first and the longest pause between two tries.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// Waits until a file can be opened on which a local program has a lease, of which it has been told.
+pub(crate) async fn wait_for_lease(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    wanted: Access,
+) -> Result<()> {
+    let world = &request.connection.server.world;
+    let pending = reply.go_async(request)?;
+    let until = world.uptime() + LEASE_TIME;
+    let mut pause = PAUSES.0;
+    loop {
+        pending.wait(world.sleep(pause)).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
+        // The descriptor is not kept: after a wait the name may lead elsewhere.
+        match node.open(&disk.identity, wanted).await {
+            Err(Errno::AGAIN) if world.uptime() < until => pause = (pause * 2).min(PAUSES.1),
+            Err(Errno::AGAIN) => {
+                return Err(Error::because(Status::SHARING_VIOLATION, "a local program keeps its lease on the file"));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
