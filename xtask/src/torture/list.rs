@@ -75,15 +75,27 @@ pub(super) fn matches(glob: &str, text: &str) -> bool {
     (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(tail, &rest[at..]))
 }
 
-/// Test to result and seconds, as Samba scored.
-pub(super) fn baseline() -> Result<BTreeMap<String, (String, f64)>> {
-    let path = crate::root().join("xtask/torture/samba417-baseline.tsv");
+/// Test to result and seconds.
+pub(super) type Table = BTreeMap<String, (String, f64)>;
+
+fn table(path: &Path) -> Result<Table> {
     let row = |line: &String| {
         let mut columns = line.split('\t').map(str::to_owned);
         let (name, result, seconds) = (columns.next()?, columns.next()?, columns.next()?.parse().ok()?);
         Some((name, (result, seconds)))
     };
-    lines(&path)?.iter().map(|line| row(line).with_context(|| format!("baseline: {line:?}"))).collect()
+    let named = |line| row(line).with_context(|| format!("{}: {line:?}", path.display()));
+    lines(path)?.iter().map(named).collect()
+}
+
+/// As Samba scored.
+pub(super) fn baseline() -> Result<Table> {
+    table(&crate::root().join("xtask/torture/samba417-baseline.tsv"))
+}
+
+/// As the run before this one scored, whose table this one replaces; empty where there was none.
+pub(super) fn last(path: &Path) -> Table {
+    table(path).unwrap_or_default()
 }
 
 /// One expected failure.

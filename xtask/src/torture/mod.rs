@@ -105,18 +105,22 @@ fn run_here(options: &Options) -> Result<(usize, usize)> {
     };
     let (path, mut tests) = list::tests(&options.tests)?;
     let stem = path.file_stem().context("the list has no name")?.to_string_lossy().into_owned();
-    let baseline = list::baseline()?;
-    let seconds = |test: &String| baseline.get(test).map_or(1.0, |(_, seconds)| *seconds);
+    let name = format!("{}-{stem}", options.target.name());
+    let folder = crate::root().join("target/torture");
+    let out = options.out.clone().unwrap_or_else(|| folder.join(format!("{name}.tsv")));
+    let (baseline, last) = (list::baseline()?, list::last(&out));
+    let seconds = |test: &String| {
+        let seen = [last.get(test), baseline.get(test)].into_iter().flatten().next();
+        seen.map_or(1.0, |(_, seconds)| *seconds)
+    };
     tests.retain(|test| options.filter.is_empty() || options.filter.iter().any(|glob| list::matches(glob, test)));
-    tests.retain(|test| !options.quick || seconds(test) <= QUICK_SECONDS);
+    tests.retain(|test| !options.quick || baseline.get(test).is_none_or(|(_, seconds)| *seconds <= QUICK_SECONDS));
     if tests.is_empty() {
         println!("no test of {} matches", path.display());
         return Ok((0, 0));
     }
     // The longest first, so that none of them is left for the end.
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
-    let name = format!("{}-{stem}", options.target.name());
-    let folder = crate::root().join("target/torture");
     let logs = folder.join(format!("{name}.logs"));
     fs::create_dir_all(&logs)?;
     let place = Place::make(options.fs)?;
@@ -124,7 +128,6 @@ fn run_here(options: &Options) -> Result<(usize, usize)> {
     let outcomes = run_all(options, &tests, &logs, place.base());
     let (outcomes, ()) = (outcomes?, place.end()?);
     let report = report::Report::new(options.target, outcomes)?;
-    let out = options.out.clone().unwrap_or_else(|| folder.join(format!("{name}.tsv")));
     report.write(&out)?;
     print!("{}", report.text());
     println!("table: {}  output of each test: {}", out.display(), logs.display());
