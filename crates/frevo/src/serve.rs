@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
 use server::answer::Answer;
-use server::policy::Share;
+use server::policy::{Policy, Share, StoredAcls};
 use server::server::{Server, Volumes};
 use server::vfs::{Errno, Links, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
@@ -165,7 +165,8 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let world = Arc::new(RealWorld::new());
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
-    let server = Server::new(loaded.policy, guid, world, accounts.clone(), workers);
+    let policy = within_our_means(loaded.policy);
+    let server = Server::new(policy, guid, world, accounts.clone(), workers);
     server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
     let transport = Arc::new(listen::Transport {
         socket_options: loaded.daemon.socket_options.clone(),
@@ -351,7 +352,7 @@ impl Control for Operations {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
                 let shares = loaded.policy.shares.len();
-                self.server.reload(loaded.policy);
+                self.server.reload(within_our_means(loaded.policy));
                 Ok(format!("configuration reloaded, {shares} shares"))
             }
             Err(problems) => bail!("the configuration has errors, the old one stays in force\n{problems}"),
@@ -361,6 +362,27 @@ impl Control for Operations {
     fn stop(&self) {
         self.stop.send_replace(true);
     }
+}
+
+/// The policy without what this process may not do. Only root writes the attribute that stored ACLs are kept in; without
+/// them, a share is served with the permissions that Linux knows.
+fn within_our_means(mut policy: Policy) -> Policy {
+    if localfs::identity::may_switch() {
+        return policy;
+    }
+    for share in policy.shares.values_mut() {
+        let is_roots = |acls: &StoredAcls| !acls.attribute.starts_with("user.");
+        if let Some(acls) = share.acls.as_ref().filter(|acls| is_roots(acls)) {
+            tracing::warn!(
+                share = share.name,
+                attribute = acls.attribute,
+                "Windows ACLs are not stored: only root may write this attribute; run frevo as root, or name one as user.NTACL \
+                 with acl_xattr:security_acl_name"
+            );
+            Arc::make_mut(share).acls = None;
+        }
+    }
+    policy
 }
 
 /// Opens the directories behind shares.
