@@ -5,6 +5,7 @@
 //! wrong usage.
 
 mod import;
+mod sids;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,6 +96,14 @@ enum UserCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Notes the SIDs that accounts have in Samba, so that stored ACLs that name those count: what `pdbedit -L -v` prints
+    Sids {
+        /// The file, or - for standard input
+        file: PathBuf,
+        /// Only says what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// Runs the command.
@@ -124,6 +133,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
             change(&path, false, UserRequest::Delete { name }, &done)
         }
         UserCommand::Import { file, dry_run } => import::run(&path, &file, dry_run),
+        UserCommand::Sids { file, dry_run } => sids::run(&path, &file, dry_run),
     }
 }
 

@@ -14,6 +14,10 @@ pub trait Accounts: Send + Sync {
     /// An error means that the back end could not be asked: it must never be taken for "no such user".
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 
+    /// The UNIX user of the account that has or had the SID `sid`; `None` where there is none. For many SIDs in a row: it
+    /// must not take long where the SID is none of an account.
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
+
     /// Whose accounts these are: the SID that the account's [`Account::rid`] is appended to.
     fn domain(&self) -> DomainSid;
 }
@@ -53,6 +57,8 @@ pub struct Account {
     pub must_change: bool,
     /// The last number of the account's SID; unique in [`Accounts::domain`] and never given to another account.
     pub rid: u32,
+    /// SIDs that the account had elsewhere: stored ACLs that name them count for it.
+    pub former_sids: Arc<[Sid]>,
     /// The owner's name in full, for display; often empty.
     pub full_name: String,
     /// When the password was set; `None` where nobody knows.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
-use proto::dtyp::Guid;
+use proto::dtyp::{Guid, Sid};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
@@ -70,11 +70,17 @@ impl Accounts for People {
             locked: false,
             must_change: false,
             rid: uid,
+            former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,
             identity: Arc::new(Identity { uid, gid: uid, groups: Box::new([]) }),
             groups: Arc::new([]),
         })))
+    }
+
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        let rid = sid.rid().filter(|&rid| (1000..1003).contains(&rid) && *sid == self.domain().with_rid(rid));
+        Answer::now(Ok(rid))
     }
 
     fn domain(&self) -> DomainSid {

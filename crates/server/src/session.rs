@@ -44,8 +44,8 @@ pub struct User {
     pub anonymous: bool,
     /// What the client's machine called itself; never to be trusted.
     pub workstation: String,
-    /// The account's SID; `None` for a guest and for nobody.
-    pub sid: Option<Sid>,
+    /// The SIDs of the account, its present one first; none for a guest and for nobody.
+    pub sids: Arc<[Sid]>,
     /// The user that the kernel knows.
     pub identity: Arc<Identity>,
     /// Names of UNIX groups, for `@group`.

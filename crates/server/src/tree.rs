@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use proto::dtyp::{AccessMask, Sid};
+use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+use crate::accounts::Accounts;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::{Share, UserPattern};
@@ -45,8 +46,8 @@ pub struct Disk {
     pub identity: Arc<Identity>,
     /// Who asks, for the access check: `identity` as SIDs.
     pub token: Arc<Token>,
-    /// The SID of the account that is logged on, where `identity` is its own user.
-    pub account: Option<Sid>,
+    /// Whose SIDs are whose.
+    pub accounts: Arc<dyn Accounts>,
     /// Whether changes are refused.
     pub read_only: bool,
     /// The snapshot that this is a view of: where in the file system its copy of the share is.

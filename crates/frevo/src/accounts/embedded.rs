@@ -4,13 +4,14 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use parking_lot::{Mutex, RwLock};
+use proto::dtyp::Sid;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use server::accounts::DomainSid;
 use server::policy::fold;
@@ -23,6 +24,9 @@ const FILE: &str = "accounts.redb";
 
 /// Folded name -> [`Record`].
 const ACCOUNTS: TableDefinition<&str, &[u8]> = TableDefinition::new("accounts");
+
+/// SID that an account had elsewhere, as text -> folded name of the account.
+const FORMER_SIDS: TableDefinition<&str, &str> = TableDefinition::new("former sids");
 
 /// `format`: version of the layout, u32; `sid`: the numbers of the domain's SID, three u32; `next rid`: u32. All
 /// little-endian.
@@ -42,7 +46,28 @@ pub struct Store {
     database: Database,
     domain: DomainSid,
     accounts: RwLock<BTreeMap<String, Arc<Record>>>,
+    sids: RwLock<Sids>,
     next_rid: Mutex<u32>,
+}
+
+/// Whose SIDs are whose: accounts by their folded names.
+#[derive(Default)]
+struct Sids {
+    by_rid: HashMap<u32, String>,
+    former: HashMap<Sid, String>,
+}
+
+impl Sids {
+    /// Takes note of an account, or that there is none of that name any more.
+    fn note(&mut self, key: &str, before: Option<&Record>, now: Option<&Record>) {
+        if let Some(before) = before {
+            self.by_rid.remove(&before.rid);
+        }
+        match now {
+            Some(now) => _ = self.by_rid.insert(now.rid, key.to_owned()),
+            None => self.former.retain(|_, owner| owner != key),
+        }
+    }
 }
 
 /// Why the database could not be opened.
@@ -149,9 +174,24 @@ impl Store {
             let record = Record::decode(value.value()).with_context(|| format!("account {:?}", key.value()))?;
             accounts.insert(key.value().to_owned(), Arc::new(record));
         }
+        let mut sids = Sids::default();
+        accounts.iter().for_each(|(key, record): (&String, &Arc<Record>)| sids.note(key, None, Some(record)));
+        match transaction.open_table(FORMER_SIDS) {
+            Ok(table) => {
+                for entry in table.iter()? {
+                    let (sid, key) = entry?;
+                    let known: Sid = sid.value().parse().with_context(|| format!("damaged SID {:?}", sid.value()))?;
+                    sids.former.insert(known, key.value().to_owned());
+                }
+            }
+            // A database from before there were any.
+            Err(redb::TableError::TableDoesNotExist(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         drop(meta);
         drop(transaction);
-        Ok(Store { database, domain, accounts: RwLock::new(accounts), next_rid: Mutex::new(next_rid) })
+        let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
+        Ok(Store { database, domain, accounts, sids, next_rid: Mutex::new(next_rid) })
     }
 
     /// The SID that the accounts' RIDs are appended to.
@@ -162,6 +202,24 @@ impl Store {
     /// The account called `name`, compared without regard to case.
     pub fn get(&self, name: &str) -> Option<Arc<Record>> {
         self.accounts.read().get(&fold(name)).cloned()
+    }
+
+    /// The account that has or had this SID.
+    pub fn by_sid(&self, sid: &Sid) -> Option<Arc<Record>> {
+        let own = sid.rid().filter(|&rid| *sid == self.domain.with_rid(rid));
+        let sids = self.sids.read();
+        let key = own.and_then(|rid| sids.by_rid.get(&rid)).or_else(|| sids.former.get(sid))?.clone();
+        drop(sids);
+        self.accounts.read().get(&key).cloned()
+    }
+
+    /// The SIDs that an account had elsewhere, in their order.
+    pub fn former_sids(&self, name: &str) -> Vec<Sid> {
+        let key = fold(name);
+        let sids = self.sids.read();
+        let mut own: Vec<Sid> = sids.former.iter().filter(|(_, owner)| **owner == key).map(|(sid, _)| *sid).collect();
+        own.sort_unstable();
+        own
     }
 
     /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
@@ -176,25 +234,32 @@ impl Store {
     pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         // Held to the end: it is what makes changes follow one another.
         let mut next_rid = self.next_rid.lock();
-        let mut edit = Change { store: self, changed: BTreeMap::new(), next_rid: *next_rid };
+        let mut edit = Change { store: self, changed: BTreeMap::new(), sids: BTreeMap::new(), next_rid: *next_rid };
         let answer = change(&mut edit)?;
-        let Change { changed, next_rid: rid, .. } = edit;
-        if dry_run || changed.is_empty() {
+        let Change { changed, sids: former, next_rid: rid, .. } = edit;
+        if dry_run || changed.is_empty() && former.is_empty() {
             return Ok(answer);
         }
-        self.commit(&changed, rid).context("the account database could not be written")?;
+        self.commit(&changed, &former, rid).context("the account database could not be written")?;
         *next_rid = rid;
-        let mut accounts = self.accounts.write();
+        let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
         for (key, record) in changed {
+            sids.note(&key, accounts.get(&key).map(|before| &**before), record.as_deref());
             match record {
                 Some(record) => accounts.insert(key, record),
                 None => accounts.remove(&key),
             };
         }
+        sids.former.extend(former);
         Ok(answer)
     }
 
-    fn commit(&self, changed: &BTreeMap<String, Option<Arc<Record>>>, next_rid: u32) -> Result<()> {
+    fn commit(
+        &self,
+        changed: &BTreeMap<String, Option<Arc<Record>>>,
+        former: &BTreeMap<Sid, String>,
+        next_rid: u32,
+    ) -> Result<()> {
         let transaction = self.database.begin_write()?;
         {
             let mut accounts = transaction.open_table(ACCOUNTS)?;
@@ -203,6 +268,12 @@ impl Store {
                     Some(record) => accounts.insert(key.as_str(), record.encode().as_slice())?,
                     None => accounts.remove(key.as_str())?,
                 };
+            }
+            let mut sids = transaction.open_table(FORMER_SIDS)?;
+            let gone = |key: &str| changed.get(key).is_some_and(Option::is_none);
+            sids.retain(|_, key| !gone(key))?;
+            for (sid, key) in former {
+                sids.insert(sid.to_string().as_str(), key.as_str())?;
             }
             transaction.open_table(META)?.insert("next rid", next_rid.to_le_bytes().as_slice())?;
         }
@@ -215,6 +286,7 @@ impl Store {
 pub struct Change<'a> {
     store: &'a Store,
     changed: BTreeMap<String, Option<Arc<Record>>>,
+    sids: BTreeMap<Sid, String>,
     next_rid: u32,
 }
 
@@ -236,6 +308,11 @@ impl Change<'_> {
     /// Removes the account called `name`.
     pub fn remove(&mut self, name: &str) {
         self.changed.insert(fold(name), None);
+    }
+
+    /// Notes that the account called `name` had this SID elsewhere.
+    pub fn put_sid(&mut self, sid: Sid, name: &str) {
+        self.sids.insert(sid, fold(name));
     }
 
     /// A RID that no account has or had.
@@ -299,6 +376,42 @@ mod tests {
         assert_eq!(names, [FILE]);
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn sids_lead_to_their_accounts() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(dir.path()).unwrap();
+        let store = Store::open(&state).unwrap();
+        let (ann, elsewhere) = (store.domain().with_rid(add(&store, "Ann")), Sid::of(5, [21, 1, 2, 3, 1104]));
+        let note = |change: &mut Change<'_>| {
+            change.put_sid(elsewhere, "ANN");
+            Ok(())
+        };
+        store.change(false, note).unwrap();
+        let check = |store: &Store, there: bool| {
+            for sid in [ann, elsewhere] {
+                let name = store.by_sid(&sid).map(|record| record.name.clone());
+                assert_eq!(name.as_deref(), there.then_some("Ann"), "{sid}");
+            }
+            assert_eq!(store.former_sids("ann").len(), usize::from(there));
+            assert!(store.by_sid(&Sid::of(5, [21, 1, 2, 3, 1105])).is_none());
+        };
+        check(&store, true);
+        drop(store);
+        let store = Store::open(&state).unwrap();
+        check(&store, true);
+        let remove = |change: &mut Change<'_>| {
+            change.remove("ann");
+            Ok(())
+        };
+        store.change(false, remove).unwrap();
+        check(&store, false);
+        // Whoever is called Ann next is somebody else.
+        add(&store, "ann");
+        assert!(store.former_sids("ann").is_empty() && store.by_sid(&elsewhere).is_none());
+        drop(store);
+        assert!(Store::open(&state).unwrap().by_sid(&elsewhere).is_none());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use proto::dtyp::Sid;
 use server::accounts::{Account, Accounts, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::vfs::Time;
@@ -23,7 +24,7 @@ use self::embedded::{Change, OpenError, Store};
 use self::record::{Record, check_name};
 use self::unix::{Found, Key, User, Users};
 use crate::admin::message::{
-    AccountView, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
+    AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
 };
 use crate::state_dir::StateDir;
 use crate::when;
@@ -126,6 +127,7 @@ impl Directory {
                 Ok(UserReply::List(page.iter().map(|record| self.view(record)).collect()))
             }
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
+            UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
         }
     }
 
@@ -205,6 +207,34 @@ impl Directory {
         Ok(Outcome { result, note })
     }
 
+    fn note_sids(&self, sids: Vec<FormerSid>, dry_run: bool) -> Result<UserReply> {
+        ensure!(sids.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} SIDs in one import");
+        self.store.change(dry_run, |change| {
+            Ok(UserReply::Imported(sids.into_iter().map(|former| self.note_sid(change, &former)).collect()))
+        })
+    }
+
+    fn note_sid(&self, change: &mut Change<'_>, former: &FormerSid) -> Outcome {
+        let skipped = |note: String| Outcome { result: ImportResult::Skipped, note: Some(note) };
+        let Ok(sid) = former.sid.parse::<Sid>() else {
+            return skipped(format!("has {:?}, which is no SID", former.sid));
+        };
+        // Those of everybody, of groups and of the system are nobody's own.
+        if sid.authority() != 5 || sid.sub_authorities().first() != Some(&21) || sid.sub_authorities().len() != 5 {
+            return skipped(format!("has {sid}, which is no account's SID (S-1-5-21-...)"));
+        }
+        let Some(record) = change.get(&former.name) else {
+            return skipped("is no account here: import it first".into());
+        };
+        let owner = self.store.by_sid(&sid);
+        if owner.as_ref().is_some_and(|owner| owner.name == record.name) {
+            return Outcome { result: ImportResult::Unchanged, note: None };
+        }
+        change.put_sid(sid, &record.name);
+        let note = owner.map(|owner| format!("takes {sid} over from {}", owner.name));
+        Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note }
+    }
+
     fn unix_user(&self, record: &Record) -> Result<Found> {
         self.users.find_blocking(&key(record)).map_err(|Unavailable(why)| anyhow::anyhow!(why))
     }
@@ -219,6 +249,7 @@ impl Directory {
             name: record.name.clone(),
             full_name: record.full_name.clone(),
             sid: format!("{}-{}", self.store.domain(), record.rid),
+            former_sids: self.store.former_sids(&record.name).iter().map(Sid::to_string).collect(),
             has_password: record.nt_hash.is_some(),
             disabled: record.disabled,
             locked: record.locked,
@@ -234,11 +265,21 @@ impl Directory {
 impl Accounts for Directory {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let Some(record) = self.store.get(name) else { return Answer::now(Ok(None)) };
+        let former: Arc<[Sid]> = self.store.former_sids(name).into();
         match self.users.find(key(&record)) {
             Answer::Now(found) => {
-                Answer::now(found.expect("nobody has polled it").map(|found| account(&record, found)))
+                Answer::now(found.expect("nobody has polled it").map(|found| account(&record, former, found)))
             }
-            later => Answer::later(async move { later.await.map(|found| account(&record, found)) }),
+            later => Answer::later(async move { later.await.map(|found| account(&record, former, found)) }),
+        }
+    }
+
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        let Some(record) = self.store.by_sid(sid) else { return Answer::now(Ok(None)) };
+        let uid = |found: Found| found.ok().map(|user: Arc<User>| user.identity.uid);
+        match self.users.find(key(&record)) {
+            Answer::Now(found) => Answer::now(found.expect("nobody has polled it").map(uid)),
+            later => Answer::later(async move { later.await.map(uid) }),
         }
     }
 
@@ -257,7 +298,7 @@ fn key(record: &Record) -> Key {
 }
 
 /// The account for a logon. One without a UNIX user is no account: nothing could be done on its behalf.
-fn account(record: &Record, found: Found) -> Option<Account> {
+fn account(record: &Record, former_sids: Arc<[Sid]>, found: Found) -> Option<Account> {
     let user: Arc<User> = match found {
         Ok(user) => user,
         Err(why) => {
@@ -272,6 +313,7 @@ fn account(record: &Record, found: Found) -> Option<Account> {
         locked: record.locked,
         must_change: record.must_change,
         rid: record.rid,
+        former_sids,
         full_name: record.full_name.clone(),
         password_last_set: record.password_last_set.map(|secs| Time { secs, nanos: 0 }),
         identity: user.identity.clone(),

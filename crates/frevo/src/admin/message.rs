@@ -88,6 +88,14 @@ pub enum UserRequest {
         /// The name that they come after.
         after: Option<String>,
     },
+    /// Notes up to [`IMPORT_BATCH`] SIDs that accounts had elsewhere, in one step.
+    #[serde(rename = "user.sids")]
+    Sids {
+        /// Whose they were.
+        sids: Vec<FormerSid>,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
     /// Adds or updates up to [`IMPORT_BATCH`] accounts in one step.
     #[serde(rename = "user.import")]
     Import {
@@ -96,6 +104,16 @@ pub enum UserRequest {
         /// Only say what would be done.
         dry_run: bool,
     },
+}
+
+/// A SID that an account had on another server.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct FormerSid {
+    /// The account's name, here.
+    pub name: String,
+    /// The SID as text.
+    pub sid: String,
 }
 
 /// An account as another server had it.
@@ -150,6 +168,9 @@ pub struct AccountView {
     pub full_name: String,
     /// The whole SID.
     pub sid: String,
+    /// SIDs that it had elsewhere.
+    #[serde(default)]
+    pub former_sids: Vec<String>,
     /// Whether it has a password.
     pub has_password: bool,
     /// Whether logons are refused because the administrator said so.

@@ -72,6 +72,21 @@ fn session(path: &Path) {
         assert_eq!(view.disabled, disabled, "{name}");
     }
     drop(backend);
+    let printed = path.join("pdbedit");
+    let lines = |name: &str, rid: u32| format!("Unix username:  {name}\nUser SID:  S-1-5-21-1-2-3-{rid}\n");
+    std::fs::write(&printed, lines("ANN", 1000) + &lines("bob", 1001)).unwrap();
+    assert!(user(path, &["sids", printed.to_str().unwrap()]).unwrap());
+    assert!(user(path, &["sids", printed.to_str().unwrap()]).unwrap(), "a second time changes nothing");
+    std::fs::write(&printed, lines("nobody", 1002)).unwrap();
+    assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
+    std::fs::write(&printed, lines("bob", 1002).replace("S-1-5-21-", "S-1-1-")).unwrap();
+    assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
+    let mut backend = Backend::open(path, false).unwrap().unwrap();
+    let UserReply::Found(Some(view)) = backend.perform(UserRequest::Find { name: "ann".into() }).unwrap() else {
+        panic!("ann is gone");
+    };
+    assert_eq!(view.former_sids, ["S-1-5-21-1-2-3-1000"]);
+    drop(backend);
     assert!(user(path, &["delete", "ann"]).unwrap());
     assert!(user(path, &["delete", "ann"]).unwrap_err().to_string().contains("no account"));
     assert_eq!(names(path), ["bob"]);

@@ -298,7 +298,7 @@ pub(super) fn user(
             workstation: claim.workstation.clone(),
             guest: false,
             anonymous: false,
-            sid: Some(domain.with_rid(account.rid)),
+            sids: std::iter::once(domain.with_rid(account.rid)).chain(account.former_sids.iter().copied()).collect(),
             identity: account.identity.clone(),
             groups: account.groups.clone(),
         });
@@ -320,7 +320,7 @@ pub(super) fn user(
         workstation: claim.workstation.clone(),
         guest: !anonymous,
         anonymous,
-        sid: None,
+        sids: Arc::new([]),
         identity,
         groups: Arc::new([]),
     })

@@ -115,12 +115,12 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
-    let account = user.sid.filter(|_| identity.uid == user.identity.uid);
-    let token = Arc::new(token::of(user, &identity, account));
+    let own: &[_] = if identity.uid == user.identity.uid { &user.sids } else { &[] };
+    let token = Arc::new(token::of(user, &identity, own));
     Ok(Disk {
         identity,
         token,
-        account,
+        accounts: request.connection.server.accounts.clone(),
         read_only: read_only(&share, user),
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),

@@ -4,6 +4,7 @@
 //! the kernel, which still has the last word, lets through what the descriptor grants. A stored descriptor counts as
 //! long as those lists are as they were left: who changes them past the server has made a new decision.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -16,6 +17,7 @@ use super::inherit;
 use super::posix::{self, Duty, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::store::{self, Condition};
+use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
 use crate::open::FileOpen;
 use crate::policy::{AclStyle, StoredAcls};
@@ -63,17 +65,24 @@ fn is_account(sid: &Sid) -> bool {
 
 /// SIDs as they are on one file.
 struct FileSids {
-    owner: Option<(Sid, u32)>,
+    users: HashMap<Sid, u32>,
     group: Option<(Sid, u32)>,
 }
 
 impl FileSids {
-    /// Those of `descriptor`, whose owner and group are `uid` and `gid`.
-    fn of(descriptor: &SecurityDescriptor, uid: u32, gid: u32) -> FileSids {
-        FileSids {
-            owner: descriptor.owner.filter(is_account).map(|sid| (sid, uid)),
-            group: descriptor.group.filter(is_account).map(|sid| (sid, gid)),
+    /// Those of `descriptor`, whose owner and group are `uid` and `gid`, and those of accounts in its DACL.
+    async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32, gid: u32) -> FileSids {
+        let mut users: HashMap<_, _> = descriptor.owner.filter(is_account).map(|sid| (sid, uid)).into_iter().collect();
+        let aces = descriptor.dacl.iter().flat_map(Acl::aces);
+        let trustees: HashSet<Sid> = aces.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid)).collect();
+        for sid in trustees.into_iter().filter(is_account) {
+            if !users.contains_key(&sid)
+                && let Ok(Some(uid)) = accounts.uid_of(&sid).await
+            {
+                users.insert(sid, uid);
+            }
         }
+        FileSids { users, group: descriptor.group.filter(is_account).map(|sid| (sid, gid)) }
     }
 }
 
@@ -87,7 +96,7 @@ impl Sids for FileSids {
     }
 
     fn uid(&self, sid: &Sid) -> Option<u32> {
-        self.owner.filter(|(owner, _)| owner == sid).map(|(_, uid)| uid).or_else(|| UnixSids.uid(sid))
+        self.users.get(sid).copied().or_else(|| UnixSids.uid(sid))
     }
 
     fn gid(&self, sid: &Sid) -> Option<u32> {
@@ -227,7 +236,7 @@ pub(crate) async fn inherit(
         store::encode_unconditional(&descriptor)
     } else {
         let before = posix(&disk.identity, node, metadata).await;
-        let after = lists_for(&before, &descriptor, Duty::Beneath)?;
+        let after = lists_for(disk, &before, &descriptor, Duty::Beneath).await?;
         // Full control of a file includes running it, but nobody said that it is a program.
         let after = if directory || metadata.mode & 0o111 != 0 { after } else { after.not_executable() };
         apply(&disk.identity, node, metadata, &before, &after).await?;
@@ -398,7 +407,10 @@ async fn own(
     let stores = disk.share.acls.is_some();
     let unknown = if stores { Some(who.uid) } else { None };
     let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
-    let uid = owner.and_then(|sid| own_uid(disk, &sid).or(unknown)).filter(|&uid| uid != metadata.uid);
+    let uid = match owner {
+        Some(sid) => uid_of(disk, &sid).await?.or(unknown).filter(|&uid| uid != metadata.uid),
+        None => None,
+    };
     let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
     let gid = group.and_then(|sid| UnixSids.gid(&sid)).filter(|&gid| gid != metadata.gid);
     if uid.is_none() && gid.is_none() {
@@ -420,9 +432,13 @@ async fn own(
     Ok(node.metadata().await?)
 }
 
-/// The user of a SID: an id in it, or the caller's own account.
-fn own_uid(disk: &Disk, sid: &Sid) -> Option<u32> {
-    UnixSids.uid(sid).or_else(|| (disk.account == Some(*sid)).then_some(disk.identity.uid))
+/// The user of a SID: an id in it, or an account's.
+async fn uid_of(disk: &Disk, sid: &Sid) -> Result<Option<u32>> {
+    if let Some(uid) = UnixSids.uid(sid) {
+        return Ok(Some(uid));
+    }
+    let unavailable = |why: Unavailable| Error::because(Status::NO_LOGON_SERVERS, why.0);
+    if is_account(sid) { disk.accounts.uid_of(sid).await.map_err(unavailable) } else { Ok(None) }
 }
 
 /// Sets the POSIX lists to what the DACL of `descriptor` says.
@@ -435,7 +451,7 @@ async fn list(
     authority: Authority,
 ) -> Result<()> {
     let before = posix(&disk.identity, node, metadata).await;
-    let after = lists_for(&before, descriptor, duty)?;
+    let after = lists_for(disk, &before, descriptor, duty).await?;
     match apply(&disk.identity, node, metadata, &before, &after).await {
         // Not the owner, but the stored descriptor grants it.
         Err(Errno::PERM | Errno::ACCES) if duty == Duty::Beneath && authority.write_dac => {
@@ -446,8 +462,8 @@ async fn list(
 }
 
 /// The lists for a file that has those of `before` now.
-fn lists_for(before: &Posix, descriptor: &SecurityDescriptor, duty: Duty) -> Result<Posix> {
-    let sids = FileSids::of(descriptor, before.uid, before.gid);
+async fn lists_for(disk: &Disk, before: &Posix, descriptor: &SecurityDescriptor, duty: Duty) -> Result<Posix> {
+    let sids = FileSids::of(&*disk.accounts, descriptor, before.uid, before.gid).await;
     posix::from_descriptor(before, descriptor, &sids, duty).map_err(|inexpressible| {
         Error::because(Status::NOT_SUPPORTED, format!("permission bits cannot deny {}", inexpressible.0))
     })

@@ -10,8 +10,8 @@ use super::evaluate::Token;
 use crate::session::User;
 use crate::vfs::Identity;
 
-/// The token of `user`, who acts as `identity`; `account` is the SID of his account where that is his own.
-pub(crate) fn of(user: &User, identity: &Identity, account: Option<Sid>) -> Token {
+/// The token of `user`, who acts as `identity`; `own` are the SIDs of his account where that is his own user.
+pub(crate) fn of(user: &User, identity: &Identity, own: &[Sid]) -> Token {
     let root = identity.uid == 0;
     let known = !user.guest && !user.anonymous;
     let mut groups = vec![Sid::EVERYONE, Sid::NETWORK, Sid::unix_group(identity.gid)];
@@ -21,7 +21,7 @@ pub(crate) fn of(user: &User, identity: &Identity, account: Option<Sid>) -> Toke
     } else {
         &[Sid::BUILTIN_GUESTS]
     });
-    groups.extend(account);
+    groups.extend(own);
     groups.extend(root.then_some(Sid::BUILTIN_ADMINISTRATORS));
     Token { user: Sid::unix_user(identity.uid), groups: groups.into(), security: root, take_ownership: root }
 }

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::sign::SigningKey;
-use proto::dtyp::Guid;
+use proto::dtyp::{Guid, Sid};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode, SigningAlgorithm};
@@ -70,12 +70,18 @@ impl Accounts for People {
             locked: false,
             must_change: false,
             rid: 1000 + uid as u32,
+            former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,
             identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
             groups: Arc::new([]),
         });
         Answer::now(Ok(account))
+    }
+
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        let rid = sid.rid().filter(|&rid| (1000..1003).contains(&rid) && *sid == self.domain().with_rid(rid));
+        Answer::now(Ok(rid))
     }
 
     fn domain(&self) -> DomainSid {
