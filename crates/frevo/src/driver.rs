@@ -84,14 +84,24 @@ pub(crate) async fn drive(
     }
     // Requests in flight are cancelled, and finish to give up what they hold (a place in the queue for a lock): a session
     // with other channels goes on. Whatever waits for a disk beyond that time is dropped.
-    let settled = tokio::time::timeout(STOP_TIME, driver.settle());
-    let (_, ()) = tokio::join!(settled, connection.close());
+    let Driver { stream, mut running, .. } = driver;
+    let close = async {
+        connection.close().await;
+        // Whoever still waits for the end of the stream sees it once everything is closed, and no later.
+        drop(stream);
+    };
+    let (_, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, settle(&mut running)), close);
     if connection.has_survivors() {
         tokio::select! {
-            _ = tokio::time::timeout(SURVIVAL_TIME, driver.settle()) => {}
+            _ = tokio::time::timeout(SURVIVAL_TIME, settle(&mut running)) => {}
             () = stopped(&mut stop) => {}
         }
     }
+}
+
+/// Finishes what is in flight; nobody is answered any more.
+async fn settle(running: &mut FuturesUnordered<Running>) {
+    while running.next().await.is_some() {}
 }
 
 /// Waits until the server is to stop.
@@ -193,11 +203,6 @@ impl Driver {
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
             }
         }
-    }
-
-    /// Finishes what is in flight; nobody is answered any more.
-    async fn settle(&mut self) {
-        while self.running.next().await.is_some() {}
     }
 
     /// Sends what the socket takes now.
