@@ -3,6 +3,7 @@
 //! Every file of Linux may have holes. One that is not marked sparse hides them: all of it shows as allocated.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
@@ -19,10 +20,13 @@ use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::open::FileOpen;
-use crate::vfs::{Access, DataRange, Errno, Identity, Kind, Metadata, Node, SetMetadata};
+use crate::vfs::{Access, DataRange, Errno, Kind, Metadata, Node, SetMetadata};
 
 /// `SystemPageSize`: what does not fill a page is not trimmed.
 const PAGE: u64 = 4096;
+
+/// Zeros that are written in one go where there can be no holes.
+const WRITTEN_AT_ONCE: u64 = 256 << 20;
 
 /// Whether the file is marked.
 fn is_sparse(control: &Control<'_>, metadata: &Metadata) -> Result<bool> {
@@ -46,7 +50,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
         let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::STORED;
         let bits = if sparse { shown | FileAttributes::SPARSE_FILE.0 } else { shown & !FileAttributes::SPARSE_FILE.0 };
         if !sparse {
-            fill(&file.identity, &file.node, metadata.size).await?;
+            fill(control, file, &metadata).await?;
         }
         let set = SetMetadata { dos_attributes: Some(bits), ..SetMetadata::default() };
         file.node.set_metadata(&file.identity, set).await?;
@@ -57,7 +61,14 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
 }
 
 /// Gives every hole its room, where the file system can.
-async fn fill(who: &Arc<Identity>, node: &Arc<dyn Node>, size: u64) -> Result<()> {
+async fn fill(control: &Control<'_>, file: &FileOpen, metadata: &Metadata) -> Result<()> {
+    let (who, node, size) = (&file.identity, &file.node, metadata.size);
+    // Else the file system would give all that it has before it finds out.
+    let space = control.disk()?.vfs.space(who).await?;
+    let free = space.available.saturating_mul(space.block_size.into());
+    if size.saturating_sub(metadata.allocated) > free {
+        return Err(Error::because(Status::DISK_FULL, "the holes are larger than what is free"));
+    }
     let filled = match node.allocate(who, size).await {
         // The handle is for attributes only.
         Err(Errno::BADF) => match node.open(who, Access { read: false, write: true }).await {
@@ -98,11 +109,19 @@ pub(super) async fn zero(control: &Control<'_>) -> Result<Output> {
 /// that are not marked sparse keep it.
 async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length: u64) -> Result<()> {
     control.check_write_lock(offset, length)?;
+    let disk = control.disk()?;
+    // Zeros that have to be written take their time: nobody waits for more of them than are wanted still.
+    let step = if disk.vfs.features().await.punches { length } else { WRITTEN_AT_ONCE };
     change(control, || async {
-        file.node.zero(&file.identity, offset, length).await?;
+        let mut done = 0;
+        while done < length && !file.closed.load(Ordering::Acquire) {
+            let count = step.min(length - done);
+            file.node.zero(&file.identity, offset + done, count).await?;
+            done += count;
+        }
         let metadata = file.node.metadata().await?;
-        if control.disk()?.share.strict_allocate && !is_sparse(control, &metadata)? {
-            fill(&file.identity, &file.node, metadata.size).await?;
+        if disk.share.strict_allocate && !is_sparse(control, &metadata)? {
+            fill(control, file, &metadata).await?;
         }
         Ok(())
     })
@@ -316,6 +335,18 @@ mod tests {
         assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), holey);
         assert_eq!(set_sparse(&mut bench, file, &[0]), Status::SUCCESS);
         assert_eq!(ranges(&mut bench, file, 1, 20_000, 4), (Status::SUCCESS, vec![(1, 12_287)]));
+    }
+
+    #[test]
+    fn what_cannot_be_filled_stays_sparse() {
+        let mut bench = Bench::new();
+        let file = bench.file("file", b"x");
+        assert_eq!(set_sparse(&mut bench, file, &[1]), Status::SUCCESS);
+        bench.set_size(file, 1 << 40);
+        assert_eq!(set_sparse(&mut bench, file, &[0]), Status::DISK_FULL);
+        assert!(is_sparse(&mut bench, file));
+        let other = bench.file("other", &[1; 4096]);
+        assert_eq!(bench.read(other).len(), 4096, "there is room for others");
     }
 
     #[test]
