@@ -68,6 +68,8 @@ pub struct Server {
     pub(crate) files: files::Table,
     pub(crate) watches: files::notify::Watches,
     pub(crate) streams: Streams,
+    /// Names that just went away.
+    pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
     pub(crate) offloads: Tokens,
@@ -111,6 +113,7 @@ impl Server {
             guid,
             files: files::Table::default(),
             watches: files::notify::Watches::default(),
+            tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
             guesses: Guesses::default(),
             offloads: Tokens::default(),

@@ -222,7 +222,7 @@ fn a_second_open_waits_for_the_close_or_the_timer() {
 
     let bed = Bed::new();
     let (_holder, _, mut second) = contended(&bed);
-    bed.pass(29);
+    bed.pass(34);
     second.silent();
     bed.pass(1);
     assert_eq!(opened(&second.next()).1, OplockLevel::II);

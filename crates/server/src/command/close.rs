@@ -157,5 +157,8 @@ async fn unlink(
     let path = file.name.path.lock().clone();
     disk.vfs.unlink(&file.identity, &path, id, kind).await?;
     server.streams.unlinked(disk, node).await;
+    if disk.share.mangled_names {
+        server.tunnel.enter(disk.volume, path, server.world.uptime());
+    }
     Ok(())
 }

@@ -7,9 +7,11 @@ pub mod notify;
 pub mod oplock;
 mod share_mode;
 mod table;
+mod tunnel;
 mod write_time;
 
 pub use lease::{LeaseId, OpenLease};
 pub use locking::LockWait;
 pub use share_mode::ShareMode;
 pub use table::{Closed, OpenName, Refusal, Table};
+pub use tunnel::Tunnel;

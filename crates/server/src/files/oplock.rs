@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use super::lease::LeaseId;
 use crate::vfs;
 
-/// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1 leaves it open; Windows waits for 35 s, Samba for 30).
-pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(30);
+/// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1, note <217>).
+pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(35);
 
 const READ: LeaseState = LeaseState::READ_CACHING;
 const HANDLE: LeaseState = LeaseState::HANDLE_CACHING;

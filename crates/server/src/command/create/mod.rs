@@ -234,7 +234,7 @@ async fn look_up(request: &Request<'_>, disk: &Disk, wanted: &mut RelPath, attem
     if attempt > 0 || matches!(found, Lookup::Found { .. }) || !short::may_be(disk, wanted) {
         return Ok(found);
     }
-    *wanted = short::expand(disk, wanted, request.connection.server.policy().limits.listing_batch).await?;
+    *wanted = short::expand(&request.connection.server, disk, wanted).await?;
     if is_store(wanted) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the store of large streams"));
     }

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::name::short::{mangle, may_be_mangled};
+use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Case, Links, Lookup, RelPath};
 
@@ -11,11 +12,14 @@ pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
 }
 
 /// The path with each mangled component replaced by the name that it stands for, where there is one.
-pub(super) async fn expand(disk: &Disk, path: &RelPath, batch: usize) -> Result<RelPath> {
+pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Result<RelPath> {
+    let batch = server.policy().limits.listing_batch;
     let mut expanded = RelPath::root();
     for component in path.components() {
         let long = match may_be_mangled(component) {
-            true => find(disk, &expanded, component, batch).await?,
+            true => find(disk, &expanded, component, batch)
+                .await?
+                .or_else(|| server.tunnel.long_name(disk.volume, &expanded, component, server.world.uptime())),
             false => None,
         };
         expanded = expanded.join(long.as_deref().unwrap_or(component)).unwrap_or(expanded);
