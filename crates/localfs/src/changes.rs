@@ -35,7 +35,7 @@ impl Share {
             Create::Directory => (Kind::Directory, None),
         };
         let mut made = stat(&fd)?;
-        let _own_too = own::file(id(&made));
+        let _own_too = own::file(self.root.path(), id(&made));
         let mut stored = None;
         if let Some(attributes) = dos_attributes {
             // The creation time must be the other times to the nanosecond, so the file is asked, and asked again for

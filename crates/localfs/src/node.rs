@@ -134,7 +134,7 @@ impl Open {
 
     /// Notes a change of the file that is made while the answer is held: to be called first by whatever makes one.
     pub(crate) fn changes(&self) -> Option<Doing> {
-        own::file(self.id)
+        own::file(self.share.root.path(), self.id)
     }
 
     /// Where the file's attributes are read from.

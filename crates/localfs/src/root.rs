@@ -72,9 +72,17 @@ impl Root {
         Ok(Root { fd, proc, id, paths, local, links })
     }
 
-    /// Its absolute path without links.
+    /// Its absolute path, as given.
     pub(crate) fn path(&self) -> &Path {
-        &self.paths[1]
+        &self.paths[0]
+    }
+
+    /// The path, as it would be given, of what lies at the absolute path `actual`, which has no links.
+    pub(crate) fn as_given(&self, actual: &[u8]) -> Vec<u8> {
+        match actual.strip_prefix(self.paths[1].as_os_str().as_bytes()) {
+            Some(rest) if rest.is_empty() || rest[0] == b'/' => [self.paths[0].as_os_str().as_bytes(), rest].concat(),
+            _ => actual.to_vec(),
+        }
     }
 
     /// The root directory itself.

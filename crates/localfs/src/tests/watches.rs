@@ -150,3 +150,21 @@ fn only_directories_are_watched() {
     let (node, _) = bed.create("f");
     assert_eq!(node.watch(TREE, Arc::new(Notes::default())).err(), Some(Errno::NOTDIR));
 }
+
+/// A share by another path knows nothing of what is done through this one but what the kernel says.
+#[test]
+fn what_is_done_through_another_share() {
+    let bed = Bed::new();
+    process(|| symlink("share", bed.outside("alias"))).expect("made");
+    let alias = LocalFs::open(&bed.outside("alias"), Options::default()).expect("the directory opens");
+    let Ok(Lookup::Found { node, .. }) = block_on(alias.lookup(&bed.who, &path(""), Case::Sensitive, FOLLOW)) else {
+        panic!("the root is always found");
+    };
+    let (own, _watching) = watch(&bed, "", EVERYTHING);
+    let notes = Arc::new(Notes::default());
+    let _other = node.watch(EVERYTHING, notes.clone()).expect("the kernel lets directories be watched");
+    let (file, _) = bed.create("f");
+    block_on(file.write(&bed.who, 0, Bytes::from_static(b"content"), false)).expect("written");
+    assert_eq!(told(&notes), ["+f", "=f"]);
+    assert_eq!(told(&own), [""; 0]);
+}

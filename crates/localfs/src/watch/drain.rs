@@ -35,6 +35,8 @@ struct Findings {
     found: Found,
     /// From the reading before.
     found_before: Found,
+    /// Whether the process changed any file of the subscription's share.
+    busy: HashMap<u64, bool>,
     /// Where the watched directories are now.
     roots: HashMap<u64, Option<Vec<u8>>>,
 }
@@ -98,7 +100,8 @@ impl Watcher {
         let places = {
             let mut state = self.state.lock();
             if event.is(ReadFlags::IGNORED) {
-                return state.forget(event.watch);
+                state.forget(event.watch);
+                return;
             }
             state.places.get(&event.watch).cloned().unwrap_or_default()
         };
@@ -188,7 +191,7 @@ impl Teller<'_> {
         let open = &self.subscription.open;
         let root = self.findings.roots.entry(self.number).or_insert_with(|| {
             let link = rustix::fs::readlink(held_path(&open.fd()).as_slice(), Vec::new());
-            link.ok().map(|path| path.into_bytes())
+            link.ok().map(|path| open.share.root.as_given(&path.into_bytes()))
         });
         root.as_ref().map(|root| own::absolute(root, path))
     }
@@ -223,12 +226,13 @@ impl Teller<'_> {
     }
 
     fn changed(&mut self, path: RelPath, what: Noticed) {
-        if own::did_any_file() {
+        let root = self.subscription.open.share.root.path();
+        if *self.findings.busy.entry(self.number).or_insert_with(|| own::did_any_file(root)) {
             let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             let stat = rustix::fs::statx(self.subscription.open.fd(), path.as_path(), flags, StatxFlags::INO);
             // What is gone by now is told to be gone.
             let Ok(stat) = stat else { return };
-            if own::did(&Deed::File(crate::root::id(&stat))) {
+            if own::did(&Deed::File(crate::root::id(&stat), root.to_path_buf())) {
                 return;
             }
         }

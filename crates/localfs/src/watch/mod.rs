@@ -9,7 +9,7 @@ pub(crate) mod own;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use crate::{errno, identity, metadata};
 
 /// Directories of one tree that are watched.
 const DIRECTORIES: usize = 8_192;
-/// Directories that are watched altogether. The kernel has a limit of its own (`fs.inotify.max_user_watches`).
+/// Directories of all trees together. The kernel has a limit of its own (`fs.inotify.max_user_watches`).
 const ALL_DIRECTORIES: usize = 131_072;
 /// How long changes are collected before they are told.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -56,13 +56,17 @@ struct Place {
 struct State {
     subscriptions: HashMap<u64, (Arc<Subscription>, Vec<i32>)>,
     places: HashMap<i32, Vec<Place>>,
+    /// How many places there are.
+    count: usize,
     next: u64,
 }
 
 impl State {
     /// The kernel has ended a watch: its number may be given again.
     fn forget(&mut self, watch: i32) {
-        for place in self.places.remove(&watch).unwrap_or_default() {
+        let places = self.places.remove(&watch).unwrap_or_default();
+        self.count -= places.len();
+        for place in places {
             if let Some((_, watches)) = self.subscriptions.get_mut(&place.subscription) {
                 watches.retain(|other| *other != watch);
             }
@@ -168,23 +172,29 @@ impl Watcher {
         flags.set(WatchFlags::MODIFY, subscription.wanted.content);
         flags.set(WatchFlags::ATTRIB, subscription.wanted.attributes);
         let mut state = self.state.lock();
-        let everywhere = state.places.len();
+        let everywhere = state.count;
         let Some((_, watches)) = state.subscriptions.get_mut(&number) else { return Err(Errno::BADF) };
         if everywhere >= ALL_DIRECTORIES || watches.len() >= DIRECTORIES {
             return Err(Errno::NOSPC);
         }
         let watch = inotify::add_watch(&self.inotify, place, flags).map_err(errno)?;
-        watches.push(watch);
+        if !watches.contains(&watch) {
+            watches.push(watch);
+        }
         let places = state.places.entry(watch).or_default();
-        places.retain(|place| place.subscription != number || place.path != path);
-        places.push(Place { subscription: number, path });
+        if !places.iter().any(|place| place.subscription == number && place.path == path) {
+            places.push(Place { subscription: number, path });
+            state.count += 1;
+        }
         Ok(())
     }
 
     /// Takes places of a kernel watch out, which ends with the last.
     fn leave(&self, state: &mut State, watch: i32, leaves: impl Fn(&Place) -> bool) {
         let Some(places) = state.places.get_mut(&watch) else { return };
+        let before = places.len();
         places.retain(|place| !leaves(place));
+        state.count -= before - places.len();
         if places.is_empty() {
             state.places.remove(&watch);
             // An error means that it is gone already.
@@ -204,7 +214,7 @@ impl Watcher {
                 match self.add(number, &subscription, directory.clone(), held_path(&fd)) {
                     Ok(()) => {}
                     Err(Errno::NOSPC | Errno::NOMEM) => {
-                        tracing::warn!("too many directories to watch: some changes by local programs are not told");
+                        warn_of_limit();
                         return subscription.listener.lost();
                     }
                     Err(_) => continue,
@@ -245,6 +255,17 @@ impl Watcher {
     fn subscription(&self, number: u64) -> Option<Arc<Subscription>> {
         self.state.lock().subscriptions.get(&number).map(|(subscription, _)| Arc::clone(subscription))
     }
+}
+
+/// Says it once: clients can make it happen all the time.
+fn warn_of_limit() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        tracing::warn!(
+            "more directories are watched than fs.inotify.max_user_watches or the server allows: \
+             clients are not told of all changes by local programs"
+        );
+    });
 }
 
 /// Opens the directory `path` of a subscription for reading.

@@ -3,11 +3,12 @@
 //!
 //! A change is noted before it is made. The kernel queues what it tells before the call that made it returns, so once
 //! everything is read that was queued when the change was done, the note has served. Names are noted by their absolute
-//! paths: the server knows those who watch by them, too. Content is noted by file.
+//! paths, beginning with the share's as it was given: the server knows those who watch by them, too, so that what is not
+//! told here is told there. Content is noted by file and share.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ pub(crate) enum Deed {
     Added(Vec<u8>),
     /// A name vanishes.
     Removed(Vec<u8>),
-    /// The content or the attributes of a file change.
-    File(FileId),
+    /// The content or the attributes of a file of the share at this path change.
+    File(FileId, PathBuf),
 }
 
 struct Note {
@@ -76,9 +77,10 @@ pub(crate) fn names(root: &Path, deeds: &[(&RelPath, bool)]) -> Option<Doing> {
     Some(begin(deeds.iter().map(deed).collect()))
 }
 
-/// Notes that a file changes.
-pub(crate) fn file(file: FileId) -> Option<Doing> {
-    (CURIOUS.load(Ordering::SeqCst) > 0).then(|| begin(vec![Deed::File(FileId { stream: 0, ..file })]))
+/// Notes that a file of the share `root` changes.
+pub(crate) fn file(root: &Path, file: FileId) -> Option<Doing> {
+    let deed = || Deed::File(FileId { stream: 0, ..file }, root.to_path_buf());
+    (CURIOUS.load(Ordering::SeqCst) > 0).then(|| begin(vec![deed()]))
 }
 
 /// The absolute path of `path` beneath `root`.
@@ -123,9 +125,9 @@ pub(super) fn did(deed: &Deed) -> bool {
     NOTES.lock().by_deed.contains_key(deed)
 }
 
-/// Whether the process changed any file just now.
-pub(super) fn did_any_file() -> bool {
-    NOTES.lock().by_deed.keys().any(|deed| matches!(deed, Deed::File(_)))
+/// Whether the process changed any file of the share `root` just now.
+pub(super) fn did_any_file(root: &Path) -> bool {
+    NOTES.lock().by_deed.keys().any(|deed| matches!(deed, Deed::File(_, of) if of == root))
 }
 
 /// Forgets what cannot serve, before what the kernel tells is read.

@@ -47,6 +47,9 @@ impl Event {
     }
 }
 
+/// Bytes of memory that an event takes beyond those of its response.
+const OVERHEAD: usize = 64;
+
 /// What a request is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
@@ -101,6 +104,13 @@ struct Waiting {
     number: u64,
     room: usize,
     told: oneshot::Sender<Told>,
+}
+
+impl State {
+    /// Bytes of memory that the events take.
+    fn cost(&self) -> usize {
+        self.size + self.events.len() * OVERHEAD
+    }
 }
 
 impl Watch {
@@ -201,8 +211,8 @@ impl Watch {
         if state.lost || state.events.last() == Some(&event) {
             return;
         }
-        let size = event.size();
-        let kept = self.kept.fetch_add(size, Ordering::Relaxed) + size;
+        let (size, cost) = (event.size(), event.size() + OVERHEAD);
+        let kept = self.kept.fetch_add(cost, Ordering::Relaxed) + cost;
         state.size += size;
         state.events.push(event);
         if state.size > self.terms.room || kept > self.limit {
@@ -215,11 +225,12 @@ impl Watch {
         state.lost = true;
     }
 
-    fn clear(&self, state: &mut State) {
-        self.kept.fetch_sub(state.size, Ordering::Relaxed);
+    /// Forgets all that happened; answers what was kept of it.
+    fn clear(&self, state: &mut State) -> Vec<Event> {
+        self.kept.fetch_sub(state.cost(), Ordering::Relaxed);
         state.size = 0;
-        state.events = Vec::new();
         state.lost = false;
+        std::mem::take(&mut state.events)
     }
 
     /// What there is to tell to a request with `room` bytes; `None` where nothing happened.
@@ -228,8 +239,7 @@ impl Watch {
             return None;
         }
         let fits = !state.lost && state.size <= room;
-        let events = std::mem::take(&mut state.events);
-        self.clear(state);
+        let events = self.clear(state);
         Some(if fits { Told::Changes(events) } else { Told::TooMuch })
     }
 
@@ -251,6 +261,6 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.kept.fetch_sub(self.state.get_mut().size, Ordering::Relaxed);
+        self.kept.fetch_sub(self.state.get_mut().cost(), Ordering::Relaxed);
     }
 }
