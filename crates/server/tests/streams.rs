@@ -423,6 +423,15 @@ fn a_full_disk_is_told_and_takes_nothing() {
 }
 
 #[test]
+fn a_file_that_was_made_for_a_stream_goes_if_the_stream_cannot_be() {
+    let mut bed = bed();
+    // No attribute can have such a name.
+    let name = format!("f:{}", "s".repeat(250));
+    let made = bed.create(&name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
+    assert_eq!((made, bed.look("f")), (Err(Status::OBJECT_NAME_INVALID), Status::OBJECT_NAME_NOT_FOUND));
+}
+
+#[test]
 fn a_share_without_streams_has_none() {
     let world: Arc<dyn World> = Arc::new(Still::default());
     let mut policy = rig::policy();

@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::streams::layout::TYPE;
 use crate::streams::{self, StreamNode};
 use crate::tree::Disk;
-use crate::vfs::{Errno, Kind};
+use crate::vfs::Kind;
 
 /// What the list says of one stream.
 struct Listed {
@@ -36,14 +36,9 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
     if let Some(layout) = &disk.share.streams {
         for stored in streams::list(node, &file.identity, layout).await? {
             let stream = server.streams.stream(disk, layout, metadata.id, &stored.name);
-            // One that nobody has open was not looked at yet.
-            match stream.exists(node, &file.identity).await {
-                Ok(true) => {}
-                Ok(false) | Err(Errno::ACCES | Errno::IO) => continue,
-                Err(errno) => return Err(errno.into()),
-            }
-            let shown = stream.metadata(node).await?;
             let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", stored.name));
+            stream.is_at(node, &stored).await?;
+            let shown = stream.metadata(node).await?;
             listed.push(Listed { name, size: shown.size, allocated: shown.allocated });
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::layout::{self, Layout};
+use super::layout::Layout;
 use super::store::{DIRECTORY, Store};
 use super::stream::{Stream, Target};
 use super::{Open, list};
@@ -224,15 +224,21 @@ fn a_directory_of_another_is_no_store() {
 }
 
 #[test]
-fn a_value_that_names_no_file_of_the_store_is_an_error_and_stays() {
+fn a_stream_whose_content_is_lost_says_so_and_can_be_thrown_away() {
     let bed = Bed::new(16 << 20);
     for value in [&b"../../../etc/passwd"[..], b"1-00000000000000000000000000000000"] {
         bed.set(OVERFLOW, value);
         let stream = bed.stream(bed.metadata.id, "s");
-        assert!(block_on(stream.exists(&bed.file, &bed.who)).is_err());
+        assert!(block_on(stream.exists(&bed.file, &bed.who)).unwrap());
+        assert_eq!(block_on(stream.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::IO));
         assert_eq!(bed.attribute(OVERFLOW).as_deref(), Some(value));
+        block_on(stream.set_size(&bed.file, &bed.who, 0)).unwrap();
+        assert_eq!((bed.attribute(OVERFLOW), bed.content(&bed.file, &stream)), (None, Vec::new()));
+        bed.set(OVERFLOW, value);
+        block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.who)).unwrap();
+        assert_eq!(block_on(list(&bed.file, &bed.who, &Layout::default())), Ok(Vec::new()));
     }
-    assert_eq!(layout::LARGEST_INLINE, 65_535);
 }
 
 #[test]
@@ -240,10 +246,9 @@ fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
     let (bed, other) = (Bed::new(16 << 20), Bed::new(16 << 20));
     other.write(&other.opened(), 0, &large()).unwrap();
     bed.set(OVERFLOW, &other.attribute(OVERFLOW).unwrap());
-    let look = || block_on(bed.stream(bed.metadata.id, "s").exists(&bed.file, &bed.who));
-    assert_eq!(look(), Err(Errno::IO));
+    let stream = bed.opened();
+    assert_eq!(bed.write(&stream, 0, b"x"), Err(Errno::IO));
     bed.store.is_beside(&other.store);
-    assert_eq!(look(), Ok(true));
     let stream = bed.opened();
     assert_eq!(bed.content(&bed.file, &stream), large());
     assert!(block_on(bed.store.is_used()));

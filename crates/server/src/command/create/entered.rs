@@ -26,6 +26,12 @@ impl Entered {
         self.open
     }
 
+    /// Both are one from now on: an open of a stream, which stands for its file, too.
+    pub(super) fn join(mut self, mut other: Entered) -> Self {
+        self.files.append(&mut other.files);
+        self
+    }
+
     /// The CREATE has succeeded.
     pub(super) fn stay(mut self) {
         self.stays = true;

@@ -23,7 +23,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Opening;
-use crate::files::{Closed, OpenName, Refusal, ShareMode};
+use crate::files::{OpenName, Refusal, ShareMode};
 use crate::name::{self, Name};
 use crate::server::Server;
 use crate::streams::{Stream, StreamNode};
@@ -38,8 +38,8 @@ const EVERYTHING: ShareAccess = ShareAccess(7);
 struct Base {
     found: Found,
     stream: Arc<Stream>,
-    /// The number under which it, and then the stream, stand in the table of open files.
-    open_id: u64,
+    /// It stands in the table of open files by the number that the stream will have there, too.
+    entered: Entered,
     name: Arc<OpenName>,
     granted: AccessMask,
     /// It was made for the stream.
@@ -56,9 +56,10 @@ pub(super) async fn open(
     parameters: &Parameters,
     contexts: &Contexts,
 ) -> Result<Opened> {
+    let server = &request.connection.server;
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
-        let removals = request.connection.server.files.removals();
+        let removals = server.files.removals();
         let base = match look_up(request, disk, &mut wanted, attempt).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = Found { path, node, metadata, removals };
@@ -72,17 +73,29 @@ pub(super) async fn open(
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         };
         let Some(base) = base else { continue };
-        match open_stream(request, reply, disk, parameters, &base).await {
-            Ok(Some(opened)) => {
+        let entered = match enter(server, parameters, &base) {
+            Ok(entered) => entered,
+            Err(refusal) => {
+                let stream = base.stream.id;
+                // The file is not kept open while its stream is waited for.
+                drop(base);
+                refused(request, reply, stream, refusal).await?;
+                continue;
+            }
+        };
+        match open_content(server, disk, parameters, &base, entered).await {
+            Ok(Some(mut opened)) => {
+                opened.entered = opened.entered.join(base.entered);
                 if base.made {
-                    let Found { path, metadata, .. } = &base.found;
-                    request.connection.server.changed(disk, path, Change::added(metadata.kind));
+                    server.changed(disk, &base.found.path, Change::added(base.found.metadata.kind));
                 }
                 return Ok(opened);
             }
-            Ok(None) => close_base(request, disk, &base, false).await,
+            Ok(None) => {}
             Err(error) => {
-                close_base(request, disk, &base, base.made).await;
+                if base.made {
+                    unmake(server, disk, base).await;
+                }
                 return Err(error);
             }
         }
@@ -114,9 +127,7 @@ fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Param
     let path = made.name.path.lock().clone();
     let found = Found { path, node: made.node, metadata: made.metadata, removals: server.files.removals() };
     let stream = stream_of(server, disk, found.metadata.id, stream)?;
-    let open_id = made.entered.open();
-    made.entered.stay();
-    Ok(Base { found, stream, open_id, name: made.name, granted, made: true })
+    Ok(Base { found, stream, entered: made.entered, name: made.name, granted, made: true })
 }
 
 /// Opens the file of a stream; `None` when it must be looked up again.
@@ -145,7 +156,10 @@ async fn open_base(
     let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
     let opening = Opening::new(AccessMask(0), false, None, server.world.uptime());
     match server.files.open(id, open_id, mode, &name, found.removals, opening) {
-        Ok(()) => Ok(Some(Base { found, stream, open_id, name, granted, made: false })),
+        Ok(()) => {
+            let entered = Entered::new(server, &[id], open_id);
+            Ok(Some(Base { found, stream, entered, name, granted, made: false }))
+        }
         Err(refusal) => refused(request, reply, id, refusal).await.map(|()| None),
     }
 }
@@ -202,27 +216,14 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists:
     Ok(())
 }
 
-/// Opens the stream of an open file; `None` when the file must be looked up again.
-async fn open_stream(
-    request: &Request<'_>,
-    reply: &mut Reply,
-    disk: &Disk,
-    parameters: &Parameters,
-    base: &Base,
-) -> Result<Option<Opened>> {
-    let (server, stream) = (&request.connection.server, &base.stream);
+/// Enters the stream of an open file in the table of open files.
+fn enter(server: &Arc<Server>, parameters: &Parameters, base: &Base) -> std::result::Result<Entered, Refusal> {
+    let (stream, open_id) = (base.stream.id, base.entered.open());
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(base.granted.0 | overwriting), share: parameters.share_access };
     let opening = Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.world.uptime());
-    if let Err(refusal) = server.files.open(stream.id, base.open_id, mode, &base.name, server.files.removals(), opening)
-    {
-        return refused(request, reply, stream.id, refusal).await.map(|()| None);
-    }
-    let opened = open_content(server, disk, parameters, base).await;
-    if !matches!(opened, Ok(Some(_))) {
-        server.files.close(stream.id, base.open_id, false);
-    }
-    opened
+    server.files.open(stream, open_id, mode, &base.name, server.files.removals(), opening)?;
+    Ok(Entered::new(server, &[stream], open_id))
 }
 
 /// Makes the stream, or throws its content away, where the disposition says so; `None` where it was removed meanwhile.
@@ -231,6 +232,7 @@ async fn open_content(
     disk: &Disk,
     parameters: &Parameters,
     base: &Base,
+    entered: Entered,
 ) -> Result<Option<Opened>> {
     let (who, file, stream) = (&disk.identity, &base.found.node, &base.stream);
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
@@ -265,7 +267,7 @@ async fn open_content(
     }
     let metadata = stream.metadata(file).await?;
     Ok(Some(Opened {
-        entered: Entered::new(server, &[stream.id, base.found.metadata.id], base.open_id),
+        entered,
         node,
         metadata,
         name: base.name.clone(),
@@ -275,17 +277,18 @@ async fn open_content(
     }))
 }
 
-/// Closes the file of a stream that was not opened after all; `delete`: nobody but this request has made it.
-async fn close_base(request: &Request<'_>, disk: &Disk, base: &Base, delete: bool) {
-    let server = &request.connection.server;
-    let Found { node, metadata, path, .. } = &base.found;
-    if server.files.close(metadata.id, base.open_id, delete) == Closed::Delete {
-        match disk.vfs.unlink(&disk.identity, path, metadata.id, metadata.kind).await {
-            Ok(()) => server.streams.unlinked(disk, node).await,
-            Err(errno) => tracing::debug!(%path, ?errno, "a file stays that was made for a stream"),
-        }
-        server.files.deleted(metadata.id);
+/// Removes the file that was made for a stream, which then could not be, unless somebody has found it meanwhile.
+async fn unmake(server: &Server, disk: &Disk, base: Base) {
+    let Found { node, metadata, path, .. } = base.found;
+    drop(base.entered);
+    if server.files.is_open(metadata.id) {
+        return;
     }
+    match disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await {
+        Ok(()) => server.streams.unlinked(disk, &node).await,
+        Err(errno) => tracing::debug!(%path, ?errno, "a file stays that was made for a stream"),
+    }
+    server.files.deleted(metadata.id);
 }
 
 /// Whether an open stream of `file` keeps the file from being opened for deletion ([MS-FSA] 2.1.5.1.2.1).

@@ -1,0 +1,237 @@
+//! Where the content of a stream moves: from its attribute to the store and back, to another name, to nowhere. Whatever
+//! fails on the way, the content is where it was.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Place, Stream, Target, inline};
+use crate::streams::layout::{self, Layout, Stored};
+use crate::streams::list;
+use crate::streams::store::{Sidecar, copy_content};
+use crate::vfs::{Errno, Identity, Node, Result};
+
+impl Stream {
+    /// Sets the attribute to `content`. Where it has no room there, the content goes to the store instead, and the answer
+    /// is `false`: `before`, that is, to which the caller does then what it was about to do.
+    pub(super) async fn put(
+        &self,
+        place: &mut Place,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+        attribute: String,
+        content: &[u8],
+        before: &[u8],
+    ) -> Result<bool> {
+        match file.set_xattr(who, &attribute, Some(layout::value(content))).await {
+            Ok(()) => Ok(true),
+            Err(errno) if layout::is_too_large(errno) => {
+                self.overflow(place, file, who, before).await?;
+                Ok(false)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Moves the content to the store. Where that fails, everything is as it was.
+    pub(super) async fn overflow(
+        &self,
+        place: &mut Place,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+        content: &[u8],
+    ) -> Result<()> {
+        let attribute = Layout::overflow(&self.name().ok_or(Errno::STALE)?)?;
+        let sidecar = self.store.create(&file.metadata().await?).await?;
+        let inline = match &*place {
+            Place::Inline(inline) => Some(inline.clone()),
+            _ => None,
+        };
+        let value = sidecar.name.clone().into_bytes();
+        let moved = async {
+            sidecar.node.write(self.store.own(), 0, Bytes::copy_from_slice(content), false).await?;
+            sidecar.node.flush().await?;
+            match file.set_xattr(who, &attribute, Some(value.clone())).await {
+                Ok(()) => {}
+                // What the attribute to come needs is what the one to go takes.
+                Err(errno) if layout::is_too_large(errno) && inline.is_some() => {
+                    self.exchange(file, who, inline.as_deref(), content, &attribute, value).await?;
+                }
+                Err(Errno::TOOBIG | Errno::RANGE) => return Err(Errno::NOSPC),
+                Err(errno) => return Err(errno),
+            }
+            if let Some(inline) = &inline {
+                match file.set_xattr(who, inline, None).await {
+                    Ok(()) | Err(Errno::NODATA) => {}
+                    Err(errno) => tracing::debug!(?errno, "a stream that moved to the store is also where it was"),
+                }
+            }
+            Ok(())
+        };
+        let moved = moved.await;
+        if let Err(errno) = moved {
+            self.store.discard(&sidecar.name).await;
+            return Err(errno);
+        }
+        *place = Place::Store(attribute, sidecar);
+        Ok(())
+    }
+
+    /// Removes one attribute to make room for another; puts it back where that room is not enough.
+    async fn exchange(
+        &self,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+        old: Option<&str>,
+        content: &[u8],
+        new: &str,
+        value: Vec<u8>,
+    ) -> Result<()> {
+        let old = old.ok_or(Errno::NOSPC)?;
+        file.set_xattr(who, old, None).await?;
+        if file.set_xattr(who, new, Some(value)).await.is_ok() {
+            return Ok(());
+        }
+        file.set_xattr(who, old, Some(layout::value(content))).await?;
+        Err(Errno::NOSPC)
+    }
+
+    /// A stream in the store that was cut to nothing is an attribute again, which Samba sees too.
+    pub(super) async fn bring_home(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        self.own_sidecar(place, file, who).await?;
+        let Place::Store(attribute, sidecar) = &*place else { return Err(Errno::STALE) };
+        sidecar.node.set_size(self.store.own(), 0).await?;
+        let home = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
+        if file.set_xattr(who, &home, Some(layout::value(b""))).await.is_err() {
+            // It is empty where it is, too.
+            return Ok(());
+        }
+        file.set_xattr(who, attribute, None).await?;
+        self.store.discard(&sidecar.name).await;
+        *place = Place::Inline(home);
+        Ok(())
+    }
+
+    /// What is lost is thrown away.
+    pub(super) async fn begin_anew(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        self.remove_from(place, file, who).await?;
+        let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
+        file.set_xattr(who, &attribute, Some(layout::value(b""))).await?;
+        *place = Place::Inline(attribute);
+        Ok(())
+    }
+
+    /// Before a change: a file of the store that came with a copy of its owner is copied, too.
+    pub(super) async fn own_sidecar(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        let Place::Store(attribute, sidecar) = &*place else { return Ok(()) };
+        if sidecar.owned {
+            return Ok(());
+        }
+        let copy = self.store.copy(sidecar, &file.metadata().await?).await?;
+        if let Err(errno) = file.set_xattr(who, attribute, Some(copy.name.clone().into_bytes())).await {
+            self.store.discard(&copy.name).await;
+            return Err(errno);
+        }
+        let attribute = attribute.clone();
+        *place = Place::Store(attribute, copy);
+        Ok(())
+    }
+
+    pub(super) async fn remove_from(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        match &*place {
+            Place::Inline(attribute) => match file.set_xattr(who, attribute, None).await {
+                Err(Errno::NODATA) => Ok(()),
+                done => done,
+            },
+            Place::Store(attribute, sidecar) => {
+                match file.set_xattr(who, attribute, None).await {
+                    Ok(()) | Err(Errno::NODATA) => {}
+                    Err(errno) => return Err(errno),
+                }
+                if sidecar.owned && !self.is_named(file, &sidecar.name).await? {
+                    self.store.discard(&sidecar.name).await;
+                }
+                Ok(())
+            }
+            Place::Lost(stored) => {
+                for attribute in [&stored.inline, &stored.overflow].into_iter().flatten() {
+                    file.set_xattr(who, attribute, None).await?;
+                }
+                Ok(())
+            }
+            Place::Nowhere | Place::Own(_) | Place::Removed => Ok(()),
+        }
+    }
+
+    /// Whether another stream of the file names the same file of the store, as after a crash in a rename.
+    async fn is_named(&self, file: &Arc<dyn Node>, name: &str) -> Result<bool> {
+        for stored in list(file, self.store.own(), &self.layout).await? {
+            if let Stored { overflow: Some(attribute), .. } = stored
+                && file.get_xattr(self.store.own(), &attribute).await?.is_some_and(|value| value == name.as_bytes())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the stream another name ([MS-FSA] 2.1.5.15.12.1), which no other stream may have.
+    pub(crate) async fn rename(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, to: Target) -> Result<()> {
+        let mut place = self.place.lock().await;
+        let name = match to {
+            Target::Named(name) => name,
+            Target::Unnamed(node) => return self.become_own(&mut place, file, who, node).await,
+        };
+        let renamed = match &*place {
+            Place::Inline(old) => {
+                let new = self.layout.inline(&name)?;
+                let content = inline(file, who, old).await?;
+                match file.set_xattr(who, &new, Some(layout::value(&content))).await {
+                    Ok(()) => file.set_xattr(who, old, None).await?,
+                    Err(errno) if layout::is_too_large(errno) => {
+                        self.exchange(file, who, Some(old), &content, &new, layout::value(&content)).await?;
+                    }
+                    Err(errno) => return Err(errno),
+                }
+                Place::Inline(new)
+            }
+            Place::Store(old, sidecar) => {
+                let new = Layout::overflow(&name)?;
+                file.set_xattr(who, &new, Some(sidecar.name.clone().into_bytes())).await?;
+                file.set_xattr(who, old, None).await?;
+                let Sidecar { name, node, owned } = sidecar;
+                Place::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
+            }
+            Place::Nowhere | Place::Own(_) | Place::Lost(_) | Place::Removed => return Err(Errno::STALE),
+        };
+        *place = renamed;
+        *self.name.lock() = Some(name.into());
+        Ok(())
+    }
+
+    /// The stream becomes the unnamed one: the file, empty so far, gets its content.
+    async fn become_own(
+        &self,
+        place: &mut Place,
+        file: &Arc<dyn Node>,
+        who: &Arc<Identity>,
+        node: Arc<dyn Node>,
+    ) -> Result<()> {
+        let copied = match &*place {
+            Place::Inline(attribute) => {
+                let content = inline(file, who, attribute).await?;
+                node.write(who, 0, Bytes::from(content), false).await
+            }
+            Place::Store(_, sidecar) => copy_content(who, &sidecar.node, &node).await,
+            Place::Nowhere | Place::Own(_) | Place::Lost(_) | Place::Removed => Err(Errno::STALE),
+        };
+        if let Err(errno) = copied {
+            node.set_size(who, 0).await?;
+            return Err(errno);
+        }
+        self.remove_from(place, file, who).await?;
+        *place = Place::Own(node);
+        *self.name.lock() = None;
+        Ok(())
+    }
+}
