@@ -12,6 +12,7 @@ use proto::smb2::create::{
     CreateAction, CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
     ShareAccess,
 };
+use proto::smb2::create_context::{self, CreateContext};
 use proto::smb2::header::Command;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
@@ -485,6 +486,34 @@ fn extended_attributes_come_one_by_one_or_whole() {
     // They are the file's, whichever stream they are set through; empty ones go, and the case of a name does not count.
     assert_eq!(bed.set(stream, Class::FULL_EA, attributes(&[("B", b""), ("x", b"")])), Status::SUCCESS);
     assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 8).to_le_bytes());
+}
+
+#[test]
+fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
+    let mut bed = bed();
+    for (disposition, value) in [(Disposition::CREATE, "1"), (Disposition::OPEN_IF, "2"), (Disposition::SUPERSEDE, "3")]
+    {
+        let mut data = Vec::new();
+        attributes(&[("a", value.as_bytes())])(&mut Writer::new(&mut data));
+        let name = utf16_bytes("f");
+        let context = CreateContext { name: create_context::name::EA_BUFFER.to_vec().into(), data: data.into() };
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: ALL,
+            share_access: ShareAccess(SHARE_ALL),
+            create_disposition: disposition,
+            name: &name,
+            create_contexts: vec![context],
+            ..CreateRequest::default()
+        };
+        let response = bed.client.request(Command::CREATE, |out| create.encode(out));
+        let file = CreateResponse::decode(&response).expect("it opens").file_id;
+        let (_, buffer) = bed.query(file, Class::FULL_EA, 100, QueryInfoFlags::RESTART_SCAN);
+        let expected = if disposition == Disposition::OPEN_IF { "1" } else { value };
+        let found = FileFullEaInformation::list(&buffer).next().expect("one").expect("it decodes");
+        assert_eq!(found.ea_value(), expected.as_bytes(), "{disposition:?}");
+        bed.close(file);
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct Contexts {
     pub(super) timewarp: Option<u64>,
     /// `SecD`: the descriptor of a new file.
     pub(super) security_descriptor: Option<SecurityDescriptor>,
-    /// `ExtA`: what a new file has from the start.
+    /// `ExtA`: what a new file has from the start, and one that is overwritten from then on.
     pub(super) extended_attributes: Option<ea::Changes>,
     /// `RqLs`: the lease that the open is to be made under.
     pub(super) lease: Option<Lease>,

@@ -9,6 +9,7 @@ use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
 use proto::status::Status;
 
 use super::Opened;
+use super::contexts::Contexts;
 use super::entered::Entered;
 use super::parameters::Parameters;
 use super::stream;
@@ -45,6 +46,7 @@ pub(super) async fn open(
     disk: &Disk,
     name: &Name,
     parameters: &Parameters,
+    contexts: &Contexts,
     found: Found,
 ) -> Result<Option<Opened>> {
     if parameters.disposition == CreateDisposition::CREATE {
@@ -79,7 +81,7 @@ pub(super) async fn open(
     if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
     }
-    let opened = open_data(request, disk, parameters, &found, granted).await;
+    let opened = open_data(request, disk, parameters, contexts, &found, granted).await;
     if parameters.overwrites() {
         // Who was let cache the file meanwhile may have read what is gone now.
         let now = request.connection.server.world.uptime();
@@ -188,6 +190,7 @@ async fn open_data(
     request: &Request<'_>,
     disk: &Disk,
     parameters: &Parameters,
+    contexts: &Contexts,
     found: &Found,
     granted: AccessMask,
 ) -> Result<Option<(Arc<dyn Node>, Metadata, CreateAction)>> {
@@ -210,6 +213,9 @@ async fn open_data(
     if disk.share.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };
         node.set_metadata(who, set).await?;
+    }
+    if let Some(attributes) = &contexts.extended_attributes {
+        attributes.apply(&node, who, disk).await?;
     }
     let metadata = node.metadata().await?;
     let superseded = parameters.disposition == CreateDisposition::SUPERSEDE;

@@ -214,7 +214,7 @@ async fn open_file(
         let opened = match look_up(request, disk, &mut wanted, attempt).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
-                existing::open(request, reply, disk, name, parameters, found).await?
+                existing::open(request, reply, disk, name, parameters, contexts, found).await?
             }
             Lookup::Missing { path } => new::make(request, disk, name, parameters, contexts, path).await?,
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),

@@ -222,6 +222,7 @@ fn enter(server: &Arc<Server>, parameters: &Parameters, base: &Base) -> std::res
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(base.granted.0 | overwriting), share: parameters.share_access };
     let opening = Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.world.uptime());
+    let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
     server.files.open(stream, open_id, mode, &base.name, server.files.removals(), opening)?;
     Ok(Entered::new(server, &[stream], open_id))
 }
@@ -263,7 +264,10 @@ async fn open_content(
         () => CreateAction::OVERWRITTEN,
     };
     if exists && parameters.overwrites() {
-        node.set_size(who, 0).await?;
+        let emptied = node.set_size(who, 0).await;
+        // Who was let cache the stream meanwhile may have read what is gone now.
+        server.files.content_changes(stream.id, parameters.lease_id(), server.world.uptime());
+        emptied?;
     }
     let metadata = stream.metadata(file).await?;
     Ok(Some(Opened {
