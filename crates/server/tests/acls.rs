@@ -17,7 +17,7 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::{AclStyle, Share, StoredAcls};
+use server::policy::{AclStyle, InheritOwner, Share, StoredAcls};
 use server::rig::{self, Client, status};
 use server::vfs::{Case, Identity, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
 
@@ -60,7 +60,8 @@ impl Scene {
     /// The file as the kernel has it.
     fn node(&self, name: &str) -> Arc<dyn Node> {
         let root = Arc::new(root());
-        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a name");
+        let path = name.split('/').fold(RelPath::root(), join);
         match block_on(self.volume.lookup(&root, &path, Case::Sensitive, Links::default())) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} is not there"),
@@ -370,6 +371,36 @@ fn a_protected_file_is_not_replaced() {
     assert_eq!(rename(r"directory\protected", 1), Status::ACCESS_DENIED);
     assert_eq!(rename(r"directory\other", 0), Status::SUCCESS);
     assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+#[test]
+fn what_is_made_takes_after_its_directory() {
+    for (inherit_owner, owner) in [(InheritOwner::UnixOnly, BOB), (InheritOwner::WindowsAndUnix, ALICE)] {
+        let mut scene = Scene::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
+        make(&mut scene.alice, "directory", true);
+        let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
+        block_on(scene.node("directory").set_metadata(&Arc::new(root()), everybody)).expect("root may");
+        let file = make(&mut scene.bob, r"directory\file", false);
+        let metadata = block_on(scene.node("directory/file").metadata()).expect("it has some");
+        assert_eq!(metadata.uid, 1000, "{inherit_owner:?}");
+        assert_eq!(query(&mut scene.bob, file, SecurityInformation::OWNER).owner, Some(owner));
+    }
+    for stores in [true, false] {
+        let mut scene = Scene::with(|share| {
+            share.inherit_permissions = true;
+            share.acls = share.acls.take().filter(|_| stores);
+        });
+        let directory = make(&mut scene.alice, "directory", true);
+        if stores {
+            set_dacl(&mut scene.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+        } else {
+            let mode = SetMetadata { mode: Some(0o700), ..SetMetadata::default() };
+            block_on(scene.node("directory").set_metadata(&Arc::new(root()), mode)).expect("root may");
+        }
+        make(&mut scene.alice, r"directory\file", false);
+        make(&mut scene.alice, r"directory\inner", true);
+        assert_eq!((scene.mode("directory/file"), scene.mode("directory/inner")), (0o600, 0o700), "stores: {stores}");
+    }
 }
 
 #[test]

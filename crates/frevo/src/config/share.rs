@@ -5,7 +5,7 @@ mod snapshots;
 use std::path::Path;
 use std::time::Duration;
 
-use server::policy::{AclStyle, CscPolicy, Policy, Share, StoredAcls, UserPattern};
+use server::policy::{AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, UserPattern};
 use server::streams::Layout;
 
 use super::problem::{Code, Problem, error, note, warning};
@@ -142,6 +142,12 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     };
     share.delete_readonly = reader.boolean("delete readonly");
     share.dos_filemode = reader.boolean("dos filemode");
+    share.inherit_owner = match reader.choice("inherit owner").as_str() {
+        "windows and unix" => InheritOwner::WindowsAndUnix,
+        "unix only" => InheritOwner::UnixOnly,
+        _ => InheritOwner::No,
+    };
+    share.inherit_permissions = reader.boolean("inherit permissions");
     share.acls = stored_acls(reader);
     if share.acls.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
         // The kernel must not refuse what a descriptor grants.

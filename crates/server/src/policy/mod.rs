@@ -173,6 +173,11 @@ pub struct Share {
     pub dos_filemode: bool,
     /// `vfs objects = acl_xattr`: security descriptors are stored; `None` where permissions are Linux's alone.
     pub acls: Option<StoredAcls>,
+    /// `inherit owner`: to whom belongs what is made in a directory.
+    pub inherit_owner: InheritOwner,
+    /// `inherit permissions`: new directories have the mode of theirs, new files its `r` and `w` bits, instead of what the
+    /// masks say.
+    pub inherit_permissions: bool,
     /// `acl flag inherited canonicalization`: the flag that a list was inherited is kept only where its setter asked for
     /// inheritance, as Windows does.
     pub acl_flag_inherited_canonicalization: bool,
@@ -294,6 +299,8 @@ impl Share {
             delete_readonly: false,
             dos_filemode: false,
             acls: None,
+            inherit_owner: InheritOwner::No,
+            inherit_permissions: false,
             acl_flag_inherited_canonicalization: true,
             acl_allow_execute_always: false,
             ea_support: true,
@@ -328,6 +335,17 @@ pub struct StoredAcls {
     pub ignore_system_acls: bool,
     /// `acl_xattr:default acl style`: what a file without one has, with `ignore system acls`.
     pub default_style: AclStyle,
+}
+
+/// `inherit owner`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InheritOwner {
+    /// It belongs to its maker.
+    No,
+    /// It belongs to the directory's owner.
+    WindowsAndUnix,
+    /// It belongs to the directory's owner, whose quota it counts for; its stored ACL names its maker as the owner.
+    UnixOnly,
 }
 
 /// `acl_xattr:default acl style`.

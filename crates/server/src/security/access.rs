@@ -13,6 +13,7 @@ use proto::status::Status;
 use super::descriptor;
 use super::evaluate;
 use crate::error::{Error, Result};
+use crate::policy::InheritOwner;
 use crate::tree::Disk;
 use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath};
 
@@ -172,6 +173,15 @@ pub(crate) async fn permits(
         return Ok(true);
     }
     may_unlink(disk, path, metadata.uid).await
+}
+
+/// The directory that `path` is to be made in, as far as the share's parameters ask what it is like.
+pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata>> {
+    if disk.share.inherit_owner == InheritOwner::No && !disk.share.inherit_permissions {
+        return Ok(None);
+    }
+    let Some(parent) = path.parent() else { return Ok(None) };
+    Ok(find(disk, &parent).await?.map(|(_, metadata)| metadata))
 }
 
 /// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers that descriptor,

@@ -20,7 +20,7 @@ use super::store::{self, Condition};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
 use crate::open::FileOpen;
-use crate::policy::{AclStyle, StoredAcls};
+use crate::policy::{AclStyle, InheritOwner, StoredAcls};
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node, SetMetadata, Time};
@@ -227,9 +227,12 @@ pub(crate) async fn inherit(
     now: Time,
     parent: &SecurityDescriptor,
     metadata: &Metadata,
+    executable: bool,
 ) -> Result<bool> {
     let directory = metadata.kind == Kind::Directory;
-    let (owner, group) = (UnixSids.user(metadata.uid), UnixSids.group(metadata.gid));
+    let of_maker = disk.share.inherit_owner == InheritOwner::UnixOnly;
+    let uid = if of_maker { disk.identity.uid } else { metadata.uid };
+    let (owner, group) = (UnixSids.user(uid), UnixSids.group(metadata.gid));
     let Some(acls) = &disk.share.acls else { return Ok(false) };
     let Some(descriptor) = inherit::child(parent, owner, group, directory) else { return Ok(false) };
     let value = if acls.ignore_system_acls {
@@ -238,8 +241,8 @@ pub(crate) async fn inherit(
         let before = posix(&disk.identity, node, metadata).await;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath).await?;
         // Full control of a file includes running it, but nobody said that it is a program.
-        let after = if directory || metadata.mode & 0o111 != 0 { after } else { after.not_executable() };
-        apply(&disk.identity, node, metadata, &before, &after).await?;
+        let after = if directory || executable { after } else { after.not_executable() };
+        apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = node.metadata().await?;
         store::encode(&descriptor, hash(&disk.identity, node, &metadata).await, FileTime::from(now))
     };
@@ -247,6 +250,26 @@ pub(crate) async fn inherit(
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
         done => done.map(|()| true),
     }
+}
+
+/// Gives a new file to the owner of its directory (`inherit owner`).
+pub(crate) async fn give_to(node: &Arc<dyn Node>, uid: u32) -> Result<()> {
+    Ok(node.set_metadata(&SERVER, SetMetadata { uid: Some(uid), ..SetMetadata::default() }).await?)
+}
+
+/// Gives a new file that has `present` now the permission bits of `mode`.
+pub(crate) async fn give_mode(disk: &Disk, node: &Arc<dyn Node>, present: &Metadata, mode: u32) -> Result<()> {
+    let mode = present.mode & 0o7000 | mode & 0o777;
+    if mode == present.mode {
+        return Ok(());
+    }
+    let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
+    Ok(node.set_metadata(maker(disk, present), set).await?)
+}
+
+/// As whom a new file is changed: its maker, or the server where it is its directory's owner's already.
+fn maker<'a>(disk: &'a Disk, file: &Metadata) -> &'a Arc<Identity> {
+    if file.uid == disk.identity.uid { &disk.identity } else { &SERVER }
 }
 
 /// Gives a new file the descriptor that the client sent along with CREATE. One without a DACL leaves that to

@@ -109,10 +109,17 @@ pub(super) static TABLE: &[Parameter] = &[
     share("acl flag inherited canonicalization", BOOL, "yes", "Store the inherited flag as Windows does."),
     share("acl group control", BOOL, "no", "Members of the owning group may change permissions.").unserved(ACLS),
     share("acl map full control", BOOL, "yes", "Show rwx of the owner as Full Control.").unserved(ACLS),
-    share("map acl inherit", BOOL, "no", "Keep inheritance flags in user.SAMBA_PAI.").unserved(ACLS),
-    share("inherit acls", BOOL, "no", "New entries take the default ACL of their folder.").unserved(ACLS),
-    share("inherit owner", TEXT, "no", "New entries belong to the owner of their folder.").unserved(ACLS),
-    share("inherit permissions", BOOL, "no", "New entries take the mode of their folder.").unserved(ACLS),
+    share("map acl inherit", BOOL, "no", "Keep inheritance flags in user.SAMBA_PAI.")
+        .accepted("vfs objects = acl_xattr keeps them in the ACL itself; POSIX ACLs have none"),
+    share("inherit acls", BOOL, "no", "New entries take the default ACL of their folder.")
+        .accepted("the kernel hands default ACLs on, and vfs objects = acl_xattr those of Windows"),
+    share(
+        "inherit owner",
+        Kind::Choice(&[&["no", "false", "off", "0"], &["windows and unix", "yes", "true", "on", "1"], &["unix only"]]),
+        "no",
+        "New entries belong to the owner of their folder; with unix only their ACL names who made them.",
+    ),
+    share("inherit permissions", BOOL, "no", "New entries take the mode of their folder instead of the masks'."),
     share("force unknown acl user", BOOL, "no", "Unknown SIDs in a new ACL become the user's own.").unserved(ACLS),
     share("acl claims evaluation", TEXT, "AD DC only", "Evaluate claims in ACLs.").unserved(ACLS),
     global("enable privileges", BOOL, "yes", "Honour privileges given to users.").unserved(ACLS),

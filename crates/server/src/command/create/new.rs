@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
+use crate::policy::InheritOwner;
 use crate::security::{access, descriptor};
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath};
@@ -50,24 +51,28 @@ pub(super) async fn make(
     }
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
     let parent = access::may_make(disk, &path, directory).await?;
-    let (what, mode) = what_to_make(disk, directory, granted);
+    let model = access::model(disk, &path).await?;
+    let (what, mode) = what_to_make(disk, directory, granted, model.as_ref());
+    // Until its descriptor is in place, and the POSIX list with it, the file is its maker's alone.
+    let narrowed = disk.share.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
+    let at_first = if narrowed { mode & 0o7700 } else { mode };
     let server = &request.connection.server;
     let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
     let stored = disk.share.store_dos_attributes.then_some(attributes);
     let removals = server.files.removals();
-    let (node, mut metadata) = match disk.vfs.create(&disk.identity, &path, what, mode, stored).await {
+    let (node, mut metadata) = match disk.vfs.create(&disk.identity, &path, what, at_first, stored).await {
         Ok(made) => made,
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    if let Some(protected) = protect(request, disk, contexts, parent.as_ref(), &node, &metadata).await.transpose() {
-        match protected {
-            Ok(changed) => metadata = changed,
-            Err(error) => {
-                // Nobody may meet the file without its protection.
-                disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
-                return Err(error);
-            }
+    let made = Made { node: &node, metadata: &metadata, mode, model: model.as_ref(), parent: parent.as_ref() };
+    match protect(request, disk, contexts, made).await {
+        Ok(None) => {}
+        Ok(Some(changed)) => metadata = changed,
+        Err(error) => {
+            // Nobody may meet the file without its protection.
+            disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
+            return Err(error);
         }
     }
     // [MS-FSA] 2.1.5.1.1: as its directory is, unless its maker says no.
@@ -107,27 +112,42 @@ pub(super) async fn make(
     }))
 }
 
-/// Gives a new file the descriptor that the client sent along, or the one that it inherits; its metadata afterwards,
-/// where there is one.
-async fn protect(
-    request: &Request<'_>,
-    disk: &Disk,
-    contexts: &Contexts,
-    parent: Option<&SecurityDescriptor>,
-    node: &Arc<dyn Node>,
-    metadata: &Metadata,
-) -> Result<Option<Metadata>> {
+/// What was made just now, and where.
+struct Made<'a> {
+    node: &'a Arc<dyn Node>,
+    metadata: &'a Metadata,
+    /// The mode that it is to have where nothing else is said.
+    mode: u32,
+    /// Its directory, where that says whose it is.
+    model: Option<&'a Metadata>,
+    /// The descriptor of its directory, where those are stored.
+    parent: Option<&'a SecurityDescriptor>,
+}
+
+/// Gives a new file its owner and its descriptor: the one that the client sent along, or the one that it inherits. Its
+/// metadata afterwards, where anything changed.
+async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: Made<'_>) -> Result<Option<Metadata>> {
+    let Made { node, metadata, mode, model, parent } = made;
     let now = request.connection.server.world.now();
+    let mut present = *metadata;
+    let owner = model.filter(|_| disk.share.inherit_owner != InheritOwner::No).map(|model| model.uid);
+    if let Some(uid) = owner.filter(|&uid| uid != metadata.uid) {
+        descriptor::give_to(node, uid).await?;
+        present.uid = uid;
+    }
     let given = contexts.security_descriptor.as_ref();
-    let inherits = parent.filter(|_| !given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT)));
-    let mut changed = false;
-    if let Some(parent) = inherits {
-        changed = descriptor::inherit(disk, node, now, parent, metadata).await?;
+    let brings_list = given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT));
+    let mut protected = brings_list;
+    if let Some(parent) = parent.filter(|_| !brings_list) {
+        protected = descriptor::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
     }
     if let Some(given) = given {
         descriptor::give(disk, node, now, given).await?;
-        changed = true;
     }
+    if parent.is_some() && !protected {
+        descriptor::give_mode(disk, node, &present, mode).await?;
+    }
+    let changed = parent.is_some() || given.is_some() || present.uid != metadata.uid;
     Ok(if changed { Some(node.metadata().await?) } else { None })
 }
 
@@ -140,12 +160,16 @@ fn check_attributes(disk: &Disk, parameters: &Parameters) -> Result<()> {
     Ok(())
 }
 
-/// `create mask`, `force create mode`, and the same for directories. The kernel applies default ACLs on top.
-fn what_to_make(disk: &Disk, directory: bool, granted: AccessMask) -> (Create, u32) {
+/// `create mask`, `force create mode`, and the same for directories; or with `inherit permissions` the mode of `model`,
+/// the directory that it is made in. The kernel applies default ACLs on top.
+fn what_to_make(disk: &Disk, directory: bool, granted: AccessMask, model: Option<&Metadata>) -> (Create, u32) {
     let share = &disk.share;
+    let model = model.filter(|_| share.inherit_permissions);
     if directory {
-        return (Create::Directory, (0o777 & share.directory_mask) | share.force_directory_mode);
+        let masked = (0o777 & share.directory_mask) | share.force_directory_mode;
+        return (Create::Directory, model.map_or(masked, |model| model.mode & 0o3777));
     }
     let access = Access { read: granted.0 & READING != 0, write: granted.0 & WRITING != 0 };
-    (Create::File(access), (0o666 & share.create_mask) | share.force_create_mode)
+    let masked = (0o666 & share.create_mask) | share.force_create_mode;
+    (Create::File(access), model.map_or(masked, |model| model.mode & 0o666))
 }
