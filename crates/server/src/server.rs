@@ -46,6 +46,15 @@ type Mount = (PathBuf, bool, bool);
 /// A file system and the number that tells it apart from others.
 type Volume = (u64, Arc<dyn Vfs>);
 
+/// A file system that was opened.
+struct Mounted {
+    number: u64,
+    vfs: Weak<dyn Vfs>,
+    /// Stays open for the next who connects: what the configuration names itself does, what sessions make of variables
+    /// (`%t` a new one each second) goes with the last of its connects.
+    _kept: Option<Arc<dyn Vfs>>,
+}
+
 /// All connections, and how many there are from each address.
 #[derive(Default)]
 struct Connections {
@@ -84,7 +93,7 @@ pub struct Server {
     pub(crate) awaited: Awaited,
     /// Makes persistent ids of counted ones: an odd factor, and what is added.
     persistent_ids: (u64, u64),
-    mounted: Mutex<HashMap<Mount, Volume>>,
+    mounted: Mutex<HashMap<Mount, Mounted>>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
     last_id: AtomicU64,
@@ -180,12 +189,20 @@ impl Server {
     /// The file system behind `share`, and the number that tells it apart from others.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
         let mount = (share.path.clone(), share.follow_symlinks, share.wide_links);
-        if let Some(mounted) = self.mounted.lock().get(&mount) {
-            return Ok(mounted.clone());
+        let known = |mounted: &Mounted| Some((mounted.number, mounted.vfs.upgrade()?));
+        if let Some(volume) = self.mounted.lock().get(&mount).and_then(known) {
+            return Ok(volume);
         }
         let vfs = self.volumes.volume(share).await?;
+        let mut all = self.mounted.lock();
+        if let Some(volume) = all.get(&mount).and_then(known) {
+            return Ok(volume);
+        }
+        all.retain(|_, mounted| mounted.vfs.strong_count() > 0);
         let number = self.next_id();
-        Ok(self.mounted.lock().entry(mount).or_insert((number, vfs)).clone())
+        let kept = share.path_template.is_none().then(|| vfs.clone());
+        all.insert(mount, Mounted { number, vfs: Arc::downgrade(&vfs), _kept: kept });
+        Ok((number, vfs))
     }
 
     /// Shares that lie in `share`, or that it lies in: their volumes are opened, too, and the streams of their files found

@@ -18,6 +18,8 @@ const CLIENT: &str = include_str!("../../torture/client.conf");
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
 /// The port of SMB, which the server has where the worker has a network of its own.
 const SMB: u16 = 445;
+/// For how many seconds ahead directories are made whose names are their time.
+const AHEAD: i64 = 60;
 /// Directories of shares.
 const FOLDERS: [&str; 13] = [
     "share",
@@ -106,6 +108,29 @@ impl Ground {
                 true => fs::remove_dir_all(entry.path()),
                 false => fs::remove_file(entry.path()),
             };
+        }
+        Ok(())
+    }
+
+    /// Makes what a test on `share` needs beforehand. Frevo runs no commands, so the directories that `%t` stands for are
+    /// there before their time.
+    pub(super) fn prepare(&self, share: &str) -> Result<()> {
+        if share != "dynamic_share" || self.bed.target() == Target::Samba {
+            return Ok(());
+        }
+        // SAFETY: time has no preconditions with a null pointer.
+        let now = unsafe { libc::time(std::ptr::null_mut()) };
+        for moment in now..now + AHEAD {
+            // SAFETY: localtime_r reads a number and fills a struct of numbers.
+            let time = unsafe {
+                let mut time: libc::tm = std::mem::zeroed();
+                libc::localtime_r(&moment, &mut time);
+                time
+            };
+            let (year, month, day) = (time.tm_year + 1900, time.tm_mon + 1, time.tm_mday);
+            let (hour, minute, second) = (time.tm_hour, time.tm_min, time.tm_sec);
+            let name = format!("data/dynamic/{year}{month:02}{day:02}_{hour:02}{minute:02}{second:02}");
+            self.bed.make_dir(&name, &ALICE, 0o777)?;
         }
         Ok(())
     }

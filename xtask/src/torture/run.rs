@@ -40,6 +40,7 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
         return Ok(Outcome::new(test, "notrunnable", 0.0, "needs two UNIX users: run it as root"));
     }
     ground.clean()?;
+    ground.prepare(&route.share)?;
     let port = ground.server(route.strict)?.port();
     let mut command = smbtorture(ground, test, route, port);
     let log = Log::open(log, &command)?;

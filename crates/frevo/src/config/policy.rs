@@ -44,6 +44,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),
         change_notify: global.boolean("change notify"),
         kernel_change_notify: global.boolean("kernel change notify"),
+        utc_offset: crate::when::utc_offset,
         shares: Default::default(),
         limits: limits(global),
     };

@@ -14,7 +14,9 @@ use crate::name::glob::Globs;
 use crate::policy::template::Variable;
 use crate::policy::{CscPolicy, Encryption, Share};
 use crate::security::token;
+use crate::server::Server;
 use crate::session::User;
+use crate::snapshots::Format;
 use crate::tree::{Disk, Tree, TreeKind, is_listed};
 use crate::vfs::Identity;
 
@@ -173,6 +175,7 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
         Variable::SERVER_ADDRESS_PLAIN => Some(plain(&local)),
         Variable::PROTOCOL => Some(protocol_name(connection.dialect()).to_string()),
         Variable::SHARE => Some(share.name.clone()),
+        Variable::TIME_PLAIN => Some(time(&connection.server)),
         _ => None,
     };
     let path = template.expand_path(value).ok_or_else(|| {
@@ -180,6 +183,12 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
         Error::because(Status::BAD_NETWORK_NAME, why)
     })?;
     Ok(Arc::new(Share { path, ..(*share).clone() }))
+}
+
+/// `%t`.
+fn time(server: &Server) -> String {
+    let form = Format::parse("%Y%m%d_%H%M%S", false).unwrap_or_else(|_| Format::token());
+    String::from_utf8_lossy(&form.name(server.world.now().secs, Some(server.policy().utc_offset))).into_owned()
 }
 
 /// `%R`.

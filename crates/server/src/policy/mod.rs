@@ -13,7 +13,7 @@ pub use hosts::HostAccess;
 pub use limits::Limits;
 pub use template::Template;
 
-use crate::snapshots::Snapshots;
+use crate::snapshots::{Snapshots, UtcOffset};
 use crate::vfs::Identity;
 
 /// The whole configuration of a running server.
@@ -65,6 +65,8 @@ pub struct Policy {
     pub change_notify: bool,
     /// `kernel change notify`: and of those that local programs make.
     pub kernel_change_notify: bool,
+    /// Local time, for the names of directories.
+    pub utc_offset: UtcOffset,
     /// The shares by folded name ([`Policy::share`] looks one up), IPC$ not among them.
     pub shares: BTreeMap<String, Arc<Share>>,
     /// How much a client may make the server hold.
@@ -250,6 +252,7 @@ impl Default for Policy {
             restrict_anonymous: 0,
             change_notify: true,
             kernel_change_notify: true,
+            utc_offset: |_| 0,
             shares: BTreeMap::new(),
             limits: Limits::default(),
         }
