@@ -139,7 +139,7 @@ impl Table {
                 return Err(Refusal::SharingViolation);
             }
         }
-        if opening.lease.is_some_and(|lease| !self.enter_lease(lease, file)) {
+        if opening.lease.is_some_and(|lease| !self.enter_lease(lease, file, name)) {
             return Err(Refusal::LeaseElsewhere);
         }
         let entry = Entry { open, mode, name: name.clone(), lease: opening.lease, on_directory: false };

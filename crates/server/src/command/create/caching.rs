@@ -12,13 +12,22 @@ use crate::files::{LeaseId, OpenLease};
 use crate::local;
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
-use crate::vfs::Kind;
+use crate::vfs::{Kind, RelPath};
 
 /// What the client wants to cache.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     Oplock(OplockLevel),
-    Lease { lease: OpenLease, state: LeaseState, epoch: Option<u16> },
+    Lease {
+        lease: OpenLease,
+        state: LeaseState,
+        epoch: Option<u16>,
+    },
+    /// A lease whose key is another file's, which is no fault of the client: it gets none.
+    Nothing {
+        lease: OpenLease,
+        epoch: Option<u16>,
+    },
 }
 
 /// What it may.
@@ -59,10 +68,20 @@ impl Asked {
         }
     }
 
+    /// What of it counts for `path`. A lease of its name's sake in another directory that the share has stood for ends, and
+    /// nothing more is granted under its key.
+    pub(super) fn of_file(self, request: &Request<'_>, disk: &Disk, path: &RelPath) -> Asked {
+        let server = &request.connection.server;
+        let Asked::Lease { lease, epoch, .. } = self else { return self };
+        let Some(other) = server.files.lease_of_namesakes(lease.id, disk.volume, path) else { return self };
+        server.files.content_changes(other, None, server.world.uptime());
+        Asked::Nothing { lease, epoch }
+    }
+
     /// The lease that the open is made under.
     pub(super) fn lease(&self) -> Option<OpenLease> {
         match self {
-            Asked::Oplock(_) => None,
+            Asked::Oplock(_) | Asked::Nothing { .. } => None,
             Asked::Lease { lease, .. } => Some(*lease),
         }
     }
@@ -102,6 +121,10 @@ pub(super) async fn grant(
                 reply.outgoing.grants(notifier);
             }
             Granted { level, context: None }
+        }
+        Asked::Nothing { lease, epoch } => {
+            let granted = LeaseGranted { state: LeaseState::NONE, breaking: false, epoch };
+            Granted { level: OplockLevel::LEASE, context: Some(context(&lease, &granted)) }
         }
         Asked::Lease { .. } if !may_lease(request, file, &asked) => nothing,
         Asked::Lease { lease, state, epoch } => {

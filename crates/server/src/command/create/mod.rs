@@ -74,9 +74,10 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let tree = snapshot.as_ref().unwrap_or(request.tree()?);
     let disk = tree.disk().unwrap_or(disk);
     let mut parameters = Parameters::check(&asked, disk)?;
-    let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
-    parameters.lease = caching.lease();
     let name = name.map_err(|error| Error::new(error.status()))?;
+    let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
+    let caching = caching.of_file(request, disk, &name.path);
+    parameters.lease = caching.lease();
     check_stream(disk, &name, &parameters)?;
     if let Some(attributes) = &contexts.extended_attributes {
         attributes.check(disk)?;
