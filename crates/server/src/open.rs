@@ -13,7 +13,9 @@ use crate::durable::Durability;
 use crate::error::Result;
 use crate::files::notify::{Unreported, Watch};
 use crate::files::{LeaseId, OpenLease, OpenName};
+use crate::local::locks::Shown;
 use crate::pipe::Pipe;
+use crate::policy::Share;
 use crate::server::Server;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
@@ -82,6 +84,8 @@ pub struct FileOpen {
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
     /// The handle was closed: whoever still waits on it is to go.
     pub(crate) closed: AtomicBool,
+    /// Its locks as local programs meet them.
+    pub(crate) shown: Shown,
     /// Whether it is kept when its connection is lost.
     pub durability: Durability,
     /// What its CHANGE_NOTIFY requests are answered from, from the first one on.
@@ -93,6 +97,27 @@ pub struct FileOpen {
 }
 
 impl Open {
+    /// What the administrator decided for its share; `None` for a pipe.
+    pub(crate) fn policy(&self) -> Option<&Share> {
+        self.tree.disk().map(|disk| &*disk.share)
+    }
+
+    /// Whether locks of others let it read `length` bytes (`strict locking`).
+    pub(crate) fn may_read(&self, server: &Server, offset: u64, length: u64) -> bool {
+        self.ignores_locks()
+            || self.file().is_none_or(|file| server.files.permits_read(file.file, self.persistent_id, offset, length))
+    }
+
+    /// Whether locks of others let it write `length` bytes.
+    pub(crate) fn may_write(&self, server: &Server, offset: u64, length: u64) -> bool {
+        self.ignores_locks()
+            || self.file().is_none_or(|file| server.files.permits_write(file.file, self.persistent_id, offset, length))
+    }
+
+    fn ignores_locks(&self) -> bool {
+        self.policy().is_some_and(|share| !share.strict_locking)
+    }
+
     /// The open file, where it is one.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {

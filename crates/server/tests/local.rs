@@ -1,4 +1,4 @@
-//! Clients and local programs on the same files: `kernel oplocks`, and leases that local programs have.
+//! Clients and local programs on the same files: `kernel oplocks`, leases that local programs have, `posix locking`.
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
@@ -12,11 +12,14 @@ use bed::{Bed, Client, Message, opened};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::CreateDisposition;
 use proto::smb2::header::{Command, Flags};
+use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::oplock_break::{OplockBreak, OplockBreakNotification, OplockBreakResponse};
+use proto::smb2::read::ReadRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
-use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, Node, RelPath, Result};
+use server::policy::Share;
+use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, Node, RangeLock, RelPath, Result};
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
@@ -148,7 +151,7 @@ fn a_client_that_does_not_answer_loses_its_oplock() {
     let (file_id, _) = create(&mut client, OplockLevel::BATCH);
     assert!(open_locally(&bed, READ).is_err());
     told(&mut client);
-    for (seconds, ended) in [(30, false), (10, true)] {
+    for (seconds, ended) in [(20, false), (20, true)] {
         turn(&mut housekeeping);
         bed.pass(seconds);
         turn(&mut housekeeping);
@@ -192,4 +195,174 @@ fn a_client_waits_for_the_lease_of_a_local_program() {
             client.next().check(Status::SHARING_VIOLATION);
         }
     }
+}
+
+const SHARED: LockFlags = LockFlags(LockFlags::SHARED_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+const WAITING: LockFlags = LockFlags::EXCLUSIVE_LOCK;
+const UNLOCK: LockFlags = LockFlags::UNLOCK;
+const GRANTED: Result<()> = Ok(());
+const REFUSED: Result<()> = Err(Errno::AGAIN);
+
+/// One client with the file open, and a local program with it open too.
+struct Both {
+    bed: Bed,
+    client: Client,
+    file_id: FileId,
+    local: Arc<dyn Node>,
+}
+
+impl Both {
+    fn new(change: impl FnOnce(&mut Share)) -> Both {
+        let bed = Bed::with(change);
+        let mut client = bed.log_on("alice", false);
+        let (file_id, _) = create(&mut client, OplockLevel::NONE);
+        let local = open_locally(&bed, BOTH).expect("opens");
+        Both { bed, client, file_id, local }
+    }
+
+    /// The client locks or unlocks ranges: offset, length, how.
+    fn ask(&mut self, ranges: &[(u64, u64, LockFlags)]) -> Message {
+        ask(&mut self.client, self.file_id, ranges)
+    }
+
+    #[track_caller]
+    fn local(&self, offset: u64, length: u64, lock: RangeLock, expected: Result<()>) {
+        assert_eq!(block_on(self.local.lock_range(offset, length, lock)), expected, "{lock:?} {length} at {offset}");
+    }
+
+    /// Whether the local program finds a range free, which it does not keep.
+    #[track_caller]
+    fn is_free(&self, offset: u64, length: u64, expected: bool) {
+        self.local(offset, length, RangeLock::Exclusive, if expected { GRANTED } else { REFUSED });
+        if expected {
+            self.local(offset, length, RangeLock::Free, GRANTED);
+        }
+    }
+}
+
+fn ask(client: &mut Client, file_id: FileId, ranges: &[(u64, u64, LockFlags)]) -> Message {
+    let locks = ranges.iter().map(|&(offset, length, flags)| LockElement { offset, length, flags }).collect();
+    client.request(Command::LOCK, |out| LockRequest { lock_sequence: 0, file_id, locks }.encode(out))
+}
+
+fn read(client: &mut Client, file_id: FileId) -> Message {
+    let read = ReadRequest { length: 1, file_id, ..ReadRequest::default() };
+    client.request(Command::READ, |out| read.encode(out))
+}
+
+#[test]
+fn local_programs_meet_the_locks_of_clients() {
+    let mut both = Both::new(|_| {});
+    both.ask(&[(0, 10, EXCLUSIVE), (20, 10, SHARED)]).check(Status::SUCCESS);
+    both.local(9, 1, RangeLock::Shared, REFUSED);
+    both.local(20, 10, RangeLock::Shared, GRANTED);
+    both.is_free(10, 10, true);
+    // One within the other: what is left when either goes.
+    both.ask(&[(2, 4, SHARED)]).check(Status::SUCCESS);
+    both.ask(&[(0, 10, UNLOCK)]).check(Status::SUCCESS);
+    both.is_free(0, 2, true);
+    both.local(2, 4, RangeLock::Shared, GRANTED);
+    both.local(2, 4, RangeLock::Free, GRANTED);
+    both.is_free(2, 4, false);
+    both.is_free(6, 4, true);
+    both.ask(&[(2, 4, UNLOCK)]).check(Status::SUCCESS);
+    both.is_free(0, 10, true);
+    // No more bytes than a file has on Linux, and no fewer.
+    both.ask(&[(100, u64::MAX - 100, EXCLUSIVE), (50, 0, EXCLUSIVE)]).check(Status::SUCCESS);
+    both.is_free((1 << 63) - 1, 1, false);
+    both.is_free(50, 1, true);
+    let (mut client, file_id) = (both.client, both.file_id);
+    close(&mut client, file_id);
+    assert_eq!(block_on(both.local.lock_range(0, 1 << 63, RangeLock::Exclusive)), GRANTED, "closed");
+}
+
+#[test]
+fn clients_meet_the_locks_of_local_programs() {
+    let mut both = Both::new(|_| {});
+    both.local(50, 10, RangeLock::Exclusive, GRANTED);
+    // Nothing of an array stays.
+    both.ask(&[(0, 10, EXCLUSIVE), (45, 10, SHARED)]).check(Status::LOCK_NOT_GRANTED);
+    both.is_free(0, 10, true);
+    let mut other = both.bed.log_on("alice", false);
+    let (second, _) = create(&mut other, OplockLevel::NONE);
+    ask(&mut other, second, &[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+    both.local(50, 10, RangeLock::Shared, GRANTED);
+    both.ask(&[(45, 10, EXCLUSIVE)]).check(Status::LOCK_NOT_GRANTED);
+    both.ask(&[(45, 10, SHARED)]).check(Status::SUCCESS);
+    // A lock that was refused is in nobody's way.
+    both.local(90, 10, RangeLock::Exclusive, GRANTED);
+    both.ask(&[(90, 10, EXCLUSIVE)]).check(Status::LOCK_NOT_GRANTED);
+    both.local(90, 10, RangeLock::Free, GRANTED);
+    ask(&mut other, second, &[(90, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+}
+
+#[test]
+fn a_client_waits_for_the_lock_of_a_local_program() {
+    for cancels in [false, true] {
+        let mut both = Both::new(|_| {});
+        both.local(0, 10, RangeLock::Shared, GRANTED);
+        let interim = both.ask(&[(0, 10, WAITING)]);
+        interim.check(Status::PENDING);
+        both.bed.pass(3);
+        both.client.silent();
+        // Others may read meanwhile: the lock is not granted.
+        let mut other = both.bed.log_on("alice", false);
+        let (second, _) = create(&mut other, OplockLevel::NONE);
+        read(&mut other, second).check(Status::END_OF_FILE);
+        if cancels {
+            both.client.cancel(&interim);
+            both.client.next().check(Status::CANCELLED);
+        }
+        both.local(0, 10, RangeLock::Free, GRANTED);
+        both.bed.pass(3);
+        if !cancels {
+            both.client.next().check(Status::SUCCESS);
+        }
+        both.is_free(0, 10, cancels);
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_a_client_gets_its_lock_at_once() {
+    for closes in [false, true] {
+        let mut both = Both::new(|_| {});
+        both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+        let mut other = both.bed.log_on("alice", false);
+        let (second, _) = create(&mut other, OplockLevel::NONE);
+        ask(&mut other, second, &[(0, 10, WAITING)]).check(Status::PENDING);
+        if closes {
+            let file_id = both.file_id;
+            close(&mut both.client, file_id);
+        } else {
+            both.ask(&[(0, 10, UNLOCK)]).check(Status::SUCCESS);
+        }
+        other.next().check(Status::SUCCESS);
+        both.is_free(0, 10, false);
+    }
+}
+
+#[test]
+fn what_the_administrator_may_turn_off() {
+    let mut both = Both::new(|share| share.posix_locking = false);
+    both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+    both.is_free(0, 10, true);
+
+    let mut both = Both::new(|share| share.blocking_locks = false);
+    both.local(0, 10, RangeLock::Shared, GRANTED);
+    both.ask(&[(0, 10, WAITING)]).check(Status::LOCK_NOT_GRANTED);
+
+    for (strict, expected) in [(true, Status::FILE_LOCK_CONFLICT), (false, Status::END_OF_FILE)] {
+        let mut both = Both::new(|share| share.strict_locking = strict);
+        both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+        let mut other = both.bed.log_on("alice", false);
+        let (second, _) = create(&mut other, OplockLevel::NONE);
+        read(&mut other, second).check(expected);
+    }
+
+    let mut both = Both::new(|share| share.locking = false);
+    both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+    both.ask(&[(0, 10, EXCLUSIVE)]).check(Status::SUCCESS);
+    both.is_free(0, 10, true);
+    both.ask(&[(5, 10, UNLOCK)]).check(Status::SUCCESS);
 }

@@ -49,7 +49,8 @@ fn the_effective_configuration_is_what_differs_and_is_served() {
          # read, and changing nothing: 1\n\
          #   `read raw` changes nothing: SMB 1 is not served, and SMB 2 has no such choice\n\
          # not served, and asking for nothing: 1\n\
-         #   `smbd force process locks` asks for nothing that is there: byte-range locks seen by local programs\n\
+         #   `smbd force process locks` asks for nothing that is there: locks of the process, which any close of the file \
+         by the server would end\n\
          # not served: 2\n\
          #   `kernel share modes` is not served: share modes seen by local programs, which Linux has no call for any more \
          (2 times)\n"

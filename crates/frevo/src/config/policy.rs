@@ -1,6 +1,7 @@
 //! Stage two, the protocol's part: an understood configuration -> [`server::policy::Policy`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use server::policy::hosts::HostList;
 use server::policy::{
@@ -32,6 +33,8 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         smb2_max_write: transfer(global, "smb2 max write"),
         smb2_max_trans: transfer(global, "smb2 max trans"),
         smb2_leases: global.boolean("smb2 leases"),
+        // A pause of nothing would never let go of the processor.
+        lock_spin_time: Duration::from_millis(global.number("lock spin time").unwrap_or(200).max(1)),
         lock_sequence_checking: !global.boolean("smb2 disable lock sequence checking"),
         smb3_directory_leases: global.choice("smb3 directory leases") != "no",
         smb2_max_credits: global.number("smb2 max credits").unwrap_or(8192),

@@ -193,7 +193,7 @@ fn not_served(parameter: &Parameter, name: &str, text: &str, feature: &str) -> P
 }
 
 /// Parameters of the kind that is on as long as nobody turns it off: turning them off is what is not served.
-const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes", "blocking locks", "locking"];
+const ALWAYS_ON: &[&str] = &["preserve case", "short preserve case", "dos filetimes"];
 
 /// Values that turn off what is not there anyway.
 const OFF: &[(&str, &str)] = &[("disable spoolss", "yes"), ("printcap name", "/dev/null"), ("printing", "bsd")];

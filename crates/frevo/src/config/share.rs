@@ -158,6 +158,10 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.acl_allow_execute_always = reader.boolean("acl allow execute always");
     share.ea_support = reader.boolean("ea support");
     share.streams = streams(reader);
+    share.locking = reader.boolean("locking");
+    share.strict_locking = reader.choice("strict locking") != "no";
+    share.posix_locking = reader.boolean("posix locking");
+    share.blocking_locks = reader.boolean("blocking locks");
     share.oplocks = reader.boolean("oplocks");
     share.level2_oplocks = reader.boolean("level2 oplocks");
     share.fake_oplocks = reader.boolean("fake oplocks");

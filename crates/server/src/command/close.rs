@@ -13,6 +13,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::Closed;
 use crate::files::notify::Change;
+use crate::local::locks;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::streams;
@@ -70,6 +71,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     {
         directory::entry_of_changes(server, disk, file).await;
     }
+    locks::close(file).await;
     let delete = file.delete_on_close.load(Ordering::Acquire);
     let closed = server.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {

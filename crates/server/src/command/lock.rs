@@ -9,6 +9,7 @@ use proto::status::Status;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, Owner, Range, Refused};
+use crate::local::locks;
 use crate::open::{FileOpen, Open};
 use crate::vfs::Kind;
 
@@ -26,7 +27,7 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         return Ok(Status::SUCCESS);
     }
     if first.flags.contains(LockFlags::UNLOCK) {
-        unlock_all(request, &asked.locks, &open, file)?;
+        unlock_all(request, &asked.locks, &open, file).await?;
     } else {
         lock_all(request, reply, &asked.locks, &open, file).await?;
     }
@@ -55,13 +56,16 @@ fn owner(open: &Open) -> Owner {
 }
 
 /// 3.3.5.14.1: what was unlocked before an element that fails stays unlocked.
-fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
+async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
     for element in elements {
         if element.flags != LockFlags::UNLOCK {
             return Err(Error::because(Status::INVALID_PARAMETER, "something else among unlocks"));
         }
-        let unlocked = request.connection.server.files.unlock(file.file, owner(open), range(element)?);
-        unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
+        let range = range(element)?;
+        if open.policy().is_none_or(|share| share.locking) {
+            let unlocked = locks::unlock(&request.connection.server, open, file, owner(open), range).await;
+            unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
+        }
     }
     Ok(())
 }
@@ -76,14 +80,22 @@ async fn lock_all(
 ) -> Result<()> {
     let locks = elements.iter().map(|element| wanted(element, open)).collect::<Result<Vec<_>>>()?;
     let waits = elements.iter().any(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY));
+    if waits && locks.len() > 1 {
+        return Err(Error::because(Status::INVALID_PARAMETER, "several ranges, and waiting for one"));
+    }
     let server = &request.connection.server;
+    let share = open.policy();
+    if share.is_some_and(|share| !share.locking) {
+        return Ok(());
+    }
     let limit = server.policy().limits.locks_per_open;
     // [MS-FSA] 2.1.4.12, LOCK_CONTROL: whoever caches the file for reading must ask from now on.
     file.end_caches(server);
-    match (&*locks, waits) {
-        ([lock], true) => wait(request, reply, *lock, limit, file).await,
-        (_, true) => Err(Error::because(Status::INVALID_PARAMETER, "several ranges, and waiting for one")),
-        (locks, false) => server.files.lock(file.file, locks, limit).map_err(refused),
+    match &*locks {
+        [lock] if waits && share.is_none_or(|share| share.blocking_locks) => {
+            wait(request, reply, *lock, limit, open, file).await
+        }
+        locks => locks::lock(server, open, file, locks, limit).await,
     }
 }
 
@@ -96,37 +108,76 @@ fn wanted(element: &LockElement, open: &Open) -> Result<Lock> {
     Ok(Lock { owner: owner(open), range: range(element)?, exclusive })
 }
 
-fn refused(refused: Refused) -> Error {
-    Error::new(match refused {
-        Refused::Conflict => Status::LOCK_NOT_GRANTED,
-        Refused::TooMany => Status::INSUFFICIENT_RESOURCES,
-    })
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        Error::new(match refused {
+            Refused::Conflict => Status::LOCK_NOT_GRANTED,
+            Refused::TooMany => Status::INSUFFICIENT_RESOURCES,
+        })
+    }
 }
 
 /// Locks a range, waiting for those who have it locked now.
-async fn wait(request: &Request<'_>, reply: &mut Reply, lock: Lock, limit: usize, file: &FileOpen) -> Result<()> {
-    let files = &request.connection.server.files;
-    let Some(mut wait) = files.lock_or_wait(file.file, lock, limit).map_err(refused)? else { return Ok(()) };
-    let pending = match reply.go_async(request) {
-        Ok(pending) => pending,
-        Err(error) => {
-            abandon(request, &wait, lock, file);
-            return Err(error);
+async fn wait(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    lock: Lock,
+    limit: usize,
+    open: &Open,
+    file: &FileOpen,
+) -> Result<()> {
+    let server = &request.connection.server;
+    let mut pauses = locks::Pauses::new(server);
+    loop {
+        wait_for_clients(request, reply, lock, limit, file).await?;
+        if locks::show(server, open, file, &[lock]).await? {
+            return Ok(());
         }
-    };
+        // Nobody tells of the locks of local programs.
+        until(request, reply, file, server.world.sleep(pauses.next())).await?;
+    }
+}
+
+/// Locks a range when no client has it locked any more.
+async fn wait_for_clients(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    lock: Lock,
+    limit: usize,
+    file: &FileOpen,
+) -> Result<()> {
+    let files = &request.connection.server.files;
+    let Some(mut wait) = files.lock_or_wait(file.file, lock, limit)? else { return Ok(()) };
+    match until(request, reply, file, &mut wait.granted).await {
+        Ok(Ok(())) => Ok(()),
+        ended => {
+            abandon(request, &wait, lock, file);
+            Err(ended.err().unwrap_or_else(|| given_up(file)))
+        }
+    }
+}
+
+/// Waits for `event`, unless the client changes its mind or the open ends before.
+async fn until<T>(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    file: &FileOpen,
+    event: impl Future<Output = T>,
+) -> Result<T> {
+    let pending = reply.go_async(request)?;
     file.waiting.lock().push(pending.clone());
-    let granted = match file.closed.load(Ordering::Acquire) {
+    let waited = match file.closed.load(Ordering::Acquire) {
         true => Err(Cancelled),
-        false => pending.wait(&mut wait.granted).await.map(|granted| granted.is_ok()),
+        false => pending.wait(event).await,
     };
     file.waiting.lock().retain(|waiting| !std::sync::Arc::ptr_eq(waiting, &pending));
-    if granted == Ok(true) {
-        return Ok(());
-    }
-    abandon(request, &wait, lock, file);
-    // A lock that its open's end leaves behind was never there.
+    waited.map_err(|Cancelled| given_up(file))
+}
+
+/// A lock that its open's end leaves behind was never there.
+fn given_up(file: &FileOpen) -> Error {
     let closed = file.closed.load(Ordering::Acquire);
-    Err(Error::new(if closed { Status::RANGE_NOT_LOCKED } else { Status::CANCELLED }))
+    Error::new(if closed { Status::RANGE_NOT_LOCKED } else { Status::CANCELLED })
 }
 
 /// Gives up a wait, and the lock where it was granted at the same moment.

@@ -42,7 +42,7 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if asked.offset > MAX_OFFSET || asked.offset + length as u64 > MAX_OFFSET {
         return Err(Error::because(Status::INVALID_PARAMETER, "offset beyond the largest file"));
     }
-    if !request.connection.server.files.permits_read(file.file, open.persistent_id, asked.offset, length as u64) {
+    if !open.may_read(&request.connection.server, asked.offset, length as u64) {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     ReadResponse::encode_header(&mut reply.body(), 0);

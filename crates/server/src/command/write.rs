@@ -50,7 +50,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     if length > 0 {
         let files = &request.connection.server.files;
-        if !files.permits_write(file.file, open.persistent_id, offset, length as u64) {
+        if !open.may_write(&request.connection.server, offset, length as u64) {
             return Err(Error::new(Status::FILE_LOCK_CONFLICT));
         }
         let _change = file.content_changes(&request.connection.server);

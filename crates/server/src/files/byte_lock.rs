@@ -155,6 +155,13 @@ impl ByteLocks {
         Ok(self.grant())
     }
 
+    /// Removes one lock that is exactly `lock`. Answers who is granted a lock by that.
+    pub fn unlock_one(&mut self, lock: &Lock) -> Result<Vec<WaiterId>, NotLocked> {
+        let index = self.held.iter().rposition(|held| held == lock).ok_or(NotLocked)?;
+        self.held.remove(index);
+        Ok(self.grant())
+    }
+
     /// Forgets a request that waits; `false` where there is none (it may have been granted already).
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         let before = self.waiting.len();
@@ -349,6 +356,10 @@ mod tests {
         assert_eq!(locks.unlock(owner(1), range(0, 10)), Err(NotLocked));
         assert_eq!(locks.lock(&[exclusive(1, 0, 0)], LIMIT), Ok(()));
         assert_eq!(locks.unlock(owner(1), range(0, 0)), Ok(vec![]));
+        assert_eq!(locks.lock(&[exclusive(1, 0, 10), shared(1, 0, 10)], LIMIT), Ok(()));
+        assert_eq!(locks.unlock_one(&shared(1, 0, 10)), Ok(vec![]));
+        assert_eq!(locks.unlock_one(&shared(1, 0, 10)), Err(NotLocked));
+        assert_eq!(locks.held(), [exclusive(1, 0, 10)]);
     }
 
     #[test]

@@ -92,6 +92,22 @@ impl Table {
         .unwrap_or(Err(NotLocked))
     }
 
+    /// Takes back one lock like `lock`.
+    pub fn unlock_one(&self, file: FileId, lock: &Lock) -> Result<(), NotLocked> {
+        self.with(file, |state| {
+            let granted = state.locks.ranges.unlock_one(lock)?;
+            state.locks.grant(granted);
+            Ok(())
+        })
+        .unwrap_or(Err(NotLocked))
+    }
+
+    /// The locks that one open has on a file.
+    pub fn locks_of(&self, file: FileId, open: u64) -> Vec<Lock> {
+        let of = |lock: &&Lock| lock.owner.open == open;
+        self.with(file, |state| state.locks.ranges.held().iter().filter(of).copied().collect()).unwrap_or_default()
+    }
+
     /// Whether locks let `open` read `length` bytes.
     pub fn permits_read(&self, file: FileId, open: u64, offset: u64, length: u64) -> bool {
         self.permits(file, open, offset, length, ByteLocks::permits_read)

@@ -8,6 +8,7 @@ pub mod template;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use hosts::HostAccess;
 pub use limits::Limits;
@@ -53,6 +54,8 @@ pub struct Policy {
     pub smb2_leases: bool,
     /// Not `smb2 disable lock sequence checking`: a LOCK that is sent again is not executed twice.
     pub lock_sequence_checking: bool,
+    /// `lock spin time`: the first pause between two tries for a lock that a local program has.
+    pub lock_spin_time: Duration,
     /// `smb3 directory leases`: offered, too.
     pub smb3_directory_leases: bool,
     /// `map to guest`.
@@ -189,6 +192,14 @@ pub struct Share {
     pub ea_support: bool,
     /// `vfs objects = streams_xattr`: where alternate data streams lie; `None` where files have none.
     pub streams: Option<crate::streams::Layout>,
+    /// `locking`: off, every lock is granted and none is looked at.
+    pub locking: bool,
+    /// `strict locking`: reads and writes look at the locks of others.
+    pub strict_locking: bool,
+    /// `posix locking`: clients and local programs meet each other's locks.
+    pub posix_locking: bool,
+    /// `blocking locks`: a client may wait for a lock.
+    pub blocking_locks: bool,
     /// `oplocks`: clients may cache files.
     pub oplocks: bool,
     /// `level2 oplocks`: several clients may cache one file for reading.
@@ -206,7 +217,7 @@ pub struct Share {
     /// `sync always`: each write is on disk before its answer.
     pub sync_always: bool,
     /// `smbd:writetimeupdatedelay`: how long a write does not show in the write time that clients are told.
-    pub write_time_delay: std::time::Duration,
+    pub write_time_delay: Duration,
     /// `mangled names`: long names have an 8.3 name.
     pub mangled_names: bool,
     /// `strict allocate`: allocation sizes asked for are really reserved.
@@ -246,6 +257,7 @@ impl Default for Policy {
             hosts: HostAccess::default(),
             smb2_leases: true,
             lock_sequence_checking: true,
+            lock_spin_time: Duration::from_millis(200),
             smb3_directory_leases: true,
             map_to_guest: MapToGuest::Never,
             guest: None,
@@ -308,6 +320,10 @@ impl Share {
             acl_allow_execute_always: false,
             ea_support: true,
             streams: Some(crate::streams::Layout::default()),
+            locking: true,
+            strict_locking: true,
+            posix_locking: true,
+            blocking_locks: true,
             oplocks: true,
             level2_oplocks: true,
             fake_oplocks: false,
@@ -316,7 +332,7 @@ impl Share {
             durable_handles: true,
             strict_sync: true,
             mangled_names: false,
-            write_time_delay: std::time::Duration::ZERO,
+            write_time_delay: Duration::ZERO,
             sync_always: false,
             strict_allocate: false,
             server_smb_encrypt: Encryption::Enabled,

@@ -237,7 +237,7 @@ pub struct DataRange {
 }
 
 /// How a range of a file is locked for other processes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RangeLock {
     /// Not at all.
     Free,

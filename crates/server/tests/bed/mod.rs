@@ -14,6 +14,7 @@ use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::{Guid, Sid};
+use proto::smb2::cancel::CancelRequest;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode, SigningAlgorithm};
@@ -230,6 +231,17 @@ impl Client {
             key.sign(&mut message);
         }
         message
+    }
+
+    /// Gives up the request that `interim` answered.
+    pub(crate) fn cancel(&mut self, interim: &Message) {
+        let mut header = Header::request(Command::CANCEL, interim.header().message_id);
+        header.session_id = self.session_id;
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        CancelRequest.encode(&mut out);
+        assert!(self.send(&message));
     }
 
     /// Puts requests into one frame. They must not be signed.

@@ -7,7 +7,6 @@ use super::{
 const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
 
-const LOCKS: &str = "byte-range locks seen by local programs";
 const OPLOCKS: &str = "oplocks seen by local programs";
 const ACLS: &str = "Windows ACLs";
 const MANGLING: &str = "another form of short (8.3) names";
@@ -51,15 +50,18 @@ pub(super) static TABLE: &[Parameter] = &[
     ),
     share("strict allocate", BOOL, "no", "Really reserve the space that a client asks for."),
     // Locks, oplocks, leases.
-    share("locking", BOOL, "yes", "Honour byte-range locks.").accepted("byte-range locks are always honoured"),
-    share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write.")
-        .accepted("each read and write is checked, which costs next to nothing"),
-    share("posix locking", BOOL, "yes", "Show byte-range locks to local programs as POSIX locks.").unserved(LOCKS),
-    share("blocking locks", BOOL, "yes", "Let a client wait for a lock.").accepted("clients may wait for locks"),
+    share("locking", BOOL, "yes", "Honour byte-range locks; no grants all and looks at none."),
+    share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write; auto is yes."),
+    share("posix locking", BOOL, "yes", "Let clients and local programs meet each other's byte-range locks."),
+    share("blocking locks", BOOL, "yes", "Let a client wait for a lock."),
     share("smbd force process locks", BOOL, "no", "Use POSIX locks of the process, not of the open file.")
-        .unserved(LOCKS),
-    global("lock spin time", NUMBER, "200", "Milliseconds between two tries for a lock.")
-        .accepted("a waiting lock is granted when it becomes free; nothing spins"),
+        .unserved("locks of the process, which any close of the file by the server would end"),
+    global(
+        "lock spin time",
+        NUMBER,
+        "200",
+        "Milliseconds between two tries for a local program's lock; up to 10 times.",
+    ),
     global("smb2 disable lock sequence checking", BOOL, "no", "Do not check the sequence numbers of lock requests."),
     share("kernel share modes", BOOL, "no", "Show share modes to local programs as flock locks.")
         .unserved("share modes seen by local programs, which Linux has no call for any more"),

@@ -281,6 +281,7 @@ fn register(
             resume_key: std::sync::OnceLock::new(),
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
+            shown: Default::default(),
             durability: Durability::default(),
             watch: std::sync::OnceLock::new(),
             unreported: crate::files::notify::Unreported::default(),

@@ -57,7 +57,7 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "only files are copied"));
     }
     let mut written = CopyChunkResponse::default();
-    let outcome = match check_locks(control, &source, from, &copy.chunks) {
+    let outcome = match check_locks(control, &source, &copy.chunks) {
         Ok(()) if copy.chunks.is_empty() => Ok(()),
         Ok(()) => change(control, || copy_all(control, &source, from, &copy.chunks, &mut written)).await,
         Err(error) => Err(error),
@@ -94,13 +94,12 @@ fn check_access(control: &Control<'_>, source: &Open) -> Result<()> {
 }
 
 /// Nothing is copied while a lock is in the way of any of it.
-fn check_locks(control: &Control<'_>, source: &Open, from: &FileOpen, chunks: &[CopyChunk]) -> Result<()> {
-    let (files, target) = (&control.request.connection.server.files, control.file()?);
+fn check_locks(control: &Control<'_>, source: &Open, chunks: &[CopyChunk]) -> Result<()> {
+    let server = &control.request.connection.server;
     let permits = |chunk: &CopyChunk| {
         let length = u64::from(chunk.length);
-        files.permits_read(from.file, source.persistent_id, chunk.source_offset, length)
-            && (chunk.target_offset == END_OF_FILE
-                || files.permits_write(target.file, control.open.persistent_id, chunk.target_offset, length))
+        source.may_read(server, chunk.source_offset, length)
+            && (chunk.target_offset == END_OF_FILE || control.open.may_write(server, chunk.target_offset, length))
     };
     if chunks.iter().all(permits) { Ok(()) } else { Err(Error::new(Status::FILE_LOCK_CONFLICT)) }
 }
@@ -124,7 +123,7 @@ async fn copy_all(
             offset => offset,
         };
         // Somebody may have locked it since the first look.
-        check_locks(control, source, from, &[CopyChunk { target_offset: offset, ..*chunk }])?;
+        check_locks(control, source, &[CopyChunk { target_offset: offset, ..*chunk }])?;
         let copied = vfs::copy_range(&target.identity, &from.node, chunk.source_offset, &target.node, offset, length);
         let copied = copied.await?;
         written.total_bytes_written += copied as u32;

@@ -191,9 +191,11 @@ impl Control<'_> {
 
     /// Refuses where somebody else has locked part of what is about to be written.
     fn check_write_lock(&self, offset: u64, length: u64) -> Result<()> {
-        let files = &self.request.connection.server.files;
-        let permitted = files.permits_write(self.file()?.file, self.open.persistent_id, offset, length);
-        if permitted { Ok(()) } else { Err(Error::new(Status::FILE_LOCK_CONFLICT)) }
+        if self.open.may_write(&self.request.connection.server, offset, length) {
+            Ok(())
+        } else {
+            Err(Error::new(Status::FILE_LOCK_CONFLICT))
+        }
     }
 
     /// Refuses where the answer has `size` bytes and the client takes fewer.

@@ -45,7 +45,7 @@ pub(super) async fn read(control: &Control<'_>) -> Result<Output> {
         return Err(Error::new(Status::OFFLOAD_READ_FILE_NOT_SUPPORTED));
     }
     let server = &control.request.connection.server;
-    if !server.files.permits_read(file.file, control.open.persistent_id, asked.file_offset, asked.copy_length) {
+    if !control.open.may_read(server, asked.file_offset, asked.copy_length) {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     let left = metadata.size.checked_sub(asked.file_offset).filter(|left| *left > 0);
@@ -155,8 +155,7 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
     let available = token.length.checked_sub(asked.transfer_offset).filter(|left| *left > 0);
     let available = available.ok_or(Error::because(Status::INVALID_PARAMETER, "behind the token's data"))?;
     let (offset, wanted) = (token.offset + asked.transfer_offset, wanted.min(available));
-    let files = &control.request.connection.server.files;
-    if !files.permits_read(from.file, source.persistent_id, offset, wanted) {
+    if !source.may_read(&control.request.connection.server, offset, wanted) {
         return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     control.check_write_lock(asked.file_offset, wanted)?;

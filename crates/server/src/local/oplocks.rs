@@ -1,7 +1,4 @@
-//! What local programs and clients know of each other: oplocks that the kernel's lease stands behind
-//! (`kernel oplocks`), and byte-range locks that local programs meet (`posix locking`).
-//!
-//! Left out: share modes (`kernel share modes`). Linux has no call left by which a program could say what it shares.
+//! Oplocks that the kernel's lease stands behind, and leases that local programs have.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
