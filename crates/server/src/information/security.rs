@@ -12,7 +12,8 @@ use proto::status::Status;
 use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
-use crate::security::descriptor::{self, Authority, Parts};
+use crate::security::descriptor;
+use crate::security::placing::{self, Authority, Parts};
 use crate::tree::Disk;
 use crate::vfs::Time;
 
@@ -68,7 +69,7 @@ pub(crate) async fn set(
 ) -> Result<()> {
     let asked_parts = SecurityInformation(asked.additional_information);
     check_access(open, asked_parts)?;
-    let given = descriptor::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
+    let given = placing::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
     // An owner or group that was named but is not there stays as it is; a list that is not there lets everybody do
     // everything, and audits nobody.
     let parts = Parts {
@@ -84,7 +85,7 @@ pub(crate) async fn set(
         write_dac: open.granted.contains(AccessMask::WRITE_DAC),
         write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
     };
-    descriptor::set(disk, &file.node, now, &given, parts, authority).await
+    placing::set(disk, &file.node, now, &given, parts, authority).await
 }
 
 /// The rights that setting each part takes ([MS-SMB2] 3.3.5.21.3).

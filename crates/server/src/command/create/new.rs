@@ -19,7 +19,7 @@ use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
-use crate::security::{access, descriptor};
+use crate::security::{access, placing};
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath};
 
@@ -132,20 +132,20 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
     let mut present = *metadata;
     let owner = model.filter(|_| disk.share.inherit_owner != InheritOwner::No).map(|model| model.uid);
     if let Some(uid) = owner.filter(|&uid| uid != metadata.uid) {
-        descriptor::give_to(node, uid).await?;
+        placing::give_to(node, uid).await?;
         present.uid = uid;
     }
     let given = contexts.security_descriptor.as_ref();
     let brings_list = given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT));
     let mut protected = brings_list;
     if let Some(parent) = parent.filter(|_| !brings_list) {
-        protected = descriptor::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
+        protected = placing::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
     }
     if let Some(given) = given {
-        descriptor::give(disk, node, now, given).await?;
+        placing::give(disk, node, now, given).await?;
     }
     if parent.is_some() && !protected {
-        descriptor::give_mode(disk, node, &present, mode).await?;
+        placing::give_mode(disk, node, &present, mode).await?;
     }
     let changed = parent.is_some() || given.is_some() || present.uid != metadata.uid;
     Ok(if changed { Some(node.metadata().await?) } else { None })
