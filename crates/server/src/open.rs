@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
+use proto::status::Status;
 
 use crate::channel_sequence::ChannelSequence;
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
 use crate::durable::Durability;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::notify::{Unreported, Watch};
 use crate::files::{LeaseId, OpenLease, OpenName};
 use crate::local::locks::Shown;
@@ -195,6 +196,11 @@ impl FileOpen {
     /// Which lease it was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
+    }
+
+    /// To be asked after a wait: whether the handle was closed meanwhile.
+    pub(crate) fn still_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::new(Status::FILE_CLOSED)) } else { Ok(()) }
     }
 
     /// To be called before the content changes through this handle, and kept until it has: what other clients have

@@ -40,7 +40,10 @@ pub(crate) async fn rename(
     for _ in 0..ATTEMPTS {
         match try_rename(request, buffer, open, file, disk).await? {
             None => return Ok(()),
-            Some((held, wait)) => oplock_break::wait(request, reply, held, wait).await?,
+            Some((held, wait)) => {
+                oplock_break::wait(request, reply, held, wait).await?;
+                file.still_open()?;
+            }
         }
     }
     Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
@@ -107,7 +110,7 @@ async fn try_rename(
     let replace = asked.replace_if_exists || itself;
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
     replaced(request, disk, &target).await;
-    files.renamed(file.file, disk.volume, &from, &target.path);
+    files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
     let replaced = target.existing.is_some() && !itself;
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
     if file.kind == Kind::File {
@@ -131,7 +134,10 @@ pub(crate) async fn link(
     for _ in 0..ATTEMPTS {
         match try_link(request, buffer, open, file, disk).await? {
             None => return Ok(()),
-            Some((held, wait)) => oplock_break::wait(request, reply, held, wait).await?,
+            Some((held, wait)) => {
+                oplock_break::wait(request, reply, held, wait).await?;
+                file.still_open()?;
+            }
         }
     }
     Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))

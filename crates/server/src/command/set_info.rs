@@ -281,6 +281,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     let now = request.connection.server.world.uptime();
     if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), false, now) {
         oplock_break::wait(request, reply, file.file, wait).await?;
+        file.still_open()?;
     }
     files.set_delete_pending(file.file, true);
     request.connection.server.doomed(disk, file);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,9 +15,14 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
-use crate::vfs::{FileId, Lease, RelPath};
+use crate::vfs::{FileId, Kind, Lease, RelPath};
 
 const SHARDS: usize = 64;
+
+fn shard_of(file: FileId) -> usize {
+    let mixed = (file.inode ^ file.device.rotate_left(32) ^ file.stream).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 58) as usize % SHARDS
+}
 
 /// Where an open file is: renames through the server keep it up to date for every open.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ pub enum Refusal {
     SharingViolation,
     /// The file goes away with its last open.
     DeletePending,
-    /// A name was removed since the caller looked the file up: look again.
+    /// A name was removed or changed since the caller looked the file up: look again.
     Raced,
     /// Somebody must give up an oplock or a lease first: wait, then look again.
     OplockBreak(Wait),
@@ -52,6 +57,10 @@ pub enum Closed {
     Delete,
 }
 
+/// How many names had been removed or changed at a moment.
+#[derive(Clone, Copy)]
+pub struct Removals([u32; SHARDS]);
+
 /// All open files of the server.
 pub struct Table {
     shards: [Mutex<HashMap<FileId, File>>; SHARDS],
@@ -59,8 +68,9 @@ pub struct Table {
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
     /// How many leases on directories may have been granted and not ended: 0 spares looking for them.
     directory_leases: AtomicUsize,
-    /// Counts removed names: tells an open that its look-up may be out of date.
-    removals: AtomicU64,
+    /// Counts names that were removed or changed, by the shard of their file: tells an open that its look-up may be out of
+    /// date.
+    removals: [AtomicU32; SHARDS],
     /// A test wants to see that it finds out when clients are not told of changes.
     #[cfg(any(test, feature = "contract"))]
     pub(crate) silent: std::sync::atomic::AtomicBool,
@@ -90,7 +100,7 @@ impl Default for Table {
             shards: std::array::from_fn(|_| Mutex::default()),
             leases: Mutex::default(),
             directory_leases: AtomicUsize::new(0),
-            removals: AtomicU64::new(0),
+            removals: std::array::from_fn(|_| AtomicU32::new(0)),
             #[cfg(any(test, feature = "contract"))]
             silent: Default::default(),
         }
@@ -99,8 +109,7 @@ impl Default for Table {
 
 impl Table {
     fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
-        let mixed = (file.inode ^ file.device.rotate_left(32) ^ file.stream).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.shards[(mixed >> 58) as usize % SHARDS]
+        &self.shards[shard_of(file)]
     }
 
     /// What `look` makes of the state of a file; `None` where nobody has it open.
@@ -109,8 +118,13 @@ impl Table {
     }
 
     /// To be read before a look-up and given to [`Table::open`] after it.
-    pub fn removals(&self) -> u64 {
-        self.removals.load(Ordering::Acquire)
+    pub fn removals(&self) -> Removals {
+        Removals(std::array::from_fn(|shard| self.removals[shard].load(Ordering::Acquire)))
+    }
+
+    /// What has looked the file up must look again.
+    fn removed(&self, file: FileId) {
+        self.removals[shard_of(file)].fetch_add(1, Ordering::AcqRel);
     }
 
     /// Adds an open, if share modes and the file's state admit it.
@@ -120,11 +134,12 @@ impl Table {
         open: u64,
         mode: ShareMode,
         name: &Arc<OpenName>,
-        removals: u64,
+        removals: Removals,
         opening: Opening,
     ) -> Result<(), Refusal> {
         let mut shard = self.shard(file).lock();
-        if self.removals() != removals {
+        let place = shard_of(file);
+        if self.removals[place].load(Ordering::Acquire) != removals.0[place] {
             return Err(Refusal::Raced);
         }
         if let Some(state) = shard.get_mut(&file) {
@@ -336,7 +351,7 @@ impl Table {
     /// The name of a file that [`Closed::Delete`] was answered for is gone, or could not be removed.
     pub fn deleted(&self, file: FileId) {
         let mut shard = self.shard(file).lock();
-        self.removals.fetch_add(1, Ordering::AcqRel);
+        self.removed(file);
         if shard.get(&file).is_some_and(|state| state.opens.is_empty()) {
             shard.remove(&file);
         }
@@ -385,15 +400,32 @@ impl Table {
         })
     }
 
-    /// A file was renamed: every open that had it by its old name has it by the new one.
-    pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath) {
-        if let Some(state) = self.shard(file).lock().get(&file) {
+    /// A file or directory was renamed: every open that had it by its old name has it by the new one, and what was opened
+    /// beneath a directory while it was renamed is beneath the new name. Whoever looked it up before must look again.
+    pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath, kind: Kind) {
+        let rename = |state: &File| {
             for entry in state.opens.iter().filter(|entry| entry.name.volume == volume) {
                 let mut path = entry.name.path.lock();
                 if *path == *from {
                     *path = to.clone();
+                } else if kind == Kind::Directory
+                    && path.is_beneath(from)
+                    && let Some(moved) = path.moved(from, to)
+                {
+                    *path = moved;
                 }
             }
+        };
+        // Who was let in before has its name changed here, others look again.
+        if kind != Kind::Directory {
+            let shard = self.shard(file).lock();
+            self.removed(file);
+            return shard.get(&file).map_or((), rename);
+        }
+        for (shard, removals) in self.shards.iter().zip(&self.removals) {
+            let shard = shard.lock();
+            removals.fetch_add(1, Ordering::AcqRel);
+            shard.values().for_each(rename);
         }
     }
 

@@ -70,6 +70,14 @@ impl RelPath {
         self.0.len() > other.0.len() && self.0.starts_with(&other.0) && self.0[other.0.len()] == b'/'
     }
 
+    /// Where this path leads once the directory `from`, which it lies beneath, is called `to`; `None` where it does not.
+    pub fn moved(&self, from: &RelPath, to: &RelPath) -> Option<RelPath> {
+        if !self.is_beneath(from) || from.is_root() || to.is_root() {
+            return None;
+        }
+        Some(RelPath([&to.0, &self.0[from.0.len()..]].concat()))
+    }
+
     /// The bytes, components joined by `/`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -116,6 +124,9 @@ mod tests {
         assert_eq!(dir.parent(), Some(RelPath::root()));
         assert_eq!(RelPath::root().parent(), None);
         assert!(file.is_beneath(&dir) && file.is_beneath(&RelPath::root()));
+        let moved = file.moved(&dir, &RelPath::root().join(b"else").unwrap());
+        assert_eq!(moved.unwrap().as_bytes(), b"else/file");
+        assert_eq!(file.moved(&file, &dir), None);
         assert!(!dir.is_beneath(&dir) && !RelPath::root().join(b"dirt").unwrap().is_beneath(&dir));
     }
 }

@@ -18,7 +18,7 @@ use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
-use crate::files::{OpenName, Refusal, ShareMode};
+use crate::files::{OpenName, Refusal, Removals, ShareMode};
 use crate::local;
 use crate::name::{Name, Stream};
 use crate::security::access;
@@ -31,7 +31,7 @@ pub(super) struct Found {
     pub(super) node: Arc<dyn Node>,
     pub(super) metadata: Metadata,
     /// [`crate::files::Table::removals`] from before the look-up.
-    pub(super) removals: u64,
+    pub(super) removals: Removals,
 }
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;

@@ -1,0 +1,175 @@
+//! What one client does at the very moment at which another is in the middle of something.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::fscc::{FileInformationClass, FileRenameInformation};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{LeaseFlags, LeaseV1};
+use proto::smb2::header::Command;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
+use proto::status::Status;
+use server::rig::{self, Client, status};
+use server::server::Server;
+use server::vfs::Time;
+use server::vfs::faulty::{Faulty, Seeded};
+use server::world::World;
+
+/// A server whose file system takes its time with everything.
+fn slow_server() -> Arc<Server> {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
+    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
+    rig::server(rig::policy(), world, volume)
+}
+
+fn create(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Vec<u8> {
+    let name = utf16_bytes(name);
+    let mut create = CreateRequest {
+        desired_access: 0x0013_019f,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    change(&mut create);
+    client.compose(Command::CREATE, |out| create.encode(out))
+}
+
+fn finish(client: &mut Client, mut frames: Vec<Vec<u8>>) -> Vec<u8> {
+    for _ in 0..1000 {
+        if let Some(last) = frames.iter().rev().find(|frame| status(frame) != Status::PENDING) {
+            return last.clone();
+        }
+        frames.extend(client.proceed());
+    }
+    panic!("not answered");
+}
+
+fn open(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Result<FileId, Status> {
+    let message = create(client, name, change);
+    let frames = client.send(&message);
+    opened(&finish(client, frames))
+}
+
+fn opened(response: &[u8]) -> Result<FileId, Status> {
+    CreateResponse::decode(response).map(|response| response.file_id).map_err(|_| status(response))
+}
+
+fn exists(client: &mut Client, name: &str) -> bool {
+    let found = open(client, name, |create| create.create_disposition = CreateDisposition::OPEN);
+    found.map(|file| close(client, file)).is_ok()
+}
+
+fn close(client: &mut Client, file_id: FileId) {
+    let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+}
+
+fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Vec<u8> {
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: class.0,
+        additional_information: SecurityInformation::NONE.0,
+        file_id,
+        buffer,
+    };
+    client.compose(Command::SET_INFO, |out| request.encode(out))
+}
+
+fn rename_to(name: &str, replace_if_exists: bool) -> Vec<u8> {
+    let (name, mut bytes) = (utf16_bytes(name), Vec::new());
+    FileRenameInformation { replace_if_exists, root_directory: 0, file_name: &name }
+        .encode(&mut Writer::new(&mut bytes));
+    bytes
+}
+
+/// Who opens a file to delete it while it is renamed deletes it by the name that it has then.
+#[test]
+fn a_file_that_is_renamed_while_it_is_opened() {
+    let mut overtaken = 0;
+    for steps in 0..40 {
+        let server = slow_server();
+        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let file = open(&mut first, "before", |_| {}).expect("it can be made");
+        let delete = create(&mut second, "before", |create| {
+            create.create_disposition = CreateDisposition::OPEN;
+            create.create_options = CreateOptions::DELETE_ON_CLOSE;
+        });
+        second.post(&delete);
+        let mut frames: Vec<_> = (0..steps).flat_map(|_| second.proceed()).collect();
+        let rename = set(&mut first, file, FileInformationClass::RENAME, &rename_to("after", false));
+        first.post(&rename);
+        let renamed = finish(&mut first, Vec::new());
+        assert_eq!(status(&renamed), Status::SUCCESS, "{steps}");
+        frames.extend(second.proceed());
+        let deleting = opened(&finish(&mut second, frames));
+        close(&mut first, file);
+        if let Ok(deleting) = deleting {
+            close(&mut second, deleting);
+            overtaken += 1;
+        }
+        assert_eq!(exists(&mut first, "after"), deleting.is_err(), "{steps}");
+        assert!(!exists(&mut first, "before"), "{steps}");
+        assert_eq!(server.open_count(), 0, "{steps}");
+    }
+    assert!((1..40).contains(&overtaken), "{overtaken}");
+}
+
+/// A clock that stands still: nobody's time is ever up.
+struct Frozen(rig::Still);
+
+impl World for Frozen {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        self.0.random(bytes);
+    }
+}
+
+/// A request that waits for somebody's lease is not carried out once its own handle is closed.
+#[test]
+fn a_handle_that_is_closed_while_its_request_waits() {
+    for (class, leased, buffer) in [
+        (FileInformationClass::DISPOSITION, "file", vec![1]),
+        (FileInformationClass::RENAME, "file", rename_to("new", false)),
+        (FileInformationClass::LINK, "other", rename_to("other", true)),
+    ] {
+        let world: Arc<dyn World> = Arc::new(Frozen(rig::Still::default()));
+        let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+        let (mut holder, mut client) = (Client::new(&server), Client::logged_on(&server, "alice"));
+        holder.guid = [8; 16];
+        let mut holder = holder.ready("alice");
+        let other = open(&mut client, "other", |_| {}).expect("it can be made");
+        close(&mut client, other);
+        let file = open(&mut client, "file", |_| {}).expect("it can be made");
+        let held = open(&mut holder, leased, |create| {
+            create.requested_oplock_level = OplockLevel::LEASE;
+            let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
+            let lease = LeaseV1 { lease_key: [5; 16], lease_state, lease_flags: LeaseFlags::NONE };
+            create.create_contexts = vec![lease.to_context()];
+        });
+        let waiting = set(&mut client, file, class, &buffer);
+        let frames = client.send(&waiting);
+        assert_eq!(frames.iter().map(|frame| status(frame)).collect::<Vec<_>>(), [Status::PENDING], "{class:?}");
+        close(&mut client, file);
+        close(&mut holder, held.expect("it can be opened"));
+        assert_eq!(status(&finish(&mut client, Vec::new())), Status::FILE_CLOSED, "{class:?}");
+        assert!(exists(&mut client, "file") && !exists(&mut client, "new"), "{class:?}");
+        assert_eq!(server.open_count(), 0, "{class:?}");
+    }
+}
