@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use bed::{Bed, Client, Message, opened};
+use proto::bytes::utf16_bytes;
 use proto::smb2::close::{CloseFlags, CloseRequest};
-use proto::smb2::create::CreateDisposition;
+use proto::smb2::create::{CreateDisposition, CreateRequest};
+use proto::smb2::create_context::DurableHandleRequest;
 use proto::smb2::header::{Command, Flags};
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::oplock_break::{OplockBreak, OplockBreakNotification, OplockBreakResponse};
@@ -197,6 +199,29 @@ fn a_client_waits_for_the_lease_of_a_local_program() {
     }
 }
 
+#[test]
+fn a_lost_client_keeps_nobody_local_waiting() {
+    let bed = bed();
+    let mut housekeeping = housekeeping(&bed);
+    let mut client = bed.log_on("alice", false);
+    let name = utf16_bytes("file");
+    let durable = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        desired_access: 0x001f_01ff,
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        create_contexts: vec![DurableHandleRequest.to_context()],
+        ..CreateRequest::default()
+    };
+    opened(&client.request(Command::CREATE, |out| durable.encode(out)));
+    block_on(client.connection.close());
+    assert_eq!(bed.server.open_count(), 1, "kept");
+    assert_eq!(open_locally(&bed, BOTH).err(), Some(Errno::AGAIN));
+    turn(&mut housekeeping);
+    open_locally(&bed, BOTH).expect("the lost client's open has ended");
+    assert_eq!(bed.server.open_count(), 0);
+}
+
 const SHARED: LockFlags = LockFlags(LockFlags::SHARED_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 const WAITING: LockFlags = LockFlags::EXCLUSIVE_LOCK;
@@ -281,6 +306,10 @@ fn local_programs_meet_the_locks_of_clients() {
 fn clients_meet_the_locks_of_local_programs() {
     let mut both = Both::new(|_| {});
     both.local(50, 10, RangeLock::Exclusive, GRANTED);
+    both.local(0, 1, RangeLock::Exclusive, GRANTED);
+    let file_id = both.file_id;
+    read(&mut both.client, file_id).check(Status::END_OF_FILE);
+    both.local(0, 1, RangeLock::Free, GRANTED);
     // Nothing of an array stays.
     both.ask(&[(0, 10, EXCLUSIVE), (45, 10, SHARED)]).check(Status::LOCK_NOT_GRANTED);
     both.is_free(0, 10, true);

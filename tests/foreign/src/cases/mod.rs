@@ -9,6 +9,7 @@ mod everyday;
 mod first_run;
 mod hammer;
 mod kerberos;
+mod local;
 mod netbench;
 mod python;
 mod refusals;
@@ -39,6 +40,7 @@ const AREAS: &[&[Case]] = &[
     netbench::CASES,
     hammer::CASES,
     kerberos::CASES,
+    local::CASES,
 ];
 
 /// Every case, in the order in which they run.

@@ -52,7 +52,12 @@ pub(super) static TABLE: &[Parameter] = &[
     // Locks, oplocks, leases.
     share("locking", BOOL, "yes", "Honour byte-range locks; no grants all and looks at none."),
     share("strict locking", BOOL_OR_AUTO, "auto", "Check byte-range locks at each read and write; auto is yes."),
-    share("posix locking", BOOL, "yes", "Let clients and local programs meet each other's byte-range locks."),
+    share(
+        "posix locking",
+        BOOL,
+        "yes",
+        "Let clients and local programs meet each other's locks; reads and writes look at clients' alone.",
+    ),
     share("blocking locks", BOOL, "yes", "Let a client wait for a lock."),
     share("smbd force process locks", BOOL, "no", "Use POSIX locks of the process, not of the open file.")
         .unserved("locks of the process, which any close of the file by the server would end"),
