@@ -70,6 +70,7 @@ const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
+    package("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
     package("strace", "/usr/bin/strace"),
     package("dbench", "/usr/share/dbench/client.txt"),
     package("tshark", "/usr/bin/tshark"),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
 
-use super::place;
+use super::place::{self, Place};
 
 const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
@@ -47,12 +47,13 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Makes all that for the calling thread, in the directory `base`.
-    pub(super) fn lay(target: Target, base: &Path) -> Result<Ground> {
-        let bed = Bed::make_in(base, target, Crowd(0))?;
+    /// Makes all that for the calling thread, at `place`.
+    pub(super) fn lay(target: Target, place: &Place) -> Result<Ground> {
+        let bed = Bed::make_in(place.base(), target, Crowd(0))?;
         for folder in FOLDERS {
             bed.make_dir(&format!("data/{folder}"), &ALICE, 0o777)?;
         }
+        compressing(&bed, place.compressing().as_deref())?;
         // Nobody but root may enter.
         let noperm = bed.dir().join("data/noperm");
         fs::create_dir(&noperm)?;
@@ -151,6 +152,16 @@ impl Ground {
     }
 }
 
+/// The directory of the share for tests of compression: where a file system compresses, a link that leads there.
+fn compressing(bed: &Bed, there: Option<&Path>) -> Result<()> {
+    let here = bed.dir().join("data/compress");
+    let Some(there) = there else { return bed.make_dir("data/compress", &ALICE, 0o777).map(drop) };
+    let there = there.join(bed.dir().file_name().context("the bed has no name")?);
+    fs::create_dir(&there)?;
+    bed.people().give(&there, &ALICE)?;
+    Ok(std::os::unix::fs::symlink(there, here)?)
+}
+
 /// In the snapshot: a file with a stream of three bytes, as Samba stores one, with a byte more at its end; and in it and
 /// beside it the file of a subdirectory.
 fn snapshot_files(bed: &Bed) -> Result<()> {
@@ -185,7 +196,7 @@ mod tests {
         }
         let folders = TEMPLATE.lines().filter_map(|line| line.trim().strip_prefix("path = @DIR@/data/"));
         for folder in folders.map(|path| path.trim_end_matches("/%t")) {
-            assert!(FOLDERS.contains(&folder) || folder == "noperm", "nobody makes {folder}");
+            assert!(FOLDERS.contains(&folder) || ["noperm", "compress"].contains(&folder), "nobody makes {folder}");
         }
     }
 }

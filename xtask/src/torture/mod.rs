@@ -62,7 +62,7 @@ pub(crate) struct Options {
     /// Which server: frevo (target/release/frevo-torture) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// A list in xtask/torture (smb2: all of them, core, ...) or a file with one test a line
+    /// A list in xtask/torture (smb2: all of them) or a file with one test a line
     #[arg(long, default_value = LIST)]
     pub(crate) tests: String,
     /// Only tests that match the glob; may be given again
@@ -125,7 +125,7 @@ fn run_here(options: &Options) -> Result<(usize, usize)> {
     fs::create_dir_all(&logs)?;
     let place = Place::make(options.fs)?;
     println!("file system of the shares: {}", place.says());
-    let outcomes = run_all(options, &tests, &logs, place.base());
+    let outcomes = run_all(options, &tests, &logs, &place);
     let (outcomes, ()) = (outcomes?, place.end()?);
     let report = report::Report::new(options.target, outcomes)?;
     report.write(&out)?;
@@ -157,12 +157,12 @@ fn log_name(test: &str, run: usize) -> String {
     if run == 1 { format!("{name}.log") } else { format!("{name}.{run}.log") }
 }
 
-fn run_all(options: &Options, tests: &[String], logs: &Path, base: &Path) -> Result<Vec<Outcome>> {
+fn run_all(options: &Options, tests: &[String], logs: &Path, place: &Place) -> Result<Vec<Outcome>> {
     let times = |test| (1..=options.repeat.max(1)).map(move |run| (test, run));
     let queue: Queue<'_> = Mutex::new(tests.iter().map(String::as_str).flat_map(times).collect());
     let total = queue.lock().map_or(0, |queue| queue.len());
     let bar = progress(total);
-    let worker = || work(options, &queue, logs, base, &bar);
+    let worker = || work(options, &queue, logs, place, &bar);
     let outcomes = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs.clamp(1, total.max(1))).map(|_| scope.spawn(worker)).collect();
         let mut all = Vec::new();
@@ -176,12 +176,12 @@ fn run_all(options: &Options, tests: &[String], logs: &Path, base: &Path) -> Res
 }
 
 /// Takes tests from the queue until none is left.
-fn work(options: &Options, queue: &Queue<'_>, logs: &Path, base: &Path, bar: &ProgressBar) -> Result<Vec<Outcome>> {
+fn work(options: &Options, queue: &Queue<'_>, logs: &Path, place: &Place, bar: &ProgressBar) -> Result<Vec<Outcome>> {
     let stop_others = |error: anyhow::Error| {
         queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
         error
     };
-    let mut ground = Ground::lay(options.target, base).map_err(stop_others)?;
+    let mut ground = Ground::lay(options.target, place).map_err(stop_others)?;
     let map = list::Map::load(&ground.data()).map_err(stop_others)?;
     let mut outcomes = Vec::new();
     loop {

@@ -54,24 +54,41 @@ impl FileSystem {
 pub(super) struct Place {
     base: PathBuf,
     says: String,
-    // Declared last: it is unmounted when nobody needs the rest any more.
+    // Declared last: they are unmounted when nobody needs the rest any more.
     disk: Option<Disk>,
+    compressing: Option<Disk>,
 }
 
 impl Place {
     /// Makes the file system that was asked for, or without a wish XFS where that can be had. The calling thread, and
     /// what it starts from now on, is in a mount namespace of its own then.
     pub(super) fn make(wish: Option<FileSystem>) -> Result<Place> {
-        let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let mut place = Place::plain(wish)?;
+        if place.disk.is_some() {
+            match Disk::make(&Place::temporary(), FileSystem::Btrfs) {
+                Ok(disk) => place.compressing = disk,
+                Err(error) => place.says += &format!("; nothing that compresses: {error:#}"),
+            }
+        }
+        Ok(place)
+    }
+
+    fn temporary() -> PathBuf {
+        std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
+    }
+
+    fn plain(wish: Option<FileSystem>) -> Result<Place> {
+        let base = Place::temporary();
         let kind = wish.unwrap_or(FileSystem::Xfs);
         match Disk::make(&base, kind) {
             Ok(Some(disk)) => {
                 let says = format!("{kind:?}, made for this run in a loop device on {}", base.display());
-                Ok(Place { base: disk.point(), says, disk: Some(disk) })
+                Ok(Place { base: disk.point(), says, disk: Some(disk), compressing: None })
             }
-            Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None }),
+            Ok(None) => Ok(Place { says: format!("that of {}", base.display()), base, disk: None, compressing: None }),
             Err(error) if wish.is_none() => {
-                Ok(Place { says: format!("that of {} (no XFS: {error:#})", base.display()), base, disk: None })
+                let says = format!("that of {} (no XFS: {error:#})", base.display());
+                Ok(Place { base, says, disk: None, compressing: None })
             }
             Err(error) => Err(error.context(format!("cannot make the file system {kind:?}"))),
         }
@@ -82,6 +99,11 @@ impl Place {
         &self.base
     }
 
+    /// A directory of a file system that can compress, where there is one.
+    pub(super) fn compressing(&self) -> Option<PathBuf> {
+        self.compressing.as_ref().map(Disk::point)
+    }
+
     /// Which file system it is, for people.
     pub(super) fn says(&self) -> &str {
         &self.says
@@ -89,7 +111,7 @@ impl Place {
 
     /// Unmounts; an error when something still holds it.
     pub(super) fn end(mut self) -> Result<()> {
-        self.disk.take().map_or(Ok(()), |mut disk| disk.unmount())
+        [self.compressing.take(), self.disk.take()].into_iter().flatten().try_for_each(|mut disk| disk.unmount())
     }
 }
 
