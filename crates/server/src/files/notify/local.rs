@@ -31,8 +31,8 @@ impl Watch {
 
     fn local(&self, filter: CompletionFilter, events: &[(FileAction, &RelPath)]) {
         if self.terms.filter.intersects(filter) {
-            let shown = events.iter().filter(|(_, path)| !self.is_vetoed(path.as_bytes()));
-            self.happened(shown.map(|(action, path)| Event { action: *action, name: to_wire(path.as_bytes()).into() }));
+            let event = |action, path: &[u8]| Event { action, name: to_wire(path).into() };
+            self.show(events.iter().map(|(action, path)| (path.as_bytes(), event(*action, path.as_bytes()))));
         }
     }
 }

@@ -155,15 +155,13 @@ impl Watches {
         let mut end = Some(parent);
         while let Some(at) = end {
             let watches = directories.get(&path[..at]).map_or(&[][..], Vec::as_slice);
-            let wants = |watch: &&Arc<Watch>| {
-                watch.terms.filter.intersects(filter)
-                    && (watch.terms.tree || at == parent)
-                    && !watch.is_vetoed(&path[at + 1..])
-            };
+            let wants =
+                |watch: &&Arc<Watch>| watch.terms.filter.intersects(filter) && (watch.terms.tree || at == parent);
             let mut wanting = watches.iter().filter(wants).peekable();
             if wanting.peek().is_some() {
                 let events: Vec<_> = happenings.iter().map(|happening| happening.event(at + 1)).collect();
-                wanting.for_each(|watch| watch.happened(events.iter().cloned()));
+                let named = || happenings.iter().map(|happening| &happening.path[at + 1..]).zip(events.iter().cloned());
+                wanting.for_each(|watch| watch.show(named()));
             }
             end = parent_end(&path[..at]);
         }

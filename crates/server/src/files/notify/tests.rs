@@ -294,3 +294,28 @@ fn a_closed_handle_lets_go_of_the_file_system() {
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
     }
 }
+
+#[test]
+fn a_rename_from_or_to_what_is_vetoed() {
+    use FileAction as A;
+    let veto = |list| Terms { veto: Globs::parse(list, true), ..terms(ALL, true) };
+    let rename = [A::RENAMED_OLD_NAME, A::RENAMED_NEW_NAME];
+    for (list, from, to, expected) in [
+        ("/secret*/", "a", "b", &["4 a", "5 b"][..]),
+        ("/secret*/", "a", "secret", &["2 a"]),
+        ("/secret*/", "secret", "a", &["1 a"]),
+        ("/secret*/", "secret", "secret2", &[]),
+        ("/d/", "d/a", "d/b", &[]),
+    ] {
+        let bed = bed();
+        let (watch, everything) = (bed.watch("", veto(list)), bed.watch("", terms(ALL, true)));
+        let paths = [from, to].map(|name| absolute(Path::new("/share"), &path(name)));
+        let happening = |index: usize| Happening { action: rename[index], path: &paths[index], stream: "" };
+        bed.0.happened(&[happening(0), happening(1)], ALL);
+        assert_eq!(told(&watch), expected, "{list} {from} {to}");
+        assert_eq!(told(&everything).len(), 2);
+        let local = bed.watch("", veto(list));
+        local.noticed(&path(from), Noticed::Renamed(Kind::File, path(to)));
+        assert_eq!(told(&local), expected, "{list} {from} {to}, locally");
+    }
+}

@@ -160,6 +160,26 @@ impl Watch {
         wait.told.try_recv().ok()
     }
 
+    /// These things happened to paths below the directory, to be told together but for what the client must not see.
+    /// Where a rename has led into or out of what it may see, the name came or went.
+    pub(super) fn show<'a>(&self, happened: impl IntoIterator<Item = (&'a [u8], Event)>) {
+        let (mut shown, mut hidden) = (Vec::new(), false);
+        for (path, event) in happened {
+            match self.is_vetoed(path) {
+                true => hidden = true,
+                false => shown.push(event),
+            }
+        }
+        for event in shown.iter_mut().filter(|_| hidden) {
+            event.action = match event.action {
+                FileAction::RENAMED_OLD_NAME => FileAction::REMOVED,
+                FileAction::RENAMED_NEW_NAME => FileAction::ADDED,
+                other => other,
+            };
+        }
+        self.happened(shown);
+    }
+
     /// These things happened, to be told together.
     pub(super) fn happened(&self, events: impl IntoIterator<Item = Event>) {
         let mut state = self.state.lock();
