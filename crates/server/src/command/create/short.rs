@@ -15,11 +15,14 @@ pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
 pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Result<RelPath> {
     let batch = server.policy().limits.listing_batch;
     let mut expanded = RelPath::root();
+    // A name may have gone away through another share, which hides other names.
+    let gone = |directory: &RelPath, short| {
+        let long = server.tunnel.long_name(disk.volume, directory, short, server.world.uptime());
+        long.filter(|long| !disk.veto.matches(long))
+    };
     for component in path.components() {
         let long = match may_be_mangled(component) {
-            true => find(disk, &expanded, component, batch)
-                .await?
-                .or_else(|| server.tunnel.long_name(disk.volume, &expanded, component, server.world.uptime())),
+            true => find(disk, &expanded, component, batch).await?.or_else(|| gone(&expanded, component)),
             false => None,
         };
         expanded = expanded.join(long.as_deref().unwrap_or(component)).unwrap_or(expanded);
