@@ -12,8 +12,9 @@ use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::negotiate::SecurityMode;
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::status::Status;
-use server::policy::{Limits, Policy, Signing};
+use server::policy::{Guest, Limits, MapToGuest, Policy, Signing};
 use server::rig::{self, Client, PASSWORD, chain, status};
+use server::vfs::Identity;
 
 fn create(name: &[u8]) -> CreateRequest<'_> {
     CreateRequest {
@@ -111,6 +112,26 @@ fn a_previous_session_ends_only_for_the_same_user() {
     again.negotiate(SecurityMode::SIGNING_ENABLED);
     assert_eq!(again.log_on("alice", PASSWORD, first.session_id), Status::SUCCESS);
     assert!(server.session(first.session_id).is_none(), "alice is back");
+}
+
+#[test]
+fn a_guest_does_not_end_the_session_of_the_account_he_goes_by() {
+    let identity = std::sync::Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
+    let guest = Some(Guest { name: "alice".into(), identity });
+    let policy = Policy { map_to_guest: MapToGuest::BadPassword, guest, ..rig::policy() };
+    let world: std::sync::Arc<dyn server::world::World> = std::sync::Arc::new(rig::Still::default());
+    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let first = Client::logged_on(&server, "alice");
+    let log_on = |password, previous| {
+        let mut client = Client::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(client.log_on("alice", password, previous), Status::SUCCESS);
+        client
+    };
+    let guest = log_on("wrong", first.session_id);
+    assert!(server.session(first.session_id).is_some(), "he knew no password");
+    let _again = log_on("wrong", guest.session_id);
+    assert!(server.session(guest.session_id).is_none(), "guests are not told apart");
 }
 
 #[test]

@@ -432,7 +432,11 @@ pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previ
     }
     let Some(previous) = server.session(previous_id) else { return };
     let same = match (previous.user(), channel.session.user()) {
-        (Some(old), Some(new)) => !new.anonymous && old.name == new.name && old.identity == new.identity,
+        (Some(old), Some(new)) => {
+            // Who was let in as the guest has not shown that he is the account which the guest goes by.
+            let same_kind = old.guest == new.guest && !old.anonymous && !new.anonymous;
+            same_kind && old.name == new.name && old.identity == new.identity
+        }
         _ => false,
     };
     if same {
