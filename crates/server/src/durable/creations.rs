@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -94,7 +95,8 @@ impl Claim {
         file.durability.made_by(self.id);
         let creation = Creation { open: Arc::downgrade(open), action, owner };
         self.server.creations.0.lock().insert(self.id, Some(creation));
-        self.done = true;
+        // Its session may have ended meanwhile, and the open with it: nobody else would forget it. Dropping this does.
+        self.done = !file.closed.load(Ordering::Acquire);
     }
 }
 

@@ -2,6 +2,7 @@
 //! and what the lost machine had open is closed ([MS-SMB2] 3.3.5.9.13).
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -35,6 +36,11 @@ impl Instances {
             let opens = instances.entry(instance.id).or_default();
             opens.retain(|(_, other)| other.strong_count() > 0);
             opens.push((*instance, Arc::downgrade(open)));
+            drop(instances);
+            // It may have been closed before it was there to be taken out.
+            if open.file().is_some_and(|file| file.closed.load(Ordering::Acquire)) {
+                self.remove(instance, open);
+            }
         }
     }
 
