@@ -141,6 +141,8 @@ impl Stage {
     }
 
     fn read(&mut self, number: usize, view: usize) {
+        // A write is answered once the breaks are on their way: what has arrived by then counts.
+        self.learn(number);
         let actor = &mut self.actors[number];
         match actor.cached(view) {
             Some(value) => self.model.check(actor.file(view), value),
