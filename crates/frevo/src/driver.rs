@@ -83,7 +83,7 @@ pub(crate) async fn drive(
         tracing::debug!(connection = connection.id, %error, "connection lost");
     }
     // Requests in flight are cancelled, and finish to give up what they hold (a place in the queue for a lock): a session
-    // with other channels goes on. Whatever waits for a disk beyond that time is dropped.
+    // with other channels goes on.
     let Driver { stream, mut running, .. } = driver;
     let close = async {
         connection.close().await;
@@ -96,6 +96,11 @@ pub(crate) async fn drive(
             _ = tokio::time::timeout(SURVIVAL_TIME, settle(&mut running)) => {}
             () = stopped(&mut stop) => {}
         }
+    }
+    // A disk that sleeps or a server behind the mount may take longer. What is dropped half done is never undone: a file
+    // whose last handle was being closed could not be opened again.
+    if !running.is_empty() {
+        tokio::spawn(async move { settle(&mut running).await });
     }
 }
 
