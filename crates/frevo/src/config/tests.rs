@@ -348,7 +348,8 @@ fn without_a_file_the_command_lines_shares_are_served() {
     let directory = tempfile::tempdir().expect("a directory");
     let share = ("data".to_owned(), directory.path().to_owned());
     let loaded = load_with(None, &[share], &TestNames).unwrap_or_else(|problems| panic!("{problems}"));
-    let expected = Policy { netbios_name: "BOX".into(), ..Policy::default() };
+    let utc_offset = crate::when::utc_offset;
+    let expected = Policy { netbios_name: "BOX".into(), utc_offset, ..Policy::default() };
     let mut policy = loaded.policy;
     let data = policy.shares.remove("data").expect("the share");
     assert_eq!(format!("{policy:?}"), format!("{expected:?}"), "an empty file means what no file means");
