@@ -164,9 +164,9 @@ impl Session {
         for survivor in self.survivors.lock().drain(..).filter_map(|survivor| survivor.upgrade()) {
             survivor.cancel();
         }
-        let opens = std::mem::take(&mut *self.opens.lock());
+        let mut opens = self.opens.lock();
         self.open_count.store(0, Ordering::Relaxed);
-        opens.into_values().collect()
+        std::mem::take(&mut *opens).into_values().collect()
     }
 
     /// Whether a request may go on though its channel is lost: while there are others, and at most `limit` at a time.
@@ -270,7 +270,9 @@ impl Session {
 
     /// Takes an open out. Only one caller gets it, so an open is closed once.
     pub fn remove_open(&self, volatile: u64) -> Option<Arc<Open>> {
-        let open = self.opens.lock().remove(&volatile)?;
+        let mut opens = self.opens.lock();
+        let open = opens.remove(&volatile)?;
+        // Counted under the lock: who ends the session meanwhile sets the count to nothing.
         self.open_count.fetch_sub(1, Ordering::Relaxed);
         Some(open)
     }
