@@ -46,6 +46,11 @@ fn make(volume: &Arc<dyn Vfs>, file: &str) {
 
 /// A client of a share that is a directory with a file `dir/file` and two snapshots; `configure` says where they are.
 fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
+    client_with(configure, &[])
+}
+
+/// Such a client where names match `veto files`.
+fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client, Arc<dyn Vfs>) {
     let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
     let volume = rig::memory(world.clone());
     for folder in
@@ -68,7 +73,9 @@ fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
     configure(&mut snapshots);
     let mut policy = rig::policy();
     for share in policy.shares.values_mut() {
-        Arc::make_mut(share).snapshots = Some(Arc::new(snapshots.clone()));
+        let share = Arc::make_mut(share);
+        share.snapshots = Some(Arc::new(snapshots.clone()));
+        share.veto_files = veto.iter().map(|name| name.to_string()).collect();
     }
     (Client::logged_on(&rig::server(policy, world, volume.clone()), "alice"), volume)
 }
@@ -218,6 +225,23 @@ fn each_directory_may_have_versions_of_its_own() {
     opens(&mut client, &Ask { version: midnight, ..open(r"dir\file") }, "dir/old/20151031/file");
     assert_eq!(versions(&mut client, r"dir\file", 4096).snapshots, ["@GMT-2015.10.31-00.00.00"]);
     assert_eq!(versions(&mut client, ".snapshots", 4096).snapshots.len(), 0);
+}
+
+#[test]
+fn what_is_vetoed_has_no_versions() {
+    let everywhere = |snapshots: &mut Snapshots| {
+        snapshots.everywhere = true;
+        snapshots.directory = "old".into();
+        snapshots.format = Format::parse("%Y%m%d", false).expect("a form");
+    };
+    let version = Some("@GMT-2015.10.31-00.00.00");
+    for (veto, expected) in [("dir", false), ("old", true), ("file", false), ("else", true)] {
+        let (mut client, _) = client_with(everywhere, &[veto]);
+        for name in [r"dir\file", r"DIR\file"] {
+            let found = create(&mut client, &Ask { version, ..open(name) });
+            assert_eq!(found.is_ok(), expected && name.starts_with('d'), "{veto} {name} {found:?}");
+        }
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::policy::Share;
+use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Links, Lookup, Node, RelPath, Vfs};
 
@@ -172,6 +173,11 @@ async fn find_everywhere(disk: &Disk, settings: &Snapshots, path: &RelPath) -> O
     let called = relative(&settings.directory)?;
     let mut above = Some(path.clone());
     while let Some(at) = above {
+        // What lies above a snapshot is seen by nobody who checks the path within it.
+        if at.components().any(|name| disk.veto.matches(name) || is_store_name(name)) {
+            above = at.parent();
+            continue;
+        }
         let folder = join(&at, called.components())?;
         if directory(disk, &disk.vfs, &folder).await.is_some() {
             let rest = join(&RelPath::root(), path.components().skip(at.components().count()))?;
