@@ -13,7 +13,7 @@ use crate::conn::Pending;
 use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::notify::{Unreported, Watch};
-use crate::files::{LeaseId, OpenLease, OpenName};
+use crate::files::{Doom, LeaseId, OpenLease, OpenName};
 use crate::local::locks::Shown;
 use crate::pipe::Pipe;
 use crate::policy::Share;
@@ -196,6 +196,11 @@ impl FileOpen {
     /// Which lease it was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
+    }
+
+    /// How the file is deleted where this handle wants it.
+    pub(crate) fn doom(&self) -> Doom {
+        Doom { name: self.name.clone(), identity: self.identity.clone() }
     }
 
     /// To be asked after a wait: whether the handle was closed meanwhile.

@@ -173,3 +173,46 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         assert_eq!(server.open_count(), 0, "{class:?}");
     }
 }
+
+/// Of several names the one goes by which the file was deleted, whoever closes it last.
+#[test]
+fn a_deleted_file_has_another_name_still() {
+    for by_disposition in [true, false] {
+        let server = rig::plain_server();
+        let (mut client, mut other) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let file = open(&mut client, "one", |_| {}).expect("it can be made");
+        let link = set(&mut client, file, FileInformationClass::LINK, &rename_to("two", false));
+        let frames = client.send(&link);
+        assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
+        close(&mut client, file);
+        let stays = open(&mut other, "two", |_| {}).expect("it is there");
+        let options = if by_disposition { CreateOptions(0) } else { CreateOptions::DELETE_ON_CLOSE };
+        let goes = open(&mut client, "one", |create| create.create_options = options).expect("it is there");
+        if by_disposition {
+            let delete = set(&mut client, goes, FileInformationClass::DISPOSITION, &[1]);
+            let frames = client.send(&delete);
+            assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
+        }
+        close(&mut client, goes);
+        close(&mut other, stays);
+        assert!(!exists(&mut client, "one") && exists(&mut client, "two"), "{by_disposition}");
+    }
+}
+
+/// Who closes a deleted file last need not be allowed to delete it.
+#[test]
+fn a_deleted_file_is_closed_last_by_somebody_else() {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
+    let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
+    let directory = open(&mut alice, "hers", |create| create.create_options = CreateOptions::DIRECTORY_FILE);
+    close(&mut alice, directory.expect("it can be made"));
+    let file = open(&mut alice, r"hers\file", |_| {}).expect("it can be made");
+    let reading = open(&mut bob, r"hers\file", |create| create.desired_access = 0x0012_0089).expect("he may read");
+    let delete = set(&mut alice, file, FileInformationClass::DISPOSITION, &[1]);
+    let frames = alice.send(&delete);
+    assert_eq!(status(&finish(&mut alice, frames)), Status::SUCCESS);
+    close(&mut alice, file);
+    close(&mut bob, reading);
+    assert!(!exists(&mut alice, r"hers\file"));
+}

@@ -17,7 +17,7 @@ use crate::local::locks;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::streams;
-use crate::vfs::{Errno, FileId, Kind, Node, SetMetadata};
+use crate::vfs::{Errno, FileId, Identity, Kind, Node, RelPath, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
@@ -73,6 +73,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     }
     locks::close(file).await;
     let delete = file.delete_on_close.load(Ordering::Acquire);
+    if delete {
+        server.files.set_doom(file.file, file.doom());
+    }
     let closed = server.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {
         // Who keeps it open only to be quick closes it, so that it goes. Nobody waits for that.
@@ -80,16 +83,13 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     }
     if closed == Closed::Delete {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
-        match delete_file(server, open, file).await {
-            Ok(()) => report_deletion(server, open, file, stream.as_deref(), file.kind),
-            Err(errno) => {
-                tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with its last open");
-            }
+        let doomed = Doomed::of(server, file.file, file);
+        match delete_file(server, open, file, &doomed).await {
+            Ok(()) => report_deletion(server, open, &doomed.path, stream.as_deref(), file.kind),
+            Err(errno) => tracing::debug!(path = %doomed.path, ?errno, "not deleted with its last open"),
         }
         server.files.deleted(file.file);
-        if let Some(disk) = disk {
-            directory::entry_of_changes(server, disk, file).await;
-        }
+        doomed.entry_changes(server, open, file).await;
     } else if let Some(disk) = disk {
         server.report(disk, file);
         if delete {
@@ -99,15 +99,39 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     close_base(server, open, file).await;
 }
 
+/// The name of a file that goes with its last open, and on whose behalf: of who wanted it deleted, not of who closes it
+/// last.
+struct Doomed {
+    path: RelPath,
+    identity: Arc<Identity>,
+}
+
+impl Doomed {
+    /// What goes of `id`, the file of the open `file` or the one that its stream belongs to.
+    fn of(server: &Server, id: FileId, file: &FileOpen) -> Doomed {
+        let doom = server.files.doom(id).unwrap_or_else(|| file.doom());
+        // Another share has another path for it.
+        let name = if doom.name.volume == file.name.volume { &doom.name } else { &file.name };
+        let path = name.path.lock().clone();
+        Doomed { path, identity: doom.identity }
+    }
+
+    async fn entry_changes(&self, server: &Server, open: &Open, file: &FileOpen) {
+        if let Some(disk) = open.tree.disk() {
+            let by = file.lease.and_then(|lease| lease.parent_id());
+            directory::entry_changes(server, disk, &self.path, by).await;
+        }
+    }
+}
+
 /// Tells of the end of a stream, or of a file or directory of this kind.
-fn report_deletion(server: &Server, open: &Open, file: &FileOpen, stream: Option<&str>, kind: Kind) {
+fn report_deletion(server: &Server, open: &Open, path: &RelPath, stream: Option<&str>, kind: Kind) {
     if let Some(disk) = open.tree.disk()
         && !server.watches.is_idle()
     {
-        let path = file.name.path.lock().clone();
         match stream {
-            Some(name) => server.stream_changed(disk, &path, name, Change::stream_removed()),
-            None => server.changed(disk, &path, Change::removed(kind)),
+            Some(name) => server.stream_changed(disk, path, name, Change::stream_removed()),
+            None => server.changed(disk, path, Change::removed(kind)),
         }
     }
 }
@@ -117,32 +141,31 @@ async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
     let Some(stream) = streams::of(&file.node) else { return };
     let base = stream.stream.file();
     if server.files.close(base, open.persistent_id, false) == Closed::Delete {
-        if let Err(errno) = delete_base(server, open, file, &stream.file).await {
-            tracing::debug!(path = %*file.name.path.lock(), ?errno, "not deleted with the last open of its streams");
+        let doomed = Doomed::of(server, base, file);
+        if let Err(errno) = delete_base(server, open, &doomed, &stream.file).await {
+            tracing::debug!(path = %doomed.path, ?errno, "not deleted with the last open of its streams");
         }
         server.files.deleted(base);
-        if let Some(disk) = open.tree.disk() {
-            directory::entry_of_changes(server, disk, file).await;
-        }
+        doomed.entry_changes(server, open, file).await;
     }
 }
 
 async fn delete_base(
     server: &Server,
     open: &Open,
-    file: &FileOpen,
+    doomed: &Doomed,
     base: &Arc<dyn Node>,
 ) -> std::result::Result<(), Errno> {
     let metadata = base.metadata().await?;
-    unlink(server, open, file, base, metadata.id, metadata.kind).await?;
-    report_deletion(server, open, file, None, metadata.kind);
+    unlink(server, open, doomed, base, metadata.id, metadata.kind).await?;
+    report_deletion(server, open, &doomed.path, None, metadata.kind);
     Ok(())
 }
 
-async fn delete_file(server: &Server, open: &Open, file: &FileOpen) -> std::result::Result<(), Errno> {
+async fn delete_file(server: &Server, open: &Open, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
-        Some(node) => node.stream.remove(&node.file, &file.identity).await,
-        None => unlink(server, open, file, &file.node, file.file, file.kind).await,
+        Some(node) => node.stream.remove(&node.file, &doomed.identity).await,
+        None => unlink(server, open, doomed, &file.node, file.file, file.kind).await,
     }
 }
 
@@ -150,17 +173,16 @@ async fn delete_file(server: &Server, open: &Open, file: &FileOpen) -> std::resu
 async fn unlink(
     server: &Server,
     open: &Open,
-    file: &FileOpen,
+    doomed: &Doomed,
     node: &Arc<dyn Node>,
     id: FileId,
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
     let Some(disk) = open.tree.disk() else { return Ok(()) };
-    let path = file.name.path.lock().clone();
-    disk.vfs.unlink(&file.identity, &path, id, kind).await?;
+    disk.vfs.unlink(&doomed.identity, &doomed.path, id, kind).await?;
     server.streams.unlinked(disk, node).await;
     if disk.share.mangled_names {
-        server.tunnel.enter(disk.volume, path, server.world.uptime());
+        server.tunnel.enter(disk.volume, doomed.path.clone(), server.world.uptime());
     }
     Ok(())
 }

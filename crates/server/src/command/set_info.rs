@@ -283,6 +283,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         oplock_break::wait(request, reply, file.file, wait).await?;
         file.still_open()?;
     }
+    files.set_doom(file.file, file.doom());
     files.set_delete_pending(file.file, true);
     request.connection.server.doomed(disk, file);
     Ok(())

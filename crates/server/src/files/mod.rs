@@ -13,5 +13,5 @@ mod write_time;
 pub use lease::{LeaseId, OpenLease};
 pub use locking::LockWait;
 pub use share_mode::ShareMode;
-pub use table::{Closed, OpenName, Refusal, Removals, Table};
+pub use table::{Closed, Doom, OpenName, Refusal, Removals, Table};
 pub use tunnel::Tunnel;

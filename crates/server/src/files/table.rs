@@ -15,7 +15,7 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
-use crate::vfs::{FileId, Kind, Lease, RelPath};
+use crate::vfs::{FileId, Identity, Kind, Lease, RelPath};
 
 const SHARDS: usize = 64;
 
@@ -80,9 +80,21 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
+    /// Which name goes, and who wanted it.
+    doom: Option<Doom>,
     pub(super) oplocks: Oplocks,
     pub(super) locks: Locks,
     pub(super) write_time: WriteTime,
+}
+
+/// The deletion of a file that somebody has open still: other names of it stay, and who closes it last need not be
+/// allowed to delete it.
+#[derive(Clone)]
+pub struct Doom {
+    /// The name that goes.
+    pub name: Arc<OpenName>,
+    /// On whose behalf.
+    pub identity: Arc<Identity>,
 }
 
 struct Entry {
@@ -361,7 +373,18 @@ impl Table {
     pub fn set_delete_pending(&self, file: FileId, pending: bool) {
         if let Some(state) = self.shard(file).lock().get_mut(&file) {
             state.delete_pending = pending;
+            state.doom = state.doom.take().filter(|_| pending);
         }
+    }
+
+    /// Says how an open file is to be deleted that is marked for it, or is about to be. The first to say so decides.
+    pub fn set_doom(&self, file: FileId, doom: Doom) {
+        self.with(file, |state| state.doom.get_or_insert(doom).name.volume);
+    }
+
+    /// How a file that is to be deleted is; `None` where nobody has said.
+    pub fn doom(&self, file: FileId) -> Option<Doom> {
+        self.with(file, |state| state.doom.clone()).flatten()
     }
 
     /// Whether the file goes away with its last open.
@@ -404,8 +427,10 @@ impl Table {
     /// beneath a directory while it was renamed is beneath the new name. Whoever looked it up before must look again.
     pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath, kind: Kind) {
         let rename = |state: &File| {
-            for entry in state.opens.iter().filter(|entry| entry.name.volume == volume) {
-                let mut path = entry.name.path.lock();
+            let doomed = state.doom.iter().map(|doom| &doom.name);
+            let names = state.opens.iter().map(|entry| &entry.name).chain(doomed);
+            for name in names.filter(|name| name.volume == volume) {
+                let mut path = name.path.lock();
                 if *path == *from {
                     *path = to.clone();
                 } else if kind == Kind::Directory
