@@ -147,6 +147,13 @@ impl Share {
         renamed
     }
 
+    pub(crate) fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Result<()> {
+        let _own = own::names(self.root.path(), &[(path, true)]);
+        identity::assume(who)?;
+        let (directory, name) = self.root.parent(path)?;
+        rustix::fs::symlinkat(target, &directory, name).map_err(errno)
+    }
+
     pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
         let _own = own::names(self.root.path(), &[(path, false)]);
         identity::assume(who)?;

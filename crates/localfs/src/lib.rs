@@ -147,6 +147,11 @@ impl Vfs for LocalFs {
         change(Arc::clone(&self.0), move |share| share.link(&who, &open, &to, replace))
     }
 
+    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
+        let (who, path, target) = (Arc::clone(who), path.clone(), target.to_vec());
+        change(Arc::clone(&self.0), move |share| share.make_link(&who, &path, &target))
+    }
+
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
         let (who, path) = (Arc::clone(who), path.clone());
         change(Arc::clone(&self.0), move |share| share.unlink(&who, &path, id, kind))

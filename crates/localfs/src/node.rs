@@ -372,6 +372,15 @@ impl Node for Handle {
         Open::write(&self.0, who, offset, data, through)
     }
 
+    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
+        ask(Arc::clone(&self.0), |open| {
+            if open.kind != Kind::Symlink {
+                return Err(Errno::INVAL);
+            }
+            rustix::fs::readlinkat(open.fd(), "", Vec::new()).map(std::ffi::CString::into_bytes).map_err(errno)
+        })
+    }
+
     fn flush(&self) -> Answer<Result<()>> {
         let open = Arc::clone(&self.0);
         later(Lane::Slow, move || open.flush())

@@ -16,11 +16,14 @@ pub(crate) const STORED: u32 = FileAttributes::READONLY.0
     | FileAttributes::ARCHIVE.0
     | FileAttributes::SPARSE_FILE.0;
 
+/// What of `user.DOSATTRIB` counts: besides those, that a client has stored reparse data.
+pub(crate) const KEPT: u32 = STORED | FileAttributes::REPARSE_POINT.0;
+
 /// The attributes that a file called `name` shows.
 pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metadata) -> FileAttributes {
     let share = &disk.share;
     let mut bits = match metadata.dos_attributes {
-        Some(stored) if share.store_dos_attributes => stored & STORED,
+        Some(stored) if share.store_dos_attributes => stored & KEPT,
         _ => from_mode(share, metadata),
     };
     let name = name.unwrap_or_default();

@@ -164,7 +164,7 @@ fn nothing_of_a_version_can_be_changed() {
     let ask = |name| Ask { version: Some(FIRST), ..open(name) };
     let protected = Err(Status::MEDIA_WRITE_PROTECTED);
     let file_id = create(&mut client, &Ask { access: WRITING, ..ask(r"dir\file") }).expect("it opens, as on Windows");
-    let write = WriteRequest { file_id, buffer: b"new", ..WriteRequest::default() };
+    let write = WriteRequest { file_id, length: 3, buffer: b"new", ..WriteRequest::default() };
     let response = client.request(Command::WRITE, |out| write.encode(out));
     assert_eq!(status(&response), Status::MEDIA_WRITE_PROTECTED);
     let sparse = IoctlRequest {

@@ -4,6 +4,7 @@
 //! second look at any of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
 use proto::dtyp::FileTime;
@@ -18,9 +19,10 @@ use crate::name;
 use crate::name::short::{is_short, mangle};
 use crate::name::wildcard::Pattern;
 use crate::open::{FileOpen, Open};
+use crate::reparse;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, Links, Lookup, Metadata};
+use crate::vfs::{Case, Entry, Kind, Links, Lookup, Metadata, Node};
 
 /// Where the listing of one handle stands.
 #[derive(Default)]
@@ -118,13 +120,15 @@ async fn fill(
                 _ => Ok(Status::SUCCESS),
             };
         };
+        let entry = followed(disk, file, entry).await;
         let Some((units, metadata)) = shown(disk, listing, &entry) else { continue };
         if disk.share.hide_unreadable && !is_readable(disk, open, &entry, &metadata).await {
             continue;
         }
         listing.matched = true;
         let name: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-        let encoded = directory_entry(disk, &entry, &name, &metadata);
+        let tag = reparse_tag(disk, file, &entry, &metadata).await;
+        let encoded = directory_entry(disk, &entry, &name, &metadata, tag);
         if !encoded.push(page.class, &mut page.chain, &mut reply.body()) {
             listing.ahead.push_front(entry);
             if !page.chain.is_empty() {
@@ -171,6 +175,43 @@ async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
     }
 }
 
+/// An entry that is a link, as what the server follows it to: a client that opens it gets that, too. One that is not
+/// followed stays a link.
+async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    if links.follow
+        && entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink)
+        && let Some((_, metadata)) = found(disk, file, &entry.name, links).await
+    {
+        entry.metadata = Some(metadata);
+    }
+    entry
+}
+
+/// What the entry `name` of the directory is.
+async fn found(disk: &Disk, file: &FileOpen, name: &[u8], links: Links) -> Option<(Arc<dyn Node>, Metadata)> {
+    let path = file.name.path.lock().join(name)?;
+    match disk.vfs.lookup(&file.identity, &path, Case::Sensitive, links).await {
+        Ok(Lookup::Found { node, metadata, .. }) => Some((node, metadata)),
+        _ => None,
+    }
+}
+
+/// The tag of an entry that is a reparse point.
+async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Metadata) -> ReparseTag {
+    if metadata.kind == Kind::Symlink {
+        return ReparseTag::SYMLINK;
+    }
+    if !reparse::is_stored(&disk.share, metadata) {
+        return ReparseTag(0);
+    }
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    match found(disk, file, &entry.name, links).await {
+        Some((node, _)) => reparse::stored_tag(&*node, &file.identity).await,
+        None => ReparseTag(0),
+    }
+}
+
 /// The wire name of an entry that the client may see and has asked for.
 fn shown(disk: &Disk, listing: &Listing, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
     if !disk.veto.is_empty() && disk.veto.matches(&entry.name) {
@@ -207,7 +248,13 @@ fn short_name(disk: &Disk, name: &[u8]) -> ShortName {
     ShortName::new(&short).unwrap_or(ShortName::NONE)
 }
 
-fn directory_entry<'a>(disk: &Disk, entry: &Entry, name: &'a [u8], metadata: &Metadata) -> DirectoryEntry<'a> {
+fn directory_entry<'a>(
+    disk: &Disk,
+    entry: &Entry,
+    name: &'a [u8],
+    metadata: &Metadata,
+    reparse_tag: ReparseTag,
+) -> DirectoryEntry<'a> {
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
     DirectoryEntry {
@@ -220,7 +267,7 @@ fn directory_entry<'a>(disk: &Disk, entry: &Entry, name: &'a [u8], metadata: &Me
         allocation_size: attributes::allocation_size(metadata, 0),
         file_attributes: attributes::file_attributes(disk, Some(&entry.name), metadata),
         ea_size: 0,
-        reparse_tag: if metadata.kind == Kind::Symlink { ReparseTag::SYMLINK } else { ReparseTag(0) },
+        reparse_tag,
         short_name: short_name(disk, &entry.name),
         file_id: metadata.id.inode,
         file_id_128,

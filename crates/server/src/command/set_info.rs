@@ -157,7 +157,8 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
     if wanted != 0 {
         let present = file.node.metadata().await?;
         // SPARSE_FILE is changed by its own FSCTL only.
-        let kept = present.dos_attributes.unwrap_or(0) & FileAttributes::SPARSE_FILE.0;
+        let kept =
+            present.dos_attributes.unwrap_or(0) & (FileAttributes::SPARSE_FILE.0 | FileAttributes::REPARSE_POINT.0);
         let bits = wanted & attributes::STORED & !FileAttributes::SPARSE_FILE.0 | kept;
         if disk.share.store_dos_attributes {
             set.dos_attributes = Some(bits);

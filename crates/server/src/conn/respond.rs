@@ -6,6 +6,7 @@ use proto::bytes::Writer;
 use proto::crypto::sign::SigningKey;
 use proto::smb2::error::ErrorResponse;
 use proto::smb2::header::{Command, Flags, Header};
+use proto::smb2::negotiate::Dialect;
 use proto::smb2::transform::TransformHeader;
 use proto::status::Status;
 
@@ -87,7 +88,8 @@ impl Outgoing {
 
     pub(super) fn replace_body_by_error(&mut self, error: &Error) {
         self.truncate(Header::SIZE);
-        ErrorResponse { error_context_count: 0, error_data: &error.data }.encode(&mut self.body());
+        let in_context = error.status == Status::STOPPED_ON_SYMLINK && self.connection.dialect() == Dialect::SMB_3_1_1;
+        ErrorResponse { error_context_count: in_context.into(), error_data: &error.data }.encode(&mut self.body());
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is one field of the response's header")]

@@ -19,6 +19,7 @@ use crate::files;
 use crate::name;
 use crate::name::short::{is_short, mangle};
 use crate::open::{FileOpen, Open};
+use crate::reparse;
 use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
@@ -44,7 +45,10 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
             all(files, open, file, disk, &metadata, ea_size)
         }
         Class::NETWORK_OPEN => Answer::fixed(encoded(|out| network_open(file, disk, &metadata).encode(out))),
-        Class::ATTRIBUTE_TAG => Answer::fixed(encoded(|out| attribute_tag(file, disk, &metadata).encode(out))),
+        Class::ATTRIBUTE_TAG => {
+            let tag = reparse_tag(file, disk, &metadata).await;
+            Answer::fixed(encoded(|out| attribute_tag(file, disk, &metadata, tag).encode(out)))
+        }
         Class::COMPRESSION => Answer::fixed(encoded(|out| compression(&metadata).encode(out))),
         Class::STREAM => streams::query(server, file, disk).await?,
         Class::NORMALIZED_NAME => normalized_name(file, disk),
@@ -141,10 +145,21 @@ fn network_open(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileNetwor
     }
 }
 
-fn attribute_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileAttributeTagInformation {
-    FileAttributeTagInformation {
-        file_attributes: shown_attributes(file, disk, metadata),
-        reparse_tag: if metadata.kind == Kind::Symlink { ReparseTag::SYMLINK } else { ReparseTag(0) },
+fn attribute_tag(
+    file: &FileOpen,
+    disk: &Disk,
+    metadata: &Metadata,
+    reparse_tag: ReparseTag,
+) -> FileAttributeTagInformation {
+    FileAttributeTagInformation { file_attributes: shown_attributes(file, disk, metadata), reparse_tag }
+}
+
+/// The tag of a reparse point; 0 for anything else.
+async fn reparse_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> ReparseTag {
+    match metadata.kind {
+        Kind::Symlink => ReparseTag::SYMLINK,
+        _ if reparse::is_stored(&disk.share, metadata) => reparse::stored_tag(&*file.node, &file.identity).await,
+        _ => ReparseTag(0),
     }
 }
 

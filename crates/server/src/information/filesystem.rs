@@ -111,6 +111,7 @@ fn serial_number(space: &Space) -> u32 {
 fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
     let added = [
         (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
+        (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_REPARSE_POINTS),
         (disk.share.streams.is_some(), FileSystemAttributes::NAMED_STREAMS),
         (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (features.compresses, FileSystemAttributes::FILE_COMPRESSION),

@@ -93,7 +93,8 @@ impl Layout {
 /// Whether the attribute holds state of Samba's or of this server's own, whatever the share's layout.
 pub(crate) fn is_samba(attribute: &str) -> bool {
     let Some(name) = attribute.strip_prefix("user.") else { return true };
-    let fixed = ["DOSATTRIB", "SAMBA_PAI", "SAMBA_STREAMS", "org.netatalk.Metadata", "NTACL", "FrevoObjectId"];
+    let fixed =
+        ["DOSATTRIB", "SAMBA_PAI", "SAMBA_STREAMS", "org.netatalk.Metadata", "NTACL", "FrevoObjectId", "SmbReparse"];
     let lower = name.to_ascii_lowercase();
     fixed.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || lower.starts_with("frevostream.")
 }

@@ -630,6 +630,14 @@ fn symbolic_links(fixture: &Fixture) {
         assert_eq!(find(name, true).map(|found| found.kind), Ok(Kind::Symlink), "{name}");
         assert_eq!(find(&format!("{name}/passwd"), true), Err(Errno::LOOP), "{name}");
     }
+    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir/file")), Ok(()));
+    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir")), Err(Errno::EXIST));
+    assert_eq!(find("made", true).map(|found| found.id), Ok(id));
+    for (name, expected) in [("made", Ok(b"dir/file".to_vec())), ("dir/file", Err(Errno::INVAL))] {
+        let found = fixture.lookup_as(&fixture.owner, name, Case::Sensitive, NO_LINKS);
+        let Ok(Lookup::Found { node, .. }) = found else { panic!("{name} is missing") };
+        assert_eq!(block_on(node.read_link()), expected, "{name}");
+    }
     let link = find("in", false).expect("found above").id;
     assert_eq!(fixture.unlink("in", link, Kind::Symlink), Ok(()));
     assert_eq!(fixture.content("dir/file"), "x", "removing a link leaves its target");

@@ -51,6 +51,8 @@ pub enum Operation {
     ListXattrs,
     Lease,
     LockRange,
+    MakeLink,
+    ReadLink,
 }
 
 /// Something to wait for.
@@ -257,6 +259,11 @@ impl Vfs for Faulty {
         pass!(self, Unlink, unlink(who, path; id, kind))
     }
 
+    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
+        let target = &target.to_vec();
+        pass!(self, MakeLink, make_link(who, path, target;))
+    }
+
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
         pass!(self, Space, space(who;))
     }
@@ -323,6 +330,10 @@ impl Node for FaultyNode {
 
     fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
         pass!(self, Write, write(who; offset, data, through))
+    }
+
+    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
+        pass!(self, ReadLink, read_link(;))
     }
 
     fn flush(&self) -> Answer<Result<()>> {

@@ -295,6 +295,11 @@ pub trait Vfs: Send + Sync {
     /// make another file in the same directory go, as Linux removes names, not files.
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>>;
 
+    /// Makes `path`, which must be free, a symbolic link to `target`; `Errno::OPNOTSUPP` where there are none.
+    fn make_link(&self, _who: &Arc<Identity>, _path: &RelPath, _target: &[u8]) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
     /// Room and limits.
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>>;
 
@@ -331,6 +336,11 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// Data and metadata are on disk before the answer.
     fn flush(&self) -> Answer<Result<()>>;
+
+    /// Where a symbolic link leads, as it was made; `Errno::INVAL` for anything else.
+    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
+        Answer::now(Err(Errno::INVAL))
+    }
 
     /// Sets the file's size.
     fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;

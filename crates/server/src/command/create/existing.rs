@@ -21,6 +21,8 @@ use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, Removals, ShareMode};
 use crate::local;
 use crate::name::{Name, Stream};
+use crate::policy::Share;
+use crate::reparse;
 use crate::security::access;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, Kind, Metadata, Node, RelPath, SetMetadata};
@@ -52,7 +54,14 @@ pub(super) async fn open(
     if parameters.disposition == CreateDisposition::CREATE {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
-    check_kind(name, parameters, &found.metadata)?;
+    let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
+    if found.metadata.kind == Kind::Symlink
+        && !itself
+        && let Some(stopped) = reparse::stopped(request, disk, &found.path).await
+    {
+        return Err(stopped);
+    }
+    check_kind(&disk.share, name, parameters, &found.metadata)?;
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
     let files = &request.connection.server.files;
@@ -95,7 +104,7 @@ pub(super) async fn open(
     Ok(Some(Opened { entered, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
 }
 
-fn check_kind(name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
+fn check_kind(share: &Share, name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
     match metadata.kind {
         Kind::Directory => {
             if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) || name.stream == Stream::Data {
@@ -119,6 +128,9 @@ fn check_kind(name: &Name, parameters: &Parameters, metadata: &Metadata) -> Resu
                 return Err(Error::new(Status::OBJECT_NAME_INVALID));
             }
         }
+    }
+    if reparse::is_stored(share, metadata) && !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
+        return Err(Error::because(Status::IO_REPARSE_TAG_NOT_HANDLED, "what a reparse point of a client means"));
     }
     let data = parameters.desired_access.0 & (READING | WRITING) != 0 || parameters.overwrites();
     if data && matches!(metadata.kind, Kind::Special | Kind::Symlink) {

@@ -41,12 +41,13 @@ use crate::files::notify::Change;
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
 use crate::pipe::Pipe;
+use crate::reparse;
 use crate::server::Server;
 use crate::snapshots;
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::{Disk, Tree};
-use crate::vfs::{Case, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Errno, Links, Lookup, Metadata, Node, RelPath};
 
 /// How often a look-up is repeated when somebody creates, renames or removes the name at the same moment.
 const ATTEMPTS: usize = 16;
@@ -231,7 +232,12 @@ async fn open_file(
 async fn look_up(request: &Request<'_>, disk: &Disk, wanted: &mut RelPath, attempt: usize) -> Result<Lookup> {
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let found = disk.vfs.lookup(&disk.identity, wanted, case, links).await?;
+    let found = match disk.vfs.lookup(&disk.identity, wanted, case, links).await {
+        Err(Errno::LOOP) => {
+            return Err(reparse::stopped(request, disk, wanted).await.unwrap_or(Errno::LOOP.into()));
+        }
+        found => found?,
+    };
     if attempt > 0 || matches!(found, Lookup::Found { .. }) || !short::may_be(disk, wanted) {
         return Ok(found);
     }

@@ -10,6 +10,7 @@ mod integrity;
 mod network_interfaces;
 mod object_id;
 mod offload;
+mod reparse;
 mod resiliency;
 mod snapshots;
 mod sparse;
@@ -84,6 +85,9 @@ async fn control(control: &Control<'_>) -> Result<Output> {
     }
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
+        FsctlCode::GET_REPARSE_POINT => reparse::get(control).await,
+        FsctlCode::SET_REPARSE_POINT => reparse::set(control).await,
+        FsctlCode::DELETE_REPARSE_POINT => reparse::delete(control).await,
         FsctlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::list(control).await,
         FsctlCode::SET_OBJECT_ID => object_id::set(control).await,
         FsctlCode::SET_OBJECT_ID_EXTENDED => object_id::set_extended(control).await,

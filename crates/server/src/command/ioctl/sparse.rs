@@ -47,7 +47,7 @@ pub(super) async fn set_sparse(control: &Control<'_>) -> Result<Output> {
     let metadata = file.node.metadata().await?;
     let sparse = decode_set_sparse(control.asked.input);
     if is_sparse(control, &metadata)? != sparse {
-        let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::STORED;
+        let shown = attributes::file_attributes(disk, None, &metadata).0 & attributes::KEPT;
         let bits = if sparse { shown | FileAttributes::SPARSE_FILE.0 } else { shown & !FileAttributes::SPARSE_FILE.0 };
         if !sparse {
             fill(control, file, &metadata).await?;

@@ -275,6 +275,14 @@ impl Node for Handle {
         Answer::now(Ok(()))
     }
 
+    fn read_link(&self) -> Answer<Result<Vec<u8>>> {
+        let state = self.shared.state.lock();
+        Answer::now(match state.inodes.get(&self.number).map(|inode| &inode.body) {
+            Some(Body::Symlink(target)) => Ok(target.to_vec()),
+            _ => Err(Errno::INVAL),
+        })
+    }
+
     fn set_size(&self, _who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
         let set = |content: &mut Pages, room: &mut Room| {
             content.set_size(size, room);

@@ -431,6 +431,10 @@ impl Vfs for Memory {
         Answer::now(self.0.remove_name(who, path, id, kind))
     }
 
+    fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
+        Answer::now(self.symlink(who, path, target))
+    }
+
     fn features(&self) -> Answer<Features> {
         Answer::now(self.0.options.features)
     }
