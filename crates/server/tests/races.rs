@@ -192,6 +192,10 @@ fn a_deleted_file_has_another_name_still() {
             let delete = set(&mut client, goes, FileInformationClass::DISPOSITION, &[1]);
             let frames = client.send(&delete);
             assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
+            // [MS-FSA] 2.1.5.15.6: it gets no further one.
+            let link = set(&mut client, goes, FileInformationClass::LINK, &rename_to("three", false));
+            let frames = client.send(&link);
+            assert_eq!(status(&finish(&mut client, frames)), Status::ACCESS_DENIED);
         }
         close(&mut client, goes);
         close(&mut other, stays);

@@ -157,6 +157,9 @@ async fn try_link(
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
     }
+    if request.connection.server.files.is_delete_pending(file.file) {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
     let from = file.name.path.lock().clone();
     let target = target(disk, asked.file_name, &from).await?;
     if let Some(existing) = &target.existing {
