@@ -214,6 +214,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         accessed,
         modified,
         changed: dos.changed.filter(|set| set.holds(modified)).map_or(changed, |set| set.time),
+        born,
         created: dos.created.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
         dos_attributes: dos.attributes,
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),

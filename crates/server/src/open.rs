@@ -193,6 +193,39 @@ impl Drop for ContentChange<'_> {
 }
 
 impl FileOpen {
+    /// An open file of which nothing special is known yet.
+    pub(crate) fn new(
+        node: Arc<dyn Node>,
+        file: FileId,
+        kind: Kind,
+        name: Arc<OpenName>,
+        identity: Arc<Identity>,
+    ) -> Self {
+        FileOpen {
+            node,
+            file,
+            kind,
+            name,
+            identity,
+            modified: AtomicBool::new(false),
+            lease: None,
+            options: AtomicU32::new(0),
+            delete_on_close: AtomicBool::new(false),
+            position: AtomicU64::new(0),
+            ea_index: AtomicUsize::new(0),
+            asked_allocation: AtomicU64::new(0),
+            sticky: StickyTimes::default(),
+            resume_key: std::sync::OnceLock::new(),
+            waiting: parking_lot::Mutex::default(),
+            closed: AtomicBool::new(false),
+            shown: Default::default(),
+            durability: Durability::default(),
+            watch: std::sync::OnceLock::new(),
+            unreported: crate::files::notify::Unreported::default(),
+            listing: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Which lease it was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)

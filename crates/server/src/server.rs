@@ -17,7 +17,7 @@ use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
-use crate::durable::{self, Creations, Instances, Registry};
+use crate::durable::{self, Creations, Failed, Instances, Registry, Restored, Store};
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
@@ -85,6 +85,8 @@ pub struct Server {
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     /// Opens that have no session now.
     pub(crate) durable: Registry,
+    /// Where persistent opens are kept; without it there are none.
+    store: OnceLock<Arc<dyn Store>>,
     /// CREATE requests that can be told from their repetitions.
     pub(crate) creations: Creations,
     /// Opens of application instances.
@@ -128,6 +130,7 @@ impl Server {
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
             durable: Registry::default(),
+            store: OnceLock::new(),
             creations: Creations::default(),
             instances: Instances::default(),
             awaited: Awaited::default(),
@@ -357,6 +360,18 @@ impl Server {
     /// Takes back the buffer of a frame that was sent.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.buffers.put(buffer);
+    }
+
+    /// Where persistent opens are kept.
+    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.get()
+    }
+
+    /// Persistent opens are kept in `store`, and those of the previous run that it has are opened again. To be called once,
+    /// before the first connection. An error means that the store cannot be read; then there are no persistent opens.
+    pub async fn restore(self: &Arc<Self>, store: Arc<dyn Store>) -> Result<Restored, Failed> {
+        let _ = self.store.set(store);
+        durable::restore(self).await
     }
 
     /// The server stops: nobody comes back for what outlived its session.

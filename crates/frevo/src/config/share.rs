@@ -168,6 +168,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.kernel_oplocks = reader.boolean("kernel oplocks");
     share.veto_oplock_files = reader.patterns("veto oplock files");
     share.durable_handles = reader.boolean("durable handles");
+    share.continuously_available = share.durable_handles && reader.boolean("continuously available");
     // Names that Windows cannot show are mapped, so for `illegal` nothing is left to mangle.
     share.mangled_names = reader.choice("mangled names") == "yes";
     share.strict_sync = reader.boolean("strict sync");

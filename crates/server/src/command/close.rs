@@ -10,6 +10,7 @@ use super::change_notify;
 use super::directory;
 use crate::attributes;
 use crate::conn::{Reply, Request};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::Closed;
 use crate::files::notify::Change;
@@ -97,6 +98,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         }
     }
     close_base(server, open, file).await;
+    durable::remove(server, open).await;
 }
 
 /// The name of a file that goes with its last open, and on whose behalf: of who wanted it deleted, not of who closes it

@@ -7,6 +7,7 @@ use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::status::Status;
 
 use crate::conn::{Cancelled, Reply, Request};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, Owner, Range, Refused};
 use crate::local::locks;
@@ -34,6 +35,7 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if let Some(sequences) = sequences {
         sequences.executed(index, number);
     }
+    durable::save(&request.connection.server, &open).await?;
     LockResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }
@@ -43,7 +45,7 @@ fn has_sequence(request: &Request<'_>, file: &FileOpen) -> bool {
     let Some(negotiated) = request.connection.negotiated() else { return false };
     let several = negotiated.server_capabilities.contains(Capabilities::MULTI_CHANNEL);
     let known = negotiated.dialect != Dialect::SMB_2_0_2 && request.connection.server.policy().lock_sequence_checking;
-    known && (several || file.durability.terms().is_some())
+    known && (several || file.durability.is_kept())
 }
 
 fn range(element: &LockElement) -> Result<Range> {

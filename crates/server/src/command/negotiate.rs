@@ -77,6 +77,11 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     if smb3 && policy.server_multi_channel_support && asked.capabilities.contains(Capabilities::MULTI_CHANNEL) {
         capabilities |= Capabilities::MULTI_CHANNEL;
     }
+    let keeps =
+        || policy.shares.values().any(|share| share.continuously_available) && connection.server.store().is_some();
+    if smb3 && asked.capabilities.contains(Capabilities::PERSISTENT_HANDLES) && keeps() {
+        capabilities |= Capabilities::PERSISTENT_HANDLES;
+    }
     let may_seal = policy.server_smb_encrypt != Encryption::Off;
     let asked_sealing = asked.capabilities.contains(Capabilities::ENCRYPTION);
     let offers_ccm = ciphers(policy).any(|cipher| cipher == CipherId::AES_128_CCM);

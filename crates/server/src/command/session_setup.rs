@@ -283,6 +283,20 @@ fn completed(authentication: &Authentication, mic: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
+/// Who has an account.
+pub(crate) fn known_user(account: &Account, domain: DomainSid, workstation: String, policy: &Policy) -> User {
+    User {
+        name: account.name.clone(),
+        domain: policy.netbios_name.clone(),
+        workstation,
+        guest: false,
+        anonymous: false,
+        sids: std::iter::once(domain.with_rid(account.rid)).chain(account.former_sids.iter().copied()).collect(),
+        identity: account.identity.clone(),
+        groups: account.groups.clone(),
+    }
+}
+
 /// Who the client is from now on.
 pub(super) fn user(
     claim: &Claim,
@@ -292,16 +306,7 @@ pub(super) fn user(
     policy: &Policy,
 ) -> Result<User> {
     if let (true, Some(account)) = (proven, account) {
-        return Ok(User {
-            name: account.name.clone(),
-            domain: policy.netbios_name.clone(),
-            workstation: claim.workstation.clone(),
-            guest: false,
-            anonymous: false,
-            sids: std::iter::once(domain.with_rid(account.rid)).chain(account.former_sids.iter().copied()).collect(),
-            identity: account.identity.clone(),
-            groups: account.groups.clone(),
-        });
+        return Ok(known_user(&account, domain, claim.workstation.clone(), policy));
     }
     let guest = policy.guest.as_ref();
     let anonymous = claim.anonymous;

@@ -21,6 +21,7 @@ use proto::status::Status;
 use super::{directory, oplock_break, rename};
 use crate::attributes;
 use crate::conn::{Reply, Request};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::information::{ea, security};
@@ -44,7 +45,11 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
         return Err(disk.refusal());
     }
     match asked.info_type {
-        InfoType::FILE => set_file(request, reply, &asked, &open, file, disk).await?,
+        InfoType::FILE => {
+            set_file(request, reply, &asked, &open, file, disk).await?;
+            // Its name or its fate may be another one now.
+            durable::save_all(&request.connection.server, file.file).await?;
+        }
         InfoType::SECURITY => {
             security::set(&asked, &open, file, disk, request.connection.server.world.now()).await?;
             let change = Change::modified(CompletionFilter::SECURITY);

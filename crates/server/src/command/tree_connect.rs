@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proto::bytes::utf16_units;
 use proto::dtyp::AccessMask;
-use proto::smb2::negotiate::Dialect;
+use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
-use crate::conn::{Reply, Request};
+use crate::conn::{Negotiated, Reply, Request};
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::template::Variable;
@@ -64,11 +64,20 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
     TreeConnectResponse {
         share_type: if tree.disk().is_some() { ShareType::DISK } else { ShareType::PIPE },
         share_flags,
-        capabilities: ShareCapabilities(0),
+        capabilities: match tree.disk() {
+            Some(disk) if is_continuous(request, disk) => ShareCapabilities::CONTINUOUS_AVAILABILITY,
+            _ => ShareCapabilities(0),
+        },
         maximal_access: tree.maximal_access.0,
     }
     .encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// Whether opens of the share may be persistent on this connection (`TreeConnect.Share.IsCA`, 3.3.5.7).
+pub(crate) fn is_continuous(request: &Request<'_>, disk: &Disk) -> bool {
+    let offers = |it: &Negotiated| it.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES);
+    disk.share.continuously_available && request.connection.negotiated().is_some_and(offers)
 }
 
 /// The rights that a read-only share leaves.
@@ -107,22 +116,27 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
         return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "max connections"));
     }
-    let identity = identity(request, &share, user)?;
     let share = with_path(request, share, user)?;
-    let (volume, vfs) = request.connection.server.volume(&share).await.map_err(|errno| {
+    let session = request.session()?;
+    let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
+    disk_of(&request.connection.server, share, user, can_seal).await
+}
+
+/// The share as `user` has it, whose directory is known.
+pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
+    let identity = identity(server, &share, user)?;
+    let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
         tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
     })?;
-    request.connection.server.know_overlaps(&share, volume, &vfs).await;
-    let session = request.session()?;
-    let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
+    server.know_overlaps(&share, volume, &vfs).await;
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
     let own: &[_] = if identity.uid == user.identity.uid { &user.sids } else { &[] };
     let token = Arc::new(token::of(user, &identity, own));
     Ok(Disk {
         identity,
         token,
-        accounts: request.connection.server.accounts.clone(),
+        accounts: server.accounts.clone(),
         read_only: read_only(&share, user),
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
@@ -137,9 +151,9 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
 
 /// On whose behalf the kernel is asked: `admin users` are root, then `force user` and `force group` apply.
 /// `guest only` comes before all of them.
-fn identity(request: &Request<'_>, share: &Share, user: &User) -> Result<Arc<Identity>> {
+fn identity(server: &Server, share: &Share, user: &User) -> Result<Arc<Identity>> {
     if share.guest_only {
-        let policy = request.connection.server.policy();
+        let policy = server.policy();
         let guest = policy.guest.as_ref().ok_or(Error::because(Status::ACCESS_DENIED, "guest only, but no guest"))?;
         return Ok(guest.identity.clone());
     }

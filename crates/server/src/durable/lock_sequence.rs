@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 
 /// How many requests a client may have in flight that are told from their repetitions.
-const ENTRIES: usize = 64;
+pub(super) const ENTRIES: usize = 64;
 /// An entry that is not valid; numbers have four bits.
 const INVALID: u8 = 0xff;
 
@@ -37,6 +37,16 @@ impl LockSequences {
         }
     }
 
+    /// All of them; 255 where there is none.
+    pub(crate) fn all(&self) -> [u8; ENTRIES] {
+        self.0.lock().as_deref().copied().unwrap_or([INVALID; ENTRIES])
+    }
+
+    /// Puts back what [`LockSequences::all`] gave.
+    pub(crate) fn restore(&self, entries: [u8; ENTRIES]) {
+        *self.0.lock() = Some(Box::new(entries));
+    }
+
     /// Indices begin with 1; 0 and those beyond the last name nothing.
     fn place(index: u32) -> Option<usize> {
         usize::try_from(index.checked_sub(1)?).ok().filter(|place| *place < ENTRIES)
@@ -64,5 +74,8 @@ mod tests {
             sequences.executed(index, 3);
             assert_eq!(sequences.is_repeated(index, 3), counts, "{index}");
         }
+        let again = LockSequences::default();
+        again.restore(sequences.all());
+        assert!(again.is_repeated(64, 3) && !again.is_repeated(63, 3));
     }
 }

@@ -7,9 +7,14 @@
 //! file meanwhile is not looked at: the descriptor stays open, and a connected client would not have been told either.
 
 mod creations;
+mod index;
 mod instances;
 mod lock_sequence;
+mod persist;
+mod record;
 mod registry;
+mod restore;
+mod store;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +29,14 @@ pub(crate) use creations::{Claim, Creation, Creations, Standing};
 pub use instances::Instance;
 pub(crate) use instances::Instances;
 pub use lock_sequence::LockSequences;
+pub(crate) use persist::{remove, save, save_all};
 pub(crate) use registry::{Registry, close_ended, scavenge};
+pub use restore::Restored;
+pub(crate) use restore::restore;
+pub use store::{Failed, Records, Store};
 
 use crate::session::User;
+use crate::vfs::Time;
 
 /// How long an open of the first version is kept: what Windows has done since Windows 8 (note <335>).
 pub const DURABLE_TIME: Duration = Duration::from_secs(120);
@@ -61,10 +71,12 @@ pub enum Reason {
     Durable,
     /// `Open.IsResilient`: whoever needs what it holds must wait.
     Resilient,
+    /// `Open.IsPersistent`: even a restart of the server does not end it, and nobody else opens the file meanwhile.
+    Persistent,
 }
 
 /// What was agreed on with a client whose open is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// Why it is kept.
     pub reason: Reason,
@@ -74,6 +86,23 @@ pub struct Terms {
     pub owner: Owner,
     /// `Open.CreateGuid`; `None` for the first version of durable handles.
     pub create_guid: Option<Guid>,
+    /// What else is known of a persistent open.
+    pub persistent: Option<Persistent>,
+}
+
+/// What is known of a persistent open, to tell the CREATE that made it, and its file, from others.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Persistent {
+    /// `Open.DesiredAccess`.
+    pub desired_access: u32,
+    /// `Open.CreateOptions`.
+    pub create_options: u32,
+    /// `Open.ShareAccess`.
+    pub share_access: u32,
+    /// When the file system made the file.
+    pub born: Option<Time>,
+    /// The server was restarted since, and the client has not come back yet.
+    pub restored: bool,
 }
 
 impl Terms {
@@ -83,7 +112,9 @@ impl Terms {
             return DurableHandleResponse.to_context();
         }
         let timeout = u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX);
-        DurableHandleResponseV2 { timeout, flags: DurableHandleFlags::NONE }.to_context()
+        let persistent = self.reason == Reason::Persistent;
+        let flags = if persistent { DurableHandleFlags::PERSISTENT } else { DurableHandleFlags::NONE };
+        DurableHandleResponseV2 { timeout, flags }.to_context()
     }
 }
 
@@ -91,6 +122,10 @@ impl Terms {
 #[derive(Default)]
 pub struct Durability {
     terms: Mutex<Option<Box<Terms>>>,
+    /// `terms` has [`Reason::Persistent`].
+    persistent: AtomicBool,
+    /// It is closed, and has no record any more.
+    gone: Mutex<bool>,
     /// `Open.IsReplayEligible`.
     replayable: AtomicBool,
     creation: OnceLock<CreationId>,
@@ -105,9 +140,33 @@ impl Durability {
         self.terms.lock().as_deref().cloned()
     }
 
+    /// Whether there are terms.
+    pub fn is_kept(&self) -> bool {
+        self.terms.lock().is_some()
+    }
+
+    /// Whether not even a restart of the server ends it.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.load(Ordering::Acquire)
+    }
+
     /// Agrees on `terms`, whatever they were before.
     pub fn set(&self, terms: Terms) {
+        self.persistent.store(terms.reason == Reason::Persistent, Ordering::Release);
         *self.terms.lock() = Some(Box::new(terms));
+    }
+
+    /// Whether the server was restarted and the client has not come back before. Asked once.
+    pub(crate) fn take_restored(&self) -> bool {
+        let mut terms = self.terms.lock();
+        let persistent = terms.as_mut().and_then(|terms| terms.persistent.as_mut());
+        persistent.is_some_and(|persistent| std::mem::take(&mut persistent.restored))
+    }
+
+    /// There are no terms after all.
+    pub(crate) fn clear(&self) {
+        self.persistent.store(false, Ordering::Release);
+        *self.terms.lock() = None;
     }
 
     /// The application instance that it belongs to.

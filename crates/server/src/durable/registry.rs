@@ -8,14 +8,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use proto::dtyp::Guid;
 use proto::status::Status;
 use tokio::sync::Notify;
 
+use super::index::Index;
 use super::{Reason, Terms};
 use crate::command::close::close_open;
 use crate::files::oplock::Break;
 use crate::open::Open;
 use crate::server::Server;
+use crate::vfs::FileId;
 
 /// The opens of the server that have no session now.
 #[derive(Default)]
@@ -30,6 +33,9 @@ struct State {
     detached: HashMap<u64, Detached>,
     /// Persistent ids of opens that stand in somebody's way.
     condemned: Vec<u64>,
+    persistent: Index,
+    /// How many persistent opens of each file have no session.
+    awaited: HashMap<FileId, usize>,
 }
 
 struct Detached {
@@ -63,11 +69,11 @@ impl Registry {
             if state.detached.len() >= server.policy().limits.detached_opens {
                 return false;
             }
-            state.detached.insert(open.persistent_id, detached);
+            state.insert(open.persistent_id, detached);
         }
         // Looked at only now: a break that came before finds nobody to tell, one that comes later condemns the open.
-        let holds = reason == Reason::Resilient || server.files.holds_handle_caching(file.file, open.persistent_id);
-        if !holds && self.state.lock().detached.remove(&open.persistent_id).is_some() {
+        let holds = reason != Reason::Durable || server.files.holds_handle_caching(file.file, open.persistent_id);
+        if !holds && self.state.lock().remove(open.persistent_id).is_some() {
             return false;
         }
         self.sooner.notify_one();
@@ -84,7 +90,7 @@ impl Registry {
         let mut state = self.state.lock();
         let detached = state.detached.get(&persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         check(&detached.open, &detached.terms)?;
-        let detached = state.detached.remove(&persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let detached = state.remove(persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         Ok((detached.open, detached.missed))
     }
 
@@ -103,17 +109,55 @@ impl Registry {
         true
     }
 
-    /// Takes all out.
+    /// An open is persistent from now on, or is another one after its client has come back.
+    pub(crate) fn add_persistent(&self, open: &Arc<Open>) {
+        self.state.lock().persistent.add(open);
+    }
+
+    /// A persistent open is closed.
+    pub(crate) fn forget_persistent(&self, persistent: u64) {
+        self.state.lock().persistent.remove(persistent);
+    }
+
+    /// A persistent open of the server's previous run.
+    pub(crate) fn add_restored(&self, server: &Server, open: Arc<Open>) {
+        self.add_persistent(&open);
+        self.detach(server, &open);
+    }
+
+    /// The persistent opens of a file.
+    pub(crate) fn persistent_of(&self, file: FileId) -> Vec<Arc<Open>> {
+        self.state.lock().persistent.of(file)
+    }
+
+    /// The persistent open that a CREATE with this CreateGuid made, and whether it has no session.
+    pub(crate) fn persistent_by(&self, create_guid: Guid) -> Option<(u64, bool)> {
+        let state = self.state.lock();
+        let id = state.persistent.made_by(create_guid)?;
+        Some((id, state.detached.contains_key(&id)))
+    }
+
+    /// Whether the open has no session.
+    pub(crate) fn is_detached(&self, persistent: u64) -> bool {
+        self.state.lock().detached.contains_key(&persistent)
+    }
+
+    /// Whether the client of a persistent open of this file is awaited: nobody else opens it then (3.3.5.9).
+    pub(crate) fn is_awaited(&self, file: FileId) -> bool {
+        self.state.lock().awaited.contains_key(&file)
+    }
+
+    /// Takes out all that end with the server.
     pub(crate) fn take(&self) -> Vec<Arc<Open>> {
-        self.state.lock().detached.drain().map(|(_, detached)| detached.open).collect()
+        self.state.lock().extract(|_, detached| detached.terms.reason != Reason::Persistent)
     }
 
     /// What is to be closed at `now`, taken out.
     fn take_ended(&self, now: Duration) -> Vec<Arc<Open>> {
-        let state = &mut *self.state.lock();
+        let mut state = self.state.lock();
         let condemned = std::mem::take(&mut state.condemned);
         let ended = |id: &u64, detached: &mut Detached| detached.until <= now || condemned.contains(id);
-        state.detached.extract_if(ended).map(|(_, detached)| detached.open).collect()
+        state.extract(ended)
     }
 
     /// How long until something is to be closed.
@@ -123,6 +167,45 @@ impl Registry {
             return Some(Duration::ZERO);
         }
         state.detached.values().map(|detached| detached.until.saturating_sub(now)).min()
+    }
+}
+
+impl State {
+    fn insert(&mut self, persistent: u64, detached: Detached) {
+        if let Some(file) = detached.awaits() {
+            *self.awaited.entry(file).or_default() += 1;
+        }
+        self.detached.insert(persistent, detached);
+    }
+
+    fn remove(&mut self, persistent: u64) -> Option<Detached> {
+        let detached = self.detached.remove(&persistent)?;
+        self.release(&detached);
+        Some(detached)
+    }
+
+    fn extract(&mut self, is_meant: impl FnMut(&u64, &mut Detached) -> bool) -> Vec<Arc<Open>> {
+        let extracted: Vec<_> = self.detached.extract_if(is_meant).map(|(_, detached)| detached).collect();
+        extracted.iter().for_each(|detached| self.release(detached));
+        extracted.into_iter().map(|detached| detached.open).collect()
+    }
+
+    fn release(&mut self, detached: &Detached) {
+        if let Some(file) = detached.awaits()
+            && let Some(count) = self.awaited.get_mut(&file)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.awaited.remove(&file);
+            }
+        }
+    }
+}
+
+impl Detached {
+    /// The file that nobody else opens while the client is away.
+    fn awaits(&self) -> Option<FileId> {
+        self.open.file().filter(|_| self.terms.reason == Reason::Persistent).map(|file| file.file)
     }
 }
 

@@ -484,6 +484,17 @@ impl Oplocks {
         Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch })
     }
 
+    /// The epoch goes on from `epoch`, if that is ahead: the server was restarted and knows no later one.
+    pub(super) fn raise_epoch(&mut self, id: LeaseId, epoch: u16) {
+        let held = self.held.iter_mut().filter(|held| held.lease == Some(id));
+        for known in held.filter_map(|held| held.epoch.as_mut()) {
+            // Half of the numbers are ahead.
+            if epoch.wrapping_sub(*known) < 0x8000 {
+                *known = epoch;
+            }
+        }
+    }
+
     /// Somebody else is to be told from now on: an open was taken up again by its client.
     pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>) {
         let opens = self.held.iter_mut().flat_map(|held| &mut held.opens);

@@ -253,6 +253,11 @@ impl Table {
         self.with(file, |state| state.oplocks.lease(lease)).flatten()
     }
 
+    /// The epoch of a lease goes on from `epoch`, if that is ahead.
+    pub fn raise_epoch(&self, file: FileId, lease: LeaseId, epoch: u16) {
+        self.with(file, |state| state.oplocks.raise_epoch(lease, epoch));
+    }
+
     /// Tells somebody else of the breaks of an open from now on.
     pub fn change_holder(&self, file: FileId, open: u64, holder: Arc<dyn Holder>) {
         self.with(file, |state| state.oplocks.change_holder(open, holder));

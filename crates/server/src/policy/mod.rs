@@ -212,6 +212,8 @@ pub struct Share {
     pub veto_oplock_files: Vec<String>,
     /// `durable handles`: opens may outlive their connection.
     pub durable_handles: bool,
+    /// `continuously available`: opens may outlive the server's run.
+    pub continuously_available: bool,
     /// `strict sync`: FLUSH reaches the disk. Off means that an acknowledged flush may be lost in a crash.
     pub strict_sync: bool,
     /// `sync always`: each write is on disk before its answer.
@@ -330,6 +332,7 @@ impl Share {
             kernel_oplocks: false,
             veto_oplock_files: Vec::new(),
             durable_handles: true,
+            continuously_available: false,
             strict_sync: true,
             mangled_names: false,
             write_time_delay: Duration::ZERO,

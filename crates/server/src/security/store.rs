@@ -270,6 +270,7 @@ mod tests {
             modified,
             changed,
             created,
+            born: None,
             dos_attributes: None,
             compressed: false,
         }

@@ -108,6 +108,8 @@ pub struct Metadata {
     /// Creation: from `user.DOSATTRIB` where that has it, else the file system's birth time, else the earliest of the
     /// other times.
     pub created: Time,
+    /// When the file system made the file, which nobody can set; `None` where it does not say.
+    pub born: Option<Time>,
     /// The DOS attributes kept in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
     pub dos_attributes: Option<u32>,
     /// Whether the file system keeps what is written to the file, or to new files of the directory, compressed.

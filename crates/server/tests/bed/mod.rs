@@ -1,15 +1,16 @@
 //! A server on a file system in memory, and clients that speak [MS-SMB2] 2.1 to it byte by byte, for tests of the state
 //! machine. Nothing waits for a clock: sleeping ends when [`Bed::pass`] says so.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::sign::SigningKey;
@@ -25,6 +26,7 @@ use proto::status::Status;
 use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
+use server::durable::{Failed, Records, Store};
 use server::policy::{Policy, Share};
 use server::server::{Server, Volumes};
 use server::vfs::memory::Memory;
@@ -90,11 +92,38 @@ impl Accounts for People {
     }
 }
 
-struct InMemory(Arc<dyn Vfs>);
+struct OneVolume(Arc<dyn Vfs>);
 
-impl Volumes for InMemory {
+impl Volumes for OneVolume {
     fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
         Answer::now(Ok(self.0.clone()))
+    }
+}
+
+/// Records of persistent opens, which outlive the server.
+#[derive(Default)]
+pub(crate) struct InMemory {
+    pub(crate) records: Mutex<BTreeMap<u64, Vec<u8>>>,
+    /// Nothing can be written.
+    pub(crate) full: AtomicBool,
+}
+
+impl Store for InMemory {
+    fn put(&self, id: u64, record: Vec<u8>) -> Answer<Result<(), Failed>> {
+        if self.full.load(Ordering::Relaxed) {
+            return Answer::now(Err(Failed("full".into())));
+        }
+        self.records.lock().insert(id, record);
+        Answer::now(Ok(()))
+    }
+
+    fn remove(&self, id: u64) -> Answer<Result<(), Failed>> {
+        self.records.lock().remove(&id);
+        Answer::now(Ok(()))
+    }
+
+    fn load(&self) -> Answer<Result<Records, Failed>> {
+        Answer::now(Ok(self.records.lock().clone().into_iter().collect()))
     }
 }
 
@@ -103,6 +132,8 @@ pub(crate) struct Bed {
     pub(crate) server: Arc<Server>,
     /// What the share shows, as local programs see it.
     pub(crate) volume: Arc<dyn Vfs>,
+    pub(crate) store: Arc<InMemory>,
+    share: Share,
     clock: Clock,
 }
 
@@ -113,16 +144,40 @@ impl Bed {
 
     /// With the share as `change` makes it.
     pub(crate) fn with(change: impl FnOnce(&mut Share)) -> Bed {
-        let clock = Clock::default();
-        let world: Arc<dyn World> = Arc::new(clock.clone());
-        let mut policy = Policy::default();
         let mut share = Share { read_only: false, ..Share::new("share", "/share") };
         change(&mut share);
-        policy.shares.insert("share".into(), Arc::new(share));
+        let clock = Clock::default();
         let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
-        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
-        let volumes = Arc::new(InMemory(volume.clone()));
-        Bed { server: Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes), volume, clock }
+        let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(Arc::new(clock.clone()), options));
+        let store = Arc::<InMemory>::default();
+        let server = Bed::start(&clock, &volume, &store, &share);
+        Bed { server, store, volume, share, clock }
+    }
+
+    fn start(clock: &Clock, volume: &Arc<dyn Vfs>, store: &Arc<InMemory>, share: &Share) -> Arc<Server> {
+        let world: Arc<dyn World> = Arc::new(clock.clone());
+        let mut policy = Policy::default();
+        policy.shares.insert("share".into(), Arc::new(share.clone()));
+        let volumes = Arc::new(OneVolume(volume.clone()));
+        let server = Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes);
+        now(server.restore(store.clone())).expect("memory is never broken");
+        server
+    }
+
+    /// The server ends without a word, and another one starts.
+    pub(crate) fn crash(&mut self) {
+        self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.share);
+    }
+
+    /// A local program puts another file in the place of `name`.
+    pub(crate) fn replace(&self, name: &str) {
+        let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let path = vfs::RelPath::root().join(name.as_bytes()).expect("a name");
+        let found = now(self.volume.lookup(&root, &path, vfs::Case::Sensitive, vfs::Links::default()));
+        let Ok(vfs::Lookup::Found { metadata, .. }) = found else { panic!("{name} is not there") };
+        now(self.volume.unlink(&root, &path, metadata.id, metadata.kind)).expect("root may");
+        let what = vfs::Create::File(vfs::Access { read: false, write: false });
+        now(self.volume.create(&root, &path, what, 0o666, None)).expect("root may");
     }
 
     /// Lets time go by.
@@ -152,7 +207,7 @@ impl Bed {
         };
         let negotiate = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities(0),
+            capabilities: Capabilities::PERSISTENT_HANDLES,
             client_guid,
             dialects: vec![dialect],
             negotiate_context_list: Vec::new(),
@@ -175,6 +230,14 @@ impl Bed {
         client.log_on(user, user, signs, 0).check(Status::SUCCESS);
         client.tree_connect();
         client
+    }
+}
+
+/// What memory answers at once.
+fn now<T>(answer: impl Future<Output = T>) -> T {
+    match std::pin::pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("memory makes nobody wait"),
     }
 }
 

@@ -85,6 +85,12 @@ pub(super) static TABLE: &[Parameter] = &[
     global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.").unserved(OPLOCKS),
     global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break once only.").unserved(OPLOCKS),
     share("durable handles", BOOL, "yes", "Let opens outlive a lost connection."),
+    share(
+        "continuously available",
+        BOOL,
+        "no",
+        "Let opens outlive a restart of the server; each write reaches the disk. Frevo's own.",
+    ),
     global("defer sharing violations", BOOL, "yes", "Wait a moment before a sharing violation is answered.")
         .accepted("a sharing violation is answered at once, after oplocks are broken, as Windows does"),
     share("smbd getinfo ask sharemode", BOOL, "yes", "Ask for delete-on-close state in queries.").accepted(IN_MEMORY),

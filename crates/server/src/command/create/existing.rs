@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use proto::dtyp::AccessMask;
 use proto::fscc::FileAttributes;
 use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions};
+use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use super::Opened;
@@ -25,7 +26,7 @@ use crate::policy::Share;
 use crate::reparse;
 use crate::security::access;
 use crate::tree::Disk;
-use crate::vfs::{Access, Errno, Kind, Metadata, Node, RelPath, SetMetadata};
+use crate::vfs::{Access, Errno, FileId, Kind, Metadata, Node, RelPath, SetMetadata};
 
 /// What a look-up found.
 pub(super) struct Found {
@@ -54,6 +55,7 @@ pub(super) async fn open(
     if parameters.disposition == CreateDisposition::CREATE {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
+    check_awaited(request, found.metadata.id)?;
     let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
     if found.metadata.kind == Kind::Symlink
         && !itself
@@ -102,6 +104,15 @@ pub(super) async fn open(
         return Ok(None);
     };
     Ok(Some(Opened { entered, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
+}
+
+/// 3.3.5.9: nobody opens a file of which the client of a persistent open is awaited.
+fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
+    let server = &request.connection.server;
+    if request.connection.dialect().0 >= Dialect::SMB_3_0.0 && server.durable.is_awaited(file) {
+        return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the client of a persistent open is awaited"));
+    }
+    Ok(())
 }
 
 fn check_kind(share: &Share, name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {

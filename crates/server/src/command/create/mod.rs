@@ -12,12 +12,13 @@ mod existing;
 mod instance;
 mod new;
 mod parameters;
+mod reconnect;
 mod replay;
 mod short;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use proto::dtyp::AccessMask;
 use proto::smb2::create::{
@@ -33,13 +34,13 @@ use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
 use crate::command::directory;
+use crate::command::tree_connect::is_continuous;
 use crate::conn::{Reply, Request};
-use crate::durable::Durability;
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::files::notify::Change;
 use crate::name::{self, Stream};
-use crate::open::{FileOpen, Open, StickyTimes, Target};
+use crate::open::{FileOpen, Open, Target};
 use crate::pipe::Pipe;
 use crate::reparse;
 use crate::server::Server;
@@ -57,12 +58,15 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
     let contexts = Contexts::decode(&asked)?;
     if contexts.durable.reconnects() {
-        return durable::reconnect(request, reply, disk, &asked, &contexts).await;
+        return reconnect::reconnect(request, reply, disk, &asked, &contexts).await;
     }
-    let claim = match replay::turn(request, &contexts)? {
+    let claim = match replay::turn(request, disk, &contexts)? {
         replay::Turn::Execute(claim) => claim,
         replay::Turn::Repeat(open, creation) => {
             return replay::repeat(request, reply, disk, &asked, &contexts, &open, &creation).await;
+        }
+        replay::Turn::Reclaim(id) => {
+            return reconnect::repeat(request, reply, disk, &asked, &contexts, id).await;
         }
     };
     // Who can repeat it does so when it hears nothing: then it had better lead somewhere.
@@ -75,6 +79,9 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let tree = snapshot.as_ref().unwrap_or(request.tree()?);
     let disk = tree.disk().unwrap_or(disk);
     let mut parameters = Parameters::check(&asked, disk)?;
+    if is_continuous(request, disk) {
+        parameters.options |= CreateOptions::WRITE_THROUGH;
+    }
     let name = name.map_err(|error| Error::new(error.status()))?;
     let caching = caching::Asked::new(request, disk, asked.requested_oplock_level, contexts.lease);
     let caching = caching.of_file(request, disk, &name.path);
@@ -110,7 +117,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
     if disk.snapshot.is_none() {
-        answer.extend(contexts.durable.grant(request, &open.0, disk));
+        answer.extend(contexts.durable.grant(request, &open.0, disk, &asked).await?);
         durable::remember(request, claim, &open.0, action);
         contexts.instance.remember(request, &open.0);
     }
@@ -271,27 +278,11 @@ fn register(
         created: server.world.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::File(Arc::new(FileOpen {
-            node: opened.node,
-            file: metadata.id,
-            kind: metadata.kind,
-            name: opened.name,
-            identity: disk.identity.clone(),
-            modified: AtomicBool::new(false),
             lease: parameters.lease,
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
-            position: AtomicU64::new(0),
-            ea_index: AtomicUsize::new(0),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
-            sticky: StickyTimes::default(),
-            resume_key: std::sync::OnceLock::new(),
-            waiting: parking_lot::Mutex::default(),
-            closed: AtomicBool::new(false),
-            shown: Default::default(),
-            durability: Durability::default(),
-            watch: std::sync::OnceLock::new(),
-            unreported: crate::files::notify::Unreported::default(),
-            listing: tokio::sync::Mutex::default(),
+            ..FileOpen::new(opened.node, metadata.id, metadata.kind, opened.name, disk.identity.clone())
         })),
     });
     let full = session.open_count() >= server.policy().limits.opens_per_session;

@@ -25,18 +25,29 @@ pub(super) enum Turn {
     Execute(Option<Claim>),
     /// It was executed before.
     Repeat(Arc<Open>, Creation),
+    /// It was executed before, and the persistent open has lost its client.
+    Reclaim(u64),
 }
 
 /// Looks whether the CREATE came before.
-pub(super) fn turn(request: &Request<'_>, contexts: &Contexts) -> Result<Turn> {
+pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> Result<Turn> {
     let Some(create) = contexts.durable.create_guid() else { return Ok(Turn::Execute(None)) };
     let Some(negotiated) = request.connection.negotiated() else { return Ok(Turn::Execute(None)) };
     if negotiated.dialect.0 < Dialect::SMB_3_0.0 {
         return Ok(Turn::Execute(None));
     }
     let server = &request.connection.server;
+    let replays = request.header.flags.contains(Flags::REPLAY_OPERATION);
+    let persistent = replays && contexts.durable.wants_persistent(request, disk);
+    let known = server.durable.persistent_by(create).filter(|_| persistent);
+    if let Some((id, true)) = known {
+        return Ok(Turn::Reclaim(id));
+    }
     let id = CreationId { client: negotiated.client_guid, create };
     let (open, creation) = match server.creations.begin(server, id) {
+        Standing::New(_) if known.is_some() => {
+            return Err(Error::because(Status::FILE_NOT_AVAILABLE, "the persistent open has its client"));
+        }
         Standing::New(claim) => return Ok(Turn::Execute(Some(claim))),
         // As Samba answers; Windows executes it a second time.
         Standing::UnderWay => {
@@ -44,7 +55,7 @@ pub(super) fn turn(request: &Request<'_>, contexts: &Contexts) -> Result<Turn> {
         }
         Standing::Done(open, creation) => (open, creation),
     };
-    if !request.header.flags.contains(Flags::REPLAY_OPERATION) {
+    if !replays {
         return Err(Error::because(Status::DUPLICATE_OBJECTID, "another CREATE had this CreateGuid"));
     }
     let user = request.session()?.user();

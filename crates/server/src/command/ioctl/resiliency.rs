@@ -32,12 +32,10 @@ pub(super) fn request(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::INVALID_PARAMETER, "a timeout of more than five minutes"));
     }
     let timeout = if timeout.is_zero() { DEFAULT_TIME } else { timeout };
-    let before = file.durability.terms();
-    file.durability.set(Terms {
-        reason: Reason::Resilient,
-        timeout,
-        owner,
-        create_guid: before.and_then(|terms| terms.create_guid),
-    });
+    // What is persistent is resilient and more.
+    if !file.durability.is_persistent() {
+        let create_guid = file.durability.terms().and_then(|terms| terms.create_guid);
+        file.durability.set(Terms { reason: Reason::Resilient, timeout, owner, create_guid, persistent: None });
+    }
     Ok(Output::new(|_| {}))
 }

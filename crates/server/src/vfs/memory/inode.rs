@@ -22,6 +22,7 @@ pub(super) struct Inode {
     pub(super) modified: Time,
     pub(super) changed: Time,
     pub(super) created: Time,
+    pub(super) born: Time,
     pub(super) dos_attributes: Option<u32>,
     pub(super) xattrs: BTreeMap<String, Vec<u8>>,
     /// Said to be kept compressed, which memory is not.
@@ -75,6 +76,7 @@ impl Inode {
             modified: now,
             changed: now,
             created: now,
+            born: now,
             dos_attributes: None,
             xattrs: BTreeMap::new(),
             compressed: false,
@@ -106,6 +108,7 @@ impl Inode {
             modified: self.modified,
             changed: self.changed,
             created: self.created,
+            born: Some(self.born),
             dos_attributes: self.dos_attributes,
             compressed: self.compressed,
         }

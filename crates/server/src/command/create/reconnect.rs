@@ -1,0 +1,228 @@
+//! Opens that their clients come back for ([MS-SMB2] 3.3.5.9.7, 3.3.5.9.12; for persistent ones also 3.3.5.9).
+
+use std::sync::Arc;
+
+use proto::dtyp::Guid;
+use proto::smb2::create::{CreateAction, CreateRequest};
+use proto::smb2::create_context::{CreateContext, DurableHandleFlags, Lease};
+use proto::smb2::{FileId, LeaseState, OplockLevel};
+use proto::status::Status;
+
+use super::caching;
+use super::contexts::Contexts;
+use crate::channel_sequence::ChannelSequence;
+use crate::command::close::close_open;
+use crate::command::oplock_break::Notifier;
+use crate::command::tree_connect::is_continuous;
+use crate::conn::{Reply, Request};
+use crate::durable::{Owner, Reason, Terms};
+use crate::error::{Error, Result};
+use crate::files::oplock::{self, Break};
+use crate::name::same;
+use crate::open::{FileOpen, Open};
+use crate::server::Server;
+use crate::tree::Disk;
+
+/// Gives a client back an open that outlived its session.
+pub(super) async fn reconnect(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    asked: &CreateRequest<'_>,
+    contexts: &Contexts,
+) -> Result<Status> {
+    let reclaimed = find(request, disk, asked, contexts)?;
+    give_back(request, reply, disk, contexts, reclaimed, false).await
+}
+
+/// The client repeats the CREATE that made the persistent open `id`, whose outcome it does not know: the connection was
+/// lost, or the server.
+pub(super) async fn repeat(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    asked: &CreateRequest<'_>,
+    contexts: &Contexts,
+    id: u64,
+) -> Result<Status> {
+    let reclaimed = reclaim(request, disk, id, |_, terms, owner| {
+        if owner != Some(&terms.owner) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let is_it = terms.persistent.is_some_and(|made| {
+            made.desired_access == asked.desired_access
+                && made.create_options == asked.create_options.0
+                && made.share_access == asked.share_access.0
+        });
+        if is_it { Ok(()) } else { Err(Status::CONTEXT_MISMATCH) }
+    })?;
+    give_back(request, reply, disk, contexts, reclaimed, true).await
+}
+
+type Reclaimed = (Arc<Open>, Vec<Break>);
+
+/// Makes the open one of the client's again and answers so. `repeats`: the response is that of the CREATE that made it.
+async fn give_back(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    disk: &Disk,
+    contexts: &Contexts,
+    (open, missed): Reclaimed,
+    repeats: bool,
+) -> Result<Status> {
+    let server = &request.connection.server;
+    let file = open.file().ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a pipe is never durable"))?;
+    let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
+    let notifier = Notifier::new(request.connection, request.session()?, disk.encrypt_data, file_id);
+    notifier.catch_up(missed);
+    server.files.change_holder(file.file, open.persistent_id, notifier.clone());
+    reply.outgoing.grants(notifier);
+    // Looked at only now: a break that came before found nobody to tell, one that comes later finds the client.
+    let terms = file.durability.terms();
+    let durable = terms.as_ref().is_some_and(|terms| terms.reason == Reason::Durable);
+    if durable && !server.files.holds_handle_caching(file.file, open.persistent_id) {
+        close_open(server, &open).await;
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
+    }
+    let metadata = match file.node.metadata().await {
+        Ok(metadata) => metadata,
+        Err(errno) => {
+            keep(server, &open).await;
+            return Err(errno.into());
+        }
+    };
+    if let Err(open) = request.session()?.add_open(open.clone()) {
+        keep(server, &open).await;
+        return Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the reconnect"));
+    }
+    server.creations.moved(file, &open);
+    server.instances.add(&open);
+    if file.durability.is_persistent() {
+        server.durable.add_persistent(&open);
+    }
+    resume_epoch(server, file, contexts);
+    let mut answer = contexts.answer(file, None);
+    let (level, lease) = cached(server, &open, file);
+    answer.extend(lease);
+    answer.extend(terms.filter(|_| repeats).map(|terms| terms.response()));
+    super::respond(reply, disk, &open, &metadata, CreateAction::OPENED, level, answer)
+}
+
+/// What the client caches.
+fn cached(server: &Server, open: &Open, file: &FileOpen) -> (OplockLevel, Option<CreateContext<'static>>) {
+    let Some(lease) = &file.lease else {
+        return (oplock::level(server.files.caches(file.file, open.persistent_id)), None);
+    };
+    let granted = server.files.lease(file.file, lease.id);
+    (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
+}
+
+/// Note <353>: after a restart the epoch goes on from where the client saw it last, and one further where the client is
+/// told of a change.
+fn resume_epoch(server: &Server, file: &FileOpen, contexts: &Contexts) {
+    if !file.durability.take_restored() {
+        return;
+    }
+    if let (Some(lease), Some(Lease::V2(asked))) = (&file.lease, contexts.lease) {
+        let writes = asked.lease_state.contains(LeaseState::WRITE_CACHING);
+        let epoch = asked.epoch.wrapping_add(u16::from(!writes));
+        server.files.raise_epoch(file.file, lease.id, epoch);
+    }
+}
+
+/// Finds the open that a reconnect context names.
+fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts: &Contexts) -> Result<Reclaimed> {
+    let durable = &request.connection.server.durable;
+    let client_guid = request.connection.negotiated().map(|negotiated| negotiated.client_guid);
+    let asked = &contexts.durable;
+    let (file_id, create_guid, flags) = match (&asked.reconnects_v2, &asked.reconnects) {
+        (Some(asked), _) => (asked.file_id, Some(Guid(asked.create_guid)), asked.flags),
+        (None, Some(asked)) => (asked.file_id, None, DurableHandleFlags::NONE),
+        (None, None) => return Err(Error::new(Status::INVALID_PARAMETER)),
+    };
+    let persistent = flags.contains(DurableHandleFlags::PERSISTENT);
+    let by_guid = || durable.persistent_by(create_guid?).map(|(id, _)| id);
+    let id = match file_id.persistent {
+        id if !persistent || !is_continuous(request, disk) || durable.is_detached(id) => id,
+        id => by_guid().unwrap_or(id),
+    };
+    reclaim(request, disk, id, |file, terms, owner| {
+        // One of the first version has none, which is all zeros to a client of the second.
+        let made_by = terms.create_guid.unwrap_or_default();
+        if create_guid.is_some_and(|asked| asked != made_by) {
+            return Err(Status::OBJECT_NAME_NOT_FOUND);
+        }
+        match (terms.reason == Reason::Persistent, persistent) {
+            (true, false) => return Err(Status::OBJECT_NAME_NOT_FOUND),
+            (false, true) => return Err(Status::INVALID_PARAMETER),
+            _ => {}
+        }
+        check_lease(file, disk, create, contexts.lease, client_guid)?;
+        if owner != Some(&terms.owner) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok(())
+    })
+}
+
+/// Takes the open `id` for the request's session, if `check` finds nothing wrong.
+fn reclaim(
+    request: &Request<'_>,
+    disk: &Disk,
+    id: u64,
+    check: impl FnOnce(&FileOpen, &Terms, Option<&Owner>) -> std::result::Result<(), Status>,
+) -> Result<Reclaimed> {
+    let server = &request.connection.server;
+    let session = request.session()?;
+    let owner = session.user().and_then(|user| Owner::of(&user));
+    if session.open_count() >= server.policy().limits.opens_per_session {
+        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
+    }
+    let (detached, missed) = server.durable.reclaim(id, |open, terms| {
+        let file = open.file().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let same_share = open.tree.share_name().eq_ignore_ascii_case(&disk.share.name);
+        if !same_share || file.name.volume != disk.volume {
+            return Err(Status::OBJECT_NAME_NOT_FOUND);
+        }
+        check(file, terms, owner.as_ref())
+    })?;
+    let sequence = ChannelSequence::new(request.header.channel_sequence());
+    let open = detached.reclaimed(server.next_id(), session.id, request.tree()?.clone(), sequence);
+    let open = open.map(Arc::new).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
+    Ok((open, missed))
+}
+
+/// A client names the lease of its open, and with it the file.
+fn check_lease(
+    file: &FileOpen,
+    disk: &Disk,
+    create: &CreateRequest<'_>,
+    named: Option<Lease>,
+    client: Option<Guid>,
+) -> std::result::Result<(), Status> {
+    let key = match (&file.lease, named) {
+        (None, None) => return Ok(()),
+        (None, Some(_)) | (Some(_), None) => return Err(Status::OBJECT_NAME_NOT_FOUND),
+        // The versions need not be the same: Windows servers did not compare them for long (notes <338>, <351>).
+        (Some(_), Some(Lease::V1(lease))) => lease.lease_key,
+        (Some(_), Some(Lease::V2(lease))) => lease.lease_key,
+    };
+    let is_held = file.lease.is_some_and(|lease| Some(lease.id.client) == client && lease.id.key == key);
+    if !is_held {
+        return Err(Status::OBJECT_NAME_NOT_FOUND);
+    }
+    let named = crate::name::parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
+    let path = file.name.path.lock();
+    let is_meant = match disk.share.case_sensitive {
+        true => *path == named.path,
+        false => same(path.as_bytes(), named.path.as_bytes()),
+    };
+    if is_meant { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
+}
+
+/// The client could not get its open now; it may try again.
+async fn keep(server: &Server, open: &Arc<Open>) {
+    if !server.durable.detach(server, open) {
+        close_open(server, open).await;
+    }
+}

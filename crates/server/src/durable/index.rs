@@ -1,0 +1,62 @@
+//! Persistent opens by their files and by the CREATE requests that made them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use proto::dtyp::Guid;
+
+use crate::open::Open;
+use crate::vfs::FileId;
+
+/// All persistent opens, those with a session included.
+#[derive(Default)]
+pub(super) struct Index {
+    opens: HashMap<u64, Entry>,
+    by_file: HashMap<FileId, Vec<u64>>,
+    by_guid: HashMap<Guid, u64>,
+}
+
+struct Entry {
+    open: Weak<Open>,
+    file: FileId,
+    create_guid: Guid,
+}
+
+impl Index {
+    /// An open is persistent, or is another one after its client has come back.
+    pub(super) fn add(&mut self, open: &Arc<Open>) {
+        let Some(file) = open.file() else { return };
+        let create_guid = file.durability.terms().and_then(|terms| terms.create_guid).unwrap_or_default();
+        let id = open.persistent_id;
+        let entry = Entry { open: Arc::downgrade(open), file: file.file, create_guid };
+        if self.opens.insert(id, entry).is_none() {
+            self.by_file.entry(file.file).or_default().push(id);
+            self.by_guid.insert(create_guid, id);
+        }
+    }
+
+    /// It is closed.
+    pub(super) fn remove(&mut self, id: u64) {
+        let Some(entry) = self.opens.remove(&id) else { return };
+        if let Some(ids) = self.by_file.get_mut(&entry.file) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_file.remove(&entry.file);
+            }
+        }
+        if self.by_guid.get(&entry.create_guid) == Some(&id) {
+            self.by_guid.remove(&entry.create_guid);
+        }
+    }
+
+    /// Those of a file.
+    pub(super) fn of(&self, file: FileId) -> Vec<Arc<Open>> {
+        let ids = self.by_file.get(&file).into_iter().flatten();
+        ids.filter_map(|id| self.opens.get(id)?.open.upgrade()).collect()
+    }
+
+    /// The one that a CREATE with this CreateGuid made.
+    pub(super) fn made_by(&self, create_guid: Guid) -> Option<u64> {
+        self.by_guid.get(&create_guid).copied()
+    }
+}

@@ -1,0 +1,52 @@
+//! Keeping the records of persistent opens true ([MS-SMB2] 3.3.5.9.10): what a client was answered must be found again
+//! after a crash.
+
+use std::sync::Arc;
+
+use proto::status::Status;
+
+use super::record::Record;
+use crate::error::{Error, Result};
+use crate::open::Open;
+use crate::server::Server;
+use crate::vfs::FileId;
+
+/// Keeps a persistent open as it is now. To be called before the client is told of the change; does nothing for other
+/// opens.
+pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
+    let Some(file) = open.file().filter(|file| file.durability.is_persistent()) else { return Ok(()) };
+    let Some(store) = server.store() else { return Ok(()) };
+    let answer = {
+        // The record is taken and put without anybody between, so that a later one is never overwritten.
+        let gone = file.durability.gone.lock();
+        let Some(record) = Record::of(server, open, file).filter(|_| !*gone) else { return Ok(()) };
+        store.put(open.persistent_id, record.encode())
+    };
+    answer.await.map_err(|failed| {
+        tracing::error!(path = %*file.name.path.lock(), %failed, "a persistent open cannot be kept");
+        Error::because(Status::INSUFFICIENT_RESOURCES, "the record of the persistent open cannot be written")
+    })
+}
+
+/// Keeps all persistent opens of a file as they are now: its name or its fate has changed.
+pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
+    for open in server.durable.persistent_of(file) {
+        save(server, &open).await?;
+    }
+    Ok(())
+}
+
+/// An open is closed, so its record goes.
+pub(crate) async fn remove(server: &Server, open: &Open) {
+    let Some(file) = open.file().filter(|file| file.durability.is_persistent()) else { return };
+    server.durable.forget_persistent(open.persistent_id);
+    let Some(store) = server.store() else { return };
+    let answer = {
+        let mut gone = file.durability.gone.lock();
+        *gone = true;
+        store.remove(open.persistent_id)
+    };
+    if let Err(failed) = answer.await {
+        tracing::error!(path = %*file.name.path.lock(), %failed, "the record of a closed open stays until the next start");
+    }
+}

@@ -1,0 +1,182 @@
+//! Persistent opens of the server's previous run, opened again before the first client comes: they wait for their clients
+//! as if those had only lost the connection.
+//!
+//! Share modes first, then locks, then what is cached: so nothing that was held together stands in its own way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use parking_lot::Mutex;
+use proto::dtyp::AccessMask;
+use proto::smb2::OplockLevel;
+
+use super::record::{Caching, Record, asked_again};
+use crate::channel_sequence::ChannelSequence;
+use crate::command::session_setup;
+use crate::command::tree_connect;
+use crate::files::oplock::{Break, Holder, Opening};
+use crate::files::{OpenName, ShareMode};
+use crate::open::{FileOpen, Open, Target};
+use crate::server::Server;
+use crate::tree::{Disk, Tree, TreeKind};
+use crate::vfs::{Access, Case, Kind, Links, Lookup};
+
+/// What became of the records of the previous run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Restored {
+    /// Opens that wait for their clients.
+    pub opens: usize,
+    /// Records whose file, account or share is not there any more, or another one.
+    pub lost: usize,
+}
+
+/// Opens again what the store has. An error means that the store cannot be read.
+pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Failed> {
+    let Some(store) = server.store() else { return Ok(Restored::default()) };
+    let records = store.load().await?;
+    let mut found = Vec::new();
+    let mut lost = 0;
+    for (id, bytes) in records {
+        let open = match Record::decode(&bytes) {
+            Ok(record) => reopen(server, id, &record).await.map(|open| (open, record)),
+            Err(malformed) => Err(format!("it is no record of this version of the server: {malformed}")),
+        };
+        match open {
+            Ok(open) => found.push(open),
+            Err(why) => {
+                tracing::warn!(id, why, "a persistent open of the previous run is lost");
+                lost += 1;
+                store.remove(id).await?;
+            }
+        }
+    }
+    let limit = server.policy().limits.locks_per_open;
+    for (open, record) in &found {
+        let Some(file) = open.file() else { continue };
+        // They were held together before.
+        let _ = server.files.lock(file.file, &record.locks_of(open.persistent_id), limit);
+        file.durability.lock_sequences.restore(record.lock_sequences);
+        if record.delete_pending {
+            server.files.set_delete_pending(file.file, true);
+        }
+    }
+    for (open, record) in &found {
+        cache(server, open, record);
+        server.instances.add(open);
+    }
+    let opens = found.len();
+    for (open, _) in found {
+        server.durable.add_restored(server, open);
+    }
+    Ok(Restored { opens, lost })
+}
+
+/// Opens the file of a record again, if it is still the same and its owner may.
+async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Open>, String> {
+    let disk = disk(server, record).await?;
+    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    let removals = server.files.removals();
+    let found = disk.vfs.lookup(&disk.identity, &record.path, Case::Sensitive, links).await;
+    let Ok(Lookup::Found { node, metadata, .. }) = found else {
+        return Err(format!("{} is not there, or not for its user", record.path));
+    };
+    if metadata.kind != Kind::File || metadata.id.inode != record.inode || metadata.born != record.born {
+        return Err(format!("{} is another file now", record.path));
+    }
+    const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
+    const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
+    let wanted = Access { read: record.granted.0 & READING != 0, write: record.granted.0 & WRITING != 0 };
+    let node = match wanted.read || wanted.write {
+        true => node.open(&disk.identity, wanted).await.map_err(|errno| format!("{}: {errno:?}", record.path))?,
+        false => node,
+    };
+    let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(record.path.clone()) });
+    let mode = ShareMode { access: record.granted, share: record.share_access };
+    let lease = record.lease();
+    let opening = Opening::new(record.granted, false, lease.map(|lease| lease.id), server.world.uptime());
+    let refused = server.files.open(metadata.id, id, mode, &name, removals, opening).err();
+    if let Some(refusal) = refused {
+        return Err(format!("{}: {refusal:?}", record.path));
+    }
+    if !server.charge_open() {
+        server.files.close(metadata.id, id, false);
+        return Err("there are too many opens".into());
+    }
+    let file = FileOpen {
+        lease,
+        options: AtomicU32::new(record.options.0),
+        delete_on_close: AtomicBool::new(record.delete_on_close),
+        asked_allocation: AtomicU64::new(record.asked_allocation),
+        ..FileOpen::new(node, metadata.id, metadata.kind, name, disk.identity.clone())
+    };
+    let mut terms = record.terms.clone();
+    if let Some(persistent) = &mut terms.persistent {
+        persistent.born = record.born;
+    }
+    file.durability.set(terms);
+    if let Some(instance) = record.instance {
+        file.durability.belongs_to(instance);
+    }
+    let maximal_access = AccessMask::FILE_ALL_ACCESS;
+    let tree = Tree { id: 0, kind: TreeKind::Disk(disk), created: server.world.now(), maximal_access };
+    Ok(Arc::new(Open {
+        persistent_id: id,
+        volatile_id: server.next_id(),
+        session_id: 0,
+        tree: Arc::new(tree),
+        granted: record.granted,
+        share: record.share_access,
+        created: record.created,
+        sequence: ChannelSequence::new(0),
+        target: Target::File(Arc::new(file)),
+    }))
+}
+
+/// The share as the owner of the record would have it by connecting to it.
+async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
+    let policy = server.policy().clone();
+    let share = policy.share(&record.share).filter(|share| share.available && share.continuously_available).cloned();
+    let share = share.ok_or_else(|| format!("there is no continuously available share {:?}", record.share))?;
+    let owner = &record.terms.owner;
+    let account = server.accounts.find(&owner.name).await.map_err(|unavailable| unavailable.0)?;
+    let account = account.filter(|account| !account.disabled && account.identity.uid == owner.uid);
+    let account = account.ok_or_else(|| format!("there is no account {:?}", owner.name))?;
+    let user = session_setup::known_user(&account, server.accounts.domain(), String::new(), &policy);
+    if user.domain != owner.domain {
+        return Err(format!("the account {:?} belongs to another domain now", owner.name));
+    }
+    tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())
+}
+
+/// Gives the open its oplock, or its part of a lease, again.
+fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
+    let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
+    let holder = Arc::new(Absent { server: Arc::downgrade(server), open: open.persistent_id });
+    let (id, shared) = (open.persistent_id, disk.share.level2_oplocks);
+    match record.caching {
+        Caching::Oplock(OplockLevel::NONE) => {}
+        Caching::Oplock(level) => {
+            server.files.grant_oplock(file.file, id, level, shared, holder);
+        }
+        Caching::Lease { lease, state, epoch } => {
+            let asked = asked_again(&lease, state, epoch);
+            server.files.grant_lease(file.file, id, asked, shared, false, holder);
+        }
+    }
+}
+
+/// A client that has not come back to this server yet.
+struct Absent {
+    server: std::sync::Weak<Server>,
+    open: u64,
+}
+
+impl Holder for Absent {
+    fn broken(&self, _: Break) -> bool {
+        false
+    }
+
+    fn unreachable(&self, what: Break) -> bool {
+        self.server.upgrade().is_some_and(|server| server.durable.missed(self.open, what))
+    }
+}
