@@ -229,6 +229,15 @@ impl Client {
         Ok(CreateResponse::decode(response.message)?)
     }
 
+    /// Sends a CREATE again whose outcome is not known: the server tells it from another one by its CreateGuid.
+    pub async fn create_again(&mut self, request: &CreateRequest<'_>) -> Result<CreateResponse<'_>> {
+        self.connection.queue_again(Command::CREATE, |out| request.encode(out))?;
+        self.connection.flush().await?;
+        let response = self.connection.next().await?;
+        response.succeeded()?;
+        Ok(CreateResponse::decode(response.message)?)
+    }
+
     /// Opens or makes a file and answers its id.
     pub async fn open(&mut self, open: &Open<'_>) -> Result<FileId> {
         let name = utf16_bytes(open.name);

@@ -140,6 +140,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Queues a request that may have been executed before.
+    pub(crate) fn queue_again(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Result<()> {
+        self.begin_frame();
+        self.append(command, 1, 0, Flags::REPLAY_OPERATION, encode)?;
+        self.end_frame(0);
+        Ok(())
+    }
+
     /// Begins a frame that may hold several requests.
     pub(crate) fn begin_frame(&mut self) {
         self.frame = self.out.len();

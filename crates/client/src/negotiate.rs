@@ -65,10 +65,14 @@ pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) ->
         contexts.push(SigningCapabilities { signing_algorithms }.to_context());
     }
     let required = if options.sign { SecurityMode::SIGNING_REQUIRED } else { SecurityMode::SIGNING_ENABLED };
+    let comes_back = match options.client_guid {
+        Some(_) => Capabilities::PERSISTENT_HANDLES | Capabilities::LEASING,
+        None => Capabilities(0),
+    };
     let request = NegotiateRequest {
         security_mode: SecurityMode::SIGNING_ENABLED | required,
-        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
-        client_guid: random()?,
+        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | comes_back,
+        client_guid: options.client_guid.map_or_else(random, Ok)?,
         dialects: options.dialects.clone(),
         negotiate_context_list: contexts,
     };

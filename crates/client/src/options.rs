@@ -54,6 +54,9 @@ pub struct Options {
     pub seal: bool,
     /// How long a connection and each response may take. An interim response begins the time anew.
     pub timeout: Duration,
+    /// Which client this is: one that comes back for its persistent handles must be the same, and only with this are they
+    /// offered. Else each connection is a client of its own.
+    pub client_guid: Option<[u8; 16]>,
     /// How many credits to keep: what can be under way at once, in units of 64 KiB.
     pub credits: u16,
 }
@@ -73,6 +76,7 @@ impl Default for Options {
             sign: false,
             seal: false,
             timeout: Duration::from_secs(60),
+            client_guid: None,
             credits: 512,
         }
     }

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 mod driver;
+mod handles;
 pub mod host;
 mod input;
 pub mod interfaces;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
 use server::answer::Answer;
+use server::durable::Restored;
 use server::policy::{Policy, Share, StoredAcls};
 use server::server::{Server, Volumes};
 use server::vfs::{Errno, Links, Vfs};
@@ -21,6 +22,7 @@ use crate::accounts::Directory;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::{Control, Listener};
 use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
+use crate::handles::Handles;
 use crate::host::Host;
 use crate::interfaces::{interfaces, reachable};
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
@@ -167,6 +169,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let workers = Arc::new(LocalVolumes);
     let policy = within_our_means(loaded.policy);
     let server = Server::new(policy, guid, world, accounts.clone(), workers);
+    restore(&server, state.clone()).await;
     server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
     let transport = Arc::new(listen::Transport {
         socket_options: loaded.daemon.socket_options.clone(),
@@ -206,6 +209,20 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     admin.abort();
     let _ = (&mut admin).await;
     Ok(())
+}
+
+/// Opens again what clients of continuously available shares had open when the server stopped, however it did.
+async fn restore(server: &Arc<Server>, state: Arc<StateDir>) {
+    let opened = tokio::task::spawn_blocking(move || Handles::open(state)).await;
+    let handles = match opened.map_err(anyhow::Error::from).and_then(|opened| opened) {
+        Ok(handles) => Arc::new(handles),
+        Err(error) => return tracing::error!("no persistent handles: {error:#}"),
+    };
+    match server.restore(handles).await {
+        Ok(restored) if restored == Restored::default() => {}
+        Ok(Restored { opens, lost }) => tracing::info!(opens, lost, "persistent handles wait for their clients"),
+        Err(failed) => tracing::error!(%failed, "persistent handles of the previous run are lost"),
+    }
 }
 
 fn random<const N: usize>() -> [u8; N] {

@@ -14,7 +14,9 @@ pub(crate) struct Served {
     pub(crate) port: u16,
     /// Its user.
     pub(crate) options: Options,
-    _directory: tempfile::TempDir,
+    /// Its share, `share`, and its state, `state`.
+    #[allow(dead_code, reason = "not every test starts the server again")]
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Drop for Served {
@@ -47,5 +49,5 @@ pub(crate) fn serve() -> Served {
     };
     let (user, password) = (word("User"), word("Password"));
     let options = Options { credentials: Credentials::password(&user, &password), ..Options::default() };
-    Served { process, port, options, _directory: directory }
+    Served { process, port, options, directory }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use proto::dtyp::Guid;
+use proto::smb2::create::CreateAction;
 use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHandleResponse, DurableHandleResponseV2};
 
 pub use creations::CreationId;
@@ -99,6 +100,8 @@ pub struct Persistent {
     pub create_options: u32,
     /// `Open.ShareAccess`.
     pub share_access: u32,
+    /// What the CREATE did, to be said again.
+    pub action: CreateAction,
     /// When the file system made the file.
     pub born: Option<Time>,
     /// The server was restarted since, and the client has not come back yet.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
 use proto::dtyp::{AccessMask, Guid};
-use proto::smb2::create::{CreateOptions, ShareAccess};
+use proto::smb2::create::{CreateAction, CreateOptions, ShareAccess};
 use proto::smb2::create_context::AppInstanceVersion;
 use proto::smb2::{LeaseState, OplockLevel};
 
@@ -212,6 +212,7 @@ fn encode_terms(terms: &Terms, out: &mut Writer<'_>) {
     out.u32(asked.desired_access);
     out.u32(asked.create_options);
     out.u32(asked.share_access);
+    out.u32(asked.action.0);
 }
 
 fn decode_terms(reader: &mut Reader<'_>) -> Result<Terms> {
@@ -224,6 +225,7 @@ fn decode_terms(reader: &mut Reader<'_>) -> Result<Terms> {
             desired_access: reader.u32()?,
             create_options: reader.u32()?,
             share_access: reader.u32()?,
+            action: CreateAction(reader.u32()?),
             born: None,
             restored: true,
         }),
@@ -313,6 +315,7 @@ mod tests {
                     desired_access: 1,
                     create_options: 2,
                     share_access: 3,
+                    action: CreateAction::CREATED,
                     born: None,
                     restored: true,
                 }),

@@ -19,7 +19,7 @@ use crate::durable::{
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
-use crate::vfs::{Kind, Time};
+use crate::vfs::Kind;
 
 /// What a request's contexts say of durable handles.
 #[derive(Default)]
@@ -85,6 +85,7 @@ impl Asked {
         open: &Arc<Open>,
         disk: &Disk,
         create: &CreateRequest<'_>,
+        action: CreateAction,
     ) -> Result<Option<CreateContext<'static>>> {
         let Some(file) = open.file().filter(|file| file.kind == Kind::File && disk.share.durable_handles) else {
             return Ok(None);
@@ -97,8 +98,15 @@ impl Asked {
         let terms = Terms { reason: Reason::Durable, timeout, owner, create_guid, persistent: None };
         // Streams have no number by which they could be known after a restart.
         if file.file.stream == 0 && self.wants_persistent(request, disk) {
-            let born = file.node.metadata().await?.born;
-            if persist(request, open, file, terms.clone(), create, born).await {
+            let persistent = Persistent {
+                desired_access: create.desired_access,
+                create_options: create.create_options.0,
+                share_access: create.share_access.0,
+                action,
+                born: file.node.metadata().await?.born,
+                restored: false,
+            };
+            if persist(request, open, file, Terms { persistent: Some(persistent), ..terms.clone() }).await {
                 return Ok(file.durability.terms().map(|terms| terms.response()));
             }
         }
@@ -114,23 +122,9 @@ impl Asked {
 }
 
 /// Makes an open persistent: `false` where its record cannot be written.
-async fn persist(
-    request: &Request<'_>,
-    open: &Arc<Open>,
-    file: &FileOpen,
-    terms: Terms,
-    create: &CreateRequest<'_>,
-    born: Option<Time>,
-) -> bool {
+async fn persist(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, terms: Terms) -> bool {
     let server = &request.connection.server;
-    let persistent = Persistent {
-        desired_access: create.desired_access,
-        create_options: create.create_options.0,
-        share_access: create.share_access.0,
-        born,
-        restored: false,
-    };
-    file.durability.set(Terms { reason: Reason::Persistent, persistent: Some(persistent), ..terms });
+    file.durability.set(Terms { reason: Reason::Persistent, ..terms });
     server.durable.add_persistent(open);
     let saved = durable::save(server, open).await.is_ok();
     if !saved {

@@ -117,7 +117,7 @@ pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<S
     let mut answer = contexts.answer(file, maximal);
     answer.extend(granted.context);
     if disk.snapshot.is_none() {
-        answer.extend(contexts.durable.grant(request, &open.0, disk, &asked).await?);
+        answer.extend(contexts.durable.grant(request, &open.0, disk, &asked, action).await?);
         durable::remember(request, claim, &open.0, action);
         contexts.instance.remember(request, &open.0);
     }

@@ -104,8 +104,10 @@ async fn give_back(
     let mut answer = contexts.answer(file, None);
     let (level, lease) = cached(server, &open, file);
     answer.extend(lease);
+    let made = terms.as_ref().and_then(|terms| terms.persistent).filter(|_| repeats);
     answer.extend(terms.filter(|_| repeats).map(|terms| terms.response()));
-    super::respond(reply, disk, &open, &metadata, CreateAction::OPENED, level, answer)
+    let action = made.map_or(CreateAction::OPENED, |made| made.action);
+    super::respond(reply, disk, &open, &metadata, action, level, answer)
 }
 
 /// What the client caches.

@@ -1,0 +1,355 @@
+//! A server that is killed under load, again and again: what its clients were told of their persistent handles still
+//! holds when the next one runs. Every handle comes back with its lease, its locks and what was written, and a request
+//! whose response was lost is sent again and done once.
+//!
+//! A few rounds; `FREVO_CRASH_ROUNDS=100 FREVO_CRASH_CLIENTS=8 cargo test -p frevo --test crash -- --nocapture` makes them
+//! many, and shows how far it is.
+
+#[allow(dead_code, reason = "not every test file needs all of it")]
+mod served;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::{Access, Client, Open, Options};
+use proto::bytes::utf16_bytes;
+use proto::smb2::create::{CreateDisposition, CreateRequest};
+use proto::smb2::create_context::{
+    CreateContext, DurableHandleFlags, DurableHandleReconnectV2, DurableHandleRequestV2, LeaseFlags, LeaseV2, name,
+};
+use proto::smb2::header::Command as Smb;
+use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
+use proto::smb2::{FileId, LeaseState, OplockLevel};
+use proto::status::Status;
+use served::{Served, serve};
+use tokio::sync::Barrier;
+
+const EVERYTHING: LeaseState = LeaseState(7);
+/// Handles of one client.
+const HANDLES: usize = 6;
+/// Ranges of each file that are locked and unlocked; each has a sequence of its own.
+const RANGES: usize = 8;
+/// How long a server takes to start, at the most.
+const START: Duration = Duration::from_secs(30);
+
+/// A generator of its own (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}
+
+/// What a client knows of one handle.
+#[derive(Clone, Debug)]
+struct Handle {
+    number: u64,
+    file_id: FileId,
+    locked: [bool; RANGES],
+    sequences: [u8; RANGES],
+    /// What stands in the file, and the client knows so.
+    content: u64,
+}
+
+/// What was asked for when the server went away: it was done, or it was not.
+#[derive(Clone, Debug)]
+enum Unsure {
+    Create(u64),
+    Close(Handle),
+    /// Of the handle at this place, this range.
+    Lock(usize, usize),
+    Write(usize),
+}
+
+struct Worker {
+    options: Options,
+    port: u16,
+    dice: Dice,
+    last: u64,
+    handles: Vec<Handle>,
+    unsure: Option<Unsure>,
+}
+
+impl Handle {
+    fn name(number: u64, worker: &Worker) -> String {
+        format!("crash-{:02x}-{number}", worker.guid()[0])
+    }
+
+    fn lock(&self, range: usize, sequence: u32) -> LockRequest {
+        let kind = if self.locked[range] { LockFlags::UNLOCK } else { EXCLUSIVE };
+        let locks = vec![LockElement { offset: 100 * range as u64 + 100, length: 10, flags: kind }];
+        LockRequest { lock_sequence: sequence, file_id: self.file_id, locks }
+    }
+
+    /// As it is sent the first time and again.
+    fn next_lock(&self, range: usize) -> LockRequest {
+        self.lock(range, (range as u32 + 1) << 4 | u32::from((self.sequences[range] + 1) % 16))
+    }
+
+    fn lock_done(&mut self, range: usize) {
+        self.sequences[range] = (self.sequences[range] + 1) % 16;
+        self.locked[range] = !self.locked[range];
+    }
+}
+
+const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+
+impl Worker {
+    fn guid(&self) -> [u8; 16] {
+        self.options.client_guid.expect("every worker has one")
+    }
+
+    fn create_guid(&self, number: u64) -> [u8; 16] {
+        let mut guid = self.guid();
+        guid[8..].copy_from_slice(&number.to_le_bytes());
+        guid
+    }
+
+    async fn connect(&self) -> Client {
+        let until = Instant::now() + START;
+        loop {
+            match Client::connect(("127.0.0.1", self.port), "localhost", "share", &self.options).await {
+                Ok(client) => return client,
+                Err(error) if Instant::now() > until => panic!("the server does not come back: {error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    fn lease(&self, number: u64) -> CreateContext<'static> {
+        let (lease_key, parent_lease_key) = (self.create_guid(number), [0; 16]);
+        let lease = LeaseV2 { lease_key, lease_state: EVERYTHING, flags: LeaseFlags::NONE, parent_lease_key, epoch: 1 };
+        lease.to_context()
+    }
+
+    fn request<'n>(&self, number: u64, file_name: &'n [u8], durable: CreateContext<'static>) -> CreateRequest<'n> {
+        let open = Open::file("").with_access(Access::ALL).with_disposition(CreateDisposition::OPEN_IF);
+        CreateRequest {
+            requested_oplock_level: OplockLevel::LEASE,
+            create_contexts: vec![durable, self.lease(number)],
+            ..open.request(file_name)
+        }
+    }
+
+    fn new_handle(&self, number: u64) -> CreateContext<'static> {
+        let flags = DurableHandleFlags::PERSISTENT;
+        DurableHandleRequestV2 { timeout: 300_000, flags, create_guid: self.create_guid(number) }.to_context()
+    }
+
+    async fn create(&self, client: &mut Client, number: u64, again: bool) -> client::Result<Handle> {
+        let file_name = utf16_bytes(&Handle::name(number, self));
+        let request = self.request(number, &file_name, self.new_handle(number));
+        let response = match again {
+            true => client.create_again(&request).await?,
+            false => client.create(&request).await?,
+        };
+        let granted = CreateContext::find(&response.create_contexts, name::DURABLE_HANDLE_REQUEST_V2);
+        assert!(granted.is_some_and(|it| it.data[4] == 2), "the handle is persistent");
+        assert_eq!(lease_state(&response.create_contexts), Some(EVERYTHING));
+        let file_id = response.file_id;
+        Ok(Handle { number, file_id, locked: [false; RANGES], sequences: [0; RANGES], content: 0 })
+    }
+
+    /// Until the server is gone.
+    async fn work(&mut self, client: &mut Client) -> client::Error {
+        loop {
+            if let Err(error) = self.step(client).await {
+                return error;
+            }
+        }
+    }
+
+    async fn step(&mut self, client: &mut Client) -> client::Result<()> {
+        let place = self.dice.next(HANDLES);
+        let Some(handle) = self.handles.get(place).cloned() else {
+            self.last += 1;
+            self.unsure = Some(Unsure::Create(self.last));
+            let handle = self.create(client, self.last, false).await?;
+            self.handles.push(handle);
+            self.unsure = None;
+            return Ok(());
+        };
+        match self.dice.next(20) {
+            0 => {
+                self.handles.remove(place);
+                self.unsure = Some(Unsure::Close(handle.clone()));
+                client.close(handle.file_id).await?;
+            }
+            1..=12 => {
+                let range = self.dice.next(RANGES);
+                self.unsure = Some(Unsure::Lock(place, range));
+                let request = handle.next_lock(range);
+                client.call(Smb::LOCK, 1, |out| request.encode(out)).await?;
+                self.handles[place].lock_done(range);
+            }
+            _ => {
+                self.unsure = Some(Unsure::Write(place));
+                client.write(handle.file_id, 0, &(handle.content + 1).to_le_bytes()).await?;
+                self.handles[place].content += 1;
+            }
+        }
+        self.unsure = None;
+        Ok(())
+    }
+
+    /// The server is back: everything that it had said must hold. How many handles came back.
+    async fn recover(&mut self) -> Client {
+        let mut client = self.connect().await;
+        for place in 0..self.handles.len() {
+            let back = self.reconnect(&mut client, &self.handles[place]).await.unwrap_or_else(|error| {
+                panic!("{:?} does not come back: {error}", self.handles[place]);
+            });
+            self.handles[place].file_id = back;
+        }
+        match self.unsure.take() {
+            None => {}
+            Some(Unsure::Create(number)) => {
+                let handle = self.create(&mut client, number, true).await.expect("made, or made now");
+                self.handles.push(handle);
+            }
+            Some(Unsure::Close(handle)) => match self.reconnect(&mut client, &handle).await {
+                Ok(file_id) => client.close(file_id).await.expect("closed now"),
+                Err(error) => assert_eq!(error.status(), Some(Status::OBJECT_NAME_NOT_FOUND), "closed before"),
+            },
+            Some(Unsure::Lock(place, range)) => {
+                let request = self.handles[place].next_lock(range);
+                let sent = client.call(Smb::LOCK, 1, |out| request.encode(out)).await;
+                sent.expect("locked or unlocked once, whenever");
+                self.handles[place].lock_done(range);
+            }
+            Some(Unsure::Write(place)) => {
+                let handle = &mut self.handles[place];
+                let new = handle.content + 1;
+                assert!([handle.content, new].contains(&content(&mut client, handle.file_id).await));
+                client.write(handle.file_id, 0, &new.to_le_bytes()).await.expect("written");
+                handle.content = new;
+            }
+        }
+        for handle in &self.handles {
+            check(&mut client, handle).await;
+        }
+        client
+    }
+
+    async fn reconnect(&self, client: &mut Client, handle: &Handle) -> client::Result<FileId> {
+        let (file_id, create_guid) = (handle.file_id, self.create_guid(handle.number));
+        let durable = DurableHandleReconnectV2 { file_id, create_guid, flags: DurableHandleFlags::PERSISTENT };
+        let file_name = utf16_bytes(&Handle::name(handle.number, self));
+        let response = client.create(&self.request(handle.number, &file_name, durable.to_context())).await?;
+        assert_eq!(lease_state(&response.create_contexts), Some(EVERYTHING), "the lease is back");
+        Ok(response.file_id)
+    }
+}
+
+/// What was written is there, what was locked is locked, and nothing else.
+async fn check(client: &mut Client, handle: &Handle) {
+    assert_eq!(content(client, handle.file_id).await, handle.content, "{handle:?}");
+    for range in 0..RANGES {
+        // Not told from its repetitions, so it meets the lock that there is, or is none.
+        let lock = Handle { locked: [false; RANGES], ..handle.clone() }.lock(range, 0);
+        let locked = client.call(Smb::LOCK, 1, |out| lock.encode(out)).await.map(|_| ());
+        if handle.locked[range] {
+            let status = locked.err().and_then(|error| error.status());
+            assert_eq!(status, Some(Status::LOCK_NOT_GRANTED), "range {range} of {handle:?}");
+            continue;
+        }
+        locked.unwrap_or_else(|error| panic!("range {range} of {handle:?}: {error}"));
+        let unlock = Handle { locked: [true; RANGES], ..handle.clone() }.lock(range, 0);
+        client.call(Smb::LOCK, 1, |out| unlock.encode(out)).await.expect("unlocked");
+    }
+}
+
+async fn content(client: &mut Client, file_id: FileId) -> u64 {
+    let bytes = client.read(file_id, 0, 8).await.expect("read");
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+fn lease_state(contexts: &[CreateContext<'_>]) -> Option<LeaseState> {
+    let context = CreateContext::find(contexts, name::REQUEST_LEASE)?;
+    LeaseV2::decode(&context.data).ok().map(|lease| lease.lease_state)
+}
+
+/// The server of `served`, with a share that is continuously available.
+fn start(served: &mut Served) {
+    let directory = served.directory.path();
+    let config = directory.join("smb.conf");
+    let share = directory.join("share");
+    let text = format!("[share]\npath = {}\nread only = no\ncontinuously available = yes\n", share.display());
+    std::fs::write(&config, text).expect("a configuration");
+    served.process = Command::new(env!("CARGO_BIN_EXE_frevo"))
+        .args(["serve", "--bind", "127.0.0.1", "--log-level", "1", "--port", &served.port.to_string(), "-c"])
+        .arg(&config)
+        .arg("--state-dir")
+        .arg(directory.join("state"))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("frevo starts");
+}
+
+fn kill(served: &mut Served) {
+    served.process.kill().expect("it runs");
+    served.process.wait().expect("it is gone");
+}
+
+fn asked(variable: &str, default: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn show(round: usize, rounds: usize, handles: usize) {
+    let done = round * 40 / rounds;
+    eprint!("\r[{:<40}] crash {round} of {rounds}, {handles} handles came back", "#".repeat(done));
+    let _ = std::io::stderr().flush();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_under_load_keeps_what_it_promised() {
+    let (rounds, clients) = (asked("FREVO_CRASH_ROUNDS", 4), asked("FREVO_CRASH_CLIENTS", 3));
+    let mut served = serve();
+    kill(&mut served);
+    start(&mut served);
+    let worker = |number: usize| Worker {
+        options: Options { client_guid: Some([number as u8 + 1; 16]), ..served.options.clone() },
+        port: served.port,
+        dice: Dice(number as u64 + 0x9e37_79b9),
+        last: 0,
+        handles: Vec::new(),
+        unsure: None,
+    };
+    let mut workers: Vec<Worker> = (0..clients).map(worker).collect();
+    let (mut dice, mut back) = (Dice(7), 0);
+    for round in 1..=rounds {
+        let ready = Arc::new(Barrier::new(clients + 1));
+        let running: Vec<_> = workers.drain(..).map(|worker| tokio::spawn(run(worker, ready.clone()))).collect();
+        // A panic of one of them keeps the others waiting.
+        let _ = tokio::time::timeout(START, ready.wait()).await;
+        tokio::time::sleep(Duration::from_millis(20 + dice.next(180) as u64)).await;
+        kill(&mut served);
+        for worker in running {
+            workers.push(worker.await.expect("what the server had promised"));
+        }
+        start(&mut served);
+        back += workers.iter().map(|worker| worker.handles.len()).sum::<usize>();
+        show(round, rounds, back);
+    }
+    // Once more, for what the last round left.
+    for worker in &mut workers {
+        worker.recover().await;
+    }
+    eprintln!();
+    assert!(back > 0, "nobody had anything to come back for");
+}
+
+/// Comes back to the server, and works when all have until it is gone.
+async fn run(mut worker: Worker, ready: Arc<Barrier>) -> Worker {
+    let mut client = worker.recover().await;
+    ready.wait().await;
+    let error = worker.work(&mut client).await;
+    assert_eq!(error.status(), None, "{:?} was refused: {error}", worker.unsure);
+    worker
+}
