@@ -448,7 +448,11 @@ fn an_application_that_comes_up_elsewhere_ends_its_opens() {
 
 /// A server whose share is continuously available, or is not.
 fn available_bed(continuously_available: bool) -> Bed {
-    Bed::with(|share| share.continuously_available = continuously_available)
+    Bed::with(|share| {
+        share.continuously_available = continuously_available;
+        // A process's locks end with it, but memory knows no processes.
+        share.posix_locking = false;
+    })
 }
 
 const PERSISTENT: DurableHandleFlags = DurableHandleFlags::PERSISTENT;
@@ -531,6 +535,21 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
     let contexts = vec![reconnect_persistent(again), lease(1, 7, 5)];
     let (again, _) = opened(&send(&mut client, "file", OplockLevel::LEASE, contexts));
     assert_eq!(lock(&mut client, again, 0, EXCLUSIVE), Status::SUCCESS, "was unlocked");
+}
+
+#[test]
+fn a_lock_that_cannot_be_kept_is_none() {
+    let bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    let full = |full| bed.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
+    full(true);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::INSUFFICIENT_RESOURCES);
+    full(false);
+    let mut other = bed.log_on_as("alice", [8; 16]);
+    let (others, _) = opened(&send(&mut other, "file", OplockLevel::NONE, vec![]));
+    assert_eq!(lock(&mut other, others, 0, EXCLUSIVE), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "not taken for done");
 }
 
 #[test]

@@ -35,9 +35,26 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if let Some(sequences) = sequences {
         sequences.executed(index, number);
     }
-    durable::save(&request.connection.server, &open).await?;
+    let unlocks = first.flags.contains(LockFlags::UNLOCK);
+    if let Err(error) = durable::save(&request.connection.server, &open).await {
+        if let Some(sequences) = sequences {
+            sequences.forget(index);
+        }
+        if !unlocks {
+            take_back(request, &asked.locks, &open, file).await;
+        }
+        return Err(error);
+    }
     LockResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
+}
+
+/// What a client of a persistent open is not told of as locked must not be.
+async fn take_back(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) {
+    for range in elements.iter().filter_map(|element| range(element).ok()) {
+        // It may have ended with its open meanwhile.
+        let _ = locks::unlock(&request.connection.server, open, file, owner(open), range).await;
+    }
 }
 
 /// 3.3.5.14: whether a LOCK is told from its repetitions. Index 0 says that the client does not want it.

@@ -37,6 +37,14 @@ impl LockSequences {
         }
     }
 
+    /// It was not executed after all.
+    pub(crate) fn forget(&self, index: u32) {
+        let mut entries = self.0.lock();
+        if let Some(entry) = entries.as_mut().and_then(|entries| entries.get_mut(Self::place(index)?)) {
+            *entry = INVALID;
+        }
+    }
+
     /// All of them; 255 where there is none.
     pub(crate) fn all(&self) -> [u8; ENTRIES] {
         self.0.lock().as_deref().copied().unwrap_or([INVALID; ENTRIES])
@@ -74,6 +82,8 @@ mod tests {
             sequences.executed(index, 3);
             assert_eq!(sequences.is_repeated(index, 3), counts, "{index}");
         }
+        sequences.forget(1);
+        assert!(!sequences.is_repeated(1, 3));
         let again = LockSequences::default();
         again.restore(sequences.all());
         assert!(again.is_repeated(64, 3) && !again.is_repeated(63, 3));

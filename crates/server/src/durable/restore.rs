@@ -12,10 +12,11 @@ use proto::smb2::OplockLevel;
 
 use super::record::{Caching, Record, asked_again};
 use crate::channel_sequence::ChannelSequence;
-use crate::command::session_setup;
-use crate::command::tree_connect;
+use crate::command::close::close_open;
+use crate::command::{session_setup, tree_connect};
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
+use crate::local::{self, locks};
 use crate::open::{FileOpen, Open, Target};
 use crate::server::Server;
 use crate::tree::{Disk, Tree, TreeKind};
@@ -29,6 +30,8 @@ pub struct Restored {
     /// Records whose file, account or share is not there any more, or another one.
     pub lost: usize,
 }
+
+type Reopened = (Arc<Open>, Record);
 
 /// Opens again what the store has. An error means that the store cannot be read.
 pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Failed> {
@@ -50,25 +53,38 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
             }
         }
     }
-    let limit = server.policy().limits.locks_per_open;
+    let (found, without_locks) = lock_again(server, found).await;
     for (open, record) in &found {
-        let Some(file) = open.file() else { continue };
-        // They were held together before.
-        let _ = server.files.lock(file.file, &record.locks_of(open.persistent_id), limit);
-        file.durability.lock_sequences.restore(record.lock_sequences);
-        if record.delete_pending {
-            server.files.set_delete_pending(file.file, true);
-        }
-    }
-    for (open, record) in &found {
-        cache(server, open, record);
+        cache(server, open, record).await;
         server.instances.add(open);
     }
     let opens = found.len();
     for (open, _) in found {
         server.durable.add_restored(server, open);
     }
-    Ok(Restored { opens, lost })
+    Ok(Restored { opens, lost: lost + without_locks })
+}
+
+/// Locks what was locked. They were held together before, but a local program may have come between: then the open is
+/// closed, so that its client does not count on what it has not. How many were.
+async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened>, usize) {
+    let limit = server.policy().limits.locks_per_open;
+    let (mut locked, mut lost) = (Vec::new(), 0);
+    for (open, record) in found {
+        let Some(file) = open.file() else { continue };
+        if let Err(error) = locks::lock(server, &open, file, &record.locks_of(open.persistent_id), limit).await {
+            tracing::warn!(path = %record.path, %error, "a persistent open of the previous run is lost: its locks are");
+            close_open(server, &open).await;
+            lost += 1;
+            continue;
+        }
+        file.durability.lock_sequences.restore(record.lock_sequences);
+        if record.delete_pending {
+            server.files.set_delete_pending(file.file, true);
+        }
+        locked.push((open, record));
+    }
+    (locked, lost)
 }
 
 /// Opens the file of a record again, if it is still the same and its owner may.
@@ -149,12 +165,15 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
 }
 
 /// Gives the open its oplock, or its part of a lease, again.
-fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
+async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
     let holder = Arc::new(Absent { server: Arc::downgrade(server), open: open.persistent_id });
     let (id, shared) = (open.persistent_id, disk.share.level2_oplocks);
     match record.caching {
         Caching::Oplock(OplockLevel::NONE) => {}
+        Caching::Oplock(level) if disk.share.kernel_oplocks => {
+            local::grant_oplock(server, file, id, level, holder).await;
+        }
         Caching::Oplock(level) => {
             server.files.grant_oplock(file.file, id, level, shared, holder);
         }
