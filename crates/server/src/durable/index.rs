@@ -49,6 +49,11 @@ impl Index {
         }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.opens.len()
+    }
+
     /// Those of a file.
     pub(super) fn of(&self, file: FileId) -> Vec<Arc<Open>> {
         let ids = self.by_file.get(&file).into_iter().flatten();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::vfs::FileId;
 #[derive(Default)]
 pub(crate) struct Registry {
     state: Mutex<State>,
+    /// How many persistent opens there are: mostly none, and then nobody need ask further.
+    persistent: AtomicUsize,
     /// There is less time until something is to be closed than there was.
     sooner: Notify,
 }
@@ -111,22 +114,29 @@ impl Registry {
 
     /// An open is persistent from now on, or is another one after its client has come back.
     pub(crate) fn add_persistent(&self, open: &Arc<Open>) {
-        self.state.lock().persistent.add(open);
+        let mut state = self.state.lock();
+        state.persistent.add(open);
+        self.persistent.store(state.persistent.len(), Ordering::Release);
     }
 
     /// A persistent open is closed.
     pub(crate) fn forget_persistent(&self, persistent: u64) {
-        self.state.lock().persistent.remove(persistent);
+        let mut state = self.state.lock();
+        state.persistent.remove(persistent);
+        self.persistent.store(state.persistent.len(), Ordering::Release);
     }
 
-    /// A persistent open of the server's previous run.
-    pub(crate) fn add_restored(&self, server: &Server, open: Arc<Open>) {
-        self.add_persistent(&open);
-        self.detach(server, &open);
+    /// A persistent open of the server's previous run; `false` where there are too many.
+    pub(crate) fn add_restored(&self, server: &Server, open: &Arc<Open>) -> bool {
+        self.add_persistent(open);
+        self.detach(server, open)
     }
 
     /// The persistent opens of a file.
     pub(crate) fn persistent_of(&self, file: FileId) -> Vec<Arc<Open>> {
+        if self.persistent.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
         self.state.lock().persistent.of(file)
     }
 
@@ -144,7 +154,7 @@ impl Registry {
 
     /// Whether the client of a persistent open of this file is awaited: nobody else opens it then (3.3.5.9).
     pub(crate) fn is_awaited(&self, file: FileId) -> bool {
-        self.state.lock().awaited.contains_key(&file)
+        self.persistent.load(Ordering::Acquire) > 0 && self.state.lock().awaited.contains_key(&file)
     }
 
     /// Takes out all that end with the server.

@@ -58,11 +58,18 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
         cache(server, open, record).await;
         server.instances.add(open);
     }
-    let opens = found.len();
-    for (open, _) in found {
-        server.durable.add_restored(server, open);
+    let (mut opens, mut too_many) = (0, 0);
+    for (open, record) in found {
+        match server.durable.add_restored(server, &open) {
+            true => opens += 1,
+            false => {
+                tracing::warn!(path = %record.path, "a persistent open of the previous run is lost: there are too many");
+                close_open(server, &open).await;
+                too_many += 1;
+            }
+        }
     }
-    Ok(Restored { opens, lost: lost + without_locks })
+    Ok(Restored { opens, lost: lost + without_locks + too_many })
 }
 
 /// Locks what was locked. They were held together before, but a local program may have come between: then the open is

@@ -84,7 +84,12 @@ pub(super) static TABLE: &[Parameter] = &[
     global("smb3 directory leases", BOOL_OR_AUTO, "auto", "Offer leases on directories; auto is yes."),
     global("oplock break wait time", COUNT, "0", "Milliseconds before an oplock break is sent.").unserved(OPLOCKS),
     global("smb2 disable oplock break retry", BOOL, "no", "Send an oplock break once only.").unserved(OPLOCKS),
-    share("durable handles", BOOL, "yes", "Let opens outlive a lost connection."),
+    share(
+        "durable handles",
+        BOOL,
+        "yes",
+        "Let opens outlive a lost connection; here also where local programs are told of oplocks and locks.",
+    ),
     share(
         "continuously available",
         BOOL,
