@@ -44,6 +44,10 @@ pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
         return Ok(tally.finish());
     }
     tally.step("foreign programs", || foreign(options))?;
+    tally.step("what smbtorture asks of a server", || {
+        let controls = ["test", "--quiet", "-p", "server", "--features", "torture", "--test", "torture_controls"];
+        succeeds(cargo(&controls))
+    })?;
     tally.step("smbtorture", || torture::run(&torture_options(options)))?;
     if filter.is_none() {
         tally.step("the client against Samba", client_against_samba)?;

@@ -22,7 +22,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn set(options: &Options) -> Result<Stage> {
         let bed = Bed::make(options.target)?;
-        for share in ["files", "sealed", "fixed", "local"] {
+        for share in ["files", "sealed", "fixed", "local", "versions"] {
             bed.make_dir(&format!("data/{share}"), &ALICE, 0o777)?;
         }
         // The clients keep off the machine's own Samba.

@@ -46,7 +46,7 @@ Exit status: 0 all as expected; 1 a test failed that is not in expected-failures
 could not run; 2 the run could not be done at all; 130 interrupted.";
 
 /// How many tests run at a time. More than a small machine has processors: most tests wait most of the time.
-pub(crate) const JOBS: usize = 6;
+pub(crate) const JOBS: usize = 8;
 /// Seconds until a test is killed; the longest that Samba passes takes 80.
 pub(crate) const TIMEOUT: u64 = 180;
 /// The server under test, `crates/frevo/src/bin`.

@@ -1,9 +1,9 @@
 //! Where the beds of the workers lie: a file system of its own in a loop device, and a network for each worker.
 //!
 //! As root the runner makes a file as long as a small disk, a file system in it, and mounts that in a mount namespace
-//! which only its own threads and programs see. The file has no name any more as soon as it is mounted. So nothing is
-//! left, also when the runner is killed: the namespace ends with the last process in it, the mount with the namespace,
-//! the loop device with the mount, and the file with the loop device.
+//! which only its own threads and programs see. The file has no name any more as soon as it is mounted. So nothing but an
+//! empty directory is left when the runner is killed, and not even that otherwise: the namespace ends with the last
+//! process in it, the mount with the namespace, the loop device with the mount, and the file with the loop device.
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -18,6 +18,7 @@ mod signals;
 mod sizes;
 mod streams;
 mod trees;
+mod versions;
 
 use crate::suite::Case;
 
@@ -41,6 +42,7 @@ const AREAS: &[&[Case]] = &[
     hammer::CASES,
     kerberos::CASES,
     local::CASES,
+    versions::CASES,
 ];
 
 /// Every case, in the order in which they run.
