@@ -99,6 +99,18 @@ fn what_this_process_does_is_not_told() {
     assert_eq!(told(&notes).first().map(String::as_str), Some("+local"));
 }
 
+/// The kernel's watch of the directory ends a little later than the first of the two, and tells the second what came between.
+#[test]
+fn what_this_process_does_between_two_watches_is_not_told() {
+    let bed = Bed::new();
+    for number in 0..100 {
+        drop(watch(&bed, "", EVERYTHING));
+        bed.create(&format!("own{number}"));
+        let (notes, _watching) = watch(&bed, "", EVERYTHING);
+        assert_eq!(told(&notes), [""; 0], "{number}");
+    }
+}
+
 #[test]
 fn directories_that_appear_in_a_tree_are_watched_with_what_is_in_them() {
     let bed = Bed::new();

@@ -141,10 +141,12 @@ impl Drop for Subscribed {
     fn drop(&mut self) {
         let (watcher, number) = (self.watcher, self.number);
         let Some((subscription, watches)) = watcher.state.lock().subscriptions.remove(&number) else { return };
-        own::count_watch(false, subscription.is_curious());
         let leave = move || {
             let mut state = watcher.state.lock();
             watches.iter().for_each(|watch| watcher.leave(&mut state, *watch, |place| place.subscription == number));
+            drop(state);
+            // Until here the kernel tells of changes, which the next watch of the directory may hear: they must be noted.
+            own::count_watch(false, subscription.is_curious());
         };
         submit(Lane::Slow, Box::new(leave));
     }
