@@ -9,7 +9,7 @@ use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, Imper
 use proto::smb2::echo::EchoRequest;
 use proto::smb2::header::{Command, Header};
 use proto::smb2::logoff::LogoffRequest;
-use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, NegotiateResponse, SecurityMode};
 use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::status::Status;
 use server::policy::{Guest, Limits, MapToGuest, Policy, Signing};
@@ -50,6 +50,26 @@ fn a_second_negotiate_ends_the_connection() {
     let message = client.compose(Command::NEGOTIATE, |out| out.zeros(64));
     client.send(&message);
     assert!(client.connection.ended().is_some());
+}
+
+/// [MS-SMB2] 3.3.5.4: some clients cannot cope with an offer that they did not ask for.
+#[test]
+fn directory_leases_and_channels_are_offered_to_who_asks() {
+    let server = rig::plain_server();
+    let special = Capabilities::DIRECTORY_LEASING | Capabilities::MULTI_CHANNEL;
+    for asked in [Capabilities(0), special] {
+        let negotiate = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: asked,
+            client_guid: [7; 16],
+            dialects: vec![Dialect::SMB_3_0],
+            negotiate_context_list: Vec::new(),
+        };
+        let response = Client::new(&server).request(Command::NEGOTIATE, |out| negotiate.encode(out));
+        let offered = NegotiateResponse::decode(&response).expect("a response").capabilities;
+        assert!(offered.contains(Capabilities::LEASING));
+        assert_eq!(offered & special, asked);
+    }
 }
 
 #[test]

@@ -67,10 +67,11 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
     if multi_credit {
         capabilities |= Capabilities::LARGE_MTU;
     }
-    // 3.3.5.4: leases from 2.1 on, of directories from 3.0 on.
+    // 3.3.5.4: leases from 2.1 on, of directories from 3.0 on and for clients that know of them.
     if policy.smb2_leases && dialect != Dialect::SMB_2_0_2 {
         capabilities |= Capabilities::LEASING;
-        if smb3 && policy.smb3_directory_leases {
+        let asks = asked.capabilities.contains(Capabilities::DIRECTORY_LEASING);
+        if smb3 && policy.smb3_directory_leases && asks {
             capabilities |= Capabilities::DIRECTORY_LEASING;
         }
     }
