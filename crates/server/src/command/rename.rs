@@ -27,35 +27,39 @@ const ATTEMPTS: usize = 16;
 /// A client that caches its handle of this file must close it first.
 type Held = Option<(FileId, Wait)>;
 
-/// Gives the open file another name. Clients that keep a handle of it, of what it replaces or of something beneath it
-/// only to be quick are asked to close it before ([MS-FSA] 2.1.5.15.11).
-pub(crate) async fn rename(
+/// What becomes of a new name.
+#[derive(Clone, Copy)]
+pub(crate) enum NewName {
+    /// The open file has it instead of its own.
+    Instead,
+    /// The open file has it as well.
+    AsWell,
+}
+
+/// Gives the open file another name, or one more. Clients that keep a handle of it, of what it replaces or of something
+/// beneath it only to be quick are asked to close it before ([MS-FSA] 2.1.5.15.11, 2.1.5.15.6).
+pub(crate) async fn name(
     request: &Request<'_>,
     reply: &mut Reply,
+    new: NewName,
     buffer: &[u8],
     open: &Arc<Open>,
     file: &FileOpen,
     disk: &Disk,
 ) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        match try_rename(request, buffer, open, file, disk).await? {
-            None => return Ok(()),
-            Some((held, wait)) => {
-                oplock_break::wait(request, reply, held, wait).await?;
-                file.still_open()?;
-            }
-        }
+        let held = match new {
+            NewName::Instead => rename(request, buffer, open, file, disk).await?,
+            NewName::AsWell => link(request, buffer, open, file, disk).await?,
+        };
+        let Some((held, wait)) = held else { return Ok(()) };
+        oplock_break::wait(request, reply, held, wait).await?;
+        file.still_open()?;
     }
     Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
 }
 
-async fn try_rename(
-    request: &Request<'_>,
-    buffer: &[u8],
-    open: &Arc<Open>,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<Held> {
+async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() || asked.file_name.starts_with(b":\0") {
         return rename_stream::rename(request, &asked, file, disk).await.map(|()| None);
@@ -122,34 +126,7 @@ async fn try_rename(
     Ok(None)
 }
 
-/// Gives the open file one more name.
-pub(crate) async fn link(
-    request: &Request<'_>,
-    reply: &mut Reply,
-    buffer: &[u8],
-    open: &Arc<Open>,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<()> {
-    for _ in 0..ATTEMPTS {
-        match try_link(request, buffer, open, file, disk).await? {
-            None => return Ok(()),
-            Some((held, wait)) => {
-                oplock_break::wait(request, reply, held, wait).await?;
-                file.still_open()?;
-            }
-        }
-    }
-    Err(Error::because(Status::SHARING_VIOLATION, "opened again and again"))
-}
-
-async fn try_link(
-    request: &Request<'_>,
-    buffer: &[u8],
-    open: &Arc<Open>,
-    file: &FileOpen,
-    disk: &Disk,
-) -> Result<Held> {
+async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
     let asked = FileLinkInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() {
         return Err(Error::because(Status::INVALID_PARAMETER, "another name for a stream"));

@@ -18,6 +18,7 @@ use proto::smb2::create::CreateOptions;
 use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
+use super::rename::NewName;
 use super::{directory, oplock_break, rename};
 use crate::attributes;
 use crate::conn::{Reply, Request};
@@ -103,8 +104,8 @@ async fn set_file(
             let flags = FileDispositionInformationEx::decode(&mut Reader::new(buffer))?.flags;
             set_disposition(request, reply, open, flags.contains(DispositionFlags::DELETE)).await
         }
-        Class::RENAME => rename::rename(request, reply, buffer, open, file, disk).await,
-        Class::LINK => rename::link(request, reply, buffer, open, file, disk).await,
+        Class::RENAME => rename::name(request, reply, NewName::Instead, buffer, open, file, disk).await,
+        Class::LINK => rename::name(request, reply, NewName::AsWell, buffer, open, file, disk).await,
         Class::FULL_EA => {
             ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
             server.file_changed(disk, file, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
