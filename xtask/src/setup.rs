@@ -74,6 +74,9 @@ const DEBIAN: &[Package] = &[
     package("strace", "/usr/bin/strace"),
     package("dbench", "/usr/share/dbench/client.txt"),
     package("tshark", "/usr/bin/tshark"),
+    package("slapd", "/usr/sbin/slapd"),
+    package("ldap-utils", "/usr/bin/ldapmodify"),
+    package("openssl", "/usr/bin/openssl"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
@@ -105,9 +108,10 @@ const DEBIAN_COMPARE: &[Package] = &[
 ];
 
 /// Packages that ask systemd to start daemons at the next boot, and those.
-const DAEMONS: [(&str, &[&str]); 5] = [
+const DAEMONS: [(&str, &[&str]); 6] = [
     ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
     ("nginx", &["nginx"]),
+    ("slapd", &["slapd"]),
     ("vsftpd", &["vsftpd"]),
     ("krb5-kdc", &["krb5-kdc"]),
     ("krb5-admin-server", &["krb5-admin-server"]),

@@ -38,8 +38,8 @@ impl Crowd {
 
 /// One of the crowd: name and UNIX user id.
 pub(super) struct Member {
-    name: String,
-    id: u32,
+    pub(super) name: String,
+    pub(super) id: u32,
 }
 
 /// Their line for `/etc/group`.
@@ -58,12 +58,17 @@ pub(super) fn passwd(members: &[Member]) -> String {
 /// Lines of `smbpasswd(5)`: name, id, no LAN Manager hash, the password's hash ([MS-NLMP] 3.3.1), an ordinary user, when
 /// the password was set.
 pub(super) fn smbpasswd(members: &[Member]) -> String {
-    let wide: Vec<u8> = Crowd::PASSWORD.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let hash = Md4::digest(wide).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"));
+    let hash = nt_hash(Crowd::PASSWORD);
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:{id}:{}:{hash}:[U          ]:LCT-65000000:", "X".repeat(32));
         text
     })
+}
+
+/// The hash of a password ([MS-NLMP] 3.3.1) as account files and directories have it.
+pub(super) fn nt_hash(password: &str) -> String {
+    let wide: Vec<u8> = password.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    Md4::digest(wide).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod kdc;
 pub mod people;
 pub mod probe;
 mod server;
+pub mod slapd;
 mod template;
 
 use std::fs;
@@ -23,6 +24,7 @@ pub(crate) use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
+pub use slapd::Slapd;
 
 /// Which program serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +129,17 @@ impl Bed {
     /// `#@samba` or `#@frevo` and `#@end` are for that target alone.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {
         Server::start(self, name, template, free_port()?)
+    }
+
+    /// The same for a server that has its accounts elsewhere: instead of making the people's accounts, `prepare` does what
+    /// is to be done, given the configuration file.
+    pub fn start_with_accounts(
+        &self,
+        name: &str,
+        template: &str,
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
+        Server::start_with_accounts(self, name, template, free_port()?, prepare)
     }
 
     /// The same on a port of the caller's choice.

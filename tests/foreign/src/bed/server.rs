@@ -56,19 +56,32 @@ pub struct Server {
 impl Server {
     pub(super) fn start(bed: &Bed, name: &str, template: &str, port: u16) -> Result<Server> {
         let dir = bed.dir().join(name);
+        Server::start_with_accounts(bed, name, template, port, &|conf| {
+            match bed.target() {
+                Target::Samba => samba::add_accounts(bed.people(), conf)?,
+                Target::Frevo => frevo::add_accounts(bed.people(), conf)?,
+            }
+            import(bed.target(), bed.people(), &bed.people().crowd()?.members(Crowd(0)), &dir, conf)
+        })
+    }
+
+    /// The same for accounts that `prepare` takes care of, given the configuration file.
+    pub(super) fn start_with_accounts(
+        bed: &Bed,
+        name: &str,
+        template: &str,
+        port: u16,
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
+        let dir = bed.dir().join(name);
         fs::create_dir_all(dir.join("log"))?;
         let own = match bed.target() {
-            Target::Samba => samba::globals(&dir, port),
+            Target::Samba => samba::globals(&dir, port)?,
             Target::Frevo => frevo::globals(&dir, port),
         };
         let conf = dir.join("smb.conf");
         fs::write(&conf, template::fill(template, bed.target(), &bed.dir().display().to_string(), &own))?;
-        match bed.target() {
-            Target::Samba => samba::add_accounts(bed.people(), &dir, &conf)?,
-            Target::Frevo => frevo::add_accounts(bed.people(), &conf)?,
-        }
-        let crowd = bed.people().crowd()?.members(Crowd(0));
-        import(bed.target(), bed.people(), &crowd, &dir, &conf)?;
+        prepare(&conf)?;
         let child = spawn(bed.target(), bed.people(), &dir, &conf)?;
         let people = bed.people().clone();
         let mut server = Server { target: bed.target(), people, dir, conf, port, child, read: HashMap::new() };

@@ -9,6 +9,7 @@ mod everyday;
 mod first_run;
 mod hammer;
 mod kerberos;
+mod ldap;
 mod local;
 mod netbench;
 mod python;
@@ -41,6 +42,7 @@ const AREAS: &[&[Case]] = &[
     netbench::CASES,
     hammer::CASES,
     kerberos::CASES,
+    ldap::CASES,
     local::CASES,
     versions::CASES,
 ];

@@ -10,10 +10,13 @@ use crate::bed::crowd::{Member, smbpasswd};
 use crate::bed::people::{ALICE, CAROL, EVERYBODY};
 use crate::bed::{People, interrupt};
 
-/// Lines for `[global]` that keep it off the machine's own Samba: directories, port, loopback only.
-pub(super) fn globals(dir: &Path, port: u16) -> String {
+/// Lines for `[global]` that keep it off the machine's own Samba: directories, which are made, port, loopback only.
+pub(super) fn globals(dir: &Path, port: u16) -> Result<String> {
+    for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
+        fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot make {name}"))?;
+    }
     let dir = dir.display();
-    format!(
+    Ok(format!(
         "\tnetbios name = BED
 \tworkgroup = WORKGROUP
 \tserver role = standalone server
@@ -40,15 +43,12 @@ pub(super) fn globals(dir: &Path, port: u16) -> String {
 \tprinting = bsd
 \tprintcap name = /dev/null
 "
-    )
+    ))
 }
 
 /// Makes the accounts. alice has the privileges of an administrator over files, as the torture tests expect.
-pub(super) fn add_accounts(people: &People, dir: &Path, conf: &Path) -> Result<()> {
+pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     anyhow::ensure!(people.many(), "smbd needs root");
-    for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
-        fs::create_dir_all(dir.join(name)).with_context(|| format!("cannot make {name}"))?;
-    }
     for person in EVERYBODY {
         let mut command = Command::new("smbpasswd");
         command.arg("-c").arg(conf).args(["-s", "-a", person.name]);

@@ -1,0 +1,300 @@
+//! A bed's own LDAP directory: Debian's `slapd` on free ports of 127.0.0.1, with Samba's schema, the people of the bed and
+//! any part of the crowd in it.
+//!
+//! It listens without TLS (with STARTTLS), with TLS and on a socket of the file system. Its certificate, for `localhost`
+//! and 127.0.0.1, is signed by an authority that is made with it. Everything that a server needs to be told is in
+//! [`Slapd::globals`].
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::crowd::{Crowd, nt_hash};
+use super::people::{CAROL, CREW, EVERYBODY};
+use super::server::{end_with_parent, free_port, run};
+use super::{Bed, Target, interrupt};
+
+/// The root of the directory.
+pub const SUFFIX: &str = "dc=bed,dc=test";
+/// Who may write to it.
+pub const ADMIN: &str = "cn=admin,dc=bed,dc=test";
+/// The password of [`ADMIN`].
+pub const PASSWORD: &str = "directory password";
+/// The domain's SID.
+pub const DOMAIN: &str = "S-1-5-21-101-202-303";
+/// The name of the domain: for a server on its own, its NetBIOS name.
+const NAME: &str = "BED";
+/// How long it may take until it listens, and until it has ended.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// When the people's passwords were set.
+const LAST_SET: u32 = 1_700_000_000;
+
+/// A directory that runs until it is dropped.
+pub struct Slapd {
+    dir: PathBuf,
+    ports: [u16; 2],
+    child: Child,
+}
+
+impl Slapd {
+    /// Makes a directory called `name` in the bed with the three people, their group and the first `crowd` of the crowd, and
+    /// starts it. `make` may say more, as LDIF.
+    pub fn start(bed: &Bed, name: &str, crowd: Crowd, more: &str) -> Result<Slapd> {
+        let dir = bed.dir().join(name);
+        fs::create_dir_all(dir.join("data"))?;
+        certificates(&dir)?;
+        fs::write(dir.join("slapd.conf"), configuration(&dir))?;
+        let members = crowd
+            .members(Crowd(0))
+            .into_iter()
+            .map(|member| (member.name, member.id, Crowd::PASSWORD, "[U          ]"));
+        let mut ldif = base() + more;
+        for (name, id, password, flags) in members {
+            ldif += &account(&name, id, password, flags);
+        }
+        let file = dir.join("first.ldif");
+        fs::write(&file, ldif)?;
+        // Quick mode: nothing that was just written here has to be checked.
+        let mut load = Command::new("/usr/sbin/slapadd");
+        run(load.args(["-q", "-f"]).arg(dir.join("slapd.conf")).arg("-l").arg(&file), "")?;
+        let ports = [free_port()?, free_port()?];
+        let child = spawn(&dir, ports)?;
+        let mut slapd = Slapd { dir, ports, child };
+        slapd.wait_until_it_listens()?;
+        Ok(slapd)
+    }
+
+    /// Without TLS, or with STARTTLS.
+    pub fn uri(&self) -> String {
+        format!("ldap://127.0.0.1:{}", self.ports[0])
+    }
+
+    /// With TLS from the first byte.
+    pub fn tls_uri(&self) -> String {
+        format!("ldaps://localhost:{}", self.ports[1])
+    }
+
+    /// On a socket of the file system.
+    pub fn local_uri(&self) -> String {
+        format!("ldapi://{}", socket(&self.dir))
+    }
+
+    /// The certificate of the authority that has signed the directory's.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    /// Lines for `[global]` that make this directory, or several, the accounts of a server: `uris` as
+    /// `passdb backend` has them.
+    pub fn globals(uris: &str, tls: bool) -> String {
+        format!(
+            "\tnetbios name = {NAME}
+\tpassdb backend = ldapsam:\"{uris}\"
+\tldap suffix = {SUFFIX}
+\tldap user suffix = ou=people
+\tldap group suffix = ou=groups
+\tldap machine suffix = ou=people
+\tldap admin dn = {ADMIN}
+\tldap ssl = {}
+",
+            if tls { "start tls" } else { "off" }
+        )
+    }
+
+    /// Makes changes, given as `ldapmodify` reads them.
+    pub fn modify(&self, changes: &str) -> Result<()> {
+        run(&mut self.tool("ldapmodify"), changes)
+    }
+
+    /// Gives an account another password.
+    pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
+        self.modify(&format!(
+            "dn: {}\nchangetype: modify\nreplace: sambaNTPassword\nsambaNTPassword: {}\n",
+            dn(name),
+            nt_hash(password)
+        ))
+    }
+
+    /// What a search below the root finds, as LDIF.
+    pub fn search(&self, filter: &str, attributes: &[&str]) -> Result<String> {
+        let out = self
+            .tool("ldapsearch")
+            .args(["-LLL", "-o", "ldif-wrap=no", "-b", SUFFIX, filter])
+            .args(attributes)
+            .output()?;
+        anyhow::ensure!(out.status.success(), "ldapsearch: {}", String::from_utf8_lossy(&out.stderr));
+        Ok(String::from_utf8(out.stdout)?)
+    }
+
+    /// One of the programs that ask or change the directory, with what it needs to get in.
+    fn tool(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(["-x", "-H", &self.uri(), "-D", ADMIN, "-w", PASSWORD]);
+        command
+    }
+
+    /// Tells the server with the configuration `conf` the password of [`ADMIN`], which no configuration file has.
+    pub fn give_password(target: Target, conf: &Path) -> Result<()> {
+        match target {
+            Target::Samba => run(Command::new("smbpasswd").arg("-c").arg(conf).args(["-w", PASSWORD]), ""),
+            Target::Frevo => {
+                let mut command = Command::new(super::frevo());
+                run(
+                    command.args(["user", "ldap-password", "--password-stdin", "-c"]).arg(conf),
+                    &format!("{PASSWORD}\n"),
+                )
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after [`Slapd::kill`], with the ports and the content that it had.
+    pub fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.dir, self.ports)?;
+        self.wait_until_it_listens()
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.ports.iter().any(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err()) {
+            interrupt::check()?;
+            let said = || fs::read_to_string(self.dir.join("output")).unwrap_or_default();
+            if let Some(status) = self.child.try_wait()? {
+                bail!("slapd ended at once ({status}):\n{}", said());
+            }
+            if Instant::now() > end {
+                bail!("slapd does not listen after {PATIENCE:?}:\n{}", said());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Slapd {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// Where the entry of an account lies.
+pub fn dn(name: &str) -> String {
+    format!("uid={name},ou=people,{SUFFIX}")
+}
+
+/// The entry of an account, a UNIX user at the same time; `flags` as Samba writes them.
+pub fn account(name: &str, id: u32, password: &str, flags: &str) -> String {
+    format!(
+        "dn: {}\nobjectClass: account\nobjectClass: posixAccount\nobjectClass: sambaSamAccount\ncn: {name}\nuid: {name}\n\
+         uidNumber: {id}\ngidNumber: {id}\nhomeDirectory: /nonexistent\nsambaSID: {DOMAIN}-{}\nsambaNTPassword: {}\n\
+         sambaAcctFlags: {flags}\nsambaPwdLastSet: {LAST_SET}\n\n",
+        dn(name),
+        u64::from(id) * 2 + 1000,
+        nt_hash(password)
+    )
+}
+
+/// A group with members, mapped to a SID of the domain.
+pub fn group(name: &str, id: u32, members: &[&str]) -> String {
+    let mut text = format!(
+        "dn: cn={name},ou=groups,{SUFFIX}\nobjectClass: posixGroup\nobjectClass: sambaGroupMapping\ncn: {name}\n\
+         gidNumber: {id}\nsambaSID: {DOMAIN}-{}\nsambaGroupType: 2\n",
+        u64::from(id) * 2 + 1001
+    );
+    for member in members {
+        let _ = writeln!(text, "memberUid: {member}");
+    }
+    text + "\n"
+}
+
+/// The root, its two branches, the domain, the three people and their groups.
+fn base() -> String {
+    let mut ldif = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\ndc: bed\n\n\
+         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n\
+         dn: ou=groups,{SUFFIX}\nobjectClass: organizationalUnit\nou: groups\n\n\
+         dn: sambaDomainName={NAME},{SUFFIX}\nobjectClass: sambaDomain\nsambaDomainName: {NAME}\n\
+         sambaSID: {DOMAIN}\nsambaAlgorithmicRidBase: 1000\nsambaNextRid: 500000000\n\n"
+    );
+    for person in EVERYBODY {
+        let flags = if person.name == CAROL.name { "[DU         ]" } else { "[U          ]" };
+        ldif += &account(person.name, person.id, person.password, flags);
+        ldif += &group(person.name, person.id, &[]);
+    }
+    ldif + &group(CREW.0, CREW.1, &[EVERYBODY[0].name, EVERYBODY[1].name])
+}
+
+fn socket(dir: &Path) -> String {
+    dir.join("socket").display().to_string().replace('/', "%2F")
+}
+
+fn spawn(dir: &Path, ports: [u16; 2]) -> Result<Child> {
+    let uris = format!("ldap://127.0.0.1:{} ldaps://127.0.0.1:{} ldapi://{}", ports[0], ports[1], socket(dir));
+    let log = fs::File::options().create(true).append(true).open(dir.join("output"))?;
+    let mut command = Command::new("/usr/sbin/slapd");
+    // Any debug level, also none, keeps it in the foreground.
+    command.args(["-d", "0", "-h", &uris, "-f"]).arg(dir.join("slapd.conf"));
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    // SAFETY: between fork and exec the closure makes one system call.
+    unsafe { command.pre_exec(end_with_parent) };
+    command.spawn().context("cannot start slapd: is the package slapd installed?")
+}
+
+/// slapd.conf(5). Whoever is not [`ADMIN`] learns nothing, but by a bind.
+fn configuration(dir: &Path) -> String {
+    let (dir, schema) = (dir.display(), concat!(env!("CARGO_MANIFEST_DIR"), "/slapd/samba.schema"));
+    let mut text = String::new();
+    for name in ["core", "cosine", "inetorgperson", "nis"] {
+        let _ = writeln!(text, "include /etc/ldap/schema/{name}.schema");
+    }
+    text + &format!(
+        "include {schema}
+modulepath /usr/lib/ldap
+moduleload back_mdb
+TLSCACertificateFile {dir}/ca.pem
+TLSCertificateFile {dir}/server.pem
+TLSCertificateKeyFile {dir}/server.key
+TLSVerifyClient never
+threads 4
+access to * by anonymous auth
+database mdb
+maxsize 4294967296
+suffix \"{SUFFIX}\"
+rootdn \"{ADMIN}\"
+rootpw \"{PASSWORD}\"
+directory {dir}/data
+dbnosync
+index objectClass,uid,cn,uidNumber,gidNumber,memberUid,sambaSID,sambaDomainName,sambaGroupType,sambaSIDList eq
+"
+    )
+}
+
+/// Makes an authority, and a key with a certificate by it.
+fn certificates(dir: &Path) -> Result<()> {
+    let openssl = |arguments: &str| {
+        let mut command = Command::new("openssl");
+        run(command.current_dir(dir).args(arguments.split(' ')), "")
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 30 -subj /CN=bed"))?;
+    openssl(&format!("req {key} -keyout server.key -out server.csr -subj /CN=localhost"))?;
+    fs::write(dir.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")?;
+    openssl("x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out server.pem -days 30")
+}
