@@ -13,7 +13,7 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupRequest, SessionSetup
 use proto::status::Status;
 
 use crate::channel::Terms;
-use crate::command::session_setup::{Done, Step, derive_signing, end_previous, refuse_foreign, slow_down, step, user};
+use crate::command::session_setup::{Done, Step, derive_signing, end_previous, refuse_foreign, slow_down, step};
 use crate::conn::{Hash, Negotiated, Reply, Request};
 use crate::error::{Error, Result};
 use crate::policy::Policy;
@@ -171,17 +171,15 @@ fn complete(
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<Vec<u8>> {
-    let Done { claim, verified, account, token } = done;
+    let Done { user, key, token } = done;
     // Deviates from [MS-SMB2] 3.3.5.5, which says STATUS_NOT_SUPPORTED: Windows servers answer this, and so is it tested.
     let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");
-    let Some(verified) = verified else { return Err(another()) };
-    let domain = request.connection.server.accounts.domain();
-    let user = user(&claim, account, domain, true, policy)?;
+    let Some(key) = key else { return Err(another()) };
     if !channel.session.user().is_some_and(|owner| owner.is_same_account(&user)) {
         return Err(another());
     }
     let preauth = channel.preauth.lock().take();
-    let key = derive_signing(&verified.key().0, negotiated, preauth.as_ref())
+    let key = derive_signing(&key, negotiated, preauth.as_ref())
         .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(Some(Arc::new(key)));
     request.connection.add_channel(channel)?;

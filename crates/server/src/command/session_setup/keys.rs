@@ -1,0 +1,56 @@
+//! The keys of a session and of its channels, from the key that the authentication gave ([MS-SMB2] 3.3.5.5.3, 3.1.4.2).
+
+use std::sync::Arc;
+
+use proto::crypto::KeyRefused;
+use proto::crypto::kdf::{Derivation, Key, KeyLength};
+use proto::crypto::preauth::PreauthHash;
+use proto::crypto::seal::{SealingKey, key_length};
+use proto::crypto::sign::SigningKey;
+use proto::smb2::negotiate::Dialect;
+
+use crate::conn::Negotiated;
+use crate::session::SessionKeys;
+
+/// [MS-SMB2] 3.3.5.5.3 with 3.1.4.2: the keys of each dialect from the key that the authentication gave.
+pub(super) fn derive(
+    exported: &[u8],
+    negotiated: &Negotiated,
+    preauth: Option<&PreauthHash>,
+) -> std::result::Result<SessionKeys, KeyRefused> {
+    let session_key = Key::from_session_key(exported);
+    let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
+    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing };
+    let Some(derivation) = derivation(negotiated, preauth) else { return Ok(keys) };
+    if let Some((cipher, length)) = negotiated.cipher.and_then(|cipher| Some((cipher, key_length(cipher)?))) {
+        // AES-256 keys come from the whole key that the authentication gave, which NTLM makes 16 bytes as well.
+        let full = if length == KeyLength::Bits256 { exported } else { session_key.as_bytes() };
+        let (to_server, to_client) =
+            (derivation.client_to_server_key(full, length), derivation.server_to_client_key(full, length));
+        keys.client_to_server = Some(SealingKey::new(cipher, to_server.as_bytes())?);
+        keys.server_to_client = Some(SealingKey::new(cipher, to_client.as_bytes())?);
+    }
+    Ok(keys)
+}
+
+/// `Session.SigningKey`, or `Channel.SigningKey` of a further channel.
+pub(in crate::command) fn derive_signing(
+    exported: &[u8],
+    negotiated: &Negotiated,
+    preauth: Option<&PreauthHash>,
+) -> std::result::Result<SigningKey, KeyRefused> {
+    let session_key = Key::from_session_key(exported);
+    match derivation(negotiated, preauth) {
+        Some(derivation) => SigningKey::new(negotiated.signing, derivation.signing_key(&session_key).as_bytes()),
+        None => SigningKey::new(negotiated.signing, session_key.as_bytes()),
+    }
+}
+
+/// How keys are made of the one that the authentication gave; `None` below 3.0, where it is itself the key.
+fn derivation<'a>(negotiated: &Negotiated, preauth: Option<&'a PreauthHash>) -> Option<Derivation<'a>> {
+    match (negotiated.dialect, preauth) {
+        (Dialect::SMB_3_1_1, Some(hash)) => Some(Derivation::Smb311(hash.value())),
+        (dialect, _) if dialect.0 >= Dialect::SMB_3_0.0 => Some(Derivation::Smb30),
+        _ => None,
+    }
+}

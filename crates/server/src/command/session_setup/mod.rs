@@ -1,0 +1,186 @@
+//! SESSION_SETUP ([MS-SMB2] 3.3.5.5): a client proves who it is, in one or more round trips, and gets its keys.
+//!
+//! What the client proves it by is in `spnego` and the mechanisms below it. How a session gets a further channel is in
+//! `session_binding`.
+
+mod keys;
+mod ntlm;
+mod spnego;
+mod user;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::status::Status;
+
+pub(super) use self::keys::derive_signing;
+pub use self::spnego::Authentication;
+pub(super) use self::spnego::{Done, Step, step};
+pub(crate) use self::user::known_user;
+use crate::command::session_binding;
+use crate::conn::{Hash, Negotiated, Reply, Request};
+use crate::error::{Error, Result};
+use crate::policy::{Encryption, Policy, Signing};
+use crate::session::{Channel, Phase, SessionKeys};
+
+pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let asked = SessionSetupRequest::decode(request.message)?;
+    let connection = request.connection;
+    let negotiated = connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
+    let policy = connection.server.policy().clone();
+    if policy.server_smb_encrypt == Encryption::Required && negotiated.cipher.is_none() {
+        return Err(Error::because(Status::ACCESS_DENIED, "encryption is required, the client cannot"));
+    }
+    if asked.flags.contains(SessionSetupFlags::BINDING) {
+        return session_binding::bind(request, reply, &asked, negotiated, &policy).await;
+    }
+    let channel = match &request.channel {
+        Some(channel) => channel.clone(),
+        None if request.header.session_id == 0 => begin(request, negotiated)?,
+        None => return refuse_foreign(request, reply, Error::new(Status::USER_SESSION_DELETED)),
+    };
+    if channel.session.phase() == Phase::Closed {
+        return Err(Error::new(Status::USER_SESSION_DELETED));
+    }
+    reply.session_id = Some(channel.session.id);
+    let hashing = channel.session.phase() == Phase::InProgress && channel.session.keys().is_none();
+    if hashing && let Some(preauth) = &mut *channel.preauth.lock() {
+        preauth.update(request.message);
+    }
+    let mut guessed = None;
+    let step = match step(request, &channel, asked.buffer, &policy, &mut guessed).await {
+        Ok(step) => step,
+        Err(error) => {
+            // 3.3.5.5.3: a failed authentication ends the session on all its channels, the first as well as a later one.
+            connection.server.end_session(&channel.session).await;
+            slow_down(request, guessed).await;
+            return Err(error);
+        }
+    };
+    let (token, flags, status) = match step {
+        Step::Continue(token) => {
+            if hashing {
+                reply.hash = Hash::Session(channel.clone());
+            }
+            (token, SessionFlags(0), Status::MORE_PROCESSING_REQUIRED)
+        }
+        Step::Done(done) => {
+            let (token, flags) = match establish(request, &channel, &asked, *done, negotiated, &policy) {
+                Ok(established) => established,
+                Err(error) => {
+                    connection.server.end_session(&channel.session).await;
+                    return Err(error);
+                }
+            };
+            reply.sign_with = channel.signing();
+            end_previous(request, &channel, asked.previous_session_id).await;
+            (token, flags, Status::SUCCESS)
+        }
+    };
+    SessionSetupResponse { session_flags: flags, buffer: &token }.encode(&mut reply.body());
+    Ok(status)
+}
+
+/// A request about a session that this connection does not have. Whoever signs with that session's key (3.3.5.2.4) gets
+/// the refusal signed.
+pub(super) fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: Error) -> Result<Status> {
+    reply.sign_with = request.foreign_key();
+    Err(refusal)
+}
+
+/// 3.3.5.5.1.
+fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>> {
+    let connection = request.connection;
+    let session = connection.server.new_session(negotiated.terms());
+    let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
+    if let Err(error) = connection.add_channel(&channel) {
+        connection.server.drop_session(&channel.session);
+        return Err(error);
+    }
+    Ok(channel)
+}
+
+/// Whoever tries passwords of `guessed` waits for the answer.
+pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>) {
+    let Some(name) = guessed else { return };
+    let server = &request.connection.server;
+    let answered = server.guesses.failed(&name, server.world.uptime());
+    server.world.sleep(answered.saturating_sub(server.world.uptime())).await;
+}
+
+/// The session was logged off over another channel while this one authenticated.
+fn ended() -> Error {
+    Error::new(Status::USER_SESSION_DELETED)
+}
+
+/// The user is proven: keys are derived and the session becomes valid, or an existing one goes on (3.3.5.5.2).
+fn establish(
+    request: &Request<'_>,
+    channel: &Arc<Channel>,
+    asked: &SessionSetupRequest<'_>,
+    done: Done,
+    negotiated: &Negotiated,
+    policy: &Policy,
+) -> Result<(Vec<u8>, SessionFlags)> {
+    let Done { user, key, token } = done;
+    let session = &channel.session;
+    let mut flags = SessionFlags(0);
+    if user.guest {
+        flags |= SessionFlags::IS_GUEST;
+    } else if user.anonymous {
+        flags |= SessionFlags::IS_NULL;
+    }
+    if session.keys().is_some() {
+        return if session.reauthenticated(Arc::new(user)) { Ok((token, flags)) } else { Err(ended()) };
+    }
+    let preauth = channel.preauth.lock().take();
+    let keys = match key {
+        Some(key) => keys::derive(&key, negotiated, preauth.as_ref())
+            .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?,
+        None => SessionKeys { client_to_server: None, server_to_client: None, signing: None },
+    };
+    channel.set_signing(keys.signing.clone());
+    if keys.signing.is_some() {
+        let required = policy.server_signing == Signing::Required
+            || asked.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
+            || negotiated.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
+        session.signing_required.store(required, Ordering::Release);
+    }
+    let seals = matches!(policy.server_smb_encrypt, Encryption::Required | Encryption::Desired);
+    if seals && keys.server_to_client.is_some() {
+        session.encrypt_data.store(true, Ordering::Release);
+        flags |= SessionFlags::ENCRYPT_DATA;
+    } else if policy.server_smb_encrypt == Encryption::Required {
+        return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
+    }
+    tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
+    if !session.establish(Arc::new(user), keys) {
+        return Err(ended());
+    }
+    let mut state = request.connection.state.lock();
+    state.window.set_max(policy.smb2_max_credits);
+    Ok((token, flags))
+}
+
+/// 3.3.5.5.3: a client that comes back after losing its connection names its old session, which ends if it was the
+/// same user's.
+pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previous_id: u64) {
+    let server = &request.connection.server;
+    if previous_id == 0 || previous_id == channel.session.id {
+        return;
+    }
+    let Some(previous) = server.session(previous_id) else { return };
+    let same = match (previous.user(), channel.session.user()) {
+        (Some(old), Some(new)) => {
+            // Who was let in as the guest has not shown that he is the account which the guest goes by.
+            let same_kind = old.guest == new.guest && !old.anonymous && !new.anonymous;
+            same_kind && old.name == new.name && old.identity == new.identity
+        }
+        _ => false,
+    };
+    if same {
+        server.end_session(&previous).await;
+    }
+}

@@ -1,0 +1,222 @@
+//! Which mechanism a client is authenticated by, and that nobody tampered with the choice (RFC 4178, [MS-SPNG] 3.2.5).
+//!
+//! The client's order decides among the mechanisms that the server has. Tokens of NTLM with no SPNEGO around them are
+//! taken, too. Leaves out NEGOEX, and mechListMICs in the client's first token, where no mechanism can have made one.
+
+use proto::auth::spnego::{MechType, NegState, NegTokenInit, NegTokenResp, Token};
+use proto::status::Status;
+use zeroize::Zeroizing;
+
+use super::ntlm::Ntlm;
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::session::{Channel, User};
+
+/// An authentication that has begun and awaits the client's next token.
+pub struct Authentication {
+    mechanism: Mechanism,
+    /// `None`: the client sends the mechanism's tokens as they are.
+    list: Option<List>,
+    /// The mechanism is through; the client's signature of the list is still to come.
+    proven: Option<Proven>,
+}
+
+enum Mechanism {
+    Ntlm(Ntlm),
+}
+
+/// The client's list of mechanisms, and what became of it.
+struct List {
+    /// As it was sent: what both sides sign.
+    der: Vec<u8>,
+    chosen: MechType<'static>,
+    /// The client likes the chosen one best. Where it does not, somebody may have changed the list.
+    preferred: bool,
+    /// The client was told which one is chosen.
+    told: bool,
+}
+
+/// What a mechanism says to a message of the client's.
+pub(super) enum Said {
+    /// Another message is needed; the client gets this for it.
+    More(Vec<u8>),
+    /// The client is known.
+    Done(Proven),
+}
+
+/// A user that a mechanism knows.
+pub(super) struct Proven {
+    pub(super) user: User,
+    /// What both sides have agreed on; `None` for guests and nobody.
+    pub(super) key: Option<Zeroizing<Vec<u8>>>,
+    /// `None` as for `key`.
+    pub(super) signatures: Option<Box<dyn Signatures>>,
+    /// The mechanism's last message to the client; often empty.
+    pub(super) token: Vec<u8>,
+}
+
+/// Signatures by what an authentication gave, for the list of mechanisms.
+pub(super) trait Signatures: Send {
+    /// The server's signature of `message`; `None` where the mechanism agreed on none.
+    fn sign(&mut self, message: &[u8]) -> Option<Vec<u8>>;
+
+    /// Whether `signature` is the client's of `message`.
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> bool;
+}
+
+/// How far a token brought the authentication.
+pub(in crate::command) enum Step {
+    /// The client is to send another; it gets this one.
+    Continue(Vec<u8>),
+    /// It is through.
+    Done(Box<Done>),
+}
+
+/// An authentication that is through.
+pub(in crate::command) struct Done {
+    /// Who the client is from now on.
+    pub(in crate::command) user: User,
+    /// What the session's keys are made of; `None` for anonymous callers and guests.
+    pub(in crate::command) key: Option<Zeroizing<Vec<u8>>>,
+    /// The last token for the client.
+    pub(in crate::command) token: Vec<u8>,
+}
+
+/// Feeds one token to the authentication of `channel`. Where the password was wrong, `guessed` is whose.
+pub(in crate::command) async fn step(
+    request: &Request<'_>,
+    channel: &Channel,
+    token: &[u8],
+    policy: &Policy,
+    guessed: &mut Option<String>,
+) -> Result<Step> {
+    let running = channel.authentication.lock().take();
+    let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "no SPNEGO token"))?;
+    let (mut authentication, message, mic) = match (token, running) {
+        (Token::Init(init), _) => {
+            let begun = Authentication::choose(&init, policy)?;
+            // An optimistic token of another mechanism is passed over: the client sends the chosen one's next.
+            let message = if begun.is_preferred() { init.mech_token } else { None };
+            (begun, message, None)
+        }
+        (Token::RawNtlm(message), running) => {
+            (running.unwrap_or_else(|| Authentication::of(Mechanism::Ntlm(Ntlm::new(policy)))), Some(message), None)
+        }
+        (Token::Resp(response), Some(running)) => (running, response.response_token, response.mech_list_mic),
+        (Token::Resp(_), None) => return Err(Error::because(Status::INVALID_PARAMETER, "an answer to no question")),
+    };
+    if let Some(proven) = authentication.proven.take() {
+        return authentication.confirm(proven, mic);
+    }
+    let said = match (message, &mut authentication.mechanism) {
+        (None, _) => Said::More(Vec::new()),
+        (Some(message), Mechanism::Ntlm(ntlm)) => ntlm.step(request, message, policy, guessed).await?,
+    };
+    let step = match said {
+        Said::More(token) => Step::Continue(authentication.answer(&token, None)),
+        Said::Done(proven) => authentication.finish(proven, mic)?,
+    };
+    if let Step::Continue(_) = step {
+        *channel.authentication.lock() = Some(authentication);
+    }
+    Ok(step)
+}
+
+impl Authentication {
+    fn of(mechanism: Mechanism) -> Self {
+        Authentication { mechanism, list: None, proven: None }
+    }
+
+    /// By the mechanism of the client's list that it likes best and the server has.
+    fn choose(init: &NegTokenInit<'_>, policy: &Policy) -> Result<Self> {
+        for (position, offered) in init.mech_types.iter().enumerate() {
+            let (mechanism, chosen) = match *offered {
+                MechType::NTLMSSP => (Mechanism::Ntlm(Ntlm::new(policy)), MechType::NTLMSSP),
+                _ => continue,
+            };
+            let der = init.mech_types_der.to_vec();
+            let list = List { der, chosen, preferred: position == 0, told: false };
+            return Ok(Authentication { mechanism, list: Some(list), proven: None });
+        }
+        Err(Error::because(Status::LOGON_FAILURE, "the client offers no NTLM"))
+    }
+
+    fn is_preferred(&self) -> bool {
+        self.list.as_ref().is_none_or(|list| list.preferred)
+    }
+
+    /// The answer that asks for more.
+    fn answer(&mut self, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
+        let Some(list) = &mut self.list else { return token.to_vec() };
+        let state = match list.preferred || list.told {
+            true => NegState::ACCEPT_INCOMPLETE,
+            // RFC 4178 4.2.2: only ever in the first answer.
+            false => NegState::REQUEST_MIC,
+        };
+        list.respond(state, token, mic)
+    }
+
+    /// The mechanism knows the client; `mic` is the client's signature of the list. Where the server has the mechanism's
+    /// last word, the client can sign only after it and is asked to, if it must.
+    //
+    // Deviates from RFC 4178 5 (d): a client whose own message is the last one and who sends no signature with it is let
+    // in although its list began with another mechanism. Many with NTLM never sign, and nothing is gained from insisting:
+    // who changes lists leaves that one mechanism in it.
+    fn finish(&mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
+        let Some(list) = &mut self.list else {
+            let token = std::mem::take(&mut proven.token);
+            return Ok(proven.done(token));
+        };
+        let mut ours = None;
+        if let (Some(signatures), Some(mic)) = (&mut proven.signatures, mic) {
+            list.check(&mut **signatures, mic)?;
+            ours = signatures.sign(&list.der);
+        } else if let Some(signatures) = &mut proven.signatures
+            && !list.preferred
+            && !proven.token.is_empty()
+        {
+            let ours = signatures.sign(&list.der);
+            let token = std::mem::take(&mut proven.token);
+            self.proven = Some(proven);
+            return Ok(Step::Continue(self.answer(&token, ours.as_deref())));
+        }
+        let token = list.respond(NegState::ACCEPT_COMPLETED, &proven.token, ours.as_deref());
+        Ok(proven.done(token))
+    }
+
+    /// The client's signature of the list, which was asked for after the mechanism's last word.
+    fn confirm(mut self, mut proven: Proven, mic: Option<&[u8]>) -> Result<Step> {
+        let missing = || Error::because(Status::LOGON_FAILURE, "mechListMIC: asked for and not sent");
+        let (Some(list), Some(signatures)) = (&mut self.list, &mut proven.signatures) else { return Err(missing()) };
+        list.check(&mut **signatures, mic.ok_or_else(missing)?)?;
+        let token = list.respond(NegState::ACCEPT_COMPLETED, &[], None);
+        Ok(proven.done(token))
+    }
+}
+
+impl Proven {
+    fn done(self, last: Vec<u8>) -> Step {
+        Step::Done(Box::new(Done { user: self.user, key: self.key, token: last }))
+    }
+}
+
+impl List {
+    fn check(&self, signatures: &mut dyn Signatures, mic: &[u8]) -> Result<()> {
+        match signatures.verify(&self.der, mic) {
+            true => Ok(()),
+            false => Err(Error::because(Status::LOGON_FAILURE, "mechListMIC: somebody changed the list")),
+        }
+    }
+
+    fn respond(&mut self, state: NegState, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
+        let first = !std::mem::replace(&mut self.told, true);
+        NegTokenResp {
+            neg_state: Some(state),
+            supported_mech: first.then_some(self.chosen),
+            response_token: (!token.is_empty()).then_some(token),
+            mech_list_mic: mic,
+        }
+        .encode()
+    }
+}
