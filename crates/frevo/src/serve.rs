@@ -159,8 +159,8 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let state_path = plan.state_dir(&loaded.daemon)?;
     let state = Arc::new(StateDir::create(&state_path)?);
     let accounts = {
-        let state = state.clone();
-        Arc::new(tokio::task::spawn_blocking(move || Directory::of_server(&state)).await??)
+        let (state, backends) = (state.clone(), loaded.daemon.passdb_backend.clone());
+        Arc::new(tokio::task::spawn_blocking(move || Directory::of_server(&state, &backends)).await??)
     };
     let listeners = listen_on(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::config;
+use crate::config::{self, PassdbBackend};
 use crate::host::Host;
 
 /// The state directory, open.
@@ -149,17 +149,34 @@ impl StateDir {
 /// Where no configuration is named, root's is the one that a server without `-c` would read; other users have none.
 /// The server and all commands use this function, so that they meet in one place.
 pub fn locate(flag: Option<&Path>, config: Option<&Path>) -> Result<PathBuf> {
-    if let Some(path) = flag {
-        return std::path::absolute(path).with_context(|| path.display().to_string());
-    }
-    let standard = || rustix::process::geteuid().is_root().then(config::default_path).flatten();
-    if let Some(config) = config.map(Path::to_owned).or_else(standard) {
-        let host = Host::of_process().context("this process's user")?;
-        if let Some(path) = config::state_directory(&config, &host)? {
-            return Ok(path);
-        }
-    }
-    default_path()
+    Ok(locate_accounts(flag, config)?.state)
+}
+
+/// Where accounts lie.
+pub struct AccountPlace {
+    /// The state directory.
+    pub state: PathBuf,
+    /// The back ends, in the order in which they are asked.
+    pub backends: Vec<PassdbBackend>,
+}
+
+/// The state directory as [`locate`] has it, and where the same configuration has accounts; in the embedded database,
+/// where only a directory is named.
+pub fn locate_accounts(flag: Option<&Path>, config: Option<&Path>) -> Result<AccountPlace> {
+    let standard = || (flag.is_none() && rustix::process::geteuid().is_root()).then(config::default_path).flatten();
+    let places = match config.map(Path::to_owned).or_else(standard) {
+        Some(config) => Some(config::places(&config, &Host::of_process().context("this process's user")?)?),
+        None => None,
+    };
+    let (configured, backends) = match places {
+        Some(places) => (places.state_directory, places.passdb_backend),
+        None => (None, vec![PassdbBackend::Embedded]),
+    };
+    let state = match flag {
+        Some(path) => std::path::absolute(path).with_context(|| path.display().to_string())?,
+        None => configured.map_or_else(default_path, Ok)?,
+    };
+    Ok(AccountPlace { state, backends })
 }
 
 /// Where the state directory is when neither the command line nor the configuration says: `/var/lib/frevo` for root,

@@ -8,7 +8,7 @@ mod import;
 mod sids;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::accounts::record::{check_name, nt_hash};
 use crate::admin::Client;
 use crate::admin::message::{AccountView, UserReply, UserRequest};
 use crate::password;
-use crate::state_dir::{StateDir, locate};
+use crate::state_dir::{AccountPlace, StateDir, locate_accounts};
 use crate::table::table;
 use crate::when;
 
@@ -108,42 +108,42 @@ enum UserCommand {
 
 /// Runs the command.
 pub fn run(args: UserArgs) -> Result<ExitCode> {
-    let path = locate(args.state_dir.as_deref(), args.config.as_deref())?;
+    let place = locate_accounts(args.state_dir.as_deref(), args.config.as_deref())?;
     match args.command {
         UserCommand::Add { name, password_stdin, full_name, uid } => {
             check_name(&name)?;
-            let password = new_password(&path, &name, password_stdin, false)?;
+            let password = new_password(&place, &name, password_stdin, false)?;
             let nt_hash = Some(nt_hash(&password)?);
             drop(password);
             let done = format!("account {name} added");
-            change(&path, true, UserRequest::Add { name, nt_hash, full_name, uid }, &done)
+            change(&place, true, UserRequest::Add { name, nt_hash, full_name, uid }, &done)
         }
         UserCommand::Passwd { name, password_stdin } => {
-            let password = new_password(&path, &name, password_stdin, true)?;
+            let password = new_password(&place, &name, password_stdin, true)?;
             let nt_hash = Some(nt_hash(&password)?);
             drop(password);
             let done = format!("password of {name} set");
-            change(&path, false, UserRequest::Passwd { name, nt_hash }, &done)
+            change(&place, false, UserRequest::Passwd { name, nt_hash }, &done)
         }
-        UserCommand::List { json } => list(&path, json),
-        UserCommand::Disable { name } => enable(&path, name, false),
-        UserCommand::Enable { name } => enable(&path, name, true),
+        UserCommand::List { json } => list(&place, json),
+        UserCommand::Disable { name } => enable(&place, name, false),
+        UserCommand::Enable { name } => enable(&place, name, true),
         UserCommand::Delete { name } => {
             let done = format!("account {name} deleted");
-            change(&path, false, UserRequest::Delete { name }, &done)
+            change(&place, false, UserRequest::Delete { name }, &done)
         }
-        UserCommand::Import { file, dry_run } => import::run(&path, &file, dry_run),
-        UserCommand::Sids { file, dry_run } => sids::run(&path, &file, dry_run),
+        UserCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
+        UserCommand::Sids { file, dry_run } => sids::run(&place, &file, dry_run),
     }
 }
 
 /// The new password of `name`. A person is not made to type it twice only to hear then that the name is wrong.
-fn new_password(path: &Path, name: &str, from_stdin: bool, exists: bool) -> Result<Zeroizing<String>> {
+fn new_password(place: &AccountPlace, name: &str, from_stdin: bool, exists: bool) -> Result<Zeroizing<String>> {
     if from_stdin {
         return password::read_line(std::io::stdin().lock());
     }
-    let found = match Backend::open(path, false)? {
-        Some(mut backend) => backend.perform(UserRequest::Find { name: name.to_owned() })?,
+    let found = match Performer::open(place, false)? {
+        Some(mut performer) => performer.perform(UserRequest::Find { name: name.to_owned() })?,
         None => UserReply::Found(None),
     };
     match found {
@@ -155,16 +155,16 @@ fn new_password(path: &Path, name: &str, from_stdin: bool, exists: bool) -> Resu
     }
 }
 
-fn enable(path: &Path, name: String, enabled: bool) -> Result<ExitCode> {
+fn enable(place: &AccountPlace, name: String, enabled: bool) -> Result<ExitCode> {
     let done = format!("account {name} {}", if enabled { "enabled" } else { "disabled" });
-    change(path, false, UserRequest::Enable { name, enabled }, &done)
+    change(place, false, UserRequest::Enable { name, enabled }, &done)
 }
 
-fn change(path: &Path, create: bool, request: UserRequest, done: &str) -> Result<ExitCode> {
-    let Some(mut backend) = Backend::open(path, create)? else {
-        bail!("there are no accounts in {}", path.display());
+fn change(place: &AccountPlace, create: bool, request: UserRequest, done: &str) -> Result<ExitCode> {
+    let Some(mut performer) = Performer::open(place, create)? else {
+        bail!("there are no accounts in {}", place.state.display());
     };
-    let UserReply::Done(note) = backend.perform(request)? else { bail!("the server's answer is of another kind") };
+    let UserReply::Done(note) = performer.perform(request)? else { bail!("the server's answer is of another kind") };
     print(&format!("{done}\n"))?;
     if let Some(note) = note {
         eprintln!("note: {note}");
@@ -172,12 +172,12 @@ fn change(path: &Path, create: bool, request: UserRequest, done: &str) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(path: &Path, json: bool) -> Result<ExitCode> {
+fn list(place: &AccountPlace, json: bool) -> Result<ExitCode> {
     let mut accounts: Vec<AccountView> = Vec::new();
-    if let Some(mut backend) = Backend::open(path, false)? {
+    if let Some(mut performer) = Performer::open(place, false)? {
         loop {
             let after = accounts.last().map(|account| account.name.clone());
-            let UserReply::List(page) = backend.perform(UserRequest::List { after })? else {
+            let UserReply::List(page) = performer.perform(UserRequest::List { after })? else {
                 bail!("the server's answer is of another kind");
             };
             if page.is_empty() {
@@ -189,7 +189,7 @@ fn list(path: &Path, json: bool) -> Result<ExitCode> {
     if json {
         print(&format!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
     } else if accounts.is_empty() {
-        eprintln!("there are no accounts in {}", path.display());
+        eprintln!("there are no accounts in {}", place.state.display());
     } else {
         let rows: Vec<Vec<String>> = accounts.iter().map(row).collect();
         print(&table(&["Name", "State", "UNIX user", "Password set", "SID", "Full name"], &rows))?;
@@ -229,20 +229,20 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// Who performs a request.
-enum Backend {
+enum Performer {
     /// The server that has the database open.
     Server(Client),
     /// This process.
     Own(Box<Directory>),
 }
 
-impl Backend {
+impl Performer {
     /// Whoever has the accounts of the state directory `path`; `None` where there are none, unless `create` asks for a
     /// database.
-    fn open(path: &Path, create: bool) -> Result<Option<Self>> {
+    fn open(place: &AccountPlace, create: bool) -> Result<Option<Self>> {
         let state = match create {
-            true => StateDir::create(path)?,
-            false => match StateDir::open(path)? {
+            true => StateDir::create(&place.state)?,
+            false => match StateDir::open(&place.state)? {
                 Some(state) => state,
                 None => return Ok(None),
             },
@@ -250,14 +250,14 @@ impl Backend {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(client) = Client::connect(&state)? {
-                return Ok(Some(Backend::Server(client)));
+                return Ok(Some(Performer::Server(client)));
             }
-            match Directory::of_command(&state, create) {
-                Ok(directory) => return Ok(directory.map(|directory| Backend::Own(Box::new(directory)))),
+            match Directory::of_command(&state, &place.backends, create) {
+                Ok(directory) => return Ok(directory.map(|directory| Performer::Own(Box::new(directory)))),
                 Err(OpenError::Failed(error)) => return Err(error),
                 Err(OpenError::Busy) if Instant::now() >= end => bail!(
                     "another process has the account database in {} open and does not answer on its control socket",
-                    path.display()
+                    place.state.display()
                 ),
                 Err(OpenError::Busy) => std::thread::sleep(Duration::from_millis(20)),
             }
@@ -266,8 +266,8 @@ impl Backend {
 
     fn perform(&mut self, request: UserRequest) -> Result<UserReply> {
         match self {
-            Backend::Server(client) => client.user(&request),
-            Backend::Own(directory) => directory.perform(request),
+            Performer::Server(client) => client.user(&request),
+            Performer::Own(directory) => directory.perform(request),
         }
     }
 }

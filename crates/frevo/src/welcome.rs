@@ -36,8 +36,11 @@ pub struct Owner {
 /// is none at all, one is made.
 pub fn owner(accounts: &Directory) -> Result<Owner> {
     let name = invoker(accounts.users(), std::env::var("SUDO_USER").ok())?;
-    if !accounts.is_empty() {
-        let there = accounts.record(&name).or_else(|| accounts.first());
+    if !accounts.is_empty()? {
+        let there = match accounts.record(&name)? {
+            Some(record) => Some(record),
+            None => accounts.first()?,
+        };
         let name = there.context("the accounts were deleted meanwhile")?.name.clone();
         return Ok(Owner { name, password: None });
     }
@@ -325,10 +328,12 @@ the UNIX user of its name.
     #[test]
     fn the_first_start_makes_the_account_and_later_ones_keep_it() {
         let dir = tempfile::tempdir().unwrap();
-        let accounts = Directory::of_server(&StateDir::create(dir.path()).unwrap()).unwrap();
+        let accounts =
+            Directory::of_server(&StateDir::create(dir.path()).unwrap(), &[crate::config::PassdbBackend::Embedded])
+                .unwrap();
         let first = owner(&accounts).unwrap();
         let hash = nt_hash(first.password.as_deref().unwrap()).unwrap();
-        assert_eq!(accounts.record(&first.name).unwrap().nt_hash.as_ref().unwrap().0, hash.0);
+        assert_eq!(accounts.record(&first.name).unwrap().unwrap().nt_hash.as_ref().unwrap().0, hash.0);
         let later = owner(&accounts).unwrap();
         assert_eq!(later.name, first.name);
         assert!(later.password.is_none());

@@ -18,7 +18,7 @@ pub trait Accounts: Send + Sync {
     /// must not take long where the SID is none of an account.
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
 
-    /// Whose accounts these are: the SID that the account's [`Account::rid`] is appended to.
+    /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 }
 
@@ -55,8 +55,9 @@ pub struct Account {
     pub locked: bool,
     /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until somebody has set a new password.
     pub must_change: bool,
-    /// The last number of the account's SID; unique in [`Accounts::domain`] and never given to another account.
-    pub rid: u32,
+    /// The account's SID, never given to another account. It need not be of [`Accounts::domain`]: a directory may be of
+    /// several servers.
+    pub sid: Sid,
     /// SIDs that the account had elsewhere: stored ACLs that name them count for it.
     pub former_sids: Arc<[Sid]>,
     /// The owner's name in full, for display; often empty.

@@ -26,6 +26,27 @@ impl<T> Answer<T> {
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Answer::Later(Box::pin(future))
     }
+
+    /// What `map` makes of the value, at once where that is there.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U + Send + 'static) -> Answer<U>
+    where
+        T: 'static,
+        U: Send + 'static,
+    {
+        self.then(|value| Answer::now(map(value)))
+    }
+
+    /// What `next` answers to the value.
+    pub fn then<U>(self, next: impl FnOnce(T) -> Answer<U> + Send + 'static) -> Answer<U>
+    where
+        T: 'static,
+        U: Send + 'static,
+    {
+        match self {
+            Answer::Now(value) => next(value.expect("an answer that was polled is not asked again")),
+            Answer::Later(later) => Answer::later(async move { next(later.await).await }),
+        }
+    }
 }
 
 // A value is moved out of `Now` whole and never pinned in place.

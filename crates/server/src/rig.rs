@@ -69,7 +69,7 @@ impl Accounts for People {
             disabled: *name == "carol",
             locked: false,
             must_change: false,
-            rid: uid,
+            sid: self.domain().with_rid(uid),
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,

@@ -4,7 +4,7 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,13 @@ use anyhow::{Context, Result, bail, ensure};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
-use server::accounts::DomainSid;
+use server::accounts::{DomainSid, Unavailable};
+use server::answer::Answer;
 use server::policy::fold;
 
-use super::record::Record;
+use super::backend::{self, Backend, Check, Entry};
+use super::record::{Record, check_name};
+use crate::admin::message::{ImportResult, Imported, Outcome};
 use crate::state_dir::StateDir;
 
 /// The file's name in the state directory.
@@ -204,13 +207,28 @@ impl Store {
         self.accounts.read().get(&fold(name)).cloned()
     }
 
-    /// The account that has or had this SID.
+    /// The account that has this SID.
     pub fn by_sid(&self, sid: &Sid) -> Option<Arc<Record>> {
-        let own = sid.rid().filter(|&rid| *sid == self.domain.with_rid(rid));
-        let sids = self.sids.read();
-        let key = own.and_then(|rid| sids.by_rid.get(&rid)).or_else(|| sids.former.get(sid))?.clone();
-        drop(sids);
+        let rid = sid.rid().filter(|&rid| *sid == self.domain.with_rid(rid))?;
+        let key = self.sids.read().by_rid.get(&rid)?.clone();
         self.accounts.read().get(&key).cloned()
+    }
+
+    /// The folded name of the account, of whatever back end, that had this SID elsewhere.
+    pub fn former_owner(&self, sid: &Sid) -> Option<String> {
+        self.sids.read().former.get(sid).cloned()
+    }
+
+    /// Forgets the SIDs that an account had elsewhere.
+    pub fn forget_sids(&self, name: &str) -> Result<()> {
+        if self.former_sids(name).is_empty() {
+            return Ok(());
+        }
+        let forget = |change: &mut Change<'_>| {
+            change.forgotten.insert(fold(name));
+            Ok(())
+        };
+        self.change(false, forget)
     }
 
     /// The SIDs that an account had elsewhere, in their order.
@@ -234,13 +252,19 @@ impl Store {
     pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         // Held to the end: it is what makes changes follow one another.
         let mut next_rid = self.next_rid.lock();
-        let mut edit = Change { store: self, changed: BTreeMap::new(), sids: BTreeMap::new(), next_rid: *next_rid };
+        let mut edit = Change {
+            store: self,
+            changed: BTreeMap::new(),
+            sids: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            next_rid: *next_rid,
+        };
         let answer = change(&mut edit)?;
-        let Change { changed, sids: former, next_rid: rid, .. } = edit;
-        if dry_run || changed.is_empty() && former.is_empty() {
+        if dry_run || edit.changed.is_empty() && edit.sids.is_empty() && edit.forgotten.is_empty() {
             return Ok(answer);
         }
-        self.commit(&changed, &former, rid).context("the account database could not be written")?;
+        edit.commit().context("the account database could not be written")?;
+        let Change { changed, sids: former, forgotten, next_rid: rid, .. } = edit;
         *next_rid = rid;
         let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
         for (key, record) in changed {
@@ -250,36 +274,93 @@ impl Store {
                 None => accounts.remove(&key),
             };
         }
+        sids.former.retain(|_, owner| !forgotten.contains(owner));
         sids.former.extend(former);
         Ok(answer)
     }
 
-    fn commit(
-        &self,
-        changed: &BTreeMap<String, Option<Arc<Record>>>,
-        former: &BTreeMap<Sid, String>,
-        next_rid: u32,
-    ) -> Result<()> {
-        let transaction = self.database.begin_write()?;
-        {
-            let mut accounts = transaction.open_table(ACCOUNTS)?;
-            for (key, record) in changed {
-                match record {
-                    Some(record) => accounts.insert(key.as_str(), record.encode().as_slice())?,
-                    None => accounts.remove(key.as_str())?,
-                };
-            }
-            let mut sids = transaction.open_table(FORMER_SIDS)?;
-            let gone = |key: &str| changed.get(key).is_some_and(Option::is_none);
-            sids.retain(|_, key| !gone(key))?;
-            for (sid, key) in former {
-                sids.insert(sid.to_string().as_str(), key.as_str())?;
-            }
-            transaction.open_table(META)?.insert("next rid", next_rid.to_le_bytes().as_slice())?;
-        }
-        transaction.commit()?;
-        Ok(())
+    /// One change of the account `name`; `None` where there is none.
+    fn change_one<T>(&self, name: &str, run: impl FnOnce(&mut Change<'_>, Record) -> T) -> Result<Option<T>> {
+        self.change(false, |change| Ok(change.get(name).map(|record| run(change, (*record).clone()))))
     }
+
+    fn entry(&self, record: Arc<Record>) -> Entry {
+        Entry { sid: self.domain.with_rid(record.rid), record, user: None }
+    }
+}
+
+impl Backend for Store {
+    fn name(&self) -> &str {
+        "tdbsam"
+    }
+
+    fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Answer::now(Ok(Store::get(self, name).map(|record| self.entry(record))))
+    }
+
+    fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Answer::now(Ok(Store::by_sid(self, sid).map(|record| self.entry(record))))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Entry>> {
+        Ok(Store::get(self, name).map(|record| self.entry(record)))
+    }
+
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        Ok(Store::page(self, after, count).into_iter().map(|record| self.entry(record)).collect())
+    }
+
+    fn add(&self, record: Record) -> Result<Entry> {
+        let record = self.change(false, |change| {
+            ensure!(change.get(&record.name).is_none(), "account {} exists already", record.name);
+            let record = Record { rid: change.new_rid()?, ..record };
+            change.put(record.clone());
+            Ok(record)
+        })?;
+        Ok(self.entry(Arc::new(record)))
+    }
+
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
+        let edited = self.change_one(name, |change, before| {
+            let mut record = before.clone();
+            edit(&mut record);
+            let record = Record { name: before.name, rid: before.rid, ..record };
+            change.put(record.clone());
+            record
+        })?;
+        Ok(edited.map(|record| self.entry(Arc::new(record))))
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        Ok(self.change_one(name, |change, record| change.remove(&record.name))?.is_some())
+    }
+
+    /// All in one transaction.
+    fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
+        self.change(dry_run, |change| accounts.into_iter().map(|account| import_one(change, account, check)).collect())
+    }
+}
+
+fn import_one(change: &mut Change<'_>, account: Imported, check: Check<'_>) -> Result<Outcome> {
+    if let Err(error) = check_name(&account.name) {
+        return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
+    }
+    let before = change.get(&account.name);
+    let record = backend::imported(account, before.as_deref());
+    let note = check(&record)?;
+    let result = match before {
+        Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
+        Some(_) => {
+            change.put(record);
+            ImportResult::Updated
+        }
+        None => {
+            let rid = change.new_rid()?;
+            change.put(Record { rid, ..record });
+            ImportResult::Added
+        }
+    };
+    Ok(Outcome { result, note })
 }
 
 /// Changes that are not yet made.
@@ -287,10 +368,33 @@ pub struct Change<'a> {
     store: &'a Store,
     changed: BTreeMap<String, Option<Arc<Record>>>,
     sids: BTreeMap<Sid, String>,
+    forgotten: BTreeSet<String>,
     next_rid: u32,
 }
 
 impl Change<'_> {
+    fn commit(&self) -> Result<()> {
+        let transaction = self.store.database.begin_write()?;
+        {
+            let mut accounts = transaction.open_table(ACCOUNTS)?;
+            for (key, record) in &self.changed {
+                match record {
+                    Some(record) => accounts.insert(key.as_str(), record.encode().as_slice())?,
+                    None => accounts.remove(key.as_str())?,
+                };
+            }
+            let mut sids = transaction.open_table(FORMER_SIDS)?;
+            let gone = |key: &str| self.changed.get(key).is_some_and(Option::is_none) || self.forgotten.contains(key);
+            sids.retain(|_, key| !gone(key))?;
+            for (sid, key) in &self.sids {
+                sids.insert(sid.to_string().as_str(), key.as_str())?;
+            }
+            transaction.open_table(META)?.insert("next rid", self.next_rid.to_le_bytes().as_slice())?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
     /// The account called `name`, with what was changed so far.
     pub fn get(&self, name: &str) -> Option<Arc<Record>> {
         let key = fold(name);
@@ -390,10 +494,9 @@ mod tests {
         };
         store.change(false, note).unwrap();
         let check = |store: &Store, there: bool| {
-            for sid in [ann, elsewhere] {
-                let name = store.by_sid(&sid).map(|record| record.name.clone());
-                assert_eq!(name.as_deref(), there.then_some("Ann"), "{sid}");
-            }
+            let name = store.by_sid(&ann).map(|record| record.name.clone());
+            assert_eq!(name.as_deref(), there.then_some("Ann"));
+            assert_eq!(store.former_owner(&elsewhere).as_deref(), there.then_some("ann"));
             assert_eq!(store.former_sids("ann").len(), usize::from(there));
             assert!(store.by_sid(&Sid::of(5, [21, 1, 2, 3, 1105])).is_none());
         };
@@ -409,9 +512,9 @@ mod tests {
         check(&store, false);
         // Whoever is called Ann next is somebody else.
         add(&store, "ann");
-        assert!(store.former_sids("ann").is_empty() && store.by_sid(&elsewhere).is_none());
+        assert!(store.former_sids("ann").is_empty() && store.former_owner(&elsewhere).is_none());
         drop(store);
-        assert!(Store::open(&state).unwrap().by_sid(&elsewhere).is_none());
+        assert!(Store::open(&state).unwrap().former_owner(&elsewhere).is_none());
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The accounts that may log on: which there are (a back end, for now the embedded database) and which UNIX user each
-//! is (NSS).
+//! The accounts that may log on: which there are (the back ends of `passdb backend`) and which UNIX user each is (the
+//! back end, or NSS).
 //!
 //! [`Directory`] is what the server asks at a logon, and what performs the changes of `frevo user`, whether they come
-//! over the control socket of a running server or from a `frevo user` that has the database open itself.
+//! over the control socket of a running server or from a `frevo user` that has the back ends open itself.
 
+pub mod backend;
 pub mod embedded;
 mod import;
 pub mod record;
@@ -20,27 +21,33 @@ use server::vfs::Time;
 
 pub use self::import::{Line, read_line};
 
-use self::embedded::{Change, OpenError, Store};
+use self::backend::{Backend, Entry};
+use self::embedded::{OpenError, Store};
 use self::record::{Record, check_name};
 use self::unix::{Found, Key, User, Users};
 use crate::admin::message::{
     AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
 };
+use crate::config::PassdbBackend;
 use crate::state_dir::StateDir;
 use crate::when;
 
 /// How long a starting server waits for a `frevo user` that has the database open.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The accounts of one state directory.
+/// The accounts of a server. A clone is another hold of the same.
+#[derive(Clone)]
 pub struct Directory {
-    store: Store,
+    /// The embedded database, which holds more than accounts: this machine's SID, and SIDs that accounts had elsewhere.
+    own: Arc<Store>,
+    /// Where accounts lie, in the order in which they are asked.
+    backends: Arc<[Arc<dyn Backend>]>,
     users: Arc<Users>,
 }
 
 impl Directory {
-    /// The accounts of `state` for a server: opened for as long as it runs.
-    pub fn of_server(state: &StateDir) -> Result<Self> {
+    /// The accounts in `backends` for a server with the state directory `state`: opened for as long as it runs.
+    pub fn of_server(state: &StateDir, backends: &[PassdbBackend]) -> Result<Self> {
         let me = rustix::process::geteuid().as_raw();
         // Whoever owns the directory decides who is root here.
         ensure!(
@@ -49,29 +56,38 @@ impl Directory {
             state.path().display(),
             state.owner()
         );
-        Ok(Self::new(Store::open_patiently(state, PATIENCE)?, Users::of_host().context("this process's user")?))
+        let users = Users::of_host().context("this process's user")?;
+        Self::new(Store::open_patiently(state, PATIENCE)?, backends, users)
     }
 
-    /// The accounts of `state` for one change; [`OpenError::Busy`] while a server has them. `None` where there is no
+    /// The accounts in `backends` for one change; [`OpenError::Busy`] while a server has them. `None` where there is no
     /// database, unless `create` asks for one.
-    pub fn of_command(state: &StateDir, create: bool) -> Result<Option<Self>, OpenError> {
-        let store = if create { Some(Store::open(state)?) } else { Store::open_existing(state)? };
+    pub fn of_command(state: &StateDir, backends: &[PassdbBackend], create: bool) -> Result<Option<Self>, OpenError> {
+        let needed = create || backends != [PassdbBackend::Embedded];
+        let store = if needed { Some(Store::open(state)?) } else { Store::open_existing(state)? };
         let users = Users::of_host()?;
-        Ok(store.map(|store| Self::new(store, users)))
+        Ok(store.map(|store| Self::new(store, backends, users)).transpose()?)
     }
 
-    fn new(store: Store, users: Arc<Users>) -> Self {
-        Directory { store, users }
+    fn new(store: Store, backends: &[PassdbBackend], users: Arc<Users>) -> Result<Self> {
+        let own = Arc::new(store);
+        let open = |backend: &PassdbBackend| -> Result<Arc<dyn Backend>> {
+            match backend {
+                PassdbBackend::Embedded => Ok(own.clone()),
+            }
+        };
+        let backends = backends.iter().map(open).collect::<Result<_>>()?;
+        Ok(Directory { own, backends, users })
     }
 
     /// Whether there is no account at all.
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
     }
 
     /// The first account in the order of the names.
-    pub fn first(&self) -> Option<Arc<Record>> {
-        self.store.page(None, 1).pop()
+    pub fn first(&self) -> Result<Option<Arc<Record>>> {
+        Ok(self.page(None, 1)?.pop().map(|entry| entry.record))
     }
 
     /// The UNIX users that accounts are.
@@ -79,9 +95,34 @@ impl Directory {
         &self.users
     }
 
-    /// The account called `name`, without its UNIX user.
-    pub fn record(&self, name: &str) -> Option<Arc<Record>> {
-        self.store.get(name)
+    /// The account called `name`, without its UNIX user. Blocks.
+    pub fn record(&self, name: &str) -> Result<Option<Arc<Record>>> {
+        Ok(self.entry(name)?.map(|(_, entry)| entry.record))
+    }
+
+    /// The account called `name` and the first back end that has it. Blocks.
+    fn entry(&self, name: &str) -> Result<Option<(&dyn Backend, Entry)>> {
+        for backend in &*self.backends {
+            if let Some(entry) = backend.get(name)? {
+                return Ok(Some((&**backend, entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn existing(&self, name: &str) -> Result<(&dyn Backend, Entry)> {
+        self.entry(name)?.with_context(|| format!("there is no account {name:?}"))
+    }
+
+    /// Up to `count` accounts of all back ends after `after`; of those with one name, the one that counts. Blocks.
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        let mut all = std::collections::BTreeMap::new();
+        for backend in &*self.backends {
+            for entry in backend.page(after, count)? {
+                all.entry(server::policy::fold(&entry.record.name)).or_insert(entry);
+            }
+        }
+        Ok(all.into_values().take(count).collect())
     }
 
     /// Performs a request. Blocks. The error's text is for the person who asked.
@@ -91,9 +132,9 @@ impl Directory {
                 ensure!(nt_hash.is_some(), "an account needs a password");
                 check_name(&name)?;
                 ensure!(!full_name.chars().any(char::is_control), "the full name has control characters");
-                let record = |rid| Record {
+                self.add(Record {
                     name,
-                    rid,
+                    rid: 0,
                     nt_hash,
                     disabled: false,
                     locked: false,
@@ -101,121 +142,87 @@ impl Directory {
                     password_last_set: Some(when::now()),
                     full_name,
                     uid,
-                };
-                self.add(record)
+                })
             }
             UserRequest::Passwd { name, nt_hash } => {
                 ensure!(nt_hash.is_some(), "an account needs a password");
-                self.edit(&name, |record| {
-                    record.nt_hash = nt_hash;
+                self.edit(&name, &mut |record| {
+                    record.nt_hash.clone_from(&nt_hash);
                     record.password_last_set = Some(when::now());
                     (record.locked, record.must_change) = (false, false);
                 })
             }
-            UserRequest::Enable { name, enabled } => self.edit(&name, |record| {
+            UserRequest::Enable { name, enabled } => self.edit(&name, &mut |record| {
                 record.disabled = !enabled;
                 record.locked &= !enabled;
             }),
-            UserRequest::Delete { name } => self.store.change(false, |change| {
-                existing(change, &name)?;
-                change.remove(&name);
+            UserRequest::Delete { name } => {
+                let (backend, entry) = self.existing(&name)?;
+                ensure!(backend.remove(&entry.record.name)?, "there is no account {name:?}");
+                self.own.forget_sids(&name)?;
                 Ok(UserReply::Done(None))
-            }),
-            UserRequest::Find { name } => Ok(UserReply::Found(self.store.get(&name).map(|record| self.view(&record)))),
+            }
+            UserRequest::Find { name } => Ok(UserReply::Found(self.entry(&name)?.map(|(_, entry)| self.view(&entry)))),
             UserRequest::List { after } => {
-                let page = self.store.page(after.as_deref(), LIST_PAGE);
-                Ok(UserReply::List(page.iter().map(|record| self.view(record)).collect()))
+                let page = self.page(after.as_deref(), LIST_PAGE)?;
+                Ok(UserReply::List(page.iter().map(|entry| self.view(entry)).collect()))
             }
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
             UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
         }
     }
 
-    fn add(&self, record: impl FnOnce(u32) -> Record) -> Result<UserReply> {
-        self.store.change(false, |change| {
-            let record = record(change.new_rid()?);
-            if let Some(there) = change.get(&record.name) {
-                bail!("account {} exists already; `frevo user passwd` changes its password", there.name);
-            }
-            if let Err(why) = self.unix_user(&record)? {
-                match record.uid {
-                    None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
-                    Some(_) => bail!("{why}"),
-                }
-            }
-            change.put(record);
-            let note = |only: &Arc<User>| {
-                format!("not running as root: whoever logs on acts as this process's user, {}", only.name)
-            };
-            Ok(UserReply::Done(self.users.only().map(note)))
-        })
+    /// Where new accounts go.
+    fn first_backend(&self) -> Result<&dyn Backend> {
+        Ok(&**self.backends.first().context("`passdb backend` names no back end")?)
     }
 
-    fn edit(&self, name: &str, edit: impl FnOnce(&mut Record)) -> Result<UserReply> {
-        self.store.change(false, |change| {
-            let mut record = Record::clone(&*existing(change, name)?);
-            edit(&mut record);
-            let warning = match self.unix_user(&record)? {
-                Ok(_) => None,
-                Err(why) => Some(format!("{} cannot log on: {why}", record.name)),
-            };
-            change.put(record);
-            Ok(UserReply::Done(warning))
-        })
+    fn add(&self, record: Record) -> Result<UserReply> {
+        if let Some((_, there)) = self.entry(&record.name)? {
+            bail!("account {} exists already; `frevo user passwd` changes its password", there.record.name);
+        }
+        if let Err(why) = self.users.find_blocking(&key(&record)).map_err(unavailable)? {
+            match record.uid {
+                None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
+                Some(_) => bail!("{why}"),
+            }
+        }
+        self.first_backend()?.add(record)?;
+        let note = |only: &Arc<User>| {
+            format!("not running as root: whoever logs on acts as this process's user, {}", only.name)
+        };
+        Ok(UserReply::Done(self.users.only().map(note)))
+    }
+
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<UserReply> {
+        let (backend, _) = self.existing(name)?;
+        let entry = backend.edit(name, edit)?.with_context(|| format!("there is no account {name:?}"))?;
+        let warning = match self.unix_user(&entry)? {
+            Ok(_) => None,
+            Err(why) => Some(format!("{} cannot log on: {why}", entry.record.name)),
+        };
+        Ok(UserReply::Done(warning))
     }
 
     fn import(&self, accounts: Vec<Imported>, dry_run: bool) -> Result<UserReply> {
         ensure!(accounts.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} accounts in one import");
-        self.store.change(dry_run, |change| {
-            let mut outcomes = Vec::with_capacity(accounts.len());
-            for account in accounts {
-                outcomes.push(self.import_one(change, account)?);
-            }
-            Ok(UserReply::Imported(outcomes))
-        })
-    }
-
-    fn import_one(&self, change: &mut Change<'_>, account: Imported) -> Result<Outcome> {
-        if let Err(error) = check_name(&account.name) {
-            return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
-        }
-        let before = change.get(&account.name);
-        let record = Record {
-            nt_hash: account.nt_hash,
-            disabled: account.disabled,
-            locked: account.locked,
-            must_change: account.must_change,
-            password_last_set: account.password_last_set,
-            rid: before.as_ref().map_or(0, |before| before.rid),
-            full_name: before.as_ref().map_or(String::new(), |before| before.full_name.clone()),
-            uid: before.as_ref().and_then(|before| before.uid),
-            name: before.as_ref().map_or(account.name, |before| before.name.clone()),
+        let check = |record: &Record| -> Result<Option<String>> {
+            let found = self.users.find_blocking(&key(record)).map_err(unavailable)?;
+            Ok(found.err().map(|why| format!("cannot log on: {why}")))
         };
-        let note = self.unix_user(&record)?.err().map(|why| format!("cannot log on: {why}"));
-        let result = match before {
-            Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
-            Some(_) => {
-                change.put(record);
-                ImportResult::Updated
-            }
-            None => {
-                let rid = change.new_rid()?;
-                change.put(Record { rid, ..record });
-                ImportResult::Added
-            }
-        };
-        Ok(Outcome { result, note })
+        Ok(UserReply::Imported(self.first_backend()?.import(accounts, dry_run, &check)?))
     }
 
     fn note_sids(&self, sids: Vec<FormerSid>, dry_run: bool) -> Result<UserReply> {
         ensure!(sids.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} SIDs in one import");
-        self.store.change(dry_run, |change| {
-            Ok(UserReply::Imported(sids.into_iter().map(|former| self.note_sid(change, &former)).collect()))
+        self.own.change(dry_run, |change| {
+            let outcomes = sids.iter().map(|former| self.note_sid(change, former)).collect::<Result<_>>()?;
+            Ok(UserReply::Imported(outcomes))
         })
     }
 
-    fn note_sid(&self, change: &mut Change<'_>, former: &FormerSid) -> Outcome {
-        let skipped = |note: String| Outcome { result: ImportResult::Skipped, note: Some(note) };
+    fn note_sid(&self, change: &mut embedded::Change<'_>, former: &FormerSid) -> Result<Outcome> {
+        let skipped = |note: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(note) });
         let Ok(sid) = former.sid.parse::<Sid>() else {
             return skipped(format!("has {:?}, which is no SID", former.sid));
         };
@@ -223,33 +230,38 @@ impl Directory {
         if sid.authority() != 5 || sid.sub_authorities().first() != Some(&21) || sid.sub_authorities().len() != 5 {
             return skipped(format!("has {sid}, which is no account's SID (S-1-5-21-...)"));
         }
-        let Some(record) = change.get(&former.name) else {
+        let Some((_, entry)) = self.entry(&former.name)? else {
             return skipped("is no account here: import it first".into());
         };
-        let owner = self.store.by_sid(&sid);
-        if owner.as_ref().is_some_and(|owner| owner.name == record.name) {
-            return Outcome { result: ImportResult::Unchanged, note: None };
+        let owner = self.own.former_owner(&sid);
+        let unchanged = owner.as_ref().is_some_and(|owner| *owner == server::policy::fold(&entry.record.name));
+        if unchanged || entry.sid == sid {
+            return Ok(Outcome { result: ImportResult::Unchanged, note: None });
         }
-        change.put_sid(sid, &record.name);
-        let note = owner.map(|owner| format!("takes {sid} over from {}", owner.name));
-        Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note }
+        change.put_sid(sid, &entry.record.name);
+        let note = owner.map(|owner| format!("takes {sid} over from {owner}"));
+        Ok(Outcome { result: if note.is_some() { ImportResult::Updated } else { ImportResult::Added }, note })
     }
 
-    fn unix_user(&self, record: &Record) -> Result<Found> {
-        self.users.find_blocking(&key(record)).map_err(|Unavailable(why)| anyhow::anyhow!(why))
+    fn unix_user(&self, entry: &Entry) -> Result<Found> {
+        match &entry.user {
+            Some(user) => Ok(Ok(user.clone())),
+            None => self.users.find_blocking(&key(&entry.record)).map_err(unavailable),
+        }
     }
 
-    fn view(&self, record: &Record) -> AccountView {
-        let (user, problem) = match self.unix_user(record) {
+    fn view(&self, entry: &Entry) -> AccountView {
+        let (user, problem) = match self.unix_user(entry) {
             Ok(Ok(user)) => (Some(user), None),
             Ok(Err(why)) => (None, Some(why.to_string())),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
+        let record = &entry.record;
         AccountView {
             name: record.name.clone(),
             full_name: record.full_name.clone(),
-            sid: format!("{}-{}", self.store.domain(), record.rid),
-            former_sids: self.store.former_sids(&record.name).iter().map(Sid::to_string).collect(),
+            sid: entry.sid.to_string(),
+            former_sids: self.own.former_sids(&record.name).iter().map(Sid::to_string).collect(),
             has_password: record.nt_hash.is_some(),
             disabled: record.disabled,
             locked: record.locked,
@@ -260,36 +272,84 @@ impl Directory {
             problem,
         }
     }
+
+    /// Who `entry` is on Linux.
+    fn user_of(&self, entry: &Entry) -> Answer<Result<Found, Unavailable>> {
+        match &entry.user {
+            Some(user) => Answer::now(Ok(Ok(user.clone()))),
+            None => self.users.find(key(&entry.record)),
+        }
+    }
+
+    fn account_of(&self, entry: Entry) -> Answer<Result<Option<Account>, Unavailable>> {
+        let former: Arc<[Sid]> = self.own.former_sids(&entry.record.name).into();
+        self.user_of(&entry).map(move |found| found.map(|found| account(&entry, former, found)))
+    }
 }
 
 impl Accounts for Directory {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        let Some(record) = self.store.get(name) else { return Answer::now(Ok(None)) };
-        let former: Arc<[Sid]> = self.store.former_sids(name).into();
-        match self.users.find(key(&record)) {
-            Answer::Now(found) => {
-                Answer::now(found.expect("nobody has polled it").map(|found| account(&record, former, found)))
+        let this = self.clone();
+        first(self.backends.clone(), 0, name.to_owned(), |backend, name| backend.find(name)).then(move |found| {
+            match found {
+                Ok(Some(entry)) => this.account_of(entry),
+                Ok(None) => Answer::now(Ok(None)),
+                Err(why) => Answer::now(Err(why)),
             }
-            later => Answer::later(async move { later.await.map(|found| account(&record, former, found)) }),
-        }
+        })
     }
 
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
-        let Some(record) = self.store.by_sid(sid) else { return Answer::now(Ok(None)) };
-        let uid = |found: Found| found.ok().map(|user: Arc<User>| user.identity.uid);
-        match self.users.find(key(&record)) {
-            Answer::Now(found) => Answer::now(found.expect("nobody has polled it").map(uid)),
-            later => Answer::later(async move { later.await.map(uid) }),
-        }
+        let this = self.clone();
+        let entry = match self.own.former_owner(sid) {
+            Some(name) => first(self.backends.clone(), 0, name, |backend, name| backend.find(name)),
+            None => first(self.backends.clone(), 0, *sid, |backend, sid| backend.by_sid(sid)),
+        };
+        entry.then(move |found| match found {
+            Ok(Some(entry)) => {
+                this.user_of(&entry).map(|found| found.map(|found: Found| found.ok().map(|user| user.identity.uid)))
+            }
+            Ok(None) => Answer::now(Ok(None)),
+            Err(why) => Answer::now(Err(why)),
+        })
     }
 
     fn domain(&self) -> DomainSid {
-        self.store.domain()
+        self.own.domain()
     }
 }
 
-fn existing(change: &Change<'_>, name: &str) -> Result<Arc<Record>> {
-    change.get(name).with_context(|| format!("there is no account {name:?}"))
+/// What one back end answers to a question.
+type Question<Q> = fn(&dyn Backend, &Q) -> Answer<Result<Option<Entry>, Unavailable>>;
+
+/// The entry of the first of `backends`, from `index` on, that has one. One that cannot be asked ends the search: an
+/// account of that name in a later one may be somebody else's.
+fn first<Q: Send + Sync + 'static>(
+    backends: Arc<[Arc<dyn Backend>]>,
+    mut index: usize,
+    question: Q,
+    ask: Question<Q>,
+) -> Answer<Result<Option<Entry>, Unavailable>> {
+    while let Some(backend) = backends.get(index) {
+        index += 1;
+        match ask(&**backend, &question) {
+            Answer::Now(Some(Ok(None))) => {}
+            now @ Answer::Now(_) => return now,
+            Answer::Later(later) => {
+                return Answer::later(async move {
+                    match later.await {
+                        Ok(None) => first(backends, index, question, ask).await,
+                        found => found,
+                    }
+                });
+            }
+        }
+    }
+    Answer::now(Ok(None))
+}
+
+fn unavailable(Unavailable(why): Unavailable) -> anyhow::Error {
+    anyhow::anyhow!(why)
 }
 
 /// How NSS is asked for the UNIX user of an account.
@@ -298,7 +358,8 @@ fn key(record: &Record) -> Key {
 }
 
 /// The account for a logon. One without a UNIX user is no account: nothing could be done on its behalf.
-fn account(record: &Record, former_sids: Arc<[Sid]>, found: Found) -> Option<Account> {
+fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Account> {
+    let record = &entry.record;
     let user: Arc<User> = match found {
         Ok(user) => user,
         Err(why) => {
@@ -312,7 +373,7 @@ fn account(record: &Record, former_sids: Arc<[Sid]>, found: Found) -> Option<Acc
         disabled: record.disabled,
         locked: record.locked,
         must_change: record.must_change,
-        rid: record.rid,
+        sid: entry.sid,
         former_sids,
         full_name: record.full_name.clone(),
         password_last_set: record.password_last_set.map(|secs| Time { secs, nanos: 0 }),

@@ -7,6 +7,8 @@ use server::vfs::Identity;
 use super::record::nt_hash;
 use super::*;
 
+const EMBEDDED: &[PassdbBackend] = &[PassdbBackend::Embedded];
+
 /// A directory in `path` on a host with the users ann (100), bob (101), root and toor (0).
 fn directory(path: &Path) -> Directory {
     let source = |key: &Key| {
@@ -24,7 +26,8 @@ fn directory(path: &Path) -> Directory {
         let identity = Arc::new(Identity { uid, gid: 5, groups: Box::new([]) });
         Ok(Some(User { name: name.into(), identity, groups: Arc::new(["staff".into()]) }))
     };
-    Directory::new(Store::open(&StateDir::create(path).unwrap()).unwrap(), Users::new(None, Box::new(source)))
+    let store = Store::open(&StateDir::create(path).unwrap()).unwrap();
+    Directory::new(store, EMBEDDED, Users::new(None, Box::new(source))).unwrap()
 }
 
 fn add(name: &str, uid: Option<u32>) -> UserRequest {
@@ -47,10 +50,10 @@ fn refused(directory: &Directory, request: UserRequest, word: &str) {
 async fn an_account_lives_from_add_to_delete() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    assert!(directory.is_empty());
+    assert!(directory.is_empty().unwrap());
     directory.perform(add("ann", None)).unwrap();
     let found = directory.find("ANN").await.unwrap().unwrap();
-    assert_eq!((found.name.as_str(), found.rid, found.identity.uid), ("ann", 1000, 100));
+    assert_eq!((found.name.as_str(), found.sid.rid(), found.identity.uid), ("ann", Some(1000), 100));
     assert_eq!(found.nt_hash.unwrap().0, nt_hash("x").unwrap().0);
     assert_eq!(&*found.groups, ["staff"]);
     assert_eq!(view(&directory, "ann").sid, format!("{}-1000", directory.domain()));
@@ -151,11 +154,72 @@ fn lists_come_in_pages() {
 fn a_command_finds_the_database_taken_while_a_server_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::create(dir.path()).unwrap();
-    assert!(Directory::of_command(&state, false).unwrap().is_none());
-    let server = Directory::of_server(&state).unwrap();
+    assert!(Directory::of_command(&state, EMBEDDED, false).unwrap().is_none());
+    let server = Directory::of_server(&state, EMBEDDED).unwrap();
     for create in [false, true] {
-        assert!(matches!(Directory::of_command(&state, create), Err(OpenError::Busy)));
+        assert!(matches!(Directory::of_command(&state, EMBEDDED, create), Err(OpenError::Busy)));
     }
     drop(server);
-    assert!(Directory::of_command(&state, false).unwrap().is_some());
+    assert!(Directory::of_command(&state, EMBEDDED, false).unwrap().is_some());
+}
+
+/// A back end that cannot be asked.
+struct Down;
+
+impl Backend for Down {
+    fn name(&self) -> &str {
+        "down"
+    }
+
+    fn find(&self, _: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Answer::later(async { Err(Unavailable("down".into())) })
+    }
+
+    fn by_sid(&self, _: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
+        self.find("")
+    }
+
+    fn get(&self, _: &str) -> Result<Option<Entry>> {
+        bail!("down")
+    }
+
+    fn page(&self, _: Option<&str>, _: usize) -> Result<Vec<Entry>> {
+        bail!("down")
+    }
+
+    fn add(&self, _: Record) -> Result<Entry> {
+        bail!("down")
+    }
+
+    fn edit(&self, _: &str, _: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
+        bail!("down")
+    }
+
+    fn remove(&self, _: &str) -> Result<bool> {
+        bail!("down")
+    }
+}
+
+#[tokio::test]
+async fn several_back_ends_are_asked_in_their_order() {
+    let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let [mut both, second] = dirs.each_ref().map(|dir| directory(dir.path()));
+    second.perform(add("ann", None)).unwrap();
+    second.perform(add("bob", None)).unwrap();
+    both.backends = [both.own.clone(), second.own.clone()].map(|store| store as Arc<dyn Backend>).into();
+    both.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    let ann = both.find("ann").await.unwrap().unwrap();
+    assert_eq!(ann.sid, second.domain().with_rid(1000));
+    assert_eq!(ann.nt_hash.unwrap().0, nt_hash("y").unwrap().0);
+    let uid = both.uid_of(&second.domain().with_rid(1001)).await.unwrap();
+    assert_eq!(uid, Some(101), "bob");
+    refused(&both, add("ann", None), "exists already");
+
+    // An account of that name in a later back end may be somebody else's.
+    both.backends = [Arc::new(Down) as Arc<dyn Backend>, second.own.clone()].into();
+    assert!(both.find("ann").await.is_err());
+    both.backends = [second.own.clone() as Arc<dyn Backend>, Arc::new(Down)].into();
+    assert!(both.find("ann").await.unwrap().is_some());
+    assert!(both.find("carl").await.is_err());
+    refused(&both, UserRequest::List { after: None }, "down");
 }

@@ -29,8 +29,8 @@ pub struct Daemon {
     pub log_level: LogLevel,
     /// `max log size`, bytes; 0 is no limit.
     pub max_log_size: u64,
-    /// `passdb backend`.
-    pub passdb_backend: PassdbBackend,
+    /// `passdb backend`: where accounts are looked for, in this order; new ones go to the first.
+    pub passdb_backend: Vec<PassdbBackend>,
     /// `deadtime`: a connection without open files is closed after so long; `None` is never.
     pub dead_time: Option<Duration>,
     /// `keepalive`: after so much silence TCP asks whether the client is still there; `None` is never.
@@ -63,7 +63,7 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// Where accounts lie.
+/// Where accounts lie: an element of `passdb backend`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassdbBackend {
     /// In the embedded database in the state directory.
@@ -177,23 +177,35 @@ fn log(global: &Reader<'_>) -> LogTarget {
     LogTarget::File(path)
 }
 
-fn passdb_backend(global: &Reader<'_>) -> PassdbBackend {
-    let text = global.text("passdb backend");
-    let backend = text.split([':', ' ']).next().unwrap_or_default().to_ascii_lowercase();
-    match backend.as_str() {
-        "tdbsam" => {
-            if global.is_set("passdb backend") {
-                let problem = note(Code::Accepted, "`passdb backend` = tdbsam is the embedded database here");
-                let remedy = "take accounts over with `pdbedit -L -w | frevo user import -`";
-                global.report("passdb backend", problem.remedy(remedy));
+pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
+    let mut backends = Vec::new();
+    for element in global.list("passdb backend") {
+        let (kind, _place) = element.split_once(':').unwrap_or((&element, ""));
+        let backend = match kind.to_ascii_lowercase().as_str() {
+            "tdbsam" => {
+                if global.is_set("passdb backend") {
+                    let problem = note(Code::Accepted, "`passdb backend` = tdbsam is the embedded database here");
+                    let remedy = "take accounts over with `pdbedit -L -w | frevo user import -`";
+                    global.report("passdb backend", problem.remedy(remedy));
+                }
+                PassdbBackend::Embedded
             }
-        }
-        other => {
-            let allowed = "tdbsam, the embedded database; `frevo user import` takes accounts over from smbpasswd files";
-            global.bad_value("passdb backend", other, allowed);
+            "embedded" => PassdbBackend::Embedded,
+            _ => {
+                let allowed = "embedded or tdbsam, the embedded database; `frevo user import` takes accounts over from \
+                               smbpasswd files";
+                global.bad_value("passdb backend", kind, allowed);
+                continue;
+            }
+        };
+        if !backends.contains(&backend) {
+            backends.push(backend);
         }
     }
-    PassdbBackend::Embedded
+    if backends.is_empty() {
+        backends.push(PassdbBackend::Embedded);
+    }
+    backends
 }
 
 fn socket_options(global: &Reader<'_>) -> Vec<SocketOption> {

@@ -96,8 +96,8 @@ pub fn load_with(path: Option<&Path>, shares: &[(String, PathBuf)], names: &dyn 
     finish(&raw, problems, names)
 }
 
-/// The `state directory` of the configuration in `path`, whatever else is wrong with it; `None` where it names none.
-pub fn state_directory(path: &Path, names: &dyn Names) -> Result<Option<PathBuf>, Problems> {
+/// Where the configuration in `path` has accounts and other state, whatever else is wrong with it.
+pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
     let mut problems = Problems::default();
     let raw = read(path, &read_file, names, &mut problems);
     if problems.any_error() {
@@ -108,9 +108,20 @@ pub fn state_directory(path: &Path, names: &dyn Names) -> Result<Option<PathBuf>
     let variables = server_variables(&resolved, names, &mut ignored);
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    let directory = daemon::directory(&reader, "state directory");
+    let places = Places {
+        state_directory: daemon::directory(&reader, "state directory"),
+        passdb_backend: daemon::passdb_backend(&reader),
+    };
     let problems = problems.into_inner();
-    if problems.any_error() { Err(problems) } else { Ok(directory) }
+    if problems.any_error() { Err(problems) } else { Ok(places) }
+}
+
+/// Where state lies.
+pub struct Places {
+    /// `state directory`; `None` where the configuration names none.
+    pub state_directory: Option<PathBuf>,
+    /// `passdb backend`.
+    pub passdb_backend: Vec<PassdbBackend>,
 }
 
 fn read(path: &Path, read_file: raw::ReadFile<'_>, names: &dyn Names, problems: &mut Problems) -> Raw {

@@ -381,7 +381,7 @@ fn every_served_parameter_is_read_and_no_other() {
 #[test]
 fn the_state_directory_is_found_although_a_share_is_wrong() {
     let directory = directory(&[("smb.conf", "[global]\nstate directory = /here\n[x]\nread only = maybe\n")]);
-    let found = state_directory(&directory.path().join("smb.conf"), &TestNames);
+    let found = places(&directory.path().join("smb.conf"), &TestNames).map(|places| places.state_directory);
     assert_eq!(found, Ok(Some("/here".into())));
 }
 

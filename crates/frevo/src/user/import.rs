@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 use server::policy::fold;
 use zeroize::Zeroizing;
 
-use super::{Backend, print};
+use super::{Performer, print};
 use crate::accounts::{Line, read_line};
 use crate::admin::message::{IMPORT_BATCH, ImportResult, Imported, Outcome, UserReply, UserRequest};
+use crate::state_dir::AccountPlace;
 
 /// The longest line in bytes that is looked at; the rest of a longer one is passed over.
 const LONGEST_LINE: u64 = 4096;
@@ -39,7 +40,7 @@ struct Entry {
 }
 
 /// Runs the command.
-pub(super) fn run(path: &Path, file: &Path, dry_run: bool) -> Result<ExitCode> {
+pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<ExitCode> {
     let shown = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     let report = |line: usize, text: &str| eprintln!("{shown}:{line}: {text}");
     let mut summary = Summary::default();
@@ -50,8 +51,8 @@ pub(super) fn run(path: &Path, file: &Path, dry_run: bool) -> Result<ExitCode> {
     .with_context(|| shown.clone())?;
     if !entries.is_empty() {
         // A dry run makes no directory either; without one, every account would be new.
-        match Backend::open(path, !dry_run)? {
-            Some(mut backend) => write(&mut backend, &entries, dry_run, &mut summary, &report)?,
+        match Performer::open(place, !dry_run)? {
+            Some(mut performer) => write(&mut performer, &entries, dry_run, &mut summary, &report)?,
             None => summary.added = entries.len(),
         }
     }
@@ -107,7 +108,7 @@ fn read(input: impl Read, summary: &mut Summary, report: &dyn Fn(usize, &str)) -
 }
 
 fn write(
-    backend: &mut Backend,
+    performer: &mut Performer,
     entries: &[Entry],
     dry_run: bool,
     summary: &mut Summary,
@@ -117,7 +118,7 @@ fn write(
     let mut done = 0;
     for batch in entries.chunks(IMPORT_BATCH) {
         let accounts = batch.iter().map(|entry| entry.account.clone()).collect();
-        let UserReply::Imported(outcomes) = backend.perform(UserRequest::Import { accounts, dry_run })? else {
+        let UserReply::Imported(outcomes) = performer.perform(UserRequest::Import { accounts, dry_run })? else {
             bail!("the server's answer is of another kind");
         };
         for (entry, outcome) in batch.iter().zip(&outcomes) {

@@ -9,14 +9,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Backend, print};
+use super::{Performer, print};
 use crate::admin::message::{FormerSid, IMPORT_BATCH, ImportResult, UserReply, UserRequest};
+use crate::state_dir::AccountPlace;
 
 /// The longest line in bytes that is looked at.
 const LONGEST_LINE: u64 = 4096;
 
 /// Runs the command.
-pub(super) fn run(path: &Path, file: &Path, dry_run: bool) -> Result<ExitCode> {
+pub(super) fn run(place: &AccountPlace, file: &Path, dry_run: bool) -> Result<ExitCode> {
     let shown = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     let sids = match file == Path::new("-") {
         true => read(std::io::stdin().lock()),
@@ -26,12 +27,12 @@ pub(super) fn run(path: &Path, file: &Path, dry_run: bool) -> Result<ExitCode> {
     if sids.is_empty() {
         bail!("{shown}: no lines `Unix username:` and `User SID:`; is it what `pdbedit -L -v` prints?");
     }
-    let Some(mut backend) = Backend::open(path, false)? else {
-        bail!("there are no accounts in {}; import them first (`frevo user import`)", path.display());
+    let Some(mut performer) = Performer::open(place, false)? else {
+        bail!("there are no accounts in {}; import them first (`frevo user import`)", place.state.display());
     };
     let mut counts = [0; 2];
     for batch in sids.chunks(IMPORT_BATCH) {
-        let UserReply::Imported(outcomes) = backend.perform(UserRequest::Sids { sids: batch.to_vec(), dry_run })?
+        let UserReply::Imported(outcomes) = performer.perform(UserRequest::Sids { sids: batch.to_vec(), dry_run })?
         else {
             bail!("the server's answer is of another kind");
         };

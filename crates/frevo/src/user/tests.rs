@@ -1,11 +1,13 @@
 //! `frevo user` over real state directories, with and without a server.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Parser;
 
 use super::*;
 use crate::admin::{Control, Listener};
+use crate::config::PassdbBackend;
 
 #[derive(Parser, Debug)]
 struct Cli {
@@ -21,9 +23,15 @@ fn user(path: &Path, words: &[&str]) -> Result<bool> {
     run(cli.user).map(|code| format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS))
 }
 
+fn place(path: &Path) -> AccountPlace {
+    AccountPlace { state: path.to_owned(), backends: vec![PassdbBackend::Embedded] }
+}
+
 fn names(path: &Path) -> Vec<String> {
-    let Some(mut backend) = Backend::open(path, false).unwrap() else { return Vec::new() };
-    let UserReply::List(list) = backend.perform(UserRequest::List { after: None }).unwrap() else { panic!("no list") };
+    let Some(mut performer) = Performer::open(&place(path), false).unwrap() else { return Vec::new() };
+    let UserReply::List(list) = performer.perform(UserRequest::List { after: None }).unwrap() else {
+        panic!("no list")
+    };
     list.into_iter().map(|account| account.name).collect()
 }
 
@@ -64,14 +72,14 @@ fn session(path: &Path) {
     assert!(user(path, &["disable", "ANN"]).unwrap());
     assert!(user(path, &["enable", "bob"]).unwrap());
     assert!(user(path, &["list"]).unwrap() && user(path, &["list", "--json"]).unwrap());
-    let mut backend = Backend::open(path, false).unwrap().unwrap();
+    let mut performer = Performer::open(&place(path), false).unwrap().unwrap();
     for (name, disabled) in [("ann", true), ("bob", false)] {
-        let UserReply::Found(Some(view)) = backend.perform(UserRequest::Find { name: name.into() }).unwrap() else {
+        let UserReply::Found(Some(view)) = performer.perform(UserRequest::Find { name: name.into() }).unwrap() else {
             panic!("{name} is gone");
         };
         assert_eq!(view.disabled, disabled, "{name}");
     }
-    drop(backend);
+    drop(performer);
     let printed = path.join("pdbedit");
     let lines = |name: &str, rid: u32| format!("Unix username:  {name}\nUser SID:  S-1-5-21-1-2-3-{rid}\n");
     std::fs::write(&printed, lines("ANN", 1000) + &lines("bob", 1001)).unwrap();
@@ -81,12 +89,12 @@ fn session(path: &Path) {
     assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
     std::fs::write(&printed, lines("bob", 1002).replace("S-1-5-21-", "S-1-1-")).unwrap();
     assert!(!user(path, &["sids", printed.to_str().unwrap()]).unwrap());
-    let mut backend = Backend::open(path, false).unwrap().unwrap();
-    let UserReply::Found(Some(view)) = backend.perform(UserRequest::Find { name: "ann".into() }).unwrap() else {
+    let mut performer = Performer::open(&place(path), false).unwrap().unwrap();
+    let UserReply::Found(Some(view)) = performer.perform(UserRequest::Find { name: "ann".into() }).unwrap() else {
         panic!("ann is gone");
     };
     assert_eq!(view.former_sids, ["S-1-5-21-1-2-3-1000"]);
-    drop(backend);
+    drop(performer);
     assert!(user(path, &["delete", "ann"]).unwrap());
     assert!(user(path, &["delete", "ann"]).unwrap_err().to_string().contains("no account"));
     assert_eq!(names(path), ["bob"]);
@@ -102,7 +110,7 @@ fn without_a_server() {
 fn beside_a_running_server() {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
-    let fake = Arc::new(Fake(Directory::of_server(&state).unwrap()));
+    let fake = Arc::new(Fake(Directory::of_server(&state, &[PassdbBackend::Embedded]).unwrap()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let server = tokio::spawn(Listener::bind(state).unwrap().serve(fake.clone()));
@@ -110,8 +118,8 @@ fn beside_a_running_server() {
         tokio::task::spawn_blocking(move || session(&path)).await.unwrap();
         server.abort();
     });
-    assert!(fake.0.record("bob").is_some_and(|bob| !bob.disabled));
-    assert!(fake.0.record("ann").is_none());
+    assert!(fake.0.record("bob").unwrap().is_some_and(|bob| !bob.disabled));
+    assert!(fake.0.record("ann").unwrap().is_none());
 }
 
 #[test]

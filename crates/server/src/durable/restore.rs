@@ -164,7 +164,7 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let account = server.accounts.find(&owner.name).await.map_err(|unavailable| unavailable.0)?;
     let account = account.filter(|account| !account.disabled && account.identity.uid == owner.uid);
     let account = account.ok_or_else(|| format!("there is no account {:?}", owner.name))?;
-    let user = session_setup::known_user(&account, server.accounts.domain(), String::new(), &policy);
+    let user = session_setup::known_user(&account, String::new(), &policy);
     if user.domain != owner.domain {
         return Err(format!("the account {:?} belongs to another domain now", owner.name));
     }

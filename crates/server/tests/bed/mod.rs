@@ -72,7 +72,7 @@ impl Accounts for People {
             disabled: false,
             locked: false,
             must_change: false,
-            rid: 1000 + uid as u32,
+            sid: self.domain().with_rid(1000 + uid as u32),
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,

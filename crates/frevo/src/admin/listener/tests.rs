@@ -9,6 +9,7 @@ use super::*;
 use crate::accounts::Directory;
 use crate::accounts::record::nt_hash;
 use crate::admin::Client;
+use crate::config::PassdbBackend;
 use crate::status::tests::snapshot;
 
 /// A server that has the accounts of its state directory and notes that it was stopped.
@@ -39,7 +40,8 @@ impl Control for Fake {
 fn with_server(test: impl FnOnce(&Path, &Fake) + Send + 'static) {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
-    let fake = Arc::new(Fake { directory: Directory::of_server(&state).unwrap(), stopped: AtomicBool::new(false) });
+    let directory = Directory::of_server(&state, &[PassdbBackend::Embedded]).unwrap();
+    let fake = Arc::new(Fake { directory, stopped: AtomicBool::new(false) });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = Listener::bind(state.clone()).unwrap();
@@ -91,10 +93,10 @@ fn a_change_works_at_once_in_the_running_server() {
             uid: None,
         };
         assert!(matches!(client.user(&add).unwrap(), UserReply::Done(_)));
-        assert!(fake.directory.record(&name).is_some());
+        assert!(fake.directory.record(&name).unwrap().is_some());
         assert!(client.user(&add).unwrap_err().to_string().contains("exists already"));
         client.user(&UserRequest::Delete { name: name.clone() }).unwrap();
-        assert!(fake.directory.record(&name).is_none());
+        assert!(fake.directory.record(&name).unwrap().is_none());
     });
 }
 

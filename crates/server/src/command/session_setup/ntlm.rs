@@ -76,7 +76,7 @@ impl Ntlm {
         match (self.acceptor.verify(&claim, hash), account) {
             (Ok(verified), Some(account)) => {
                 check_account(&account)?;
-                let user = known_user(&account, accounts.domain(), claim.workstation, policy);
+                let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
                 Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(Box::new(verified)), token: Vec::new() }))
             }

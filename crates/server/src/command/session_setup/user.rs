@@ -1,18 +1,18 @@
 //! Who a session's user is, from the account that was found.
 
-use crate::accounts::{Account, DomainSid};
+use crate::accounts::Account;
 use crate::policy::Policy;
 use crate::session::User;
 
 /// Who has an account.
-pub(crate) fn known_user(account: &Account, domain: DomainSid, workstation: String, policy: &Policy) -> User {
+pub(crate) fn known_user(account: &Account, workstation: String, policy: &Policy) -> User {
     User {
         name: account.name.clone(),
         domain: policy.netbios_name.clone(),
         workstation,
         guest: false,
         anonymous: false,
-        sids: std::iter::once(domain.with_rid(account.rid)).chain(account.former_sids.iter().copied()).collect(),
+        sids: std::iter::once(account.sid).chain(account.former_sids.iter().copied()).collect(),
         identity: account.identity.clone(),
         groups: account.groups.clone(),
     }

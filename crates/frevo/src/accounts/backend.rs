@@ -1,0 +1,108 @@
+//! What a back end of accounts does: one element of `passdb backend`. [`super::Directory`] asks several of them in order.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use proto::dtyp::Sid;
+use server::accounts::Unavailable;
+use server::answer::Answer;
+
+use super::record::Record;
+use super::unix::User;
+use crate::admin::message::{ImportResult, Imported, Outcome};
+
+/// A place where accounts lie.
+///
+/// What a logon needs is never waited for on the caller's thread. What `frevo user` needs blocks, and its errors are for
+/// the person who asked. Names are compared without regard to case.
+pub trait Backend: Send + Sync {
+    /// As the configuration has it, for messages.
+    fn name(&self) -> &str;
+
+    /// The account called `name`, for a logon. An error means that the back end could not be asked.
+    fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>>;
+
+    /// The account with this SID; `None` at once for a SID that cannot be one of its accounts.
+    fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>>;
+
+    /// [`Backend::find`] for `frevo user`.
+    fn get(&self, name: &str) -> Result<Option<Entry>>;
+
+    /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>>;
+
+    /// Adds an account, whose RID the back end gives; refuses one that is there.
+    fn add(&self, record: Record) -> Result<Entry>;
+
+    /// Changes an account, all at once or not at all; `None` where there is none. `edit` may be called again where
+    /// somebody else changed the account meanwhile. Name and RID stay as they are.
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>>;
+
+    /// Removes an account; `false` where there was none.
+    fn remove(&self, name: &str) -> Result<bool>;
+
+    /// Adds accounts and updates those that are there. `check` says what the administrator should know of an account.
+    fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
+        accounts.into_iter().map(|account| import_one(self, account, dry_run, check)).collect()
+    }
+}
+
+/// A remark on a record that was imported, where there is something to say.
+pub type Check<'a> = &'a dyn Fn(&Record) -> Result<Option<String>>;
+
+/// An account as a back end has it.
+#[derive(Clone)]
+pub struct Entry {
+    /// Its fields.
+    pub record: Arc<Record>,
+    /// Its SID, whose last number is the record's RID.
+    pub sid: Sid,
+    /// Who it is on Linux, where the back end itself says so; else NSS is asked for the user of its name or its uid.
+    pub user: Option<Arc<User>>,
+}
+
+/// `account` as a record in the place of `before`.
+pub(super) fn imported(account: Imported, before: Option<&Record>) -> Record {
+    Record {
+        nt_hash: account.nt_hash,
+        disabled: account.disabled,
+        locked: account.locked,
+        must_change: account.must_change,
+        password_last_set: account.password_last_set,
+        rid: before.map_or(0, |before| before.rid),
+        full_name: before.map_or(String::new(), |before| before.full_name.clone()),
+        uid: before.and_then(|before| before.uid),
+        name: before.map_or(account.name, |before| before.name.clone()),
+    }
+}
+
+fn import_one(
+    backend: &(impl Backend + ?Sized),
+    account: Imported,
+    dry_run: bool,
+    check: Check<'_>,
+) -> Result<Outcome> {
+    if let Err(error) = super::record::check_name(&account.name) {
+        return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
+    }
+    let before = backend.get(&account.name)?;
+    let before = before.as_ref().map(|entry| &*entry.record);
+    let record = imported(account, before);
+    let note = check(&record)?;
+    let result = match before {
+        Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
+        Some(_) => ImportResult::Updated,
+        None => ImportResult::Added,
+    };
+    if !dry_run {
+        match result {
+            ImportResult::Added => _ = backend.add(record)?,
+            ImportResult::Updated => {
+                let name = record.name.clone();
+                backend.edit(&name, &mut |there| *there = record.clone())?;
+            }
+            ImportResult::Unchanged | ImportResult::Skipped => {}
+        }
+    }
+    Ok(Outcome { result, note })
+}
