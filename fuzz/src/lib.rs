@@ -94,6 +94,9 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::srvsvc::ShareEnum::decode(bytes);
     let _ = rpc::srvsvc::ShareGetInfo::decode(bytes);
     let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
+    for opnum in 0..=80 {
+        let _ = rpc::lsarpc::Call::decode(opnum, bytes);
+    }
 }
 
 /// Sealed frames: what was not sealed with the key is not opened.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proto::dtyp::Sid;
 
 use crate::answer::Answer;
+use crate::principals::{Principal, UnixId};
 use crate::vfs::{Identity, Time};
 
 /// The one thing that a logon needs from a back end.
@@ -18,6 +19,30 @@ pub trait Accounts: Send + Sync {
     /// must not take long where the SID is none of an account.
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
 
+    /// The user or group of Linux that has or had the SID `sid`. For many SIDs in a row, as [`Accounts::uid_of`].
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
+        if let Some(id) = UnixId::in_sid(sid) {
+            return Answer::now(Ok(Some(id)));
+        }
+        self.uid_of(sid).map(|uid| uid.map(|uid| uid.map(UnixId::User)))
+    }
+
+    /// The SID that a user or group of Linux is shown as: an account's, a mapped group's, else the one with the id in it.
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        Answer::now(Ok(id.plain_sid()))
+    }
+
+    /// Whose SID `sid` is, where it is an account's, a mapped group's or a user's or group's of Linux.
+    fn principal(&self, _sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    /// Who is called `name`: an account or group of this server's where `realm` is `None`, else one of the realm so
+    /// called (`Unix User`, `Unix Group`, a domain).
+    fn named(&self, _realm: Option<&str>, _name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 }
@@ -27,6 +52,12 @@ pub trait Accounts: Send + Sync {
 pub struct DomainSid(pub [u32; 3]);
 
 impl DomainSid {
+    /// The SID of the domain itself.
+    pub const fn sid(self) -> Sid {
+        let [x, y, z] = self.0;
+        Sid::of(5, [21, x, y, z])
+    }
+
     /// The SID of an account in it.
     pub const fn with_rid(self, rid: u32) -> Sid {
         let [x, y, z] = self.0;

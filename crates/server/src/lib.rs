@@ -26,6 +26,7 @@ mod offload;
 pub mod open;
 pub mod pipe;
 pub mod policy;
+pub mod principals;
 mod reparse;
 #[cfg(any(test, feature = "contract"))]
 pub mod rig;

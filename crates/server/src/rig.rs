@@ -24,6 +24,7 @@ use crate::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
 use crate::answer::Answer;
 use crate::conn::{Connection, Peer};
 use crate::policy::{Policy, Share};
+use crate::principals::{Principal, Realm, SidNameUse};
 use crate::server::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
 use crate::vfs::{self, Identity, Time, Vfs};
@@ -58,11 +59,11 @@ impl World for Still {
 }
 
 /// Accounts `alice` and `bob`, and `carol`, who is disabled.
-struct People;
+pub struct People;
 
 impl Accounts for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        let known = ["alice", "bob", "carol"].iter().zip(1000..).find(|(known, _)| name.eq_ignore_ascii_case(known));
+        let known = NAMES.iter().zip(1000..).find(|(known, _)| name.eq_ignore_ascii_case(known));
         Answer::now(Ok(known.map(|(name, uid)| Account {
             name: (*name).to_string(),
             nt_hash: Some(NtHash(nt_hash(PASSWORD))),
@@ -83,9 +84,25 @@ impl Accounts for People {
         Answer::now(Ok(rid))
     }
 
+    fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
+        Answer::now(Ok((1000..).zip(NAMES).map(|(rid, name)| person(rid, name)).find(|person| person.sid == *sid)))
+    }
+
+    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        let known = |(_, known): &(u32, &str)| realm.is_none() && name.eq_ignore_ascii_case(known);
+        Answer::now(Ok((1000..).zip(NAMES).find(known).map(|(rid, name)| person(rid, name))))
+    }
+
     fn domain(&self) -> DomainSid {
         DomainSid([1, 2, 3])
     }
+}
+
+const NAMES: [&str; 3] = ["alice", "bob", "carol"];
+
+fn person(rid: u32, name: &str) -> Principal {
+    let sid = People.domain().with_rid(rid);
+    Principal { sid, kind: SidNameUse::USER, realm: Realm::Server, name: name.to_owned() }
 }
 
 struct OneVolume(Arc<dyn Vfs>);

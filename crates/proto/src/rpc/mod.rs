@@ -5,6 +5,7 @@
 //! below has authenticated the caller. Multiple contexts and fragments are understood; calls that arrive in several
 //! fragments are put together by the caller.
 
+pub mod lsarpc;
 pub mod ndr;
 pub mod pdu;
 pub mod srvsvc;

@@ -1,6 +1,11 @@
-//! NDR, the encoding of arguments (C706 14, [MS-RPCE] 2.2.4): alignment, referents and conformant strings.
+//! NDR, the encoding of arguments (C706 14, [MS-RPCE] 2.2.4): alignment, referents, conformant strings, and what the
+//! services for accounts pass around: RPC_UNICODE_STRING ([MS-DTYP] 2.3.10), RPC_SID (2.4.2.3) and context handles.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
+use crate::dtyp::Sid;
+
+/// A context handle as it travels: its attributes, always 0, and a UUID (C706 appendix N).
+pub type ContextHandle = [u8; 20];
 
 /// Reads arguments.
 pub struct Decoder<'a> {
@@ -22,6 +27,43 @@ impl<'a> Decoder<'a> {
     pub fn u32(&mut self) -> Result<u32> {
         self.align(4)?;
         self.reader.u32()
+    }
+
+    /// A 16-bit number; enumerations are such.
+    pub fn u16(&mut self) -> Result<u16> {
+        self.align(2)?;
+        self.reader.u16()
+    }
+
+    /// Bytes of a fixed number.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.reader.array()
+    }
+
+    /// A context handle.
+    pub fn handle(&mut self) -> Result<ContextHandle> {
+        self.align(4)?;
+        self.array()
+    }
+
+    /// A number of elements, of which there may be `most`.
+    pub fn count(&mut self, most: usize) -> Result<usize> {
+        let count = usize::try_from(self.u32()?).map_err(|_| Malformed::Value)?;
+        if count <= most { Ok(count) } else { Err(Malformed::Value) }
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING: whether its text follows later.
+    pub fn unicode(&mut self) -> Result<bool> {
+        self.align(4)?;
+        self.reader.skip(4)?;
+        self.pointer()
+    }
+
+    /// An RPC_SID.
+    pub fn sid(&mut self) -> Result<Sid> {
+        let count = self.u32()?;
+        let sid = Sid::decode(&mut self.reader)?;
+        if sid.sub_authorities().len() == count as usize { Ok(sid) } else { Err(Malformed::Value) }
     }
 
     /// The referent of a unique pointer: whether it points to something.
@@ -47,6 +89,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// UTF-16 units of a text, of which an RPC_UNICODE_STRING can count 32767; names are never that long.
+fn unicode_length(text: &str) -> u16 {
+    text.encode_utf16().count().min(0x7fff) as u16
+}
+
 /// Writes results.
 #[derive(Default)]
 pub struct Encoder {
@@ -65,6 +112,44 @@ impl Encoder {
         let mut writer = Writer::from(&mut self.bytes, 0);
         writer.pad_to(4);
         writer.u32(value);
+    }
+
+    /// A 16-bit number.
+    pub fn u16(&mut self, value: u16) {
+        let mut writer = Writer::from(&mut self.bytes, 0);
+        writer.pad_to(2);
+        writer.u16(value);
+    }
+
+    /// Bytes as they are, aligned to `alignment`.
+    pub fn array(&mut self, alignment: usize, bytes: &[u8]) {
+        let mut writer = Writer::from(&mut self.bytes, 0);
+        writer.pad_to(alignment);
+        writer.bytes(bytes);
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING; [`Encoder::text`] follows when its time comes.
+    pub fn unicode(&mut self, text: &str) {
+        let length = unicode_length(text) * 2;
+        // A structure with a pointer in it begins at a multiple of 4.
+        self.array(4, &length.to_le_bytes());
+        self.u16(length);
+        self.pointer();
+    }
+
+    /// The text of an RPC_UNICODE_STRING, which has no NUL.
+    pub fn text(&mut self, text: &str) {
+        let length = unicode_length(text);
+        self.u32(length.into());
+        self.u32(0);
+        self.u32(length.into());
+        text.encode_utf16().take(length.into()).for_each(|unit| self.bytes.extend_from_slice(&unit.to_le_bytes()));
+    }
+
+    /// An RPC_SID.
+    pub fn sid(&mut self, sid: &Sid) {
+        self.u32(sid.sub_authorities().len() as u32);
+        sid.encode(&mut Writer::new(&mut self.bytes));
     }
 
     /// A unique pointer that points to something, which follows when its time comes.
@@ -106,6 +191,22 @@ mod tests {
             assert_eq!(decoder.optional_string(), Ok(Some(text.to_string())));
             assert_eq!(decoder.u32(), Ok(7), "aligned behind {text:?}");
         }
+    }
+
+    #[test]
+    fn names_sids_and_handles_come_back() {
+        let mut encoder = Encoder::default();
+        encoder.u16(7);
+        encoder.unicode("grün");
+        encoder.text("grün");
+        encoder.sid(&Sid::BUILTIN_USERS);
+        encoder.array(4, &[3; 20]);
+        let bytes = encoder.into_bytes();
+        let mut decoder = Decoder::new(&bytes);
+        assert_eq!((decoder.u16(), decoder.unicode()), (Ok(7), Ok(true)));
+        assert_eq!(decoder.string(), Ok("grün".to_string()));
+        assert_eq!((decoder.sid(), decoder.handle()), (Ok(Sid::BUILTIN_USERS), Ok([3; 20])));
+        assert_eq!(Decoder::new(&[2, 0, 0, 0]).count(1), Err(Malformed::Value));
     }
 
     #[test]

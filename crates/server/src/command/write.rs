@@ -27,7 +27,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            pipe.write(asked.buffer, request)?;
+            pipe.write(asked.buffer, request).await?;
             WriteResponse { count: length as u32 }.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }

@@ -3,6 +3,8 @@
 //!
 //! Samba's CVE-2017-7494 and CVE-2023-3961: a pipe's name never reaches a file system, a library or a socket here.
 
+mod handles;
+mod lsarpc;
 mod srvsvc;
 
 use std::collections::VecDeque;
@@ -14,6 +16,7 @@ use proto::status::Status;
 
 use crate::conn::Request;
 use crate::error::{Error, Result};
+use handles::Handles;
 
 /// How many bytes of one call's arguments a client may send.
 const MAX_STUB: usize = 1024 * 1024;
@@ -24,22 +27,26 @@ const MAX_ANSWERS: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Service {
     Srvsvc,
+    Lsarpc,
 }
 
 impl Service {
     fn named(name: &str) -> Option<Service> {
-        name.eq_ignore_ascii_case("srvsvc").then_some(Service::Srvsvc)
+        let all = [("srvsvc", Service::Srvsvc), ("lsarpc", Service::Lsarpc)];
+        all.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, service)| service)
     }
 
     fn name(self) -> &'static str {
         match self {
             Service::Srvsvc => "srvsvc",
+            Service::Lsarpc => "lsarpc",
         }
     }
 
     fn interface(self) -> pdu::SyntaxId {
         match self {
             Service::Srvsvc => proto::rpc::srvsvc::INTERFACE,
+            Service::Lsarpc => proto::rpc::lsarpc::INTERFACE,
         }
     }
 }
@@ -48,10 +55,13 @@ impl Service {
 pub struct Pipe {
     service: Service,
     state: Mutex<State>,
+    handles: Mutex<Handles>,
 }
 
 #[derive(Default)]
 struct State {
+    /// A call is being executed; what comes meanwhile waits in `input`.
+    busy: bool,
     /// A PDU that has not come whole yet.
     input: Vec<u8>,
     /// Arguments of a call whose last fragment is still to come.
@@ -69,7 +79,7 @@ impl Pipe {
         let name = name.strip_prefix('\\').unwrap_or(name);
         let service = Service::named(name)
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
-        Ok(Pipe { service, state: Mutex::default() })
+        Ok(Pipe { service, state: Mutex::default(), handles: Mutex::default() })
     }
 
     /// The pipe's name.
@@ -77,16 +87,21 @@ impl Pipe {
         self.service.name()
     }
 
-    /// Takes bytes from the client and executes the calls that are complete.
-    pub(crate) fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
-        let mut state = self.state.lock();
-        if state.input.len() + bytes.len() > MAX_STUB || state.output.len() >= MAX_ANSWERS {
-            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe"));
+    /// Takes bytes from the client and executes the calls that are complete, one after another.
+    pub(crate) async fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            if state.input.len() + bytes.len() > MAX_STUB || state.output.len() >= MAX_ANSWERS {
+                return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe"));
+            }
+            state.input.extend_from_slice(bytes);
+            if std::mem::replace(&mut state.busy, true) {
+                return Ok(());
+            }
         }
-        state.input.extend_from_slice(bytes);
-        while let Some(length) = whole_pdu(&state.input)? {
-            let pdu: Vec<u8> = state.input.drain(..length).collect();
-            self.execute(&pdu, &mut state, request)?;
+        let mut turn = Turn { state: &self.state, over: false };
+        while let Some(pdu) = turn.next()? {
+            self.execute(&pdu, request).await?;
         }
         Ok(())
     }
@@ -103,12 +118,13 @@ impl Pipe {
         Ok((state.output.pop_front().unwrap_or_default(), Status::SUCCESS))
     }
 
-    fn execute(&self, bytes: &[u8], state: &mut State, request: &Request<'_>) -> Result<()> {
+    async fn execute(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
         let header = Header::decode(bytes)?;
         match header.kind {
             PduType::BIND | PduType::ALTER_CONTEXT => {
+                let mut state = self.state.lock();
                 let bind = Bind::decode(bytes)?;
-                let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, state)).collect();
+                let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, &mut state)).collect();
                 state.max_fragment = bind.max_recv_frag;
                 let mut out = Vec::new();
                 pdu::bind_ack(&header, &bind, self.name(), &results, &mut Writer::new(&mut out));
@@ -117,22 +133,30 @@ impl Pipe {
             }
             PduType::REQUEST => {
                 let call = pdu::Request::decode(&header, bytes)?;
-                if header.flags.contains(PduFlags::FIRST_FRAG) {
-                    state.stub.clear();
-                }
-                if state.stub.len() + call.stub.len() > MAX_STUB {
-                    return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
-                }
-                state.stub.extend_from_slice(call.stub);
-                if header.flags.contains(PduFlags::LAST_FRAG) {
-                    let stub = std::mem::take(&mut state.stub);
-                    let answer = self.call(&header, &call, &stub, state, request);
-                    state.output.push_back(answer);
-                }
+                let Some(arguments) = self.arguments(&header, &call)? else { return Ok(()) };
+                let answer = self.call(&header, &call, arguments, request).await;
+                self.state.lock().output.push_back(answer);
                 Ok(())
             }
             _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
         }
+    }
+
+    /// The arguments of a call whose last fragment has come.
+    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Option<Arguments>> {
+        let mut state = self.state.lock();
+        if header.flags.contains(PduFlags::FIRST_FRAG) {
+            state.stub.clear();
+        }
+        if state.stub.len() + call.stub.len() > MAX_STUB {
+            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
+        }
+        state.stub.extend_from_slice(call.stub);
+        if !header.flags.contains(PduFlags::LAST_FRAG) {
+            return Ok(None);
+        }
+        let stub = std::mem::take(&mut state.stub);
+        Ok(Some(Arguments { stub, bound: state.bound.contains(&call.context_id), max_fragment: state.max_fragment }))
     }
 
     fn bind(&self, context: &pdu::Context, state: &mut State) -> ContextResult {
@@ -154,27 +178,50 @@ impl Pipe {
     }
 
     /// The answer to one call.
-    fn call(
-        &self,
-        header: &Header,
-        call: &pdu::Request<'_>,
-        stub: &[u8],
-        state: &State,
-        request: &Request<'_>,
-    ) -> Vec<u8> {
-        let mut out = Vec::new();
-        let answer = if state.bound.contains(&call.context_id) {
-            match self.service {
-                Service::Srvsvc => srvsvc::call(call.opnum, stub, request),
-            }
-        } else {
-            Err(pdu::FAULT_UNKNOWN_INTERFACE)
+    async fn call(&self, header: &Header, call: &pdu::Request<'_>, with: Arguments, request: &Request<'_>) -> Vec<u8> {
+        let answer = match self.service {
+            _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
+            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request),
+            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
         };
+        let mut out = Vec::new();
         match answer {
-            Ok(stub) => pdu::response(header.call_id, call.context_id, &stub, state.max_fragment, &mut out),
+            Ok(stub) => pdu::response(header.call_id, call.context_id, &stub, with.max_fragment, &mut out),
             Err(status) => pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out)),
         }
         out
+    }
+}
+
+/// What a call was made with.
+struct Arguments {
+    stub: Vec<u8>,
+    bound: bool,
+    max_fragment: u16,
+}
+
+/// The right to execute what has come, until it is dropped.
+struct Turn<'a> {
+    state: &'a Mutex<State>,
+    over: bool,
+}
+
+impl Turn<'_> {
+    /// The next PDU that has come whole; the turn ends in the same moment where there is none.
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut state = self.state.lock();
+        let whole = whole_pdu(&state.input)?;
+        self.over = whole.is_none();
+        state.busy = !self.over;
+        Ok(whole.map(|length| state.input.drain(..length).collect()))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.state.lock().busy = false;
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     request.check_charge(longest.max(asked.input.len()))?;
     match asked.ctl_code {
         FsctlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate_info(request, &asked, reply),
-        FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply),
+        FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply).await,
         // 3.3.5.15.2: no share is part of a DFS namespace yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
         FsctlCode::QUERY_NETWORK_INTERFACE_INFO => network_interfaces::query(request, &asked, reply),
@@ -290,12 +290,12 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
 }
 
 /// 3.3.5.15.3.
-fn pipe_transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+async fn pipe_transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let open = request.open(asked.file_id, reply)?;
     let Target::Pipe(pipe) = &open.target else {
         return Err(Error::because(Status::NOT_SUPPORTED, "PIPE_TRANSCEIVE on a file"));
     };
-    pipe.write(asked.input, request)?;
+    pipe.write(asked.input, request).await?;
     let (output, status) = pipe.read(asked.max_output_response as usize)?;
     respond(asked, &output, reply);
     Ok(status)

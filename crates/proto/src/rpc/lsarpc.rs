@@ -1,0 +1,196 @@
+//! The local security authority: names of SIDs and SIDs of names ([MS-LSAT] 3.1.4), and what a server is called and which
+//! SID it has ([MS-LSAD] 3.1.4.4).
+//!
+//! Left out on purpose: everything that changes the policy, secrets, privileges, and the calls that only domain controllers
+//! serve (LsarLookupSids3, LsarLookupNames4).
+
+mod results;
+
+use super::ndr::{ContextHandle, Decoder};
+use super::pdu::SyntaxId;
+use crate::bytes::{Malformed, Result};
+use crate::dtyp::{Guid, Sid};
+
+pub use results::*;
+
+/// 12345778-1234-abcd-ef00-0123456789ab, version 0.0.
+pub const INTERFACE: SyntaxId = SyntaxId {
+    uuid: Guid::from_fields(0x1234_5778, 0x1234, 0xabcd, [0xef, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab]),
+    version: 0,
+};
+
+/// The most names that one call may ask for ([MS-LSAT] 3.1.4.5).
+pub const MOST_NAMES: usize = 1000;
+/// The most SIDs that one call may ask for: fewer than the 20480 of [MS-LSAT] 2.2.18, since each of them costs a look-up.
+pub const MOST_SIDS: usize = 5000;
+
+/// Calls by their number.
+#[allow(missing_docs, reason = "the names are the specification's own")]
+pub mod opnum {
+    pub const LSAR_CLOSE: u16 = 0;
+    pub const LSAR_OPEN_POLICY: u16 = 6;
+    pub const LSAR_QUERY_INFORMATION_POLICY: u16 = 7;
+    pub const LSAR_ENUMERATE_ACCOUNTS: u16 = 11;
+    pub const LSAR_ENUMERATE_TRUSTED_DOMAINS: u16 = 13;
+    pub const LSAR_LOOKUP_NAMES: u16 = 14;
+    pub const LSAR_LOOKUP_SIDS: u16 = 15;
+    pub const LSAR_OPEN_POLICY_2: u16 = 44;
+    pub const LSAR_GET_USER_NAME: u16 = 45;
+    pub const LSAR_QUERY_INFORMATION_POLICY_2: u16 = 46;
+    pub const LSAR_ENUMERATE_TRUSTED_DOMAINS_EX: u16 = 50;
+    pub const LSAR_LOOKUP_SIDS_2: u16 = 57;
+    pub const LSAR_LOOKUP_NAMES_2: u16 = 58;
+    pub const LSAR_LOOKUP_NAMES_3: u16 = 68;
+}
+
+/// SID_NAME_USE ([MS-LSAT] 2.2.13): what a SID is the SID of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SidNameUse(pub u16);
+
+#[allow(missing_docs, reason = "the names are the specification's own")]
+impl SidNameUse {
+    pub const USER: SidNameUse = SidNameUse(1);
+    pub const GROUP: SidNameUse = SidNameUse(2);
+    pub const DOMAIN: SidNameUse = SidNameUse(3);
+    pub const ALIAS: SidNameUse = SidNameUse(4);
+    pub const WELL_KNOWN_GROUP: SidNameUse = SidNameUse(5);
+    pub const DELETED_ACCOUNT: SidNameUse = SidNameUse(6);
+    pub const INVALID: SidNameUse = SidNameUse(7);
+    pub const UNKNOWN: SidNameUse = SidNameUse(8);
+    pub const COMPUTER: SidNameUse = SidNameUse(9);
+}
+
+/// LSAP_LOOKUP_LEVEL ([MS-LSAT] 2.2.16): where to look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookupLevel(pub u16);
+
+impl LookupLevel {
+    /// Everywhere that a member of a domain looks; the one that workstations use.
+    pub const WORKSTATION: LookupLevel = LookupLevel(1);
+    /// The last one that is defined.
+    pub const LAST: LookupLevel = LookupLevel(7);
+}
+
+/// POLICY_INFORMATION_CLASS ([MS-LSAD] 2.2.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are the specification's own")]
+pub struct PolicyInformationClass(pub u16);
+
+#[allow(missing_docs, reason = "the names are the specification's own")]
+impl PolicyInformationClass {
+    pub const PRIMARY_DOMAIN: PolicyInformationClass = PolicyInformationClass(3);
+    pub const ACCOUNT_DOMAIN: PolicyInformationClass = PolicyInformationClass(5);
+    pub const LSA_SERVER_ROLE: PolicyInformationClass = PolicyInformationClass(6);
+    pub const DNS_DOMAIN: PolicyInformationClass = PolicyInformationClass(12);
+    pub const LOCAL_ACCOUNT_DOMAIN: PolicyInformationClass = PolicyInformationClass(14);
+}
+
+/// How much is told of what was looked up: the three generations of the calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Generation {
+    /// LsarLookupNames and LsarLookupSids.
+    First,
+    /// LsarLookupNames2 and LsarLookupSids2: with flags.
+    Second,
+    /// LsarLookupNames3: whole SIDs.
+    Third,
+}
+
+/// A call with its arguments, as far as they matter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// LsarOpenPolicy and LsarOpenPolicy2. Whatever access is asked for, a handle is good for looking up only.
+    OpenPolicy,
+    /// LsarClose.
+    Close(ContextHandle),
+    /// LsarQueryInformationPolicy and its second generation.
+    QueryInformation(ContextHandle, PolicyInformationClass),
+    /// LsarEnumerateAccounts, from the given place on.
+    EnumerateAccounts(ContextHandle, u32),
+    /// LsarEnumerateTrustedDomains, LsarEnumerateTrustedDomainsEx.
+    EnumerateTrustedDomains(ContextHandle),
+    /// LsarLookupNames and its later generations.
+    LookupNames(ContextHandle, Vec<String>, LookupLevel, Generation),
+    /// LsarLookupSids and its second generation.
+    LookupSids(ContextHandle, Vec<Sid>, LookupLevel, Generation),
+    /// LsarGetUserName, and whether the domain's name is asked for too.
+    GetUserName(bool),
+}
+
+impl Call {
+    /// Reads the arguments of call `number`; `None` where no such call is served.
+    pub fn decode(number: u16, stub: &[u8]) -> Result<Option<Call>> {
+        let mut decoder = Decoder::new(stub);
+        let from = &mut decoder;
+        Ok(Some(match number {
+            opnum::LSAR_OPEN_POLICY | opnum::LSAR_OPEN_POLICY_2 => Call::OpenPolicy,
+            opnum::LSAR_CLOSE => Call::Close(from.handle()?),
+            opnum::LSAR_QUERY_INFORMATION_POLICY | opnum::LSAR_QUERY_INFORMATION_POLICY_2 => {
+                Call::QueryInformation(from.handle()?, PolicyInformationClass(from.u16()?))
+            }
+            opnum::LSAR_ENUMERATE_ACCOUNTS => Call::EnumerateAccounts(from.handle()?, from.u32()?),
+            opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS | opnum::LSAR_ENUMERATE_TRUSTED_DOMAINS_EX => {
+                Call::EnumerateTrustedDomains(from.handle()?)
+            }
+            opnum::LSAR_LOOKUP_NAMES => lookup_names(from, Generation::First)?,
+            opnum::LSAR_LOOKUP_NAMES_2 => lookup_names(from, Generation::Second)?,
+            opnum::LSAR_LOOKUP_NAMES_3 => lookup_names(from, Generation::Third)?,
+            opnum::LSAR_LOOKUP_SIDS => lookup_sids(from, Generation::First)?,
+            opnum::LSAR_LOOKUP_SIDS_2 => lookup_sids(from, Generation::Second)?,
+            opnum::LSAR_GET_USER_NAME => get_user_name(from)?,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn lookup_names(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
+    let handle = from.handle()?;
+    let count = from.count(MOST_NAMES)?;
+    if from.count(MOST_NAMES)? != count {
+        return Err(Malformed::Value);
+    }
+    let there = (0..count).map(|_| from.unicode()).collect::<Result<Vec<_>>>()?;
+    let names = there.into_iter().map(|there| if there { from.string() } else { Ok(String::new()) });
+    let names = names.collect::<Result<Vec<_>>>()?;
+    skip_answers(from)?;
+    Ok(Call::LookupNames(handle, names, LookupLevel(from.u16()?), generation))
+}
+
+fn lookup_sids(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
+    let handle = from.handle()?;
+    let count = from.count(MOST_SIDS)?;
+    let mut sids = Vec::new();
+    if from.pointer()? {
+        if from.count(MOST_SIDS)? != count {
+            return Err(Malformed::Value);
+        }
+        // A SID that is not there is none ([MS-LSAT] 2.2.17).
+        let there = (0..count).map(|_| from.pointer()).collect::<Result<Vec<_>>>()?;
+        if there.contains(&false) {
+            return Err(Malformed::Value);
+        }
+        sids = there.iter().map(|_| from.sid()).collect::<Result<Vec<_>>>()?;
+    } else if count != 0 {
+        return Err(Malformed::Value);
+    }
+    skip_answers(from)?;
+    Ok(Call::LookupSids(handle, sids, LookupLevel(from.u16()?), generation))
+}
+
+/// The list of answers, which clients send along empty.
+fn skip_answers(from: &mut Decoder<'_>) -> Result<()> {
+    from.u32()?;
+    if from.pointer()? && from.u32()? != 0 { Err(Malformed::Value) } else { Ok(()) }
+}
+
+fn get_user_name(from: &mut Decoder<'_>) -> Result<Call> {
+    from.optional_string()?;
+    // UserName: a reference to a pointer, to nothing on the way in.
+    if from.pointer()? && from.unicode()? {
+        from.string()?;
+    }
+    Ok(Call::GetUserName(from.pointer()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What the calls of the local security authority answer ([MS-LSAT] 2.2, [MS-LSAD] 2.2.4).
+
+use super::{Generation, PolicyInformationClass, SidNameUse};
+use crate::dtyp::Sid;
+use crate::rpc::ndr::{ContextHandle, Encoder};
+use crate::status::Status;
+
+/// A domain that answers refer to: LSAPR_TRUST_INFORMATION.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReferencedDomain {
+    /// Its NetBIOS name.
+    pub name: String,
+    /// Its SID.
+    pub sid: Option<Sid>,
+}
+
+/// The answer for one name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TranslatedSid {
+    /// What it is.
+    pub kind: SidNameUse,
+    /// The SID; `None` where the name is nobody's.
+    pub sid: Option<Sid>,
+    /// Which of the referenced domains; `None` for none of them.
+    pub domain: Option<u32>,
+}
+
+/// The answer for one SID.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TranslatedName {
+    /// What it is.
+    pub kind: SidNameUse,
+    /// The name without the domain's.
+    pub name: String,
+    /// Which of the referenced domains; `None` for none of them.
+    pub domain: Option<u32>,
+}
+
+/// What the server is and belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domains {
+    /// The domain of its own accounts.
+    pub account: ReferencedDomain,
+    /// The domain or workgroup that it belongs to; a workgroup has no SID.
+    pub primary: ReferencedDomain,
+    /// DNS name of that domain; empty without one.
+    pub dns: String,
+}
+
+/// The results of a call that answers its status alone.
+pub fn status_response(status: Status) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(status.0);
+    out.into_bytes()
+}
+
+/// A handle and a status: the results of opening and closing.
+pub fn handle_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.array(4, handle);
+    out.u32(status.0);
+    out.into_bytes()
+}
+
+/// The results of LsarQueryInformationPolicy; `None` for a class that is not told.
+pub fn information_response(class: PolicyInformationClass, domains: &Domains) -> Option<Vec<u8>> {
+    let mut out = Encoder::default();
+    out.pointer();
+    out.u16(class.0);
+    match class {
+        PolicyInformationClass::PRIMARY_DOMAIN => trust(&domains.primary, &mut out),
+        PolicyInformationClass::ACCOUNT_DOMAIN | PolicyInformationClass::LOCAL_ACCOUNT_DOMAIN => {
+            trust(&domains.account, &mut out);
+        }
+        PolicyInformationClass::DNS_DOMAIN => dns_domain(domains, &mut out),
+        // PolicyServerRolePrimary: nobody is above it.
+        PolicyInformationClass::LSA_SERVER_ROLE => out.u16(3),
+        _ => return None,
+    }
+    out.u32(Status::SUCCESS.0);
+    Some(out.into_bytes())
+}
+
+fn trust(domain: &ReferencedDomain, out: &mut Encoder) {
+    trust_fixed(domain, out);
+    trust_rest(domain, out);
+}
+
+fn trust_fixed(domain: &ReferencedDomain, out: &mut Encoder) {
+    out.unicode(&domain.name);
+    if domain.sid.is_some() { out.pointer() } else { out.null() }
+}
+
+fn trust_rest(domain: &ReferencedDomain, out: &mut Encoder) {
+    out.text(&domain.name);
+    if let Some(sid) = &domain.sid {
+        out.sid(sid);
+    }
+}
+
+fn dns_domain(domains: &Domains, out: &mut Encoder) {
+    let names = [&domains.primary.name, &domains.dns, &domains.dns];
+    names.iter().for_each(|name| out.unicode(name));
+    out.array(4, &[0; 16]);
+    if domains.primary.sid.is_some() {
+        out.pointer()
+    } else {
+        out.null()
+    }
+    names.iter().for_each(|name| out.text(name));
+    if let Some(sid) = &domains.primary.sid {
+        out.sid(sid);
+    }
+}
+
+/// The results of LsarLookupNames and its later generations.
+pub fn names_response(domains: &[ReferencedDomain], sids: &[TranslatedSid], generation: Generation) -> Vec<u8> {
+    let mut out = Encoder::default();
+    referenced(domains, &mut out);
+    array_head(sids.len(), &mut out);
+    for sid in sids {
+        out.array(4, &[]);
+        out.u16(sid.kind.0);
+        match (generation, &sid.sid) {
+            (Generation::Third, Some(_)) => out.pointer(),
+            (Generation::Third, None) => out.null(),
+            // The SID of a domain has no number of its own.
+            (_, Some(_)) if sid.kind == SidNameUse::DOMAIN => out.u32(u32::MAX),
+            (_, known) => out.u32(known.and_then(|sid| sid.rid()).unwrap_or(0)),
+        }
+        out.u32(sid.domain.unwrap_or(u32::MAX));
+        if generation != Generation::First {
+            out.u32(0);
+        }
+    }
+    if generation == Generation::Third {
+        sids.iter().filter_map(|translated| translated.sid.as_ref()).for_each(|sid| out.sid(sid));
+    }
+    let mapped = sids.iter().filter(|translated| translated.sid.is_some()).count();
+    lookup_end(mapped, sids.len(), &mut out);
+    out.into_bytes()
+}
+
+/// The results of LsarLookupSids and LsarLookupSids2.
+pub fn sids_response(domains: &[ReferencedDomain], names: &[TranslatedName], generation: Generation) -> Vec<u8> {
+    let mut out = Encoder::default();
+    referenced(domains, &mut out);
+    array_head(names.len(), &mut out);
+    for translated in names {
+        out.array(4, &[]);
+        out.u16(translated.kind.0);
+        out.unicode(&translated.name);
+        out.u32(translated.domain.unwrap_or(u32::MAX));
+        if generation != Generation::First {
+            out.u32(0);
+        }
+    }
+    names.iter().for_each(|translated| out.text(&translated.name));
+    let mapped = names.iter().filter(|translated| translated.kind != SidNameUse::UNKNOWN).count();
+    lookup_end(mapped, names.len(), &mut out);
+    out.into_bytes()
+}
+
+/// LSAPR_REFERENCED_DOMAIN_LIST behind its pointer.
+fn referenced(domains: &[ReferencedDomain], out: &mut Encoder) {
+    out.pointer();
+    let count = domains.len() as u32;
+    out.u32(count);
+    if domains.is_empty() {
+        out.null()
+    } else {
+        out.pointer()
+    }
+    // MaxEntries, which nobody reads ([MS-LSAT] 2.2.12).
+    out.u32(32);
+    if domains.is_empty() {
+        return;
+    }
+    out.u32(count);
+    domains.iter().for_each(|domain| trust_fixed(domain, out));
+    domains.iter().for_each(|domain| trust_rest(domain, out));
+}
+
+/// A count, the pointer to as many elements, and the array's own count.
+fn array_head(count: usize, out: &mut Encoder) {
+    out.u32(count as u32);
+    if count == 0 {
+        out.null();
+    } else {
+        out.pointer();
+        out.u32(count as u32);
+    }
+}
+
+fn lookup_end(mapped: usize, all: usize, out: &mut Encoder) {
+    out.u32(mapped as u32);
+    out.u32(match mapped {
+        _ if mapped == all => Status::SUCCESS.0,
+        0 => Status::NONE_MAPPED.0,
+        _ => Status::SOME_NOT_MAPPED.0,
+    });
+}
+
+/// The results of LsarEnumerateAccounts: those of `sids` from `from` on.
+pub fn accounts_response(from: u32, sids: &[Sid]) -> Vec<u8> {
+    let rest = sids.get(from as usize..).unwrap_or_default();
+    let mut out = Encoder::default();
+    out.u32(sids.len() as u32);
+    array_head(rest.len(), &mut out);
+    rest.iter().for_each(|_| out.pointer());
+    rest.iter().for_each(|sid| out.sid(sid));
+    out.u32(if rest.is_empty() { Status::NO_MORE_ENTRIES.0 } else { Status::SUCCESS.0 });
+    out.into_bytes()
+}
+
+/// The results of LsarEnumerateTrustedDomains where there is none.
+pub fn no_trusted_domains_response() -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(0);
+    array_head(0, &mut out);
+    out.u32(Status::NO_MORE_ENTRIES.0);
+    out.into_bytes()
+}
+
+/// The results of LsarGetUserName.
+pub fn user_name_response(name: &str, domain: Option<&str>) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.pointer();
+    out.unicode(name);
+    out.text(name);
+    match domain {
+        Some(domain) => {
+            out.pointer();
+            out.pointer();
+            out.unicode(domain);
+            out.text(domain);
+        }
+        None => out.null(),
+    }
+    out.u32(Status::SUCCESS.0);
+    out.into_bytes()
+}

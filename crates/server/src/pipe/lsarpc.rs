@@ -1,0 +1,186 @@
+//! The calls of the local security authority ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names in the Security tab, and what the
+//! server is called. Nothing can be changed through it.
+
+use parking_lot::Mutex;
+use proto::dtyp::Sid;
+use proto::rpc::lsarpc::{
+    self, Call, Domains, Generation, LookupLevel, PolicyInformationClass, ReferencedDomain, SidNameUse, TranslatedName,
+    TranslatedSid,
+};
+use proto::rpc::ndr::ContextHandle;
+use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
+use proto::status::Status;
+
+use super::handles::{Handles, Object};
+use crate::accounts::Unavailable;
+use crate::conn::Request;
+use crate::principals::{self, Principal, Realm};
+
+/// The encoded results of call `number`, or the status of a fault.
+pub(super) async fn call(
+    number: u16,
+    stub: &[u8],
+    handles: &Mutex<Handles>,
+    request: &Request<'_>,
+) -> Result<Vec<u8>, u32> {
+    let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
+    let known = |handle: &ContextHandle| handles.lock().get(handle) == Some(Object::Policy);
+    Ok(match call {
+        Call::OpenPolicy => open(handles, request),
+        Call::Close(handle) => {
+            let closed = handles.lock().close(&handle);
+            lsarpc::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
+        }
+        Call::QueryInformation(handle, class) => information(known(&handle), class, request),
+        Call::EnumerateAccounts(handle, _) | Call::EnumerateTrustedDomains(handle) if !known(&handle) => {
+            failed(3, Status::INVALID_HANDLE)
+        }
+        // Those that Windows gives rights of their own.
+        Call::EnumerateAccounts(_, from) => lsarpc::accounts_response(
+            from,
+            &[Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS, Sid::BUILTIN_USERS, Sid::BUILTIN_GUESTS],
+        ),
+        Call::EnumerateTrustedDomains(_) => lsarpc::no_trusted_domains_response(),
+        Call::LookupNames(handle, names, level, generation) => match check(known(&handle), level) {
+            Ok(()) => lookup_names(&names, generation, request).await,
+            Err(status) => no_lookup(status),
+        },
+        Call::LookupSids(handle, sids, level, generation) => match check(known(&handle), level) {
+            Ok(()) => lookup_sids(&sids, level, generation, request).await,
+            Err(status) => no_lookup(status),
+        },
+        Call::GetUserName(with_domain) => user_name(with_domain, request),
+    })
+}
+
+/// [MS-LSAT] 3.1.4.1. `restrict anonymous` keeps nobody's names from whoever has none.
+fn open(handles: &Mutex<Handles>, request: &Request<'_>) -> Vec<u8> {
+    let server = &request.connection.server;
+    let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
+    if anonymous && server.policy().restrict_anonymous >= 1 {
+        return lsarpc::handle_response(&[0; 20], Status::ACCESS_DENIED);
+    }
+    let handle = handles.lock().open(Object::Policy, &*server.world);
+    match handle {
+        Some(handle) => lsarpc::handle_response(&handle, Status::SUCCESS),
+        None => lsarpc::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),
+    }
+}
+
+fn check(known: bool, level: LookupLevel) -> Result<(), Status> {
+    if !known {
+        return Err(Status::INVALID_HANDLE);
+    }
+    let defined = (LookupLevel::WORKSTATION.0..=LookupLevel::LAST.0).contains(&level.0);
+    if defined { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
+}
+
+/// Results with nothing in them: `zeros` counts and pointers, then the status.
+fn failed(zeros: usize, status: Status) -> Vec<u8> {
+    let mut stub = vec![0; zeros * 4];
+    stub.extend_from_slice(&lsarpc::status_response(status));
+    stub
+}
+
+/// No domains, an empty list and no number of hits.
+fn no_lookup(status: Status) -> Vec<u8> {
+    failed(4, status)
+}
+
+fn information(known: bool, class: PolicyInformationClass, request: &Request<'_>) -> Vec<u8> {
+    if !known {
+        return failed(1, Status::INVALID_HANDLE);
+    }
+    let server = &request.connection.server;
+    let policy = server.policy();
+    let domains = Domains {
+        account: ReferencedDomain { name: policy.netbios_name.clone(), sid: Some(server.accounts.domain().sid()) },
+        primary: ReferencedDomain { name: policy.workgroup.clone(), sid: None },
+        dns: String::new(),
+    };
+    lsarpc::information_response(class, &domains).unwrap_or_else(|| failed(1, Status::INVALID_PARAMETER))
+}
+
+/// [MS-LSAT] 3.1.4.4.
+fn user_name(with_domain: bool, request: &Request<'_>) -> Vec<u8> {
+    let user = request.session().ok().and_then(|session| session.user());
+    let (name, domain) = match user.as_ref().filter(|user| !user.anonymous) {
+        Some(user) => (user.name.as_str(), user.domain.as_str()),
+        None => ("ANONYMOUS LOGON", "NT AUTHORITY"),
+    };
+    lsarpc::user_name_response(name, with_domain.then_some(domain))
+}
+
+/// The domains that the answers of one call refer to.
+#[derive(Default)]
+struct Referenced(Vec<ReferencedDomain>);
+
+impl Referenced {
+    /// The index of the domain of `principal`. The domain of a SID is what its last number is appended to, of a domain
+    /// itself the whole.
+    fn note(&mut self, principal: &Principal, server: &str) -> u32 {
+        let sid = if principal.kind == SidNameUse::DOMAIN { Some(principal.sid) } else { principal.sid.domain() };
+        let name = principal.realm.name(server);
+        let there = self.0.iter().position(|domain| domain.name == name && domain.sid == sid);
+        let index = there.unwrap_or_else(|| {
+            self.0.push(ReferencedDomain { name: name.to_owned(), sid });
+            self.0.len() - 1
+        });
+        index as u32
+    }
+}
+
+async fn lookup_names(names: &[String], generation: Generation, request: &Request<'_>) -> Vec<u8> {
+    let server = &request.connection.server;
+    let policy = server.policy();
+    let (mut domains, mut sids) = (Referenced::default(), Vec::with_capacity(names.len()));
+    for name in names {
+        let found = principals::by_name(&*server.accounts, &policy.netbios_name, name).await;
+        sids.push(match answered(found) {
+            Some(principal) => TranslatedSid {
+                kind: principal.kind,
+                sid: Some(principal.sid),
+                domain: Some(domains.note(&principal, &policy.netbios_name)),
+            },
+            None => TranslatedSid { kind: SidNameUse::UNKNOWN, sid: None, domain: None },
+        });
+    }
+    lsarpc::names_response(&domains.0, &sids, generation)
+}
+
+async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, request: &Request<'_>) -> Vec<u8> {
+    let server = &request.connection.server;
+    let policy = server.policy();
+    let own = server.accounts.domain().sid();
+    let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
+    for sid in sids {
+        names.push(match answered(principals::by_sid(&*server.accounts, sid).await) {
+            Some(principal) => TranslatedName {
+                kind: principal.kind,
+                domain: Some(domains.note(&principal, &policy.netbios_name)),
+                name: principal.name,
+            },
+            None => {
+                // The last number of a SID of the own domain, the text of any other ([MS-LSAT] 3.1.4.9).
+                let rid = sid.rid().filter(|_| sid.domain() == Some(own));
+                let text = rid.map_or_else(|| sid.to_string(), |rid| format!("{rid:08x}"));
+                let unknown =
+                    Principal { sid: *sid, kind: SidNameUse::UNKNOWN, realm: Realm::Server, name: String::new() };
+                TranslatedName {
+                    kind: SidNameUse::UNKNOWN,
+                    name: if level == LookupLevel::WORKSTATION { text } else { String::new() },
+                    domain: rid.map(|_| domains.note(&unknown, &policy.netbios_name)),
+                }
+            }
+        });
+    }
+    lsarpc::sids_response(&domains.0, &names, generation)
+}
+
+/// Whoever cannot be asked for has no name for now; the log says why.
+fn answered(found: Result<Option<Principal>, Unavailable>) -> Option<Principal> {
+    found.unwrap_or_else(|why| {
+        tracing::warn!(why = why.0, "a name could not be looked up");
+        None
+    })
+}

@@ -1,0 +1,198 @@
+//! Users and groups by name and by SID: what the lsarpc pipe tells clients, and what the lists of a share are compared with.
+//!
+//! Who has an account, and which groups have SIDs of their own, only [`crate::accounts::Accounts`] knows. Here are those
+//! whom every server knows alike: the well-known SIDs ([MS-DTYP] 2.4.2.4) and the ids of Linux, S-1-22-1-uid and
+//! S-1-22-2-gid.
+
+mod known;
+
+use proto::dtyp::Sid;
+pub use proto::rpc::lsarpc::SidNameUse;
+
+use crate::accounts::{Accounts, DomainSid, Unavailable};
+
+/// The name that S-1-22-1 goes by.
+pub const UNIX_USERS: &str = "Unix User";
+/// The name that S-1-22-2 goes by.
+pub const UNIX_GROUPS: &str = "Unix Group";
+/// The RID of a machine's group of all its users ([MS-DTYP] 2.4.2.4, DOMAIN_USERS).
+pub const ALL_USERS_RID: u32 = 513;
+/// The name of that group on a server that is no domain controller, as Windows has it.
+pub const ALL_USERS: &str = "None";
+
+/// A user or group of Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnixId {
+    /// A user.
+    User(u32),
+    /// A group.
+    Group(u32),
+    /// A user and a group of the same number, as some mappings of domains make them.
+    Both(u32),
+}
+
+impl UnixId {
+    /// The id as a user's.
+    pub fn uid(self) -> Option<u32> {
+        match self {
+            UnixId::User(id) | UnixId::Both(id) => Some(id),
+            UnixId::Group(_) => None,
+        }
+    }
+
+    /// The id as a group's.
+    pub fn gid(self) -> Option<u32> {
+        match self {
+            UnixId::Group(id) | UnixId::Both(id) => Some(id),
+            UnixId::User(_) => None,
+        }
+    }
+
+    /// The id in a SID of the form S-1-22-1-uid or S-1-22-2-gid.
+    pub fn in_sid(sid: &Sid) -> Option<UnixId> {
+        sid.as_unix_user().map(UnixId::User).or_else(|| sid.as_unix_group().map(UnixId::Group))
+    }
+
+    /// The SID that holds the id itself.
+    pub fn plain_sid(self) -> Sid {
+        match self {
+            UnixId::User(id) | UnixId::Both(id) => Sid::unix_user(id),
+            UnixId::Group(id) => Sid::unix_group(id),
+        }
+    }
+}
+
+/// Whose name and SID something is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Principal {
+    /// The SID.
+    pub sid: Sid,
+    /// What it is the SID of.
+    pub kind: SidNameUse,
+    /// Where the name belongs.
+    pub realm: Realm,
+    /// The name in that place; empty for a domain itself.
+    pub name: String,
+}
+
+/// Where a name belongs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Realm {
+    /// The server itself, whose accounts are [`Accounts::domain`]'s.
+    Server,
+    /// Anywhere else, by its name: `BUILTIN`, `NT AUTHORITY`, `Unix Group`, a domain.
+    Named(String),
+    /// Nowhere: `Everyone` and a few more.
+    Nowhere,
+}
+
+impl Realm {
+    /// The realm's name, of a server called `server`.
+    pub fn name<'a>(&'a self, server: &'a str) -> &'a str {
+        match self {
+            Realm::Server => server,
+            Realm::Named(name) => name,
+            Realm::Nowhere => "",
+        }
+    }
+}
+
+/// A name with what may stand before it: `DOMAIN\name`, `name@domain` or `name` alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FullName<'a> {
+    /// What stands before the backslash.
+    pub realm: Option<&'a str>,
+    /// The name.
+    pub name: &'a str,
+}
+
+impl<'a> FullName<'a> {
+    /// Splits `text`.
+    pub fn of(text: &'a str) -> FullName<'a> {
+        match text.split_once('\\') {
+            Some((realm, name)) => FullName { realm: Some(realm).filter(|realm| !realm.is_empty()), name },
+            None => FullName { realm: None, name: text },
+        }
+    }
+
+    fn may_be_of(&self, realm: &str) -> bool {
+        self.realm.is_none_or(|named| named.eq_ignore_ascii_case(realm))
+    }
+}
+
+/// The principal of a SID; `None` where nobody here knows it.
+pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Principal>, Unavailable> {
+    if let Some(known) = known::by_sid(sid) {
+        return Ok(Some(known));
+    }
+    if let Some(principal) = accounts.principal(sid).await? {
+        return Ok(Some(principal));
+    }
+    Ok(own(accounts.domain()).into_iter().find(|principal| principal.sid == *sid))
+}
+
+/// The principal called `name` on a server called `server`.
+pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Result<Option<Principal>, Unavailable> {
+    let full = FullName::of(name);
+    if let Some(known) = known::by_name(&full) {
+        return Ok(Some(known));
+    }
+    let (own_realm, own) = (full.may_be_of(server), own(accounts.domain()));
+    let is_it = |principal: &&Principal| match principal.kind {
+        SidNameUse::DOMAIN => full.realm.is_none() && full.name.eq_ignore_ascii_case(server),
+        _ => own_realm && full.name.eq_ignore_ascii_case(&principal.name),
+    };
+    if let Some(known) = own.iter().find(is_it) {
+        return Ok(Some(known.clone()));
+    }
+    let realm = full.realm.filter(|realm| !realm.eq_ignore_ascii_case(server));
+    accounts.named(realm, full.name).await
+}
+
+/// What every server has in the domain of its accounts.
+fn own(domain: DomainSid) -> [Principal; 2] {
+    let principal = |sid, kind, name: &str| Principal { sid, kind, realm: Realm::Server, name: name.to_owned() };
+    [
+        principal(domain.sid(), SidNameUse::DOMAIN, ""),
+        principal(domain.with_rid(ALL_USERS_RID), SidNameUse::GROUP, ALL_USERS),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::block_on;
+    use crate::rig::People;
+
+    fn check(name: &str, sid: &str, kind: SidNameUse) {
+        let found = block_on(by_name(&People, "SRV", name)).expect("answers").expect(name);
+        assert_eq!((found.sid.to_string().as_str(), found.kind), (sid, kind), "{name}");
+        let back = block_on(by_sid(&People, &found.sid)).expect("answers").expect(name);
+        assert_eq!(back, found, "{name}");
+    }
+
+    #[test]
+    fn names_lead_to_sids_and_back() {
+        check("Everyone", "S-1-1-0", SidNameUse::WELL_KNOWN_GROUP);
+        check("system", "S-1-5-18", SidNameUse::WELL_KNOWN_GROUP);
+        check("nt authority\\Network", "S-1-5-2", SidNameUse::WELL_KNOWN_GROUP);
+        check("BUILTIN\\Users", "S-1-5-32-545", SidNameUse::ALIAS);
+        check("Administrators", "S-1-5-32-544", SidNameUse::ALIAS);
+        check("BUILTIN", "S-1-5-32", SidNameUse::DOMAIN);
+        check("srv", "S-1-5-21-1-2-3", SidNameUse::DOMAIN);
+        check("SRV\\None", "S-1-5-21-1-2-3-513", SidNameUse::GROUP);
+        check("alice", "S-1-5-21-1-2-3-1000", SidNameUse::USER);
+        check("SRV\\BOB", "S-1-5-21-1-2-3-1001", SidNameUse::USER);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_nobody() {
+        for name in ["", "nobody at all", "BUILTIN\\alice", "OTHER\\alice", "SRV\\Everyone", "SRV\\SRV", "a\\b\\c"] {
+            assert_eq!(block_on(by_name(&People, "SRV", name)).expect("answers"), None, "{name}");
+        }
+        for sid in ["S-1-5-21-1-2-3-77", "S-1-5-21-9-9-9-1000", "S-1-5-32-1", "S-1-9"] {
+            let sid = sid.parse().expect("a SID");
+            assert_eq!(block_on(by_sid(&People, &sid)).expect("answers"), None, "{sid}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The SIDs that mean the same everywhere ([MS-DTYP] 2.4.2.4).
+
+use proto::dtyp::Sid;
+
+use super::{FullName, Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS};
+
+const AUTHORITY: &str = "NT AUTHORITY";
+const BUILTIN: &str = "BUILTIN";
+
+/// SID, realm (empty for none), name, kind. A domain's own name is its realm's.
+const KNOWN: &[(Sid, &str, &str, SidNameUse)] = &[
+    (Sid::NULL, "", "NULL SID", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::EVERYONE, "", "Everyone", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(2, [0]), "", "LOCAL", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::CREATOR_OWNER, "", "CREATOR OWNER", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::CREATOR_GROUP, "", "CREATOR GROUP", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::OWNER_RIGHTS, "", "OWNER RIGHTS", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, []), AUTHORITY, "", SidNameUse::DOMAIN),
+    (Sid::of(5, [1]), AUTHORITY, "DIALUP", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::NETWORK, AUTHORITY, "NETWORK", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [3]), AUTHORITY, "BATCH", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [4]), AUTHORITY, "INTERACTIVE", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [6]), AUTHORITY, "SERVICE", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::ANONYMOUS, AUTHORITY, "ANONYMOUS LOGON", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [9]), AUTHORITY, "ENTERPRISE DOMAIN CONTROLLERS", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::PRINCIPAL_SELF, AUTHORITY, "SELF", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::AUTHENTICATED_USERS, AUTHORITY, "Authenticated Users", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [12]), AUTHORITY, "RESTRICTED", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [13]), AUTHORITY, "TERMINAL SERVER USER", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [14]), AUTHORITY, "REMOTE INTERACTIVE LOGON", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [15]), AUTHORITY, "This Organization", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::SYSTEM, AUTHORITY, "SYSTEM", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [19]), AUTHORITY, "LOCAL SERVICE", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [20]), AUTHORITY, "NETWORK SERVICE", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [32]), BUILTIN, "", SidNameUse::DOMAIN),
+    (Sid::BUILTIN_ADMINISTRATORS, BUILTIN, "Administrators", SidNameUse::ALIAS),
+    (Sid::BUILTIN_USERS, BUILTIN, "Users", SidNameUse::ALIAS),
+    (Sid::BUILTIN_GUESTS, BUILTIN, "Guests", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 547]), BUILTIN, "Power Users", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 548]), BUILTIN, "Account Operators", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 549]), BUILTIN, "Server Operators", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 550]), BUILTIN, "Print Operators", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 551]), BUILTIN, "Backup Operators", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 552]), BUILTIN, "Replicator", SidNameUse::ALIAS),
+    (Sid::of(22, [1]), UNIX_USERS, "", SidNameUse::DOMAIN),
+    (Sid::of(22, [2]), UNIX_GROUPS, "", SidNameUse::DOMAIN),
+];
+
+pub(super) fn by_sid(sid: &Sid) -> Option<Principal> {
+    KNOWN.iter().find(|(known, ..)| known == sid).map(principal)
+}
+
+pub(super) fn by_name(full: &FullName<'_>) -> Option<Principal> {
+    let is_it = |(_, realm, name, kind): &&(Sid, &str, &str, SidNameUse)| match *kind {
+        SidNameUse::DOMAIN => full.realm.is_none() && full.name.eq_ignore_ascii_case(realm),
+        _ => full.may_be_of(realm) && full.name.eq_ignore_ascii_case(name),
+    };
+    KNOWN.iter().find(is_it).map(principal)
+}
+
+fn principal((sid, realm, name, kind): &(Sid, &str, &str, SidNameUse)) -> Principal {
+    let realm = if realm.is_empty() { Realm::Nowhere } else { Realm::Named((*realm).to_owned()) };
+    Principal { sid: *sid, kind: *kind, realm, name: (*name).to_owned() }
+}
