@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::net::sockopt;
 use server::conn::{Connection, Peer};
-use server::server::Server;
+use server::server::{Server, TooMany};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -146,20 +146,14 @@ async fn accept_on(
 
 /// Applies the limits and `hosts allow`, `hosts deny`; refused clients are disconnected without a word.
 fn admit(server: &Arc<Server>, stream: &TcpStream, remote: SocketAddr) -> Option<Arc<Connection>> {
-    let policy = server.policy();
-    let limits = &policy.limits;
     let address: IpAddr = remote.ip();
-    let (all, same) = server.connection_count(address);
-    if all >= limits.connections {
-        tracing::warn!(%remote, limit = limits.connections, "refused: too many connections");
-        return None;
-    }
-    if !policy.hosts.permits(address) {
+    if !server.policy().hosts.permits(address) {
         tracing::info!(%remote, "refused: hosts allow, hosts deny");
         return None;
     }
-    if same >= limits.connections_per_address {
-        tracing::warn!(%remote, limit = limits.connections_per_address, "refused: too many connections from there");
+    if let Err(TooMany { limit, from }) = server.admit(address) {
+        let whose = from.map_or(String::new(), |from| format!(" from {from}"));
+        tracing::warn!(%remote, limit, "refused: too many connections{whose}");
         return None;
     }
     let local = stream.local_addr().ok()?;

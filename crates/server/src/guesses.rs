@@ -1,56 +1,267 @@
-//! Guessing passwords takes time: each failed logon of an account is answered two seconds after the one before it at the
-//! earliest, as Windows Server 2025 does. Nothing but the answer waits.
+//! Guessing passwords takes time, and costs the server nothing but a little memory while the guesser waits.
+//!
+//! A failed logon is answered two seconds after its request arrived at the earliest, as Windows Server 2025 does it, or at
+//! a further whole interval where asking the accounts took longer: unknown names, wrong passwords and slow back ends look
+//! the same. The failures of one account, and of one address, are answered one after the other.
+//!
+//! A right password never waits and is always looked at, whoever else guesses: what is slowed down or cut off is only what
+//! has failed already. That leaves guessers who do not wait for the answer; lockout (an account policy) is for them.
+//!
+//! The tables have a fixed size: names and addresses are hashed into them with a secret key. Two that meet in one place
+//! slow each other's failures down, and nothing else, so nobody gains by filling the tables.
 
-use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-/// Between the answers to two failed logons of one account.
+use crate::conn::Connection;
+use crate::neighbourhood::Neighbourhood;
+use crate::server::Server;
+
+/// Between a failed logon and its answer, and between the answers to two of one account.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How much of a name is looked at, and how many names are kept before those of the past are forgotten.
+/// The answers to an account's failures fall behind no further: its owner may be the one who waits.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Between the answers to two failures of one address.
+const ADDRESS_INTERVAL: Duration = Duration::from_millis(125);
+/// Failures of one address that do not yet delay one another: a terminal server's users come from one.
+const ADDRESS_BURST: u32 = 16;
+/// How far an address's failures may fall behind, 64 of them; what comes beyond waits no more and is cut off.
+const ADDRESS_LONGEST: Duration = Duration::from_secs(8);
+/// How much of a name is looked at.
 const NAME: usize = 64;
-const KEPT: usize = 1024;
+/// Places in each table.
+const PLACES: usize = 4096;
+/// What a waiting failure costs besides its request, bytes.
+const OVERHEAD: usize = 4096;
 
-/// When the last failed logon of each account is answered, in `World::uptime`. Names that no account has count too, so
-/// that nobody learns from the delay which exist.
-#[derive(Default)]
-pub(crate) struct Guesses(Mutex<HashMap<String, Duration>>);
+/// How far behind the failures of accounts and addresses are, in `World::uptime`.
+pub(crate) struct Guesses {
+    key: [u8; 16],
+    accounts: Mutex<Box<[Duration]>>,
+    addresses: Mutex<Box<[Duration]>>,
+    /// What the failures that wait hold, bytes.
+    held: AtomicUsize,
+}
+
+/// A logon that failed.
+#[derive(Clone, Copy)]
+pub(crate) struct Guess<'a> {
+    /// Whose password was guessed. Names that no account has count too, so that nobody learns which exist.
+    pub(crate) name: &'a str,
+    /// From where.
+    pub(crate) from: Neighbourhood,
+    /// When the request arrived.
+    pub(crate) asked: Duration,
+}
+
+/// When a failure is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// At this time. `first`: nothing of the account or the address waits, so the log can be told.
+    At { answer: Duration, first: bool },
+    /// Its address has too many that wait.
+    TooMany,
+}
 
 impl Guesses {
-    /// A logon as `name` failed at `now`: answers when to say so.
-    pub(crate) fn failed(&self, name: &str, now: Duration) -> Duration {
-        let mut last = self.0.lock();
-        if last.len() >= KEPT {
-            last.retain(|_, answered| *answered > now);
+    /// Nobody has guessed yet. `key` is random.
+    pub(crate) fn new(key: [u8; 16]) -> Guesses {
+        let places = || Mutex::new(vec![Duration::ZERO; PLACES].into());
+        Guesses { key, accounts: places(), addresses: places(), held: AtomicUsize::new(0) }
+    }
+
+    fn place(&self, of: impl Hash) -> usize {
+        let mut hasher = DefaultHasher::new();
+        self.key.hash(&mut hasher);
+        of.hash(&mut hasher);
+        (hasher.finish() % PLACES as u64) as usize
+    }
+
+    /// A logon failed, which is known at `now`: when to say so.
+    pub(crate) fn failed(&self, guess: Guess<'_>, now: Duration) -> Verdict {
+        let address = {
+            let mut addresses = self.addresses.lock();
+            let behind = &mut addresses[self.place(guess.from)];
+            let next = (*behind).max(now) + ADDRESS_INTERVAL;
+            if next > now + ADDRESS_LONGEST {
+                return Verdict::TooMany;
+            }
+            *behind = next;
+            next.saturating_sub(ADDRESS_INTERVAL * ADDRESS_BURST)
+        };
+        let name: String = guess.name.chars().take(NAME).flat_map(char::to_lowercase).collect();
+        let mut accounts = self.accounts.lock();
+        let last = &mut accounts[self.place(name)];
+        let first = *last <= now;
+        *last = (*last).max(now).saturating_add(INTERVAL).min(now + LONGEST);
+        // At a whole interval after the request: how long the accounts took does not show.
+        let passed = now.saturating_sub(guess.asked).as_millis() / INTERVAL.as_millis() + 1;
+        let whole = guess.asked + INTERVAL.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX));
+        let answer = if first { whole } else { whole.max(*last) };
+        Verdict::At { answer: answer.max(address), first }
+    }
+
+    /// Takes room for a request of `length` bytes that waits; `None` where all of them hold `limit` bytes already.
+    fn hold(&self, length: usize, limit: usize) -> Option<Held<'_>> {
+        let cost = length + OVERHEAD;
+        let take = |held: usize| held.checked_add(cost).filter(|&held| held <= limit);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Held { of: &self.held, cost })
+    }
+}
+
+/// Room of one failure that waits.
+struct Held<'a> {
+    of: &'a AtomicUsize,
+    cost: usize,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.cost, Ordering::Relaxed);
+    }
+}
+
+/// The failures of one connection that wait for their answers.
+#[derive(Default)]
+pub(crate) struct Failures {
+    waiting: AtomicUsize,
+    left: Notify,
+}
+
+impl Failures {
+    /// The connection has ended: nobody waits any more.
+    pub(crate) fn leave(&self) {
+        self.left.notify_waiters();
+    }
+
+    fn join(&self, limit: usize) -> Option<Place<'_>> {
+        let take = |waiting: usize| (waiting < limit).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Place(self))
+    }
+}
+
+/// One of them.
+struct Place<'a>(&'a Failures);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A failed logon as the one who may have to wait for it.
+pub(crate) struct Failed<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) guess: Guess<'a>,
+    /// Bytes of the request, which is held while the answer waits.
+    pub(crate) length: usize,
+}
+
+/// A failed logon has to wait, and there is no room for that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NoRoom;
+
+impl Failed<'_> {
+    /// Returns when the failure is to be answered, or when its connection has ended.
+    pub(crate) async fn wait(&self, server: &Server) -> Result<(), NoRoom> {
+        let limits = server.policy().limits.clone();
+        let now = server.world.uptime();
+        let (name, peer) = (self.guess.name, self.connection.peer.remote);
+        let Verdict::At { answer, first } = server.guesses.failed(self.guess, now) else { return Err(NoRoom) };
+        if first {
+            tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
         }
-        let name: String = name.chars().take(NAME).flat_map(char::to_lowercase).collect();
-        let answered = last.entry(name).or_insert(now);
-        *answered = (*answered).max(now) + INTERVAL;
-        *answered
+        let _held = server.guesses.hold(self.length, limits.failed_logon_bytes).ok_or(NoRoom)?;
+        let _place = self.connection.failures.join(limits.failed_logons_per_connection).ok_or(NoRoom)?;
+        let mut left = std::pin::pin!(self.connection.failures.left.notified());
+        left.as_mut().enable();
+        if self.connection.ended().is_some() {
+            return Ok(());
+        }
+        let mut time = server.world.sleep(answer.saturating_sub(now));
+        std::future::poll_fn(|context| {
+            if left.as_mut().poll(context).is_ready() {
+                return std::task::Poll::Ready(());
+            }
+            time.as_mut().poll(context)
+        })
+        .await;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
-    #[test]
-    fn failures_of_one_account_are_answered_one_after_the_other() {
-        let guesses = Guesses::default();
-        let at = Duration::from_secs;
-        assert_eq!(guesses.failed("alice", at(10)), at(12));
-        assert_eq!(guesses.failed("Alice", at(10)), at(14), "the same account");
-        assert_eq!(guesses.failed("bob", at(10)), at(12));
-        assert_eq!(guesses.failed("alice", at(100)), at(102));
+    const START: Duration = Duration::from_secs(1000);
+
+    fn at(millis: u64) -> Duration {
+        START + Duration::from_millis(millis)
+    }
+
+    /// A failure of `name` from the address that ends in `host`, asked and known so many ms after the start: how long
+    /// after the start it is answered, ms.
+    #[track_caller]
+    fn check(guesses: &Guesses, (name, host): (&str, u8), (asked, known): (u64, u64), expected: Option<u128>) {
+        let from = IpAddr::from([192, 0, 2, host]).into();
+        let answered = match guesses.failed(Guess { name, from, asked: at(asked) }, at(known)) {
+            Verdict::At { answer, .. } => Some((answer - START).as_millis()),
+            Verdict::TooMany => None,
+        };
+        assert_eq!(answered, expected, "{name} from {host} at {asked}");
     }
 
     #[test]
-    fn what_is_past_is_forgotten() {
-        let guesses = Guesses::default();
-        for number in 0..10 * KEPT as u64 {
-            guesses.failed(&number.to_string(), Duration::from_secs(number));
+    fn failures_of_one_account_are_answered_one_after_the_other() {
+        let guesses = Guesses::new([1; 16]);
+        check(&guesses, ("alice", 1), (0, 0), Some(2_000));
+        check(&guesses, ("Alice", 2), (0, 0), Some(4_000));
+        check(&guesses, ("bob", 1), (0, 0), Some(2_000));
+        for expected in [6_000, 8_000, 10_000, 10_000, 10_000] {
+            check(&guesses, ("alice", 3), (0, 0), Some(expected));
         }
-        assert!(guesses.0.lock().len() <= KEPT);
+        check(&guesses, ("alice", 1), (90_000, 90_000), Some(92_000));
+    }
+
+    #[test]
+    fn how_long_the_accounts_took_does_not_show() {
+        let guesses = Guesses::new([1; 16]);
+        for (index, (known, expected)) in [(0, 2_000), (1, 2_000), (1_999, 2_000), (2_500, 4_000)].iter().enumerate() {
+            check(&guesses, (&format!("user {index}"), 1), (0, *known), Some(*expected));
+        }
+    }
+
+    #[test]
+    fn an_address_gets_a_burst_then_a_pace_then_nothing() {
+        let guesses = Guesses::new([1; 16]);
+        let names: Vec<String> = (0..64).map(|number| format!("user {number}")).collect();
+        for (number, name) in (0..).zip(&names) {
+            let paced = (number + 1) * 125_u64;
+            check(&guesses, (name, 1), (0, 0), Some(u128::from(paced.saturating_sub(2_000).max(2_000))));
+        }
+        check(&guesses, ("one more", 1), (0, 0), None);
+        check(&guesses, ("one more", 2), (0, 0), Some(2_000));
+        check(&guesses, ("later", 1), (1_000, 1_000), Some(6_125));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let guesses = Guesses::new([1; 16]);
+        let first = guesses.hold(1000, 8000);
+        assert!(first.is_some() && guesses.hold(1000, 8000).is_none());
+        drop(first);
+        assert!(guesses.hold(1000, 8000).is_some());
+        let failures = Failures::default();
+        let first = failures.join(1);
+        assert!(first.is_some() && failures.join(1).is_none());
+        drop(first);
+        assert!(failures.join(1).is_some());
     }
 }

@@ -22,6 +22,8 @@ mod information;
 pub mod interfaces;
 mod local;
 pub mod name;
+pub mod neighbourhood;
+mod newcomers;
 mod offload;
 pub mod open;
 pub mod pipe;

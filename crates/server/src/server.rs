@@ -18,10 +18,13 @@ use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
 use crate::durable::{self, Creations, Failed, Instances, Registry, Restored, Store};
+use crate::error::Disconnect;
 use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
 use crate::local::Awaited;
+use crate::neighbourhood::Neighbourhood;
+use crate::newcomers::Newcomers;
 use crate::offload::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
@@ -59,9 +62,19 @@ struct Mounted {
 #[derive(Default)]
 struct Connections {
     by_id: HashMap<u64, Weak<Connection>>,
-    by_address: HashMap<IpAddr, usize>,
+    by_address: HashMap<Neighbourhood, usize>,
+    newcomers: Newcomers,
     /// By `ClientGuid`, those that have negotiated, the oldest first.
     by_client: HashMap<Guid, Vec<Weak<Connection>>>,
+}
+
+/// There are as many connections as there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooMany {
+    /// How many.
+    pub limit: usize,
+    /// Of one address; `None`: in all.
+    pub from: Option<Neighbourhood>,
 }
 
 /// A running server.
@@ -111,8 +124,9 @@ impl Server {
         accounts: Arc<dyn Accounts>,
         volumes: Arc<dyn Volumes>,
     ) -> Arc<Server> {
-        let mut dice = [0; 16];
+        let (mut dice, mut secret) = ([0; 16], [0; 16]);
         world.random(&mut dice);
+        world.random(&mut secret);
         let (factor, offset) = dice.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         Arc::new(Server {
@@ -126,7 +140,7 @@ impl Server {
             watches: files::notify::Watches::default(),
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
-            guesses: Guesses::default(),
+            guesses: Guesses::new(secret),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
             durable: Registry::default(),
@@ -306,7 +320,9 @@ impl Server {
     pub(crate) fn add_connection(&self, connection: &Arc<Connection>) {
         let mut connections = self.connections.lock();
         connections.by_id.insert(connection.id, Arc::downgrade(connection));
-        *connections.by_address.entry(connection.peer.remote.ip()).or_default() += 1;
+        let from = connection.peer.remote.ip().into();
+        *connections.by_address.entry(from).or_default() += 1;
+        connections.newcomers.add(from, connection.id, Arc::downgrade(connection));
     }
 
     /// The connection has negotiated: it is `client`'s.
@@ -328,7 +344,8 @@ impl Server {
                 connections.by_client.remove(&negotiated.client_guid);
             }
         }
-        let address = connection.peer.remote.ip();
+        let address = connection.peer.remote.ip().into();
+        connections.newcomers.remove(address, connection.id);
         if connections.by_id.remove(&connection.id).is_some()
             && let Some(count) = connections.by_address.get_mut(&address)
         {
@@ -351,10 +368,30 @@ impl Server {
         known.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
     }
 
-    /// How many connections there are, and how many of them from `address`.
-    pub fn connection_count(&self, address: IpAddr) -> (usize, usize) {
-        let connections = self.connections.lock();
-        (connections.by_id.len(), connections.by_address.get(&address).copied().unwrap_or(0))
+    /// Whether one more connection may come from there. Where nobody has logged on on others, one of them may have to go
+    /// for it (`newcomers`). An error is why not, for the log.
+    pub fn admit(&self, address: IpAddr) -> Result<(), TooMany> {
+        let limits = &self.policy().limits;
+        let from = Neighbourhood::from(address);
+        let mut connections = self.connections.lock();
+        if connections.by_address.get(&from).is_some_and(|&there| there >= limits.connections_per_address) {
+            return Err(TooMany { limit: limits.connections_per_address, from: Some(from) });
+        }
+        let goes = connections.newcomers.make_room(from, limits.newcomers, limits.newcomers_per_address);
+        let full = connections.by_id.len() >= limits.connections;
+        let goes = goes.or_else(|| if full { connections.newcomers.take() } else { None });
+        drop(connections);
+        match goes.and_then(|goes| goes.upgrade()) {
+            Some(goes) => goes.end(Disconnect("others want to log on, and nobody has here")),
+            None if full => return Err(TooMany { limit: limits.connections, from: None }),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Somebody is logged on on this connection.
+    pub(crate) fn no_newcomer(&self, connection: &Connection) {
+        self.connections.lock().newcomers.remove(connection.peer.remote.ip().into(), connection.id);
     }
 
     /// Takes back the buffer of a frame that was sent.

@@ -27,6 +27,7 @@ pub(super) async fn bind(
     policy: &Policy,
 ) -> Result<Status> {
     let connection = request.connection;
+    let arrived = connection.server.world.uptime();
     let Some(session) = connection.server.session(request.header.session_id) else {
         connection.state.lock().bindings.remove(&request.header.session_id);
         return refuse_foreign(request, reply, not_found(negotiated));
@@ -66,7 +67,7 @@ pub(super) async fn bind(
         }
         Err(error) => {
             connection.state.lock().bindings.remove(&session.id);
-            slow_down(request, guessed).await;
+            slow_down(request, guessed, arrived).await;
             return Err(error);
         }
     };
@@ -183,7 +184,7 @@ fn complete(
         .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(Some(Arc::new(key)));
     request.connection.add_channel(channel)?;
-    request.connection.state.lock().window.set_max(policy.smb2_max_credits);
+    request.connection.logged_on(policy.smb2_max_credits);
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound one more channel");
     Ok(token)
 }

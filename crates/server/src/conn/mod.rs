@@ -7,6 +7,7 @@
 
 mod chain;
 mod delivery;
+mod logons;
 mod outbox;
 mod pending;
 mod receive;
@@ -34,6 +35,7 @@ pub(crate) use window::Window;
 
 use crate::channel::NoChannel;
 use crate::error::{Disconnect, Error};
+use crate::guesses::Failures;
 use crate::server::Server;
 use crate::session::{Channel, Phase, Session, Terms};
 use crate::vfs::Time;
@@ -60,6 +62,7 @@ pub struct Connection {
     pub(crate) state: Mutex<State>,
     pub(crate) outbox: Outbox,
     deliveries: delivery::Deliveries,
+    pub(crate) failures: Failures,
     #[cfg(feature = "torture")]
     pub(crate) torture: crate::torture::Hooks,
     negotiated: OnceLock<Negotiated>,
@@ -123,6 +126,7 @@ impl Connection {
             }),
             outbox: Outbox::default(),
             deliveries: delivery::Deliveries::default(),
+            failures: Failures::default(),
             #[cfg(feature = "torture")]
             torture: crate::torture::Hooks::default(),
             negotiated: OnceLock::new(),
@@ -208,6 +212,7 @@ impl Connection {
         if self.ended.set(reason).is_ok() {
             tracing::debug!(connection = self.id, peer = %self.peer.remote, %reason, "connection ends");
             self.outbox.wake();
+            self.failures.leave();
         }
     }
 

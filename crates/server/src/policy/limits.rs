@@ -7,10 +7,21 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections in all (`max smbd processes`; 0 there means this default). Each costs a descriptor.
     pub connections: usize,
-    /// Connections from one address: one client cannot take them all.
+    /// Connections from one address (of a /64): one client cannot take them all.
     pub connections_per_address: usize,
     /// How long a connection may exist without an authenticated session: half-open logons are the cheapest attack.
     pub logon_time: Duration,
+    /// Connections on which nobody has logged on yet; past it the oldest of the address that has most of them goes
+    /// (`newcomers`).
+    pub newcomers: usize,
+    /// Those of one address (of a /64); past it its oldest goes.
+    pub newcomers_per_address: usize,
+    /// Logons of one connection that are under way; past it the oldest ends.
+    pub logons_per_connection: usize,
+    /// Failed logons of one connection whose answers wait (`guesses`).
+    pub failed_logons_per_connection: usize,
+    /// Bytes that all failed logons hold while their answers wait: 4 KiB each and the request.
+    pub failed_logon_bytes: usize,
     /// Sessions on one connection.
     pub sessions_per_connection: usize,
     /// Channels of one session: what is open outlives each of them but the last, so nobody needs many. Windows has 32.
@@ -59,6 +70,11 @@ impl Default for Limits {
             connections: 65_536,
             connections_per_address: 16_384,
             logon_time: Duration::from_secs(30),
+            newcomers: 4_096,
+            newcomers_per_address: 1_024,
+            logons_per_connection: 64,
+            failed_logons_per_connection: 16,
+            failed_logon_bytes: 32 << 20,
             sessions_per_connection: 1_024,
             channels_per_session: 32,
             trees_per_session: 1_024,

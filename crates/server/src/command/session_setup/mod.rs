@@ -10,6 +10,7 @@ mod user;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use proto::smb2::negotiate::SecurityMode;
 use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
@@ -21,13 +22,18 @@ pub(super) use self::spnego::{Done, Step, step};
 pub(crate) use self::user::known_user;
 use crate::command::session_binding;
 use crate::conn::{Hash, Negotiated, Reply, Request};
-use crate::error::{Error, Result};
+use crate::error::{Disconnect, Error, Result};
+use crate::guesses::{Failed, Guess, NoRoom};
 use crate::policy::{Encryption, Policy, Signing};
 use crate::session::{Channel, Phase, SessionKeys};
+
+/// Bytes of what is kept of a logon's first token: the list of mechanisms has about 60, an NTLM NEGOTIATE about 40.
+const LONGEST_KEPT: usize = 1024;
 
 pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = SessionSetupRequest::decode(request.message)?;
     let connection = request.connection;
+    let arrived = connection.server.world.uptime();
     let negotiated = connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let policy = connection.server.policy().clone();
     if policy.server_smb_encrypt == Encryption::Required && negotiated.cipher.is_none() {
@@ -55,7 +61,7 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
         Err(error) => {
             // 3.3.5.5.3: a failed authentication ends the session on all its channels, the first as well as a later one.
             connection.server.end_session(&channel.session).await;
-            slow_down(request, guessed).await;
+            slow_down(request, guessed, arrived).await;
             return Err(error);
         }
     };
@@ -93,6 +99,7 @@ pub(super) fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: 
 /// 3.3.5.5.1.
 fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>> {
     let connection = request.connection;
+    connection.bound_logons();
     let session = connection.server.new_session(negotiated.terms());
     let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
     if let Err(error) = connection.add_channel(&channel) {
@@ -102,12 +109,25 @@ fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>>
     Ok(channel)
 }
 
-/// Whoever tries passwords of `guessed` waits for the answer.
-pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>) {
+/// Whoever tries passwords of `guessed` waits for the answer to what arrived then. Where too many wait already, a
+/// connection on which nobody is logged on ends, any other gets its answer at once.
+pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, arrived: Duration) {
     let Some(name) = guessed else { return };
-    let server = &request.connection.server;
-    let answered = server.guesses.failed(&name, server.world.uptime());
-    server.world.sleep(answered.saturating_sub(server.world.uptime())).await;
+    let connection = &**request.connection;
+    let from = connection.peer.remote.ip().into();
+    let guess = Guess { name: &name, from, asked: arrived };
+    let waited = Failed { connection, guess, length: request.message.len() }.wait(&connection.server).await;
+    if waited == Err(NoRoom) && !connection.is_authenticated() {
+        connection.end(Disconnect("too many failed logons"));
+    }
+}
+
+/// What a stranger makes the server keep until the next token: the list of mechanisms, and an NTLM NEGOTIATE.
+fn check_kept(part: &[u8]) -> Result<()> {
+    if part.len() <= LONGEST_KEPT {
+        return Ok(());
+    }
+    Err(Error::because(Status::INVALID_PARAMETER, "a list of mechanisms, or an NTLM NEGOTIATE, of that length is none"))
 }
 
 /// The session was logged off over another channel while this one authenticated.
@@ -159,8 +179,7 @@ fn establish(
     if !session.establish(Arc::new(user), keys) {
         return Err(ended());
     }
-    let mut state = request.connection.state.lock();
-    state.window.set_max(policy.smb2_max_credits);
+    request.connection.logged_on(policy.smb2_max_credits);
     Ok((token, flags))
 }
 

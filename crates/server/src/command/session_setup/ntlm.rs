@@ -47,6 +47,7 @@ impl Ntlm {
         if self.challenged {
             return self.finish(request, message, policy, guessed).await;
         }
+        super::check_kept(message)?;
         let server = &request.connection.server;
         let now = FileTime::from(server.world.now()).0;
         let challenge = self.acceptor.challenge(message, server.random(), now).map_err(not_ntlm)?;

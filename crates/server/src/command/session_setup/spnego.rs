@@ -135,6 +135,7 @@ impl Authentication {
                 MechType::NTLMSSP => (Mechanism::Ntlm(Ntlm::new(policy)), MechType::NTLMSSP),
                 _ => continue,
             };
+            super::check_kept(init.mech_types_der)?;
             let der = init.mech_types_der.to_vec();
             let list = List { der, chosen, preferred: position == 0, told: false };
             return Ok(Authentication { mechanism, list: Some(list), proven: None });

@@ -1,0 +1,34 @@
+//! Logons of one connection that are under way: how many there may be, and for how long.
+
+use std::sync::Arc;
+
+use super::Connection;
+use crate::session::{Channel, Phase};
+
+impl Connection {
+    /// Somebody is logged on here; with it come `credits`, at most.
+    pub(crate) fn logged_on(&self, credits: u16) {
+        self.server.no_newcomer(self);
+        self.state.lock().window.set_max(credits);
+    }
+
+    /// Another logon begins: those that were begun too long ago end, and so does the oldest of too many.
+    pub(crate) fn bound_logons(&self) {
+        let limits = &self.server.policy().limits;
+        let is_under_way =
+            |channel: &Arc<Channel>| channel.session.phase() == Phase::InProgress && channel.session.keys().is_none();
+        let mut begun: Vec<_> = self.state.lock().channels.values().filter(|it| is_under_way(it)).cloned().collect();
+        let latest = self.server.world.now().secs - i64::try_from(limits.logon_time.as_secs()).unwrap_or(i64::MAX);
+        begun.sort_by_key(|channel| (channel.session.created.secs, channel.session.created.nanos));
+        let too_many = (begun.len() + 1).saturating_sub(limits.logons_per_connection);
+        let too_old = begun.iter().take_while(|channel| channel.session.created.secs < latest).count();
+        for channel in &begun[..too_many.max(too_old)] {
+            let session = &channel.session;
+            // Nothing can be open in it, and nobody waits for more than the answer to a token.
+            session.close();
+            session.take_channels();
+            self.server.drop_session(session);
+            self.state.lock().channels.remove(&session.id);
+        }
+    }
+}

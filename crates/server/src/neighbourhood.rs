@@ -1,0 +1,45 @@
+//! Whose address it is: what is bounded for each address counts IPv4 addresses one by one and IPv6 addresses by their
+//! /64, because everybody who has one of a /64 has all of them (RFC 4291 2.5.4, RFC 6177).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// An IPv4 address, or the /64 of an IPv6 address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Neighbourhood(IpAddr);
+
+impl From<IpAddr> for Neighbourhood {
+    fn from(address: IpAddr) -> Self {
+        Neighbourhood(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            address => address,
+        })
+    }
+}
+
+impl fmt::Display for Neighbourhood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => address.fmt(f),
+            IpAddr::V6(address) => write!(f, "{address}/64"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_one_address_of_a_64_has_them_all() {
+        let check = |address: &str, shown: &str| {
+            let of: Neighbourhood = address.parse::<IpAddr>().expect("an address").into();
+            assert_eq!(of.to_string(), shown, "{address}");
+        };
+        check("192.0.2.7", "192.0.2.7");
+        check("::ffff:192.0.2.7", "192.0.2.7");
+        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64");
+        check("2001:db8:1:2::", "2001:db8:1:2::/64");
+        check("::1", "::/64");
+    }
+}

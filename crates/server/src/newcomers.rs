@@ -1,0 +1,130 @@
+//! Connections on which nobody has logged on yet: how many there may be, and who goes when one too many comes.
+//!
+//! Strangers cost the server a descriptor and some memory each, so they are bounded, for each address and in all. One who
+//! is past the bound is let in all the same, and the oldest of the address that has most of them goes: a flood of them
+//! keeps out nobody but its own. `Limits::logon_time` ends the rest.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Weak;
+
+use crate::conn::Connection;
+use crate::neighbourhood::Neighbourhood;
+
+/// The newcomers of each address, by their ids, which grow: the first is the oldest.
+#[derive(Default)]
+pub(crate) struct Newcomers {
+    by_address: HashMap<Neighbourhood, BTreeMap<u64, Weak<Connection>>>,
+    /// The last has most, and of those that have as many the one whose oldest came first.
+    ranking: BTreeSet<(usize, Reverse<u64>, Neighbourhood)>,
+    count: usize,
+}
+
+impl Newcomers {
+    /// Lets `change` work on the newcomers of an address, and keeps the ranking.
+    fn change<T>(&mut self, from: Neighbourhood, change: impl FnOnce(&mut BTreeMap<u64, Weak<Connection>>) -> T) -> T {
+        let rank =
+            |those: &BTreeMap<u64, _>| those.first_key_value().map(|(&oldest, _)| (those.len(), Reverse(oldest), from));
+        let those = self.by_address.entry(from).or_default();
+        if let Some(rank) = rank(those) {
+            self.ranking.remove(&rank);
+            self.count -= those.len();
+        }
+        let done = change(those);
+        self.count += those.len();
+        match rank(those) {
+            Some(rank) => _ = self.ranking.insert(rank),
+            None => _ = self.by_address.remove(&from),
+        }
+        done
+    }
+
+    /// One more has come.
+    pub(crate) fn add(&mut self, from: Neighbourhood, id: u64, connection: Weak<Connection>) {
+        self.change(from, |those| those.insert(id, connection));
+    }
+
+    /// One has logged on, or gone.
+    pub(crate) fn remove(&mut self, from: Neighbourhood, id: u64) {
+        if self.by_address.contains_key(&from) {
+            self.change(from, |those| those.remove(&id));
+        }
+    }
+
+    /// Who has to go so that there is room for one more from there, among at most `limit` and `per_address`.
+    pub(crate) fn make_room(
+        &mut self,
+        from: Neighbourhood,
+        limit: usize,
+        per_address: usize,
+    ) -> Option<Weak<Connection>> {
+        if self.by_address.get(&from).is_some_and(|those| those.len() >= per_address) {
+            return self.take_oldest(from);
+        }
+        if self.count >= limit { self.take() } else { None }
+    }
+
+    /// Takes the oldest of the address that has most.
+    pub(crate) fn take(&mut self) -> Option<Weak<Connection>> {
+        let &(_, _, largest) = self.ranking.last()?;
+        self.take_oldest(largest)
+    }
+
+    fn take_oldest(&mut self, from: Neighbourhood) -> Option<Weak<Connection>> {
+        self.change(from, |those| those.pop_first()).map(|(_, oldest)| oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn address(host: u8) -> Neighbourhood {
+        IpAddr::from([192, 0, 2, host]).into()
+    }
+
+    /// Lets so many of each host come in turn, then takes them all: from where they were.
+    #[track_caller]
+    fn check(come: &[(u8, u64)], expected: &[u8]) {
+        let mut newcomers = Newcomers::default();
+        for &(host, id) in come {
+            newcomers.add(address(host), id, Weak::new());
+        }
+        let mut taken = Vec::new();
+        while let Some(&(_, Reverse(oldest), from)) = newcomers.ranking.last() {
+            assert!(newcomers.take().is_some());
+            let (host, _) = come.iter().find(|(_, id)| *id == oldest).expect("it came");
+            assert_eq!(address(*host), from);
+            taken.push(*host);
+        }
+        assert_eq!((taken.as_slice(), newcomers.count, newcomers.by_address.len()), (expected, 0, 0));
+    }
+
+    #[test]
+    fn the_oldest_of_the_largest_address_goes_first() {
+        check(&[(1, 1), (2, 2), (2, 3), (2, 4)], &[2, 2, 1, 2]);
+        check(&[(3, 1), (2, 2), (1, 3)], &[3, 2, 1]);
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn there_is_always_room_for_one_more() {
+        let mut newcomers = Newcomers::default();
+        for id in 1..=100 {
+            assert_eq!(newcomers.make_room(address(1), 10, 5).is_some(), id > 5, "{id}");
+            newcomers.add(address(1), id, Weak::new());
+        }
+        for (host, id) in (2..=6).zip(101..) {
+            assert!(newcomers.make_room(address(host), 10, 5).is_none(), "{host}");
+            newcomers.add(address(host), id, Weak::new());
+        }
+        assert!(newcomers.make_room(address(7), 10, 5).is_some());
+        assert_eq!((newcomers.count, newcomers.by_address[&address(1)].len()), (9, 4));
+        newcomers.remove(address(1), 99);
+        newcomers.remove(address(1), 99);
+        newcomers.remove(address(99), 1);
+        assert_eq!(newcomers.count, 8);
+    }
+}

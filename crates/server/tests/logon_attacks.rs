@@ -1,0 +1,390 @@
+//! Logons under attack, seen from the client's side: what a refusal gives away, how long it takes, and what strangers can
+//! make the server hold. Time moves when a test says so.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::bytes::Writer;
+use proto::dtyp::{Guid, Sid};
+use proto::smb2::header::{Command, Header};
+use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::status::Status;
+use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use server::answer::Answer;
+use server::conn::{Connection, Peer};
+use server::policy::{MapToGuest, Policy, Share};
+use server::server::{Server, Volumes};
+use server::vfs::{self, Errno, Identity, Time, Vfs};
+use server::world::World;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Milliseconds that a test counts.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn at(&self, millis: u64) -> Running {
+        let clock = self.clone();
+        let now = move |_: &mut Context<'_>| clock.0.load(Ordering::Relaxed);
+        Box::pin(poll_fn(move |context| if now(context) >= millis { Poll::Ready(()) } else { Poll::Pending }))
+    }
+
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl World for Clock {
+    fn now(&self) -> Time {
+        Time { secs: 1_800_000_000 + (self.0.load(Ordering::Relaxed) / 1000) as i64, nanos: 0 }
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> Running {
+        self.at(self.0.load(Ordering::Relaxed) + duration.as_millis() as u64)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        static LAST: AtomicU64 = AtomicU64::new(1);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().zip(number.to_le_bytes().into_iter().cycle()).for_each(|(byte, random)| *byte = random);
+    }
+}
+
+/// Accounts whose password is `right`; what is wrong with each is its name. Those that exist are found after `slow` ms,
+/// those that do not at once.
+struct People {
+    clock: Clock,
+    slow: u64,
+}
+
+impl Accounts for People {
+    fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let known = ["fine", "other", "disabled", "locked", "must change", "no password"];
+        let Some(uid) = known.iter().position(|known| *known == name) else { return Answer::now(Ok(None)) };
+        let account = Account {
+            name: name.to_owned(),
+            nt_hash: (name != "no password").then(|| NtHash(nt_hash("right"))),
+            disabled: name == "disabled",
+            locked: name == "locked",
+            must_change: name == "must change",
+            sid: self.domain().with_rid(1000 + uid as u32),
+            former_sids: Arc::new([]),
+            full_name: String::new(),
+            password_last_set: None,
+            identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
+            groups: Arc::new([]),
+        };
+        if self.slow == 0 {
+            return Answer::now(Ok(Some(account)));
+        }
+        let found = self.clock.at(self.clock.now() + self.slow);
+        Answer::later(async move {
+            found.await;
+            Ok(Some(account))
+        })
+    }
+
+    fn uid_of(&self, _: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn domain(&self) -> DomainSid {
+        DomainSid([1, 2, 3])
+    }
+}
+
+struct NoVolume;
+
+impl Volumes for NoVolume {
+    fn volume(&self, _: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>> {
+        Answer::now(Err(Errno::IO))
+    }
+}
+
+struct Bed {
+    server: Arc<Server>,
+    clock: Clock,
+}
+
+impl Bed {
+    fn new(slow: u64, change: impl FnOnce(&mut Policy)) -> Bed {
+        let clock = Clock::default();
+        clock.0.store(1_000_000, Ordering::Relaxed);
+        let mut policy = Policy::default();
+        change(&mut policy);
+        let world = Arc::new(clock.clone());
+        let people = Arc::new(People { clock: clock.clone(), slow });
+        Bed { server: Server::new(policy, Guid([9; 16]), world, people, Arc::new(NoVolume)), clock }
+    }
+
+    fn pass(&self, millis: u64) {
+        self.clock.0.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    /// A client that the server lets in, and that has negotiated.
+    fn connect(&self, from: &str) -> Client {
+        let remote: SocketAddr = from.parse().expect("an address");
+        self.server.admit(remote.ip()).expect("let in");
+        let peer = Peer { remote, local: ([127, 0, 0, 1], 445).into() };
+        let connection = Connection::new(&self.server, peer);
+        let mut client = Client { connection, message_id: 0, running: Vec::new(), received: VecDeque::new() };
+        let negotiate = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            client_guid: [7; 16],
+            dialects: vec![Dialect::SMB_2_1],
+            negotiate_context_list: Vec::new(),
+        };
+        client.send(Command::NEGOTIATE, 0, |out| negotiate.encode(out));
+        client.received.clear();
+        client
+    }
+
+    /// How a logon ends, and how long after the proof was sent, ms.
+    fn log_on(&self, client: &mut Client, user: &str, password: &str) -> (Status, u64) {
+        let begun = self.clock.now();
+        client.prove(user, password);
+        for _ in 0..200 {
+            if let Some(header) = client.turn() {
+                return (header.status, self.clock.now() - begun);
+            }
+            self.pass(100);
+        }
+        panic!("no answer for {user}");
+    }
+}
+
+struct Client {
+    connection: Arc<Connection>,
+    message_id: u64,
+    running: Vec<Running>,
+    received: VecDeque<Vec<u8>>,
+}
+
+impl Client {
+    fn send(&mut self, command: Command, session_id: u64, encode: impl FnOnce(&mut Writer<'_>)) {
+        let mut header = Header::request(command, self.message_id);
+        (header.session_id, header.credits, header.credit_charge) = (session_id, 64, 1);
+        self.message_id += 1;
+        let mut message = Vec::new();
+        let mut out = Writer::new(&mut message);
+        header.encode(&mut out);
+        encode(&mut out);
+        if let Ok(Some(chain)) = self.connection.receive(BytesMut::from(&message[..])) {
+            self.running.push(Box::pin(chain.run()));
+        }
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        self.running.retain_mut(|running| running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        while let Some(frame) = self.connection.next_frame() {
+            self.received.push_back(frame.as_bytes()[4..].to_vec());
+        }
+    }
+
+    /// The next answer that is there.
+    fn turn(&mut self) -> Option<Header> {
+        self.poll();
+        self.received.pop_front().map(|message| Header::decode(&message).expect("the server's header decodes"))
+    }
+
+    fn token(&mut self, session_id: u64, token: &[u8]) {
+        let setup = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            previous_session_id: 0,
+            buffer: token,
+        };
+        self.send(Command::SESSION_SETUP, session_id, |out| setup.encode(out));
+    }
+
+    /// Begins a logon.
+    fn begin(&mut self, initiator: &Initiator) -> (u64, Vec<u8>) {
+        self.token(0, initiator.negotiate());
+        let response = self.received.pop_front().expect("a challenge");
+        let header = Header::decode(&response).expect("the server's header decodes");
+        assert_eq!(header.status, Status::MORE_PROCESSING_REQUIRED);
+        let challenge = SessionSetupResponse::decode(&response).expect("a challenge").buffer.to_vec();
+        (header.session_id, challenge)
+    }
+
+    /// Logs on as far as the proof of the password, and waits for nothing.
+    fn prove(&mut self, user: &str, password: &str) {
+        let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
+        let initiator = Initiator::new(Some(credentials), "TEST", "");
+        let (session, challenge) = self.begin(&initiator);
+        let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
+        let (proof, _) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
+        self.token(session, &proof);
+    }
+}
+
+const ALL: [&str; 7] = ["fine", "unknown", "disabled", "locked", "must change", "no password", "Fine "];
+
+#[test]
+fn a_wrong_password_is_refused_in_one_way_whoever_it_is_for() {
+    // Those that exist take a slow back end a while, those that do not it knows at once.
+    for slow in [0, 700, 1_900] {
+        let bed = Bed::new(slow, |_| {});
+        for user in ALL {
+            let found = bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "wrong");
+            assert_eq!(found, (Status::LOGON_FAILURE, 2_000), "{user}, slow {slow}");
+            bed.pass(60_000);
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
+    let bed = Bed::new(0, |_| {});
+    for (user, expected) in [
+        ("fine", Status::SUCCESS),
+        ("disabled", Status::ACCOUNT_DISABLED),
+        ("locked", Status::ACCOUNT_LOCKED_OUT),
+        ("must change", Status::PASSWORD_MUST_CHANGE),
+    ] {
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "right"), (expected, 0), "{user}");
+    }
+}
+
+#[test]
+fn guests_for_bad_passwords_do_not_tell_who_exists() {
+    let identity = Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) });
+    let guest = server::policy::Guest { name: "nobody".into(), identity };
+    let bed = Bed::new(0, |policy| (policy.map_to_guest, policy.guest) = (MapToGuest::BadPassword, Some(guest)));
+    for user in ALL {
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "wrong"), (Status::SUCCESS, 0), "{user}");
+    }
+}
+
+#[test]
+fn a_right_password_waits_for_nobody() {
+    let bed = Bed::new(0, |_| {});
+    let mut attackers: Vec<Client> = (1..=50).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
+    for attacker in &mut attackers {
+        attacker.prove("fine", "wrong");
+    }
+    for from in ["192.0.2.1:99", "192.0.2.2:1"] {
+        assert_eq!(bed.log_on(&mut bed.connect(from), "fine", "right"), (Status::SUCCESS, 0), "{from}");
+    }
+    // Its owner's slip of the finger is told in time, too.
+    let (status, waited) = bed.log_on(&mut bed.connect("192.0.2.2:1"), "fine", "slip");
+    assert!(status == Status::LOGON_FAILURE && waited <= 10_000, "{status}, {waited} ms");
+}
+
+#[test]
+fn failures_that_wait_are_bounded_on_a_connection() {
+    let bed = Bed::new(0, |policy| policy.limits.failed_logons_per_connection = 3);
+    let mut client = bed.connect("192.0.2.1:1");
+    for _ in 0..3 {
+        client.prove("fine", "wrong");
+    }
+    assert!(client.turn().is_none() && client.connection.ended().is_none());
+    client.prove("fine", "wrong");
+    client.poll();
+    assert!(client.connection.ended().is_some());
+    // Nothing waits for a connection that has ended.
+    assert!(client.running.is_empty());
+    // Where somebody is logged on, the answer comes at once instead.
+    let mut client = bed.connect("192.0.2.2:1");
+    assert_eq!(bed.log_on(&mut client, "fine", "right").0, Status::SUCCESS);
+    for _ in 0..3 {
+        client.prove("other", "wrong");
+    }
+    assert_eq!(bed.log_on(&mut client, "other", "wrong"), (Status::LOGON_FAILURE, 0));
+    assert!(client.connection.ended().is_none());
+}
+
+#[test]
+fn failures_that_wait_are_bounded_for_an_address_and_in_all() {
+    let bed = Bed::new(0, |_| {});
+    let mut cut_off = 0;
+    let mut those: Vec<Client> = (1..=100).map(|port| bed.connect(&format!("[2001:db8::{port:x}]:{port}"))).collect();
+    for (number, client) in those.iter_mut().enumerate() {
+        client.prove(&format!("user {number}"), "wrong");
+        client.poll();
+        cut_off += usize::from(client.connection.ended().is_some());
+    }
+    assert_eq!(cut_off, 36, "64 of a /64 wait");
+    assert_eq!(bed.log_on(&mut bed.connect("[2001:db8:0:1::1]:1"), "unknown", "wrong").1, 2_000);
+
+    let bed = Bed::new(0, |policy| policy.limits.failed_logon_bytes = 10_000);
+    let mut those: Vec<Client> = (1..=3).map(|host| bed.connect(&format!("192.0.2.{host}:1"))).collect();
+    those.iter_mut().for_each(|client| client.prove("fine", "wrong"));
+    let ended: Vec<bool> = those.iter().map(|client| client.connection.ended().is_some()).collect();
+    assert_eq!(ended, [false, false, true]);
+}
+
+#[test]
+fn a_flood_of_strangers_keeps_out_only_its_own() {
+    let bed = Bed::new(0, |policy| (policy.limits.newcomers, policy.limits.newcomers_per_address) = (10, 8));
+    let mut known = bed.connect("192.0.2.1:1");
+    assert_eq!(bed.log_on(&mut known, "fine", "right").0, Status::SUCCESS);
+    let strangers: Vec<Client> = (1..=30).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
+    let left = strangers.iter().filter(|stranger| stranger.connection.ended().is_none()).count();
+    assert_eq!(left, 8);
+    let others: Vec<Client> = (2..=5).map(|host| bed.connect(&format!("192.0.2.{host}:1"))).collect();
+    for mut other in others {
+        assert!(other.connection.ended().is_none());
+        assert_eq!(bed.log_on(&mut other, "fine", "right").0, Status::SUCCESS);
+    }
+    let newest = strangers.last().expect("there are some");
+    assert!(known.connection.ended().is_none() && newest.connection.ended().is_none());
+}
+
+#[test]
+fn strangers_make_room_where_the_server_is_full() {
+    let bed = Bed::new(0, |policy| policy.limits.connections = 4);
+    let mut known: Vec<Client> = (1..=2).map(|host| bed.connect(&format!("192.0.2.{host}:1"))).collect();
+    for client in &mut known {
+        assert_eq!(bed.log_on(client, "fine", "right").0, Status::SUCCESS);
+    }
+    let strangers: Vec<Client> = (1..=2).map(|port| bed.connect(&format!("192.0.2.9:{port}"))).collect();
+    let mut last = bed.connect("192.0.2.3:1");
+    assert!(strangers[0].connection.ended().is_some() && strangers[1].connection.ended().is_none());
+    assert_eq!(bed.log_on(&mut last, "fine", "right").0, Status::SUCCESS);
+    assert!(bed.server.admit([192, 0, 2, 4].into()).is_ok());
+    assert!(strangers[1].connection.ended().is_some());
+    assert!(bed.server.admit([192, 0, 2, 4].into()).is_err(), "all that are left are logged on");
+}
+
+#[test]
+fn logons_under_way_are_bounded_and_end() {
+    let bed = Bed::new(0, |policy| policy.limits.logons_per_connection = 4);
+    let mut client = bed.connect("192.0.2.1:1");
+    let initiator = Initiator::new(None, "TEST", "");
+    let begun: Vec<u64> = (0..20).map(|_| client.begin(&initiator).0).collect();
+    let under_way = |bed: &Bed| begun.iter().filter(|id| bed.server.session(**id).is_some()).count();
+    assert_eq!(under_way(&bed), 4);
+    bed.pass(31_000);
+    let (last, _) = client.begin(&initiator);
+    assert_eq!(under_way(&bed), 0);
+    assert!(bed.server.session(last).is_some());
+}
+
+#[test]
+fn what_a_logon_makes_the_server_keep_is_small() {
+    let bed = Bed::new(0, |_| {});
+    let mut client = bed.connect("192.0.2.1:1");
+    let mut long = Initiator::new(None, "TEST", "").negotiate().to_vec();
+    long.resize(60_000, 0);
+    client.token(0, &long);
+    assert_eq!(client.turn().map(|header| header.status), Some(Status::INVALID_PARAMETER));
+    assert!(bed.server.sessions().is_empty());
+}
