@@ -22,29 +22,32 @@ const BACKLOG: u32 = 1024;
 /// How long to wait before accepting again when descriptors have run out.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// How connections are kept: what the configuration says of the transport.
+/// What the configuration says of the sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transport {
     /// `socket options`.
     pub(crate) socket_options: Vec<SocketOption>,
     /// `keepalive`.
     pub(crate) keepalive: Option<Duration>,
-    /// `deadtime`.
-    pub(crate) dead_time: Option<Duration>,
 }
 
 impl Transport {
-    /// Sets the options of an accepted connection. One that the kernel refuses is told in the log and left.
-    fn apply(&self, stream: &TcpStream) {
+    /// Sets the options of a socket that is to listen, from which Linux gives them to each connection that it accepts:
+    /// none costs a call of its own. One that the kernel refuses is told in the log and left.
+    fn apply(&self, socket: &TcpSocket) {
+        // Answers are whole frames: waiting for more to send would only delay them.
+        if let Err(error) = sockopt::set_tcp_nodelay(socket, true) {
+            tracing::warn!(%error, "TCP_NODELAY not set");
+        }
         for option in &self.socket_options {
-            if let Err(error) = set_option(stream, option) {
+            if let Err(error) = set_option(socket, option) {
                 tracing::warn!(option = option.name, value = option.value, %error, "socket option not set");
             }
         }
         if let Some(silence) = self.keepalive {
-            let set = sockopt::set_socket_keepalive(stream, true)
-                .and_then(|()| sockopt::set_tcp_keepidle(stream, silence))
-                .and_then(|()| sockopt::set_tcp_keepintvl(stream, silence.min(Duration::from_secs(60))));
+            let set = sockopt::set_socket_keepalive(socket, true)
+                .and_then(|()| sockopt::set_tcp_keepidle(socket, silence))
+                .and_then(|()| sockopt::set_tcp_keepintvl(socket, silence.min(Duration::from_secs(60))));
             if let Err(error) = set {
                 tracing::warn!(%error, "keepalive not set");
             }
@@ -52,35 +55,36 @@ impl Transport {
     }
 }
 
-fn set_option(stream: &TcpStream, option: &SocketOption) -> io::Result<()> {
+fn set_option(socket: &TcpSocket, option: &SocketOption) -> io::Result<()> {
     let on = option.value != 0;
     let bytes = usize::try_from(option.value).unwrap_or(0);
     match option.name {
-        "SO_KEEPALIVE" => sockopt::set_socket_keepalive(stream, on)?,
-        "SO_BROADCAST" => sockopt::set_socket_broadcast(stream, on)?,
-        "TCP_NODELAY" => sockopt::set_tcp_nodelay(stream, on)?,
-        "SO_SNDBUF" => sockopt::set_socket_send_buffer_size(stream, bytes)?,
-        "SO_RCVBUF" => sockopt::set_socket_recv_buffer_size(stream, bytes)?,
-        "IPTOS_LOWDELAY" if on => sockopt::set_ip_tos(stream, 0x10)?,
-        "IPTOS_THROUGHPUT" if on => sockopt::set_ip_tos(stream, 0x08)?,
-        // The rest means nothing on an accepted TCP connection of Linux.
+        "SO_KEEPALIVE" => sockopt::set_socket_keepalive(socket, on)?,
+        "SO_BROADCAST" => sockopt::set_socket_broadcast(socket, on)?,
+        "TCP_NODELAY" => sockopt::set_tcp_nodelay(socket, on)?,
+        "SO_SNDBUF" => sockopt::set_socket_send_buffer_size(socket, bytes)?,
+        "SO_RCVBUF" => sockopt::set_socket_recv_buffer_size(socket, bytes)?,
+        "IPTOS_LOWDELAY" if on => sockopt::set_ip_tos(socket, 0x10)?,
+        "IPTOS_THROUGHPUT" if on => sockopt::set_ip_tos(socket, 0x08)?,
+        // The rest means nothing on a TCP connection of Linux.
         _ => {}
     }
     Ok(())
 }
 
 /// Binds `addresses`. All must succeed: half a server would be found out too late.
-pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
-    addresses.iter().map(|&address| bind_one(address).with_context(|| explain(address))).collect()
+pub(crate) fn bind(addresses: &[SocketAddr], transport: &Transport) -> Result<Vec<TcpListener>> {
+    addresses.iter().map(|&address| bind_one(address, transport).with_context(|| explain(address))).collect()
 }
 
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_one(address: SocketAddr, transport: &Transport) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     if address.is_ipv6() {
         // IPv4 has a socket of its own.
         rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
     }
+    transport.apply(&socket);
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -101,13 +105,13 @@ fn explain(address: SocketAddr) -> String {
 pub(crate) async fn accept(
     listeners: Vec<TcpListener>,
     server: Arc<Server>,
-    transport: Arc<Transport>,
+    dead_time: Option<Duration>,
     stop: watch::Receiver<bool>,
 ) {
     let inputs = Arc::<Inputs>::default();
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept_on(listener, server.clone(), inputs.clone(), transport.clone(), stop.clone()));
+        accepting.spawn(accept_on(listener, server.clone(), inputs.clone(), dead_time, stop.clone()));
     }
     while accepting.join_next().await.is_some() {}
 }
@@ -116,9 +120,11 @@ async fn accept_on(
     listener: TcpListener,
     server: Arc<Server>,
     inputs: Arc<Inputs>,
-    transport: Arc<Transport>,
+    dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
+    // Where it listens on one address, each connection is to that one: the kernel need not be asked.
+    let bound = listener.local_addr().ok().filter(|address| !address.ip().is_unspecified());
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -128,10 +134,9 @@ async fn accept_on(
         };
         match accepted {
             Ok((stream, remote)) => {
-                if let Some(connection) = admit(&server, &stream, remote) {
-                    transport.apply(&stream);
+                if let Some(connection) = admit(&server, &stream, remote, bound) {
                     let inputs = inputs.clone();
-                    connections.spawn(driver::drive(stream, connection, inputs, transport.dead_time, stop.clone()));
+                    connections.spawn(driver::drive(stream, connection, inputs, dead_time, stop.clone()));
                 }
             }
             Err(error) => {
@@ -145,7 +150,13 @@ async fn accept_on(
 }
 
 /// Applies the limits and `hosts allow`, `hosts deny`; refused clients are disconnected without a word.
-fn admit(server: &Arc<Server>, stream: &TcpStream, remote: SocketAddr) -> Option<Arc<Connection>> {
+/// `bound` is the connection's own address where it is known already.
+fn admit(
+    server: &Arc<Server>,
+    stream: &TcpStream,
+    remote: SocketAddr,
+    bound: Option<SocketAddr>,
+) -> Option<Arc<Connection>> {
     let address: IpAddr = remote.ip();
     if !server.policy().hosts.permits(address) {
         tracing::info!(%remote, "refused: hosts allow, hosts deny");
@@ -156,8 +167,29 @@ fn admit(server: &Arc<Server>, stream: &TcpStream, remote: SocketAddr) -> Option
         tracing::warn!(%remote, limit, "refused: too many connections{whose}");
         return None;
     }
-    let local = stream.local_addr().ok()?;
-    // Answers are whole frames: waiting for more to send would only delay them.
-    stream.set_nodelay(true).ok()?;
+    let local = bound.or_else(|| stream.local_addr().ok())?;
     Some(Connection::new(server, Peer { remote, local }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_accepted_connection_has_the_options_of_its_listener() {
+        let silence = Duration::from_secs(77);
+        let option = SocketOption { name: "SO_SNDBUF", value: 50_000 };
+        let transport = Transport { socket_options: vec![option], keepalive: Some(silence) };
+        let listeners = bind(&["127.0.0.1:0".parse().unwrap()], &transport).unwrap();
+        let client = TcpStream::connect(listeners[0].local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listeners[0].accept());
+        client.unwrap();
+        let (stream, _) = accepted.unwrap();
+        assert!(stream.nodelay().unwrap());
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), silence);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), Duration::from_secs(60));
+        // The kernel doubles what it is asked for, for its own accounts.
+        assert_eq!(sockopt::socket_send_buffer_size(&stream).unwrap(), 100_000);
+    }
 }

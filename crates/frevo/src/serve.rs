@@ -171,11 +171,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let server = Server::new(policy, guid, world, accounts.clone(), workers);
     restore(&server, state.clone()).await;
     server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
-    let transport = Arc::new(listen::Transport {
-        socket_options: loaded.daemon.socket_options.clone(),
-        keepalive: loaded.daemon.keepalive,
-        dead_time: loaded.daemon.dead_time,
-    });
+    let dead_time = loaded.daemon.dead_time;
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
     if plan.args.directory.is_some() && plan.config.is_none() {
@@ -194,7 +190,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
-    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), transport, stopping));
+    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), dead_time, stopping));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     wait_for_signals(&control).await?;
@@ -255,10 +251,11 @@ fn listen_on(plan: &Plan, daemon: &Daemon) -> Result<Vec<tokio::net::TcpListener
         ports.iter().flat_map(|&port| hosts.iter().map(move |&host| SocketAddr::new(host, port))).collect()
     };
     let asked = plan.args.port.is_some() || plan.config.is_some();
-    match listen::bind(&all(&chosen)) {
+    let transport = listen::Transport { socket_options: daemon.socket_options.clone(), keepalive: daemon.keepalive };
+    match listen::bind(&all(&chosen), &transport) {
         Err(error) if !asked && chosen.contains(&SMB_PORT) => {
             tracing::info!("port {SMB_PORT} cannot be had ({error:#}), using {FALLBACK_PORT}");
-            listen::bind(&all(&[FALLBACK_PORT]))
+            listen::bind(&all(&[FALLBACK_PORT]), &transport)
         }
         result => result,
     }
