@@ -89,7 +89,10 @@ pub struct Account {
     /// The account's SID, never given to another account. It need not be of [`Accounts::domain`]: a directory may be of
     /// several servers.
     pub sid: Sid,
-    /// SIDs that the account had elsewhere: stored ACLs that name them count for it.
+    /// The NetBIOS name of the domain that the account belongs to; `None` where it is this server's own.
+    pub domain: Option<Arc<str>>,
+    /// SIDs that the account had elsewhere: stored ACLs that name them count for it. Of a domain's account, those of its
+    /// groups.
     pub former_sids: Arc<[Sid]>,
     /// The owner's name in full, for display; often empty.
     pub full_name: String,

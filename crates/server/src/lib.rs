@@ -14,6 +14,7 @@ pub mod channel_sequence;
 pub mod command;
 pub mod conn;
 mod dispatch;
+pub mod domain;
 pub mod durable;
 pub mod error;
 pub mod files;

@@ -17,6 +17,7 @@ use crate::answer::Answer;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
+use crate::domain::Domain;
 use crate::durable::{self, Creations, Failed, Instances, Registry, Restored, Store};
 use crate::error::Disconnect;
 use crate::files;
@@ -84,6 +85,7 @@ pub struct Server {
     pub world: Arc<dyn World>,
     /// Who may log on.
     pub accounts: Arc<dyn Accounts>,
+    domain: OnceLock<Arc<dyn Domain>>,
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
     pub guid: Guid,
@@ -134,6 +136,7 @@ impl Server {
             streams: Streams::new(world.clone()),
             world,
             accounts,
+            domain: OnceLock::new(),
             volumes,
             guid,
             files: files::Table::default(),
@@ -171,6 +174,17 @@ impl Server {
     pub fn know_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
         // Told twice, it stays with the first.
         let _ = self.interfaces.set(interfaces);
+    }
+
+    /// Tells the server how its domain is asked, once, before it serves anybody.
+    pub fn join_domain(&self, domain: Arc<dyn Domain>) {
+        // Told twice, it stays with the first.
+        let _ = self.domain.set(domain);
+    }
+
+    /// The domain, where the server is a member of one.
+    pub(crate) fn domain(&self) -> Option<&Arc<dyn Domain>> {
+        self.domain.get()
     }
 
     /// The addresses at which it can be reached.

@@ -82,6 +82,7 @@ impl Accounts for People {
             locked: name == "locked",
             must_change: name == "must change",
             sid: self.domain().with_rid(1000 + uid as u32),
+            domain: None,
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,

@@ -374,6 +374,7 @@ fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Accou
         locked: record.locked,
         must_change: record.must_change,
         sid: entry.sid,
+        domain: None,
         former_sids,
         full_name: record.full_name.clone(),
         password_last_set: record.password_last_set.map(|secs| Time { secs, nanos: 0 }),

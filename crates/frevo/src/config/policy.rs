@@ -24,6 +24,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
     let mut policy = Policy {
         netbios_name: variables.netbios_name.clone(),
         workgroup: variables.workgroup.clone(),
+        membership: None,
         server_string: global.shown_text("server string"),
         server_min_protocol,
         server_max_protocol,

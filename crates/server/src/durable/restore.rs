@@ -14,6 +14,7 @@ use super::record::{Caching, Record, asked_again};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
 use crate::command::{session_setup, tree_connect};
+use crate::domain;
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
 use crate::local::{self, locks};
@@ -161,7 +162,12 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let share = policy.share(&record.share).filter(|share| share.available && share.continuously_available).cloned();
     let share = share.ok_or_else(|| format!("there is no continuously available share {:?}", record.share))?;
     let owner = &record.terms.owner;
-    let account = server.accounts.find(&owner.name).await.map_err(|unavailable| unavailable.0)?;
+    // Names of the server's own accounts have no backslash.
+    let found = match server.domain().filter(|_| domain::split(&owner.name).is_some()) {
+        Some(domain) => domain.find(&owner.name).await,
+        None => server.accounts.find(&owner.name).await,
+    };
+    let account = found.map_err(|unavailable| unavailable.0)?;
     let account = account.filter(|account| !account.disabled && account.identity.uid == owner.uid);
     let account = account.ok_or_else(|| format!("there is no account {:?}", owner.name))?;
     let user = session_setup::known_user(&account, String::new(), &policy);

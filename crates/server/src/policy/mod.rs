@@ -14,6 +14,7 @@ pub use hosts::HostAccess;
 pub use limits::Limits;
 pub use template::Template;
 
+use crate::domain::Membership;
 use crate::snapshots::{Snapshots, UtcOffset};
 use crate::vfs::Identity;
 
@@ -24,6 +25,8 @@ pub struct Policy {
     pub netbios_name: String,
     /// `workgroup`: the domain part that accounts of this server are shown with, upper case.
     pub workgroup: String,
+    /// `security = ads`: the domain that the server is a member of; `None` where it is by itself.
+    pub membership: Option<Membership>,
     /// `server string`: the comment shown when browsing.
     pub server_string: String,
     /// `server min protocol`.
@@ -244,6 +247,7 @@ impl Default for Policy {
         Policy {
             netbios_name: "FREVO".to_owned(),
             workgroup: "WORKGROUP".to_owned(),
+            membership: None,
             server_string: format!("Frevo {}", env!("CARGO_PKG_VERSION")),
             server_min_protocol: Protocol::Smb2_02,
             server_max_protocol: Protocol::Smb3_11,

@@ -73,6 +73,7 @@ impl Accounts for People {
             locked: false,
             must_change: false,
             sid: self.domain().with_rid(1000 + uid as u32),
+            domain: None,
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,

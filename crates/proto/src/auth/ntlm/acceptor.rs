@@ -1,8 +1,10 @@
 //! The server's side of an NTLMv2 logon ([MS-NLMP] 3.2.5.1).
 //!
 //! [`Acceptor::challenge`] answers the first token, [`Acceptor::authenticate`] reads the second and says who wants to
-//! log on, and [`Acceptor::verify`] decides, once the caller has looked the account up. Who a name belongs to, whether
-//! the account is allowed, and whether anonymous or guest logons exist, is the caller's.
+//! log on, and [`Acceptor::verify`] decides, once the caller has looked the account up. Where the account is a domain's,
+//! its controller decides on what [`Acceptor::pass_through`] gives, and [`Acceptor::verified_elsewhere`] goes on from
+//! there. Who a name belongs to, whether the account is allowed, and whether anonymous or guest logons exist, is the
+//! caller's.
 
 use std::fmt;
 
@@ -211,17 +213,63 @@ impl Acceptor {
         }
 
         let session = claim.session(&base_key);
-        let mic_right = match &claim.mic {
-            Some(mic) => {
-                let computed = hmac_md5(&session.key().0, &[&sent.negotiate, &sent.challenge, &mic.message]);
-                computed.ct_eq(&mic.value)
-            }
-            None => Choice::from(1),
-        };
+        let mic_right = sent.mic_right(claim, &session);
         if !bool::from((with_domain | without_domain) & known) {
             return Err(LogonFailure::Proof);
         }
         if bool::from(mic_right) { Ok(session) } else { Err(LogonFailure::Mic) }
+    }
+
+    /// What a domain controller needs to decide on `claim` ([MS-NLMP] 3.2.5.1.2, the logon of a domain account).
+    pub fn pass_through(&self, claim: &Claim) -> Result<PassThrough, LogonFailure> {
+        let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
+        let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
+        let nt_challenge_response = [&response.proof[..], &response.client_challenge].concat();
+        Ok(PassThrough { server_challenge: sent.server_challenge, nt_challenge_response })
+    }
+
+    /// Goes on with `claim` where a domain controller found its response right and answered with the base key. The MIC,
+    /// which the controller cannot check, is checked here.
+    pub fn verified_elsewhere(&self, claim: &Claim, session_base_key: &[u8; 16]) -> Result<Session, LogonFailure> {
+        let sent = self.sent.as_ref().ok_or(LogonFailure::Proof)?;
+        let session = claim.session(session_base_key);
+        if bool::from(sent.mic_right(claim, &session)) { Ok(session) } else { Err(LogonFailure::Mic) }
+    }
+}
+
+impl Sent {
+    /// Whether the MIC of `claim` is over the messages as they were here; where it has none, nothing is wrong with it.
+    fn mic_right(&self, claim: &Claim, session: &Session) -> Choice {
+        match &claim.mic {
+            Some(mic) => {
+                let computed = hmac_md5(&session.key().0, &[&self.negotiate, &self.challenge, &mic.message]);
+                computed.ct_eq(&mic.value)
+            }
+            None => Choice::from(1),
+        }
+    }
+}
+
+/// A logon as a domain controller is asked about it; no secret is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassThrough {
+    /// The server's challenge.
+    pub server_challenge: [u8; 8],
+    /// The client's NTLMv2_RESPONSE, whole.
+    pub nt_challenge_response: Vec<u8>,
+}
+
+impl PassThrough {
+    /// The controller's side: the base key where the response is that of `nt_hash`, with `user` and `domain` as they were
+    /// passed on.
+    pub fn decide(&self, nt_hash: &[u8; 16], user: &str, domain: &str) -> Option<Zeroizing<[u8; 16]>> {
+        let response = NtlmV2Response::decode(&self.nt_challenge_response).ok()??;
+        // The client may have left the domain out.
+        [domain, ""].iter().find_map(|domain| {
+            let key = response_key(nt_hash, &utf16_bytes(user), &utf16_bytes(domain));
+            let expected = proof(&key, &self.server_challenge, response.client_challenge);
+            bool::from(expected.ct_eq(&response.proof)).then(|| session_base_key(&key, &expected))
+        })
     }
 }
 

@@ -13,7 +13,7 @@ mod response;
 mod session;
 mod uppercase;
 
-pub use acceptor::{Acceptor, Claim, InvalidToken, LogonFailure, TargetNames};
+pub use acceptor::{Acceptor, Claim, InvalidToken, LogonFailure, PassThrough, TargetNames};
 pub use initiator::{Credentials, Initiator, Random};
 pub use response::nt_hash;
 pub use session::{Sender, Session, SessionKey};

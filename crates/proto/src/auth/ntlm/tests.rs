@@ -92,6 +92,23 @@ fn the_acceptor_takes_the_example() {
     assert_eq!(acceptor.verify(&claim, None).err(), Some(LogonFailure::Proof));
 }
 
+/// The same message with a domain controller that decides: it gets what it takes to compute the proof, and its base key
+/// leads to the same session key.
+#[test]
+fn a_domain_controller_decides() {
+    let mut acceptor = acceptor();
+    let negotiate = Negotiate { negotiate_flags: NegotiateFlags(0xe28a_8233) }.encode();
+    acceptor.challenge(&negotiate, SERVER_CHALLENGE, 0).expect("a negotiate message");
+    let claim = acceptor.authenticate(&hex(AUTHENTICATE)).expect("the example decodes");
+    let asked = acceptor.pass_through(&claim).expect("an NTLMv2 response");
+    assert_eq!(asked.server_challenge, SERVER_CHALLENGE);
+    assert_eq!(asked.decide(&nt_hash("password"), "User", "Domain"), None);
+    assert_eq!(asked.decide(&nt_hash("Password"), "User", "Other"), None);
+    let base_key = asked.decide(&nt_hash("Password"), "User", "Domain").expect("the right password");
+    let session = acceptor.verified_elsewhere(&claim, &base_key).expect("the example has no MIC");
+    assert_eq!(session.key().0, [0x55; 16]);
+}
+
 /// A Windows client's and server's logon in Microsoft's Open Specifications blog, "SMB 2 and SMB 3 security in Windows
 /// 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example: the MIC of the AUTHENTICATE_MESSAGE and the
 /// mechListMIC of both sides, with the session key that the article gives.
@@ -235,6 +252,7 @@ fn a_changed_negotiate_message_spoils_the_mic() {
     let (message, _) = initiator.authenticate(&challenge, &RANDOM, 5).expect("an answer");
     let claim = acceptor.authenticate(&message).expect("our own message");
     assert_eq!(acceptor.verify(&claim, Some(&nt_hash("secret"))).err(), Some(LogonFailure::Mic));
+    assert_eq!(acceptor.verified_elsewhere(&claim, &[7; 16]).err(), Some(LogonFailure::Mic));
 }
 
 #[test]
@@ -246,6 +264,7 @@ fn an_old_response_is_refused() {
         let claim = acceptor.authenticate(&decoded.encode()).expect("a message");
         assert!(!claim.anonymous);
         assert_eq!(acceptor.verify(&claim, Some(&nt_hash("secret"))).err(), Some(LogonFailure::NotNtlmV2));
+        assert_eq!(acceptor.pass_through(&claim).err(), Some(LogonFailure::NotNtlmV2));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod keys;
 mod ntlm;
+mod pass_through;
 mod spnego;
 mod user;
 

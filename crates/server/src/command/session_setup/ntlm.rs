@@ -1,18 +1,21 @@
-//! Logging on by NTLMv2 ([MS-NLMP] 3.2.5.1), with accounts of this server's own; guests and anonymous callers.
+//! Logging on by NTLMv2 ([MS-NLMP] 3.2.5.1), with accounts of this server's own or of its domain; guests and anonymous callers.
 
 use std::sync::Arc;
 
-use proto::auth::ntlm::{self, Acceptor, Claim, Sender, TargetNames};
+use proto::auth::ntlm::{self, Acceptor, Claim, Sender};
 use proto::dtyp::FileTime;
 use proto::status::Status;
 use zeroize::Zeroizing;
 
+use super::pass_through;
 use super::spnego::{Proven, Said, Signatures};
 use super::user::known_user;
 use crate::accounts::Account;
 use crate::conn::Request;
+use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
 use crate::policy::{MapToGuest, Policy};
+use crate::server::Server;
 use crate::session::User;
 
 /// An authentication by NTLM that is under way.
@@ -24,16 +27,7 @@ pub(super) struct Ntlm {
 
 impl Ntlm {
     pub(super) fn new(policy: &Policy) -> Self {
-        let dns = policy.netbios_name.to_lowercase();
-        let acceptor = Acceptor::new(TargetNames {
-            netbios_computer: policy.netbios_name.clone(),
-            // A server of its own is the domain of its accounts.
-            netbios_domain: policy.netbios_name.clone(),
-            dns_computer: dns.clone(),
-            dns_domain: String::new(),
-            domain_joined: false,
-        });
-        Ntlm { acceptor, challenged: false }
+        Ntlm { acceptor: Acceptor::new(pass_through::target_names(policy)), challenged: false }
     }
 
     /// Takes the client's next message. Where the password was wrong, `guessed` is whose.
@@ -67,24 +61,17 @@ impl Ntlm {
         if claim.anonymous {
             return unproven(&claim, policy);
         }
-        let accounts = &request.connection.server.accounts;
-        let account = accounts.find(&claim.user).await.map_err(|unavailable| {
-            tracing::error!(user = claim.user, why = unavailable.0, "accounts cannot be asked");
-            Error::because(Status::NO_LOGON_SERVERS, "accounts cannot be asked")
-        })?;
-        // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
-        let hash = account.as_ref().and_then(|account| account.nt_hash.as_ref()).map(|hash| &hash.0);
-        match (self.acceptor.verify(&claim, hash), account) {
-            (Ok(verified), Some(account)) => {
-                check_account(&account)?;
+        let server = &request.connection.server;
+        match self.prove(server, &claim, policy).await {
+            Ok((verified, account)) => {
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
                 Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(Box::new(verified)), token: Vec::new() }))
             }
-            (_, account) => {
+            Err(refused @ (Refused::Unknown | Refused::Wrong)) => {
                 let guest = match policy.map_to_guest {
                     MapToGuest::Never => false,
-                    MapToGuest::BadUser => account.is_none(),
+                    MapToGuest::BadUser => matches!(refused, Refused::Unknown),
                     MapToGuest::BadPassword => true,
                 };
                 if !guest || policy.guest.is_none() {
@@ -93,7 +80,35 @@ impl Ntlm {
                 }
                 unproven(&claim, policy)
             }
+            Err(refused) => Err(refused.error(&claim.user)),
         }
+    }
+
+    /// Whether the proof is right, whoever has the account: this server, or the domain that it is a member of.
+    async fn prove(
+        &self,
+        server: &Server,
+        claim: &Claim,
+        policy: &Policy,
+    ) -> std::result::Result<(ntlm::Session, Account), Refused> {
+        let membership = policy.membership.as_ref();
+        let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
+        let account = match whose {
+            Whose::Domain => None,
+            Whose::Ours | Whose::Either => {
+                let found = server.accounts.find(&claim.user).await;
+                found.map_err(|unavailable| Refused::Unavailable(unavailable.0))?
+            }
+        };
+        if let (Whose::Domain | Whose::Either, None, Some(membership)) = (whose, &account, membership) {
+            return pass_through::prove(server, membership, &self.acceptor, claim).await;
+        }
+        // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
+        let hash = account.as_ref().and_then(|account| account.nt_hash.as_ref()).map(|hash| &hash.0);
+        let verified = self.acceptor.verify(claim, hash);
+        let account = account.ok_or(Refused::Unknown)?;
+        let verified = verified.map_err(|_| Refused::Wrong)?;
+        check_account(&account).map(|()| (verified, account))
     }
 }
 
@@ -102,11 +117,11 @@ fn not_ntlm(_: impl std::error::Error) -> Error {
 }
 
 /// What is said only to those who know the password.
-fn check_account(account: &Account) -> Result<()> {
+fn check_account(account: &Account) -> std::result::Result<(), Refused> {
     match account {
-        account if account.disabled => Err(Error::new(Status::ACCOUNT_DISABLED)),
-        account if account.locked => Err(Error::new(Status::ACCOUNT_LOCKED_OUT)),
-        account if account.must_change => Err(Error::new(Status::PASSWORD_MUST_CHANGE)),
+        account if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
+        account if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
+        account if account.must_change => Err(Refused::Because(Status::PASSWORD_MUST_CHANGE)),
         _ => Ok(()),
     }
 }

@@ -6,9 +6,10 @@ use crate::session::User;
 
 /// Who has an account.
 pub(crate) fn known_user(account: &Account, workstation: String, policy: &Policy) -> User {
+    let domain = account.domain.as_deref().unwrap_or(&policy.netbios_name).to_owned();
     User {
         name: account.name.clone(),
-        domain: policy.netbios_name.clone(),
+        domain,
         workstation,
         guest: false,
         anonymous: false,

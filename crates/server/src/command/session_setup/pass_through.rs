@@ -1,0 +1,57 @@
+//! NTLM logons of a domain's accounts: the controller decides on the response, the rest is as with own accounts ([MS-NLMP]
+//! 3.2.5.1.2, [MS-APDS] 3.1.5).
+
+use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
+
+use crate::accounts::Account;
+use crate::domain::{Membership, NetworkLogon, Refused};
+use crate::policy::Policy;
+use crate::server::Server;
+
+/// What the server calls itself in its challenge: the domain of its accounts is itself, or the one that it is a member
+/// of.
+pub(super) fn target_names(policy: &Policy) -> TargetNames {
+    let computer = policy.netbios_name.to_lowercase();
+    let names = |netbios_domain: &str, dns_computer: String, dns_domain: String| TargetNames {
+        netbios_computer: policy.netbios_name.clone(),
+        netbios_domain: netbios_domain.to_owned(),
+        dns_computer,
+        dns_domain,
+        domain_joined: policy.membership.is_some(),
+    };
+    match &policy.membership {
+        None => names(&policy.netbios_name, computer, String::new()),
+        Some(membership) if membership.realm.is_empty() => names(&membership.workgroup, computer, String::new()),
+        Some(membership) => {
+            let domain = membership.dns_domain();
+            names(&membership.workgroup, format!("{computer}.{domain}"), domain)
+        }
+    }
+}
+
+/// Asks the domain about `claim`.
+pub(super) async fn prove(
+    server: &Server,
+    membership: &Membership,
+    ntlm: &Acceptor,
+    claim: &Claim,
+) -> Result<(Proof, Account), Refused> {
+    // What is no NTLMv2 is wrong before anybody is asked.
+    let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;
+    let Some(domain) = server.domain() else {
+        return Err(Refused::Unavailable("the server was started as no member of a domain; restart it".into()));
+    };
+    let logon = NetworkLogon {
+        user: claim.user.clone(),
+        domain: membership.logon_domain(&claim.domain),
+        workstation: claim.workstation.clone(),
+        response,
+    };
+    let proven = domain.log_on(logon).await?;
+    let verified = ntlm.verified_elsewhere(claim, &proven.session_base_key).map_err(|_| Refused::Wrong)?;
+    // Whoever answers for the domain does not make anybody root.
+    if proven.account.identity.uid == 0 {
+        return Err(Refused::Unmapped("the domain's user has uid 0 here".into()));
+    }
+    Ok((verified, proven.account))
+}

@@ -1,0 +1,164 @@
+//! Accounts of a domain: whom the server asks, what it makes of the answers, and that nobody waits for them but those who
+//! ask.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use proto::auth::ntlm::nt_hash;
+use proto::dtyp::Sid;
+use proto::smb2::negotiate::SecurityMode;
+use proto::status::Status;
+use server::accounts::{Account, Unavailable};
+use server::answer::Answer;
+use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
+use server::policy::{MapToGuest, Policy, Share, UserPattern};
+use server::rig::{self, Client, PASSWORD, Still};
+use server::server::Server;
+use server::vfs::Identity;
+use server::world::World;
+
+/// A domain with `dora`, whose password is everybody's, `rory`, who is root, and a few that may not log on.
+#[derive(Default)]
+struct Controller {
+    asked: AtomicUsize,
+    /// It never answers.
+    hangs: AtomicBool,
+}
+
+fn account(name: &str, uid: u32) -> Account {
+    Account {
+        name: format!(r"DOM\{name}"),
+        nt_hash: None,
+        disabled: false,
+        locked: false,
+        must_change: false,
+        sid: Sid::of(5, [21, 7, 8, 9, uid]),
+        domain: Some("DOM".into()),
+        former_sids: Arc::new([Sid::of(5, [21, 7, 8, 9, 513])]),
+        full_name: String::new(),
+        password_last_set: None,
+        identity: Arc::new(Identity { uid, gid: 5513, groups: Box::new([]) }),
+        groups: Arc::new([r"DOM\Domain Users".into()]),
+    }
+}
+
+impl Domain for Controller {
+    fn log_on(&self, logon: NetworkLogon) -> Answer<Result<Proven, Refused>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.hangs.load(Ordering::Relaxed) {
+            return Answer::later(std::future::pending());
+        }
+        let user = logon.user.split('@').next().unwrap_or_default();
+        let refused = match user {
+            "dora" | "rory" | "alice" => None,
+            "disabled" => Some(Refused::Because(Status::ACCOUNT_DISABLED)),
+            "nowhere" => Some(Refused::Unavailable("no controller".into())),
+            _ => Some(Refused::Unknown),
+        };
+        if let Some(refused) = refused {
+            return Answer::now(Err(refused));
+        }
+        let uid = if user == "rory" { 0 } else { 5001 };
+        let key = logon.response.decide(&nt_hash(PASSWORD), &logon.user, &logon.domain);
+        Answer::now(
+            key.map(|session_base_key| Proven { account: account(user, uid), session_base_key }).ok_or(Refused::Wrong),
+        )
+    }
+
+    fn account(&self, _: Vec<Sid>) -> Answer<Result<Account, Refused>> {
+        Answer::now(Ok(account("dora", 5001)))
+    }
+
+    fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok((name == r"DOM\dora").then(|| account("dora", 5001))))
+    }
+}
+
+fn policy() -> Policy {
+    let membership = Some(Membership { workgroup: "DOM".into(), realm: "DOM.TEST".into() });
+    Policy { membership, ..rig::policy() }
+}
+
+fn member(policy: Policy) -> (Arc<Server>, Arc<Controller>) {
+    let world: Arc<dyn World> = Arc::new(Still::default());
+    let server = rig::server(policy, world.clone(), rig::memory(world));
+    let controller = Arc::new(Controller::default());
+    server.join_domain(controller.clone());
+    (server, controller)
+}
+
+fn log_on(server: &Arc<Server>, user: &str, password: &str) -> Status {
+    let mut client = Client::new(server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    client.log_on(user, password, 0)
+}
+
+#[test]
+fn the_domain_decides_on_its_accounts() {
+    let (server, controller) = member(policy());
+    let check = |user: &str, password: &str, expected: Status, asked: usize| {
+        let before = controller.asked.load(Ordering::Relaxed);
+        assert_eq!(log_on(&server, user, password), expected, "{user}");
+        assert_eq!(controller.asked.load(Ordering::Relaxed) - before, asked, "{user}");
+    };
+    check("dora", PASSWORD, Status::SUCCESS, 1);
+    check("dora@dom.test", PASSWORD, Status::SUCCESS, 1);
+    check("dora", "wrong", Status::LOGON_FAILURE, 1);
+    check("nobody", PASSWORD, Status::LOGON_FAILURE, 1);
+    check("disabled", PASSWORD, Status::ACCOUNT_DISABLED, 1);
+    check("nowhere", PASSWORD, Status::NO_LOGON_SERVERS, 1);
+    // Nobody is root because a domain says so.
+    check("rory", PASSWORD, Status::LOGON_FAILURE, 1);
+    // The server's own account comes before the domain's of the same name, and a wrong password stays one.
+    check("alice", PASSWORD, Status::SUCCESS, 0);
+    check("alice", "wrong", Status::LOGON_FAILURE, 0);
+    check("alice@dom.test", PASSWORD, Status::SUCCESS, 1);
+}
+
+#[test]
+fn a_server_by_itself_asks_nobody() {
+    let (server, controller) = member(rig::policy());
+    assert_eq!(log_on(&server, "dora", PASSWORD), Status::LOGON_FAILURE);
+    assert_eq!(controller.asked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn who_is_unknown_may_be_a_guest() {
+    let guest = server::policy::Guest {
+        name: "nobody".into(),
+        identity: Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) }),
+    };
+    let (server, _) = member(Policy { map_to_guest: MapToGuest::BadUser, guest: Some(guest), ..policy() });
+    assert_eq!(log_on(&server, "nobody", PASSWORD), Status::SUCCESS);
+    assert_eq!(log_on(&server, "dora", "wrong"), Status::LOGON_FAILURE);
+    assert_eq!(log_on(&server, "nowhere", PASSWORD), Status::NO_LOGON_SERVERS);
+}
+
+#[test]
+fn a_controller_that_hangs_holds_up_nobody_else() {
+    let (server, controller) = member(policy());
+    controller.hangs.store(true, Ordering::Relaxed);
+    let mut stuck = Client::new(&server);
+    stuck.negotiate(SecurityMode::SIGNING_ENABLED);
+    let patient = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stuck.log_on("dora", PASSWORD, 0)));
+    assert!(patient.is_err(), "it was answered");
+    assert_eq!(log_on(&server, "alice", PASSWORD), Status::SUCCESS);
+}
+
+#[test]
+fn lists_of_users_name_those_of_the_domain() {
+    let check = |valid: UserPattern, expected: Status| {
+        let mut policy = policy();
+        let share = Share { valid_users: vec![valid.clone()], ..(**policy.share("share").expect("the rig's")).clone() };
+        policy.shares.insert("share".into(), Arc::new(share));
+        let (server, _) = member(policy);
+        let mut client = Client::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
+        assert_eq!(client.tree_connect("share"), expected, "{valid:?}");
+    };
+    check(UserPattern::User(r"dom\dora".into()), Status::SUCCESS);
+    check(UserPattern::Group(r"DOM\domain users".into()), Status::SUCCESS);
+    check(UserPattern::User("dora".into()), Status::ACCESS_DENIED);
+    check(UserPattern::Group(r"DOM\Admins".into()), Status::ACCESS_DENIED);
+}
