@@ -8,6 +8,7 @@
 //! It takes Linux 5.12. Unsafe code is in `sys` only.
 #![deny(unsafe_code)]
 
+pub mod advisory;
 mod changes;
 mod copy;
 mod dir;

@@ -1,11 +1,11 @@
 //! Accounts from Samba: the `smbpasswd` file, which is also what `pdbedit -L -w` prints.
 //!
-//! A line is `name:uid:LM hash:NT hash:[flags]:LCT-time:`, as smbpasswd(5) describes it. The LM hash is never used.
-//! Nor is the uid: Samba itself goes by the name, and writes uids there that are nobody's.
+//! The uid of a line ([`Fields`]) is not looked at: Samba itself goes by the name, and writes uids there that are
+//! nobody's.
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-use super::record::{check_name, hash_from_hex};
+use super::smbpasswd::line::Fields;
 use crate::admin::message::Imported;
 
 /// What one line says.
@@ -20,90 +20,26 @@ pub enum Line {
 
 /// Reads one line, without its line feed. An error says what is wrong with it, without quoting any of its hashes.
 pub fn read_line(line: &[u8]) -> Result<Line> {
-    let line = std::str::from_utf8(line).context("not UTF-8")?.trim_end_matches('\r');
-    if line.trim().is_empty() || line.starts_with('#') {
-        return Ok(Line::Nothing);
-    }
-    let mut fields = line.split(':');
-    let mut field = |what: &str| fields.next().with_context(|| format!("ends before {what}"));
-    let name = field("the name")?;
-    check_name(name)?;
-    let uid = field("the uid")?;
-    // Samba prints -1 as a signed or an unsigned number.
-    uid.parse::<i64>().ok().with_context(|| format!("{uid:?} is not a uid"))?;
-    read_hash(field("the LM hash")?).context("LM hash")?;
-    let nt_hash = read_hash(field("the NT hash")?).context("NT hash")?;
-    // Files from before Samba 2.2 end here.
-    let flags = fields.next().map(read_flags).transpose()?.unwrap_or_default();
-    let changed = fields.next().map(read_changed).transpose()?.flatten();
-    if let Some(kind) = flags.machine {
+    let Some(fields) = Fields::read(line)? else { return Ok(Line::Nothing) };
+    let Fields { name, flags, changed, .. } = fields;
+    if let Some(kind) = flags.machine() {
         return Ok(Line::Skipped(format!("{name} is {kind}, not a user")));
     }
-    let note = match (&nt_hash, flags.no_password) {
+    let note = match (&fields.nt_hash, flags.has('N')) {
         (_, true) => Some("may log on without a password in Samba, and not here: set one with `frevo user passwd`"),
         (None, _) => Some("has no NT hash and cannot log on: set a password with `frevo user passwd`"),
-        _ if flags.locked => Some("was locked by Samba: `frevo user enable` unlocks it"),
+        _ if flags.has('L') => Some("was locked by Samba: `frevo user enable` unlocks it"),
         _ => None,
     };
     let account = Imported {
         name: name.to_owned(),
-        nt_hash: nt_hash.filter(|_| !flags.no_password),
-        disabled: flags.disabled,
-        locked: flags.locked,
-        must_change: changed == Some(0) && !flags.never_expires,
+        nt_hash: fields.nt_hash.filter(|_| !flags.has('N')),
+        disabled: flags.has('D'),
+        locked: flags.has('L'),
+        must_change: changed == Some(0) && !flags.has('X'),
         password_last_set: changed.filter(|secs| *secs != 0),
     };
     Ok(Line::Account(account, note))
-}
-
-/// A hash; `None` for the texts that stand for "none": 32 times `X`, and `NO PASSWORD` filled up with `X`.
-fn read_hash(text: &str) -> Result<Option<server::accounts::NtHash>> {
-    if text.len() == 32 && text.strip_prefix("NO PASSWORD").unwrap_or(text).bytes().all(|byte| byte == b'X') {
-        return Ok(None);
-    }
-    hash_from_hex(text).map(Some).context("not 32 hexadecimal digits")
-}
-
-#[derive(Default)]
-struct Flags {
-    disabled: bool,
-    locked: bool,
-    no_password: bool,
-    never_expires: bool,
-    machine: Option<&'static str>,
-}
-
-/// `[UD         ]`: letters between brackets, filled up with spaces.
-fn read_flags(text: &str) -> Result<Flags> {
-    let letters = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let letters = letters.with_context(|| format!("{text:?} are not flags in brackets"))?;
-    let mut flags = Flags::default();
-    for letter in letters.chars() {
-        match letter {
-            'D' => flags.disabled = true,
-            'L' => flags.locked = true,
-            'N' => flags.no_password = true,
-            'X' => flags.never_expires = true,
-            'W' => flags.machine = Some("a workstation's account"),
-            'S' => flags.machine = Some("a domain controller's account"),
-            'I' => flags.machine = Some("a trusted domain's account"),
-            // A user; home directory required; temporary duplicate; MNS logon: nothing that matters here.
-            'U' | 'H' | 'T' | 'M' | ' ' => {}
-            other => bail!("flag {other:?} is unknown"),
-        }
-    }
-    Ok(flags)
-}
-
-/// `LCT-` and the time of the last change in hexadecimal; an empty field is no time.
-fn read_changed(text: &str) -> Result<Option<i64>> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let digits = text.strip_prefix("LCT-").with_context(|| format!("{text:?} is not LCT- and a time"))?;
-    let secs = u32::from_str_radix(digits, 16).ok().with_context(|| format!("{digits:?} is not a hexadecimal time"))?;
-    // All ones is Samba's "never".
-    Ok(Some(i64::from(secs)).filter(|_| secs != u32::MAX))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod embedded;
 mod import;
 pub mod record;
+pub mod smbpasswd;
 pub mod unix;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use self::import::{Line, read_line};
 use self::backend::{Backend, Entry};
 use self::embedded::{OpenError, Store};
 use self::record::{Record, check_name};
+use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
 use crate::admin::message::{
     AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
@@ -74,6 +76,7 @@ impl Directory {
         let open = |backend: &PassdbBackend| -> Result<Arc<dyn Backend>> {
             match backend {
                 PassdbBackend::Embedded => Ok(own.clone()),
+                PassdbBackend::Smbpasswd(place) => Ok(Arc::new(Smbpasswd::open(place, own.domain(), users.clone())?)),
             }
         };
         let backends = backends.iter().map(open).collect::<Result<_>>()?;

@@ -6,7 +6,11 @@ use std::time::Duration;
 use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
+use crate::accounts::smbpasswd;
 use crate::interfaces::Interface;
+
+/// The lowest value that Samba takes for `algorithmic rid base`: those below belong to Windows.
+const LOWEST_RID_BASE: u32 = 1000;
 
 /// The settings of the process. Fields carry the names of the smb.conf parameters that they come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +72,8 @@ pub enum LogTarget {
 pub enum PassdbBackend {
     /// In the embedded database in the state directory.
     Embedded,
+    /// In Samba's text file.
+    Smbpasswd(smbpasswd::Place),
 }
 
 /// Reads them.
@@ -179,8 +185,9 @@ fn log(global: &Reader<'_>) -> LogTarget {
 
 pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
     let mut backends = Vec::new();
+    let smbpasswd = smbpasswd_place(global);
     for element in global.list("passdb backend") {
-        let (kind, _place) = element.split_once(':').unwrap_or((&element, ""));
+        let (kind, place) = element.split_once(':').unwrap_or((&element, ""));
         let backend = match kind.to_ascii_lowercase().as_str() {
             "tdbsam" => {
                 if global.is_set("passdb backend") {
@@ -191,9 +198,15 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
                 PassdbBackend::Embedded
             }
             "embedded" => PassdbBackend::Embedded,
+            "smbpasswd" if place.is_empty() => PassdbBackend::Smbpasswd(smbpasswd.clone()),
+            "smbpasswd" => {
+                if !place.starts_with('/') {
+                    global.bad_value("passdb backend", place, "an absolute path after smbpasswd:");
+                }
+                PassdbBackend::Smbpasswd(smbpasswd::Place { file: place.into(), ..smbpasswd })
+            }
             _ => {
-                let allowed = "embedded or tdbsam, the embedded database; `frevo user import` takes accounts over from \
-                               smbpasswd files";
+                let allowed = "embedded or tdbsam, the embedded database; smbpasswd:FILE, Samba's text file";
                 global.bad_value("passdb backend", kind, allowed);
                 continue;
             }
@@ -206,6 +219,21 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
         backends.push(PassdbBackend::Embedded);
     }
     backends
+}
+
+/// The smbpasswd file where `passdb backend` names no other. RIDs begin where Samba has them begin.
+fn smbpasswd_place(global: &Reader<'_>) -> smbpasswd::Place {
+    let file = PathBuf::from(global.text("smb passwd file"));
+    if !file.is_absolute() {
+        global.bad_value("smb passwd file", &file.display().to_string(), "an absolute path");
+    }
+    let base = global.number::<u32>("algorithmic rid base").unwrap_or(LOWEST_RID_BASE);
+    let rid_base = base.clamp(LOWEST_RID_BASE, u32::MAX - 1).next_multiple_of(2);
+    if rid_base != base {
+        let problem = note(Code::BadValue, format!("`algorithmic rid base` = {base} counts as {rid_base}"));
+        global.report("algorithmic rid base", problem.remedy("allowed: even numbers from 1000 on"));
+    }
+    smbpasswd::Place { file, rid_base }
 }
 
 fn socket_options(global: &Reader<'_>) -> Vec<SocketOption> {

@@ -24,7 +24,12 @@ const PASSWORD_SYNC: &str = "changing passwords over the network";
 pub(super) static TABLE: &[Parameter] = &[
     global("security", SECURITY, "auto", "Where accounts come from: user is this server's own."),
     global("server role", ROLE, "auto", "What the server is in its network: standalone server."),
-    global("passdb backend", TEXT, "tdbsam", "Where accounts lie; tdbsam is the embedded database here."),
+    global(
+        "passdb backend",
+        TEXT,
+        "tdbsam",
+        "Where accounts lie: tdbsam is the embedded database here, smbpasswd:FILE Samba's text file.",
+    ),
     global("map to guest", MAP, "Never", "Which failed logons become the guest."),
     global("guest account", TEXT, "nobody", "The UNIX user that guests are."),
     global(
@@ -56,10 +61,18 @@ pub(super) static TABLE: &[Parameter] = &[
     global("passwd chat debug", BOOL, "no", "Log the talk.").unserved(COMMANDS),
     global("passwd chat timeout", NUMBER, "2", "Seconds to wait in it.").unserved(COMMANDS),
     global("check password script", TEXT, "", "A command that judges new passwords.").unserved(COMMANDS),
-    global("smb passwd file", PATH, "/etc/samba/smbpasswd", "The smbpasswd file.")
-        .accepted("accounts are taken over from it by frevo user import"),
-    global("algorithmic rid base", NUMBER, "1000", "Where RIDs made of uids begin.")
-        .accepted("accounts of the embedded database have RIDs of their own"),
+    global(
+        "smb passwd file",
+        PATH,
+        "/etc/samba/smbpasswd",
+        "The file of passdb backend = smbpasswd, where that names none.",
+    ),
+    global(
+        "algorithmic rid base",
+        NUMBER,
+        "1000",
+        "The RID of an account in an smbpasswd file is this and twice the user's uid.",
+    ),
     global("passdb expand explicit", BOOL, "no", "Fill variables in stored profile paths.").unserved("logon profiles"),
     global("old password allowed period", NUMBER, "60", "Minutes in which the old password still counts.")
         .unserved(PASSWORD_SYNC),

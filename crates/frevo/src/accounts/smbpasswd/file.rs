@@ -1,0 +1,203 @@
+//! The file itself: opened, locked as Samba locks it, made where it is missing, and how a change of it is seen.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use localfs::advisory::{Keeps, try_lock};
+use rustix::fs::{Mode, OFlags, Stat, Timestamps};
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use super::index::LARGEST;
+
+/// How long to wait for the lock; Samba waits as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often to ask for it meanwhile.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// The bytes that Samba locks.
+const LOCKED: (i64, i64) = (0, 1);
+
+/// Times that the file is opened again because another took its place.
+const REPLACED: usize = 50;
+
+/// How far apart two changes must be for the kernel to give them different times. It counts in ticks of up to 10 ms.
+const TICK: i128 = 50_000_000;
+
+/// The same where the file system keeps whole seconds only.
+const COARSE_TICK: i128 = 2_000_000_000;
+
+/// What is compared to see whether the file changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    /// Nanoseconds since 1970.
+    modified: i128,
+    changed: i128,
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Self {
+        /// The width of the second number depends on the processor.
+        fn nanos(secs: i64, nanos: impl Into<i128>) -> i128 {
+            i128::from(secs) * 1_000_000_000 + nanos.into()
+        }
+        Stamp {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            modified: nanos(stat.st_mtime, stat.st_mtime_nsec),
+            changed: nanos(stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// That of the file at `path`.
+    pub(super) fn at(path: &Path) -> rustix::io::Result<Self> {
+        rustix::fs::stat(path).map(|stat| Self::of(&stat))
+    }
+
+    /// Whether a change after the moment `read` (nanoseconds since 1970) is certain to give another stamp: not within
+    /// the tick of the last change. A time far ahead is that of a clock that was set back, and as good as any.
+    pub(super) fn settled(&self, read: i128) -> bool {
+        let tick = if self.changed % 1_000_000_000 == 0 { COARSE_TICK } else { TICK };
+        (read - self.changed).abs() > tick
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn now() -> i128 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    }
+}
+
+/// The file, open and locked.
+pub(super) struct Locked {
+    pub(super) file: File,
+    pub(super) stamp: Stamp,
+}
+
+impl Locked {
+    /// Opens the file at `path`. `Ok(None)` where there is none.
+    pub(super) fn open(path: &Path, keeps: Keeps) -> Result<Option<Self>> {
+        let access = if keeps == Keeps::EverybodyOut { OFlags::RDWR } else { OFlags::RDONLY };
+        for _ in 0..REPLACED {
+            let file = match rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+                Ok(file) => File::from(file),
+                Err(Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            ensure!(file.metadata()?.is_file(), "not a regular file");
+            lock(&file, keeps)?;
+            let stat = rustix::fs::fstat(&file)?;
+            let there = rustix::fs::stat(path);
+            if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino)) {
+                secure(path, &file, &stat)?;
+                let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
+                return Ok(Some(Locked { file, stamp }));
+            }
+        }
+        bail!("it is replaced again and again")
+    }
+
+    /// All that is in it.
+    pub(super) fn read(&self) -> Result<Zeroizing<Vec<u8>>> {
+        let size = u64::try_from(self.stamp.size)?;
+        ensure!(size <= LARGEST, "it has {size} bytes, more than the {LARGEST} that are read");
+        // With room for what is added later, so that no copies of hashes stay behind in freed memory.
+        let mut text = Zeroizing::new(Vec::with_capacity(size as usize + (64 << 10)));
+        (&self.file).take(LARGEST).read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// Brings what was written to the disk, and gives the file a time of which it is certain that no other change has
+    /// it. `None` where that cannot be had.
+    pub(super) fn settle(&self) -> Result<Option<Stamp>> {
+        self.file.sync_data()?;
+        let now = now();
+        let omit = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+        // The kernel itself counts in ticks: none of its times is this one but by a chance of one in millions.
+        let time = rustix::fs::Timespec { tv_sec: (now / 1_000_000_000) as i64, tv_nsec: (now % 1_000_000_000) as _ };
+        let times = Timestamps { last_access: omit, last_modification: time };
+        // Only the owner and root may.
+        if rustix::fs::futimens(&self.file, &times).is_err() {
+            return Ok(None);
+        }
+        let stamp = Stamp::of(&rustix::fs::fstat(&self.file)?);
+        Ok((stamp.modified == now).then_some(stamp))
+    }
+}
+
+fn lock(file: &File, keeps: Keeps) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !try_lock(file.as_fd(), keeps, LOCKED.0, LOCKED.1).context("locking it")? {
+        ensure!(Instant::now() < end, "another program has had it locked for {} seconds", PATIENCE.as_secs());
+        std::thread::sleep(AGAIN);
+    }
+    Ok(())
+}
+
+/// Takes all permissions from others, as Samba does. Where that cannot be, a file that others may write is refused.
+fn secure(path: &Path, file: &File, stat: &Stat) -> Result<()> {
+    let mode = stat.st_mode & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fchmod(file, Mode::from_raw_mode(0o600)) {
+        Ok(()) => tracing::warn!(file = %path.display(), "had mode {mode:04o}: taking away the permissions of others"),
+        Err(error) if mode & 0o022 == 0 => {
+            tracing::warn!(file = %path.display(), "mode {mode:04o} lets others read the hashes: {error}; chmod 600 it");
+        }
+        Err(error) => bail!("mode {mode:04o} lets others write it and so log on as anybody: {error}; chmod 600 it"),
+    }
+    Ok(())
+}
+
+/// Makes the file at `path` empty with mode 0600; nothing where it is there.
+pub(super) fn create(path: &Path) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+        Ok(_) => tracing::info!(file = %path.display(), "made: there was none"),
+        Err(Errno::EXIST) => return Ok(()),
+        Err(Errno::NOENT) => {
+            let directory = path.parent().map(Path::to_path_buf).unwrap_or_else(|| PathBuf::from("/"));
+            bail!("it cannot be made: there is no directory {}", directory.display());
+        }
+        Err(error) => return Err(error).context("it cannot be made"),
+    }
+    // The name must outlive a crash, too.
+    if let Some(directory) = path.parent() {
+        File::open(directory).and_then(|directory| directory.sync_all()).context("its directory")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_certain_once_the_tick_of_its_change_is_over() {
+        let check = |changed: i128, later: i128, settled: bool| {
+            let stamp = Stamp { device: 1, inode: 1, size: 1, modified: changed, changed };
+            assert_eq!(stamp.settled(changed + later), settled, "{changed} {later}");
+        };
+        check(1_700_000_000_123_456_789, 0, false);
+        check(1_700_000_000_123_456_789, TICK, false);
+        check(1_700_000_000_123_456_789, TICK + 1, true);
+        // A clock that was set back.
+        check(1_700_000_000_123_456_789, -TICK, false);
+        check(1_700_000_000_123_456_789, -3_600_000_000_000, true);
+        // Whole seconds.
+        check(1_700_000_000_000_000_000, TICK + 1, false);
+        check(1_700_000_000_000_000_000, COARSE_TICK + 1, true);
+    }
+}

@@ -1,0 +1,336 @@
+//! `passdb backend = smbpasswd:FILE`: accounts in Samba's text file, smbpasswd(5), which Samba's programs and this one
+//! may change at the same time.
+//!
+//! An account is the UNIX user of its name, as in Samba. Its RID is made of that user's uid: twice the uid and
+//! `algorithmic rid base`. Accounts of machines and trusted domains are nobody's here, and stay in the file as they are;
+//! so do comments and lines that cannot be read. What the file has no place for cannot be had: full names, other UNIX
+//! users.
+
+mod change;
+mod file;
+mod index;
+pub(crate) mod line;
+mod live;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use parking_lot::Mutex;
+use proto::dtyp::Sid;
+use server::accounts::{DomainSid, Unavailable};
+use server::answer::Answer;
+use server::policy::fold;
+
+use self::change::Change;
+use self::index::{Found, Index};
+use self::line::Fields;
+use self::live::Live;
+use super::backend::{Backend, Check, Entry, imported};
+use super::record::{Record, check_name};
+use super::unix::{self, Key, User, Users};
+use crate::admin::message::{ImportResult, Imported, Outcome};
+
+/// Users about whom something was said already, so that it is not said again.
+const WARNED: usize = 10_000;
+
+/// Which file, as the configuration says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// `algorithmic rid base`: even, 1000 or more.
+    pub rid_base: u32,
+}
+
+/// The back end.
+pub struct Smbpasswd {
+    name: String,
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    live: Arc<Live>,
+    users: Arc<Users>,
+    domain: DomainSid,
+    rid_base: u32,
+    warned: Mutex<HashSet<String>>,
+}
+
+/// An account as its line has it. The record has no RID yet.
+struct Stands {
+    record: Record,
+    uid: Option<u32>,
+}
+
+impl Stands {
+    fn of(fields: &Fields<'_>) -> Self {
+        Stands { record: fields.record(0), uid: fields.uid }
+    }
+}
+
+type Answered = Answer<Result<Option<Entry>, Unavailable>>;
+
+impl Smbpasswd {
+    /// The accounts in the file of `place`, which is made where it is missing. SIDs are those of `domain`. Blocks.
+    pub fn open(place: &Place, domain: DomainSid, users: Arc<Users>) -> Result<Self> {
+        let live = Live::open(&place.file)?;
+        let (rid_base, warned) = (place.rid_base, Mutex::default());
+        let name = format!("smbpasswd:{}", place.file.display());
+        Ok(Smbpasswd { name, parts: Arc::new(Parts { live, users, domain, rid_base, warned }) })
+    }
+
+    /// Asks the index, at once or after the file was read again.
+    fn ask(
+        &self,
+        ask: impl FnOnce(&Parts, &Index) -> Result<Option<Stands>, Unavailable> + Send + 'static,
+    ) -> Answered {
+        let parts = self.parts.clone();
+        match parts.live.at_once() {
+            Err(why) => return Answer::now(Err(why)),
+            Ok(Some(known)) => {
+                let stands = ask(&parts, &known.index);
+                drop(known);
+                return parts.clone().entry(stands);
+            }
+            Ok(None) => {}
+        }
+        Answer::later(async move {
+            parts.live.waited().await?;
+            let stands = ask(&parts, &parts.live.known().index);
+            parts.entry(stands).await
+        })
+    }
+
+    /// [`Smbpasswd::ask`] on a thread that may block.
+    fn ask_blocking<T>(&self, ask: impl FnOnce(&Index) -> Result<T, Unavailable>) -> Result<T> {
+        let ask = || {
+            self.parts.live.blocking(Instant::now())?;
+            ask(&self.parts.live.known().index)
+        };
+        ask().map_err(|Unavailable(why)| anyhow!(why))
+    }
+
+    /// The uid for the line of a new account.
+    fn new_uid(&self, record: &Record) -> Result<u32> {
+        ensure!(record.uid.is_none(), "in {} an account is the UNIX user of its name: no other uid", self.name);
+        let user = match self.parts.users.only() {
+            None => self.parts.users.find_blocking(&Key::Name(record.name.clone())),
+            // Whoever everybody is here, the file is also for those for whom it is not so.
+            Some(_) => match unix::user_by_name(&record.name)? {
+                Some(user) => Ok(Ok(Arc::new(user))),
+                None => Ok(Err(format!("this host has no UNIX user {:?}", record.name).into())),
+            },
+        };
+        let user = user.map_err(|Unavailable(why)| anyhow!(why))?.map_err(|why| anyhow!("{why}"))?;
+        self.parts.rid(user.identity.uid)?;
+        Ok(user.identity.uid)
+    }
+
+    fn import_one(
+        &self,
+        change: &mut Change<'_>,
+        account: Imported,
+        dry_run: bool,
+        check: Check<'_>,
+    ) -> Result<Outcome> {
+        let skipped = |why: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(why) });
+        if let Err(error) = check_name(&account.name) {
+            return skipped(error.to_string());
+        }
+        let before = change.look(|index| self.parts.stands(&account.name, index));
+        let before = match before {
+            Ok(before) => before.map(|stands| stands.record),
+            Err(Unavailable(why)) => return skipped(why),
+        };
+        let record = imported(account, before.as_ref());
+        let note = check(&record)?;
+        let result = match &before {
+            Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
+            Some(_) => ImportResult::Updated,
+            None => ImportResult::Added,
+        };
+        let uid = match (result, self.new_uid(&record)) {
+            (ImportResult::Added, Err(why)) => return skipped(format!("{why:#}")),
+            (ImportResult::Added, Ok(uid)) => uid,
+            _ => 0,
+        };
+        match result {
+            ImportResult::Added if !dry_run => change.add(&record, uid)?,
+            ImportResult::Updated if !dry_run => _ = change.edit(&record.name, &record)?,
+            _ => {}
+        }
+        Ok(Outcome { result, note })
+    }
+}
+
+impl Parts {
+    /// The account called `name`, as its line has it.
+    fn stands(&self, name: &str, index: &Index) -> Result<Option<Stands>, Unavailable> {
+        match index.find(&fold(name)) {
+            Some(Found::Account(fields)) => Ok(Some(Stands::of(&fields))),
+            Some(Found::Damaged(line, error)) => {
+                Err(Unavailable(format!("{}, line {line}: {error:#}", self.live.place())))
+            }
+            Some(Found::Machine(_)) | None => Ok(None),
+        }
+    }
+
+    /// The last number of the SID of the user `uid`.
+    fn rid(&self, uid: u32) -> Result<u32> {
+        let rid = uid.checked_mul(2).and_then(|twice| twice.checked_add(self.rid_base));
+        rid.with_context(|| format!("uid {uid} is too large to make a RID of"))
+    }
+
+    fn entry(self: Arc<Self>, stands: Result<Option<Stands>, Unavailable>) -> Answered {
+        let stands = match stands {
+            Ok(Some(stands)) => stands,
+            Ok(None) => return Answer::now(Ok(None)),
+            Err(why) => return Answer::now(Err(why)),
+        };
+        self.users.find(Key::Name(stands.record.name.clone())).map(move |found| Ok(self.complete(stands, found?.ok())))
+    }
+
+    fn entry_blocking(&self, stands: Stands) -> Result<Option<Entry>> {
+        let found = self.users.find_blocking(&Key::Name(stands.record.name.clone()));
+        Ok(self.complete(stands, found.map_err(|Unavailable(why)| anyhow!(why))?.ok()))
+    }
+
+    /// The entry of an account that is `user`. Whose UNIX user has another uid than its line is that user all the same,
+    /// with the RID of that user, as in Samba: else it would have the SID of somebody else.
+    fn complete(&self, stands: Stands, user: Option<Arc<User>>) -> Option<Entry> {
+        let Stands { record, uid } = stands;
+        let real = user.as_ref().filter(|_| self.users.only().is_none()).map(|user| user.identity.uid);
+        if let Some(real) = real.filter(|real| Some(*real) != uid) {
+            let there = uid.map_or_else(|| "-1".to_owned(), |uid| uid.to_string());
+            self.warn(&format!(
+                "{}: {} has the uid {there} there, and the UNIX user of that name has {real}, which counts; write it there",
+                self.live.place(),
+                record.name
+            ));
+        }
+        let rid = match real.or(uid).map(|uid| self.rid(uid)) {
+            Some(Ok(rid)) => rid,
+            Some(Err(why)) => {
+                self.warn(&format!("{}: {} cannot log on: {why:#}", self.live.place(), record.name));
+                return None;
+            }
+            None => {
+                self.warn(&format!("{}: {} cannot log on: it has no UNIX user", self.live.place(), record.name));
+                return None;
+            }
+        };
+        Some(Entry { record: Arc::new(Record { rid, ..record }), sid: self.domain.with_rid(rid), user })
+    }
+
+    fn warn(&self, what: &str) {
+        let mut warned = self.warned.lock();
+        if warned.len() >= WARNED {
+            warned.clear();
+        }
+        if warned.insert(what.to_owned()) {
+            tracing::warn!("{what}");
+        }
+    }
+}
+
+impl Backend for Smbpasswd {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn find(&self, name: &str) -> Answered {
+        let name = name.to_owned();
+        self.ask(move |parts, index| parts.stands(&name, index))
+    }
+
+    fn by_sid(&self, sid: &Sid) -> Answered {
+        let parts = &self.parts;
+        let rid = sid.rid().filter(|rid| *sid == parts.domain.with_rid(*rid));
+        let twice = rid.and_then(|rid| rid.checked_sub(parts.rid_base)).filter(|twice| twice % 2 == 0);
+        let Some(uid) = twice.map(|twice| twice / 2) else { return Answer::now(Ok(None)) };
+        let sid = *sid;
+        let found = self.ask(move |_, index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))));
+        // On whose line another's uid stands has another SID.
+        found.map(move |found| Ok(found?.filter(|entry| entry.sid == sid)))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Entry>> {
+        let stands = self.ask_blocking(|index| self.parts.stands(name, index))?;
+        stands.map(|stands| self.parts.entry_blocking(stands)).transpose().map(Option::flatten)
+    }
+
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        let after = after.map(fold);
+        let page = self
+            .ask_blocking(|index| Ok(index.page(after.as_deref(), count).iter().map(Stands::of).collect::<Vec<_>>()))?;
+        page.into_iter().filter_map(|stands| self.parts.entry_blocking(stands).transpose()).collect()
+    }
+
+    fn add(&self, record: Record) -> Result<Entry> {
+        ensure!(
+            record.full_name.is_empty(),
+            "{} has no place for a full name: it is the UNIX user's own (chfn)",
+            self.name
+        );
+        let uid = self.new_uid(&record)?;
+        self.parts.live.change(|change| {
+            match change.look(|index| index.find(&fold(&record.name)).map(|found| self.parts.obstacle(&record, &found)))
+            {
+                None => change.add(&record, uid),
+                Some(why) => bail!(why),
+            }
+        })?;
+        self.get(&record.name)?.with_context(|| format!("{} was deleted again at once", record.name))
+    }
+
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
+        let there = self.parts.live.change(|change| {
+            let stands = change.look(|index| self.parts.stands(name, index));
+            let Some(Stands { mut record, .. }) = stands.map_err(|Unavailable(why)| anyhow!(why))? else {
+                return Ok(false);
+            };
+            let called = record.name.clone();
+            edit(&mut record);
+            change.edit(name, &Record { name: called, ..record })
+        })?;
+        if there { self.get(name) } else { Ok(None) }
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        self.parts.live.change(|change| {
+            let stands = change.look(|index| self.parts.stands(name, index));
+            match stands.map_err(|Unavailable(why)| anyhow!(why))? {
+                Some(_) => change.remove(name),
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// All under one lock, and on the disk together.
+    fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
+        // Names are looked up before the lock is held, and kept for longer than it is.
+        for account in &accounts {
+            let _ = self.parts.users.find_blocking(&Key::Name(account.name.clone()));
+        }
+        self.parts.live.change(|change| {
+            accounts.into_iter().map(|account| self.import_one(change, account, dry_run, check)).collect()
+        })
+    }
+}
+
+impl Parts {
+    /// Why there cannot be a new account where `found` is.
+    fn obstacle(&self, record: &Record, found: &Found<'_>) -> String {
+        match found {
+            Found::Account(there) => format!("account {} exists already", there.name),
+            Found::Machine(kind) => format!("{} is {kind} there", record.name),
+            Found::Damaged(line, error) => format!("line {line} is that account's and cannot be read: {error:#}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
