@@ -5,8 +5,7 @@
 
 mod logged_on;
 
-use proto::auth::ntlm;
-use proto::auth::spnego;
+use proto::auth::{kerberos, ntlm, pac, spnego};
 use proto::bytes::Reader;
 use proto::crypto::seal::SealingKey;
 use proto::dtyp::security_descriptor::SecurityDescriptor;
@@ -69,6 +68,8 @@ pub fn dtyp(bytes: &[u8]) {
 /// Tokens of SPNEGO and NTLM, as a server and as a client sees them.
 pub fn auth(bytes: &[u8]) {
     let _ = spnego::Token::decode(bytes);
+    let _ = kerberos::Envelope::decode(bytes);
+    let _ = pac::LogonInfo::decode(bytes);
     let names = ntlm::TargetNames {
         netbios_computer: "FREVO".into(),
         netbios_domain: "FREVO".into(),

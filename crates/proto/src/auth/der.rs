@@ -58,6 +58,11 @@ impl<'a> Elements<'a> {
         }
     }
 
+    /// All that is left, elements or not.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
     /// The length octets: below 128 in one byte, else a count of big-endian bytes, never more than needed.
     fn length(&mut self) -> Result<usize> {
         let first = self.reader.u8()?;

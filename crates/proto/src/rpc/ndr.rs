@@ -66,6 +66,11 @@ impl<'a> Decoder<'a> {
         if sid.sub_authorities().len() == count as usize { Ok(sid) } else { Err(Malformed::Value) }
     }
 
+    /// `count` bytes as they are, with no alignment.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
+        self.reader.take(count)
+    }
+
     /// The referent of a unique pointer: whether it points to something.
     pub fn pointer(&mut self) -> Result<bool> {
         Ok(self.u32()? != 0)
