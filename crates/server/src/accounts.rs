@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 
 use crate::answer::Answer;
 use crate::principals::{Principal, UnixId};
+use crate::tickets::ClientName;
 use crate::vfs::{Identity, Time};
 
 /// The one thing that a logon needs from a back end.
@@ -14,6 +16,16 @@ pub trait Accounts: Send + Sync {
     /// The account of `name`, compared without regard to case; `None` where there is none.
     /// An error means that the back end could not be asked: it must never be taken for "no such user".
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
+
+    /// The account of whoever came with a good Kerberos ticket to a server that is no member of a domain; `logon` is what a domain controller says of that user.
+    /// `None` where it is nobody here. Never root: a name in a realm is no reason to be that.
+    fn of_client(
+        &self,
+        _client: &ClientName,
+        _logon: Option<&LogonInfo>,
+    ) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
 
     /// The UNIX user of the account that has or had the SID `sid`; `None` where there is none. For many SIDs in a row: it
     /// must not take long where the SID is none of an account.

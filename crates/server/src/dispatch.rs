@@ -92,6 +92,7 @@ pub(crate) fn check_signature(
 fn check_session(request: &Request<'_>) -> Result<()> {
     let session = request.session()?;
     let always = matches!(request.header.command, Command::LOGOFF | Command::CLOSE | Command::LOCK);
+    session.expire(|| request.connection.server.world.uptime());
     match session.phase() {
         Phase::Closed => return Err(Error::new(Status::USER_SESSION_DELETED)),
         Phase::Expired if !always => return Err(Error::new(Status::NETWORK_SESSION_EXPIRED)),

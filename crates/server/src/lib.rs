@@ -39,6 +39,7 @@ pub mod session;
 pub mod snapshots;
 pub mod status;
 pub mod streams;
+pub mod tickets;
 #[cfg(feature = "torture")]
 mod torture;
 pub mod tree;

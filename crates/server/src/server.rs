@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
+use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
 use crate::accounts::Accounts;
@@ -31,6 +32,7 @@ use crate::open::Open;
 use crate::policy::{Policy, Share};
 use crate::session::{Session, Terms};
 use crate::streams::Streams;
+use crate::tickets::Tickets;
 use crate::vfs::{self, Vfs};
 use crate::world::World;
 
@@ -98,6 +100,7 @@ pub struct Server {
     pub(crate) guesses: Guesses,
     pub(crate) offloads: Tokens,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
+    tickets: OnceLock<Arc<dyn Tickets>>,
     /// Opens that have no session now.
     pub(crate) durable: Registry,
     /// Where persistent opens are kept; without it there are none.
@@ -146,6 +149,7 @@ impl Server {
             guesses: Guesses::new(secret),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
+            tickets: OnceLock::new(),
             durable: Registry::default(),
             store: OnceLock::new(),
             creations: Creations::default(),
@@ -190,6 +194,26 @@ impl Server {
     /// The addresses at which it can be reached.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
         self.interfaces.get().map_or_else(Vec::new, |known| known.list())
+    }
+
+    /// Tells the server who takes Kerberos tickets, once, before it serves anybody. Without it none are.
+    pub fn take_tickets(&self, tickets: Arc<dyn Tickets>) {
+        // Told twice, it stays with the first.
+        let _ = self.tickets.set(tickets);
+    }
+
+    /// Who takes tickets.
+    pub(crate) fn tickets(&self) -> Option<&Arc<dyn Tickets>> {
+        self.tickets.get()
+    }
+
+    /// How clients may log on now, best first.
+    pub(crate) fn mech_types(&self) -> &'static [MechType<'static>] {
+        const ALL: [MechType<'static>; 3] = [MechType::MS_KERBEROS, MechType::KERBEROS, MechType::NTLMSSP];
+        match self.tickets().is_some_and(|tickets| tickets.ready()) {
+            true => &ALL,
+            false => &ALL[2..],
+        }
     }
 
     /// A number never given before by this server.

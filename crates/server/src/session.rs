@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use proto::crypto::seal::SealingKey;
@@ -70,6 +71,9 @@ pub struct SessionKeys {
     pub signing: Option<Arc<SigningKey>>,
 }
 
+/// No time.
+const NEVER: u64 = u64::MAX;
+
 /// One logged-on user of one client.
 pub struct Session {
     /// `SessionId`, never 0 or -1.
@@ -79,6 +83,9 @@ pub struct Session {
     /// What was negotiated where it was established.
     pub terms: Terms,
     phase: RwLock<Phase>,
+    /// Up to when the user's proof is good, in nanoseconds of [`crate::world::World::uptime`]; [`NEVER`] for as long as
+    /// the session lives.
+    expires: AtomicU64,
     user: RwLock<Option<Arc<User>>>,
     keys: RwLock<Option<Arc<SessionKeys>>>,
     /// `Session.SigningRequired`.
@@ -109,6 +116,7 @@ impl Session {
             created,
             terms,
             phase: RwLock::new(Phase::InProgress),
+            expires: AtomicU64::new(NEVER),
             user: RwLock::new(None),
             keys: RwLock::new(None),
             signing_required: AtomicBool::new(false),
@@ -137,22 +145,36 @@ impl Session {
         self.keys.read().clone()
     }
 
+    /// [MS-SMB2] 3.3.6.3: whoever's proof was good until now has to show another. There is no timer: it is called before
+    /// the phase is looked at for a request, and nothing depends on it before.
+    pub fn expire(&self, uptime: impl FnOnce() -> Duration) {
+        let expires = self.expires.load(Ordering::Relaxed);
+        if expires != NEVER && u128::from(expires) <= uptime().as_nanos() {
+            let mut phase = self.phase.write();
+            if *phase == Phase::Valid {
+                *phase = Phase::Expired;
+            }
+        }
+    }
+
     /// The first authentication is through. `false`: the session has ended meanwhile, and stays so.
     #[must_use]
-    pub fn establish(&self, user: Arc<User>, keys: SessionKeys) -> bool {
+    pub fn establish(&self, user: Arc<User>, keys: SessionKeys, expires: Option<Duration>) -> bool {
         *self.keys.write() = Some(Arc::new(keys));
-        self.reauthenticated(user)
+        self.reauthenticated(user, expires)
     }
 
     /// A later authentication is through: keys stay, the user is the one proven now ([MS-SMB2] 3.3.5.5.2). `false`: the
     /// session has ended meanwhile, over another channel, and stays so.
     #[must_use]
-    pub fn reauthenticated(&self, user: Arc<User>) -> bool {
+    pub fn reauthenticated(&self, user: Arc<User>, expires: Option<Duration>) -> bool {
         let mut phase = self.phase.write();
         if *phase == Phase::Closed {
             return false;
         }
         *self.user.write() = Some(user);
+        let expires = expires.and_then(|expires| u64::try_from(expires.as_nanos()).ok());
+        self.expires.store(expires.unwrap_or(NEVER), Ordering::Relaxed);
         *phase = Phase::Valid;
         true
     }

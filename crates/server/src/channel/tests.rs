@@ -175,9 +175,9 @@ fn a_session_that_has_ended_stays_so() {
     let first = Peer::logged_on(&server, NEWEST, "alice");
     let session = server.session(first.session().session_id).expect("it lives");
     let user = session.user().expect("alice");
-    assert!(session.reauthenticated(user.clone()));
+    assert!(session.reauthenticated(user.clone(), None));
     block_on(server.end_session(&session));
-    assert!(!session.reauthenticated(user));
+    assert!(!session.reauthenticated(user, None));
     assert_eq!(session.phase(), Phase::Closed);
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use proto::auth::spnego::{self, MechType};
+use proto::auth::spnego;
 use proto::crypto::preauth::PreauthHash;
 use proto::dtyp::{FileTime, Guid};
 use proto::smb1::{self, Offer};
@@ -207,7 +207,7 @@ fn respond(
     contexts: &[NegotiateContext<'static>],
     reply: &mut Reply,
 ) {
-    let token = spnego::encode_init2(&[MechType::NTLMSSP]);
+    let token = spnego::encode_init2(connection.server.mech_types());
     // `Connection.ServerCapabilities` gets ENCRYPTION on 3.1.1, the response does not (3.3.5.4).
     let capabilities = match dialect {
         Dialect::SMB_3_1_1 => Capabilities(negotiated.server_capabilities.0 & !Capabilities::ENCRYPTION.0),

@@ -116,6 +116,7 @@ fn check(request: &Request<'_>, session: &Session, negotiated: &Negotiated) -> R
         return Err(Error::because(Status::INVALID_PARAMETER, "unsigned binding"));
     }
     // `ClientGuid` need not be the same: the specification lets a server insist on it, and Windows servers do not.
+    session.expire(|| request.connection.server.world.uptime());
     match session.phase() {
         Phase::Valid => {}
         Phase::InProgress => return Err(Error::because(Status::REQUEST_NOT_ACCEPTED, "nobody is logged on yet")),
@@ -172,7 +173,7 @@ fn complete(
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<Vec<u8>> {
-    let Done { user, key, token } = done;
+    let Done { user, key, token, .. } = done;
     // Deviates from [MS-SMB2] 3.3.5.5, which says STATUS_NOT_SUPPORTED: Windows servers answer this, and so is it tested.
     let another = || Error::because(Status::ACCESS_DENIED, "the session is another user's");
     let Some(key) = key else { return Err(another()) };

@@ -3,6 +3,7 @@
 //! What the client proves it by is in `spnego` and the mechanisms below it. How a session gets a further channel is in
 //! `session_binding`.
 
+mod kerberos;
 mod keys;
 mod ntlm;
 mod pass_through;
@@ -145,8 +146,9 @@ fn establish(
     negotiated: &Negotiated,
     policy: &Policy,
 ) -> Result<(Vec<u8>, SessionFlags)> {
-    let Done { user, key, token } = done;
+    let Done { user, key, lifetime, token } = done;
     let session = &channel.session;
+    let expires = lifetime.map(|lifetime| request.connection.server.world.uptime().saturating_add(lifetime));
     let mut flags = SessionFlags(0);
     if user.guest {
         flags |= SessionFlags::IS_GUEST;
@@ -154,7 +156,7 @@ fn establish(
         flags |= SessionFlags::IS_NULL;
     }
     if session.keys().is_some() {
-        return if session.reauthenticated(Arc::new(user)) { Ok((token, flags)) } else { Err(ended()) };
+        return if session.reauthenticated(Arc::new(user), expires) { Ok((token, flags)) } else { Err(ended()) };
     }
     let preauth = channel.preauth.lock().take();
     let keys = match key {
@@ -177,7 +179,7 @@ fn establish(
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
     }
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
-    if !session.establish(Arc::new(user), keys) {
+    if !session.establish(Arc::new(user), keys, expires) {
         return Err(ended());
     }
     request.connection.logged_on(policy.smb2_max_credits);

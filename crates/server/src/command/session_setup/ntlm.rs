@@ -8,7 +8,7 @@ use proto::status::Status;
 use zeroize::Zeroizing;
 
 use super::pass_through;
-use super::spnego::{Proven, Said, Signatures};
+use super::spnego::{Proven, Said};
 use super::user::known_user;
 use crate::accounts::Account;
 use crate::conn::Request;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::policy::{MapToGuest, Policy};
 use crate::server::Server;
 use crate::session::User;
+use crate::tickets::Signatures;
 
 /// An authentication by NTLM that is under way.
 pub(super) struct Ntlm {
@@ -66,7 +67,13 @@ impl Ntlm {
             Ok((verified, account)) => {
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
-                Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(Box::new(verified)), token: Vec::new() }))
+                Ok(Said::Done(Proven {
+                    user,
+                    key: Some(key),
+                    signatures: Some(Box::new(verified)),
+                    token: Vec::new(),
+                    lifetime: None,
+                }))
             }
             Err(refused @ (Refused::Unknown | Refused::Wrong)) => {
                 let guest = match policy.map_to_guest {
@@ -149,7 +156,7 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
         identity,
         groups: Arc::new([]),
     };
-    Ok(Said::Done(Proven { user, key: None, signatures: None, token: Vec::new() }))
+    Ok(Said::Done(Proven { user, key: None, signatures: None, token: Vec::new(), lifetime: None }))
 }
 
 impl Signatures for ntlm::Session {

@@ -3,15 +3,19 @@
 //! The client's order decides among the mechanisms that the server has. Tokens of NTLM with no SPNEGO around them are
 //! taken, too. Leaves out NEGOEX, and mechListMICs in the client's first token, where no mechanism can have made one.
 
+use std::time::Duration;
+
 use proto::auth::spnego::{MechType, NegState, NegTokenInit, NegTokenResp, Token};
 use proto::status::Status;
 use zeroize::Zeroizing;
 
+use super::kerberos::Kerberos;
 use super::ntlm::Ntlm;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::session::{Channel, User};
+use crate::tickets::Signatures;
 
 /// An authentication that has begun and awaits the client's next token.
 pub struct Authentication {
@@ -23,6 +27,7 @@ pub struct Authentication {
 }
 
 enum Mechanism {
+    Kerberos(Kerberos),
     Ntlm(Ntlm),
 }
 
@@ -54,15 +59,8 @@ pub(super) struct Proven {
     pub(super) signatures: Option<Box<dyn Signatures>>,
     /// The mechanism's last message to the client; often empty.
     pub(super) token: Vec<u8>,
-}
-
-/// Signatures by what an authentication gave, for the list of mechanisms.
-pub(super) trait Signatures: Send {
-    /// The server's signature of `message`; `None` where the mechanism agreed on none.
-    fn sign(&mut self, message: &[u8]) -> Option<Vec<u8>>;
-
-    /// Whether `signature` is the client's of `message`.
-    fn verify(&mut self, message: &[u8], signature: &[u8]) -> bool;
+    /// How long the proof is good; `None` for as long as the session lives.
+    pub(super) lifetime: Option<Duration>,
 }
 
 /// How far a token brought the authentication.
@@ -79,6 +77,8 @@ pub(in crate::command) struct Done {
     pub(in crate::command) user: User,
     /// What the session's keys are made of; `None` for anonymous callers and guests.
     pub(in crate::command) key: Option<Zeroizing<Vec<u8>>>,
+    /// How long the proof is good; `None` for as long as the session lives.
+    pub(in crate::command) lifetime: Option<Duration>,
     /// The last token for the client.
     pub(in crate::command) token: Vec<u8>,
 }
@@ -95,7 +95,7 @@ pub(in crate::command) async fn step(
     let token = Token::decode(token).map_err(|_| Error::because(Status::INVALID_PARAMETER, "no SPNEGO token"))?;
     let (mut authentication, message, mic) = match (token, running) {
         (Token::Init(init), _) => {
-            let begun = Authentication::choose(&init, policy)?;
+            let begun = Authentication::choose(&init, request, policy)?;
             // An optimistic token of another mechanism is passed over: the client sends the chosen one's next.
             let message = if begun.is_preferred() { init.mech_token } else { None };
             (begun, message, None)
@@ -103,7 +103,11 @@ pub(in crate::command) async fn step(
         (Token::RawNtlm(message), running) => {
             (running.unwrap_or_else(|| Authentication::of(Mechanism::Ntlm(Ntlm::new(policy)))), Some(message), None)
         }
-        (Token::Resp(response), Some(running)) => (running, response.response_token, response.mech_list_mic),
+        (Token::Resp(response), Some(running)) => {
+            // Windows 2000 put the mechanism's token in the place of the signature, too.
+            let mic = response.mech_list_mic.filter(|mic| Some(*mic) != response.response_token);
+            (running, response.response_token, mic)
+        }
         (Token::Resp(_), None) => return Err(Error::because(Status::INVALID_PARAMETER, "an answer to no question")),
     };
     if let Some(proven) = authentication.proven.take() {
@@ -111,6 +115,7 @@ pub(in crate::command) async fn step(
     }
     let said = match (message, &mut authentication.mechanism) {
         (None, _) => Said::More(Vec::new()),
+        (Some(message), Mechanism::Kerberos(kerberos)) => kerberos.step(request, message, policy).await?,
         (Some(message), Mechanism::Ntlm(ntlm)) => ntlm.step(request, message, policy, guessed).await?,
     };
     let step = match said {
@@ -129,18 +134,20 @@ impl Authentication {
     }
 
     /// By the mechanism of the client's list that it likes best and the server has.
-    fn choose(init: &NegTokenInit<'_>, policy: &Policy) -> Result<Self> {
-        for (position, offered) in init.mech_types.iter().enumerate() {
-            let (mechanism, chosen) = match *offered {
-                MechType::NTLMSSP => (Mechanism::Ntlm(Ntlm::new(policy)), MechType::NTLMSSP),
-                _ => continue,
+    fn choose(init: &NegTokenInit<'_>, request: &Request<'_>, policy: &Policy) -> Result<Self> {
+        let offered = request.connection.server.mech_types();
+        for (position, wanted) in init.mech_types.iter().enumerate() {
+            let Some(chosen) = offered.iter().find(|offered| *offered == wanted).copied() else { continue };
+            let mechanism = match chosen {
+                MechType::NTLMSSP => Mechanism::Ntlm(Ntlm::new(policy)),
+                _ => Mechanism::Kerberos(Kerberos::default()),
             };
             super::check_kept(init.mech_types_der)?;
             let der = init.mech_types_der.to_vec();
             let list = List { der, chosen, preferred: position == 0, told: false };
             return Ok(Authentication { mechanism, list: Some(list), proven: None });
         }
-        Err(Error::because(Status::LOGON_FAILURE, "the client offers no NTLM"))
+        Err(Error::because(Status::LOGON_FAILURE, "the client has no mechanism that the server has"))
     }
 
     fn is_preferred(&self) -> bool {
@@ -198,7 +205,7 @@ impl Authentication {
 
 impl Proven {
     fn done(self, last: Vec<u8>) -> Step {
-        Step::Done(Box::new(Done { user: self.user, key: self.key, token: last }))
+        Step::Done(Box::new(Done { user: self.user, key: self.key, lifetime: self.lifetime, token: last }))
     }
 }
 

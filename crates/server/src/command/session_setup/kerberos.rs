@@ -1,0 +1,99 @@
+//! Logging on by Kerberos (RFC 4121, [MS-KILE] 3.4.5): a ticket for this server, taken in one step.
+//!
+//! Leaves out the third message of DCE style, which SMB has no use for, and delegated tickets.
+
+use proto::auth::pac::LogonInfo;
+use proto::status::Status;
+
+use super::spnego::{Proven, Said};
+use super::user::known_user;
+use crate::accounts::{Account, Unavailable};
+use crate::conn::Request;
+use crate::domain::Refused;
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::server::Server;
+use crate::tickets::{Cause, ClientName, Refusal, Ticket};
+
+/// An authentication by Kerberos that is under way.
+#[derive(Default)]
+pub(super) struct Kerberos {
+    /// The client was told what is wrong, and may try once more.
+    told: bool,
+}
+
+impl Kerberos {
+    /// Takes the client's ticket.
+    pub(super) async fn step(&mut self, request: &Request<'_>, message: &[u8], policy: &Policy) -> Result<Said> {
+        let server = &request.connection.server;
+        let tickets = server.tickets().ok_or(Error::because(Status::LOGON_FAILURE, "Kerberos is not served"))?;
+        let ticket = match tickets.accept(message.to_vec()).await {
+            Ok(ticket) => ticket,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        let Ticket { client, logon, reply, key, lifetime, signatures } = ticket;
+        let account = match account(server, &client, logon.as_ref(), policy).await {
+            Ok(account) => account,
+            Err(Refused::Unknown | Refused::Wrong) => {
+                tracing::warn!(client = %client, peer = %request.connection.peer.remote, "a good ticket of nobody here");
+                return Err(Error::because(Status::LOGON_FAILURE, format!("{client} is nobody here")));
+            }
+            Err(refused) => return Err(refused.error(&client.to_string())),
+        };
+        check_account(&account)?;
+        let user = known_user(&account, String::new(), policy);
+        Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(signatures), token: reply, lifetime }))
+    }
+
+    /// A client whose clock is wrong is told the right time, and may come again with it. Windows servers answer so, too.
+    fn refuse(&mut self, refusal: Refusal) -> Result<Said> {
+        let Refusal { cause, why, reply } = refusal;
+        tracing::warn!("Kerberos logon refused: {why}");
+        let status = match cause {
+            Cause::Clock if !self.told && !reply.is_empty() => {
+                self.told = true;
+                return Ok(Said::More(reply));
+            }
+            Cause::Clock => Status::TIME_DIFFERENCE_AT_DC,
+            Cause::Unavailable => Status::NO_LOGON_SERVERS,
+            Cause::Time | Cause::Other => Status::LOGON_FAILURE,
+        };
+        Err(Error::because(status, why))
+    }
+}
+
+/// Who somebody with a good ticket is here. On a member of a domain that is the domain's to say: by the SIDs that its
+/// controller wrote into the ticket, else by the name. Elsewhere `Accounts` knows.
+async fn account(
+    server: &Server,
+    client: &ClientName,
+    logon: Option<&LogonInfo>,
+    policy: &Policy,
+) -> std::result::Result<Account, Refused> {
+    let cannot = |unavailable: Unavailable| Refused::Unavailable(unavailable.0);
+    let account = match (server.domain(), &policy.membership, logon) {
+        (Some(domain), Some(_), Some(logon)) => domain.account(logon.sids().collect()).await?,
+        (Some(domain), Some(membership), None) => match &client.components[..] {
+            [name] if client.own_realm => {
+                let name = format!("{}\\{name}", membership.workgroup);
+                domain.find(&name).await.map_err(cannot)?.ok_or(Refused::Unknown)?
+            }
+            _ => return Err(Refused::Unknown),
+        },
+        (_, _, logon) => server.accounts.of_client(client, logon).await.map_err(cannot)?.ok_or(Refused::Unknown)?,
+    };
+    // Whoever answers for a realm does not make anybody root.
+    match account.identity.uid {
+        0 => Err(Refused::Unmapped("its user has uid 0 here".into())),
+        _ => Ok(account),
+    }
+}
+
+/// A password that has to be changed is no matter of the server's here: the realm has its own.
+fn check_account(account: &Account) -> Result<()> {
+    match account {
+        account if account.disabled => Err(Error::new(Status::ACCOUNT_DISABLED)),
+        account if account.locked => Err(Error::new(Status::ACCOUNT_LOCKED_OUT)),
+        _ => Ok(()),
+    }
+}
