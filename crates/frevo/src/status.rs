@@ -81,6 +81,22 @@ pub struct Status {
     pub opens: Vec<Open>,
     /// Byte-range locks.
     pub locks: Vec<Lock>,
+    /// The cache of access control lists.
+    #[serde(default)]
+    pub acl_cache: AclCache,
+}
+
+/// How the cache of access control lists fares.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
+pub struct AclCache {
+    /// Files that it knows.
+    pub entries: usize,
+    /// Bytes that it takes, about.
+    pub bytes: usize,
+    /// Access checks that found their list there, since the server started.
+    pub hits: u64,
+    /// Access checks that had to read the file's attributes.
+    pub misses: u64,
 }
 
 /// One session.
@@ -199,6 +215,10 @@ impl From<Snapshot> for Status {
             trees: snapshot.trees.into_iter().map(Tree::from).collect(),
             opens: snapshot.opens.into_iter().map(Open::from).collect(),
             locks: snapshot.locks.into_iter().map(Lock::from).collect(),
+            acl_cache: {
+                let server::status::AclCache { entries, bytes, hits, misses } = snapshot.acl_cache;
+                AclCache { entries, bytes, hits, misses }
+            },
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::newcomers::Newcomers;
 use crate::offload::Tokens;
 use crate::open::Open;
 use crate::policy::{Policy, Share};
+use crate::security::cache::Cache;
 use crate::session::{Session, Terms};
 use crate::streams::Streams;
 use crate::tickets::Tickets;
@@ -99,6 +100,8 @@ pub struct Server {
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
     pub(crate) offloads: Tokens,
+    /// What protects files.
+    pub(crate) descriptors: Arc<Cache>,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     tickets: OnceLock<Arc<dyn Tickets>>,
     /// Opens that have no session now.
@@ -134,7 +137,9 @@ impl Server {
         world.random(&mut secret);
         let (factor, offset) = dice.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let descriptors = Arc::new(Cache::new(world.clone(), policy.limits.descriptor_bytes));
         Arc::new(Server {
+            descriptors,
             policy: ArcSwap::from_pointee(policy),
             streams: Streams::new(world.clone()),
             world,

@@ -33,6 +33,21 @@ pub struct Snapshot {
     pub opens: Vec<Open>,
     /// Byte-range locks that are held.
     pub locks: Vec<Lock>,
+    /// The cache of what protects files.
+    pub acl_cache: AclCache,
+}
+
+/// How the cache of what protects files fares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AclCache {
+    /// Files that it knows.
+    pub entries: usize,
+    /// Bytes that it takes, about.
+    pub bytes: usize,
+    /// Access checks that found their descriptor, since the server started.
+    pub hits: u64,
+    /// Access checks that had to read the file's attributes.
+    pub misses: u64,
 }
 
 /// One session ([MS-SMB2] 3.3.1.8).
@@ -158,8 +173,13 @@ pub struct Lock {
 /// Copies what is worth telling out of the live tables.
 pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
-    let mut snapshot =
-        Snapshot { taken: server.world.now(), started, connections: connections.len(), ..Snapshot::default() };
+    let mut snapshot = Snapshot {
+        taken: server.world.now(),
+        started,
+        connections: connections.len(),
+        acl_cache: server.descriptors.state(),
+        ..Snapshot::default()
+    };
     let mut told = HashSet::new();
     for connection in &connections {
         for channel in connection.channels() {

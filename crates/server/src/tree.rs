@@ -9,6 +9,7 @@ use crate::accounts::Accounts;
 use crate::error::Error;
 use crate::name::glob::Globs;
 use crate::policy::{Share, UserPattern};
+use crate::security::cache::{Cache, Place};
 use crate::security::evaluate::Token;
 use crate::session::User;
 use crate::vfs::{Identity, RelPath, Time, Vfs};
@@ -46,6 +47,12 @@ pub struct Disk {
     pub identity: Arc<Identity>,
     /// Who asks, for the access check: `identity` as SIDs.
     pub token: Arc<Token>,
+    /// The token's number in `descriptors`.
+    pub(crate) token_id: u64,
+    /// What is known of the protection of files.
+    pub(crate) descriptors: Arc<Cache>,
+    /// Which files those are there.
+    pub(crate) place: Place,
     /// Whose SIDs are whose.
     pub accounts: Arc<dyn Accounts>,
     /// Whether changes are refused.

@@ -19,7 +19,8 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{AclStyle, InheritOwner, Share, StoredAcls};
 use server::rig::{self, Client, status};
-use server::vfs::{Case, Identity, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
+use server::server::Server;
+use server::vfs::{Case, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
 
 const ALICE: Sid = Sid::unix_user(1000);
 const BOB: Sid = Sid::unix_user(1001);
@@ -30,6 +31,7 @@ const OWNER_GROUP_DACL: SecurityInformation = SecurityInformation(7);
 
 /// A server whose share stores descriptors, with alice and bob on it.
 struct Scene {
+    server: Arc<Server>,
     volume: Arc<dyn Vfs>,
     alice: Client,
     bob: Client,
@@ -54,7 +56,7 @@ impl Scene {
         policy.shares.insert("share".into(), Arc::new(share));
         let server = rig::server(policy, world, volume.clone());
         let [alice, bob] = ["alice", "bob"].map(|user| Client::logged_on(&server, user));
-        Scene { volume, alice, bob }
+        Scene { server, volume, alice, bob }
     }
 
     /// The file as the kernel has it.
@@ -306,6 +308,27 @@ fn who_changes_permissions_past_the_server_is_heeded() {
     // A descriptor that is set again counts again.
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn what_protects_a_file_is_read_once_until_it_changes() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A::FILE_GENERIC_READ)]);
+    close(&mut scene.alice, file);
+    let misses = |scene: &mut Scene, wanted: A, expected: Status| {
+        let before = scene.server.snapshot(Time::default()).acl_cache;
+        assert_eq!(open(&mut scene.bob, "file", wanted), expected);
+        scene.server.snapshot(Time::default()).acl_cache.misses - before.misses
+    };
+    assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
+    assert_eq!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
+    assert_eq!(misses(&mut scene, A::WRITE_DAC, Status::ACCESS_DENIED), 0);
+    // Whoever changes the file's owner, mode, lists or descriptor changes its time as well, here past the server.
+    let mode = Some(scene.mode("file") & 0o700);
+    let set = SetMetadata { mode, ..SetMetadata::default() };
+    block_on(scene.node("file").set_metadata(&Arc::new(root()), set)).expect("root may");
+    assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::ACCESS_DENIED), 0);
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub(crate) fn snapshot() -> Snapshot {
             kept: None,
             watch: None,
         }],
+        acl_cache: server::status::AclCache { entries: 3, bytes: 900, hits: 97, misses: 3 },
         locks: vec![server::status::Lock {
             volatile: 9,
             session_id: 0x1122_3344_5566_7788,
@@ -136,6 +137,7 @@ fn json_comes_back_and_keeps_its_names() {
         ("/opens/0/share_access", "RD".into()),
         ("/opens/0/caching", "lease RHW".into()),
         ("/locks/0/offset", u64::MAX.into()),
+        ("/acl_cache/hits", 97.into()),
     ] {
         assert_eq!(value.pointer(path), Some(&expected), "{path}");
     }

@@ -136,6 +136,9 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     Ok(Disk {
         identity,
         token,
+        token_id: server.descriptors.token(),
+        place: server.descriptors.place(volume, &share),
+        descriptors: server.descriptors.clone(),
         accounts: server.accounts.clone(),
         read_only: read_only(&share, user),
         encrypt_data: wants_seal && can_seal,

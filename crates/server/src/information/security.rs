@@ -35,7 +35,7 @@ pub(crate) async fn query(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata().await?;
-    let mut descriptor = descriptor::of(disk, &file.node, &metadata).await?.descriptor;
+    let mut descriptor = SecurityDescriptor::clone(&descriptor::of(disk, &file.node, &metadata).await?.descriptor);
     keep(&mut descriptor, parts);
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }

@@ -60,6 +60,9 @@ pub struct Limits {
     pub offload_tokens_per_open: usize,
     /// How long a token is good: a copy writes what it has read at once.
     pub offload_token_life: Duration,
+    /// Bytes that are kept of what protects files. An entry takes about 300, and most files of a tree share a
+    /// descriptor. Set once, when the server starts.
+    pub descriptor_bytes: usize,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,
 }
@@ -93,6 +96,7 @@ impl Default for Limits {
             offload_tokens: 16_384,
             offload_tokens_per_open: 16,
             offload_token_life: Duration::from_secs(60),
+            descriptor_bytes: 32 << 20,
             listing_batch: 512,
         }
     }

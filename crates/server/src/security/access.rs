@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use proto::dtyp::{AccessMask, SecurityDescriptor};
+use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+use super::cache::Descriptor;
 use super::descriptor;
-use super::evaluate;
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::tree::Disk;
@@ -76,8 +76,7 @@ fn is_checked(disk: &Disk) -> bool {
 
 /// The rights that a file's descriptor gives to the user of `disk`.
 async fn granted(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AccessMask> {
-    let protection = descriptor::of(disk, node, metadata).await?;
-    Ok(evaluate::granted(&protection.token(disk), &protection.descriptor))
+    Ok(descriptor::of(disk, node, metadata).await?.granted(disk))
 }
 
 /// The same for opening it: who reaches a file may read its attributes.
@@ -186,7 +185,7 @@ pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata
 
 /// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers that descriptor,
 /// for what is made inherits from it. `None` where none are stored: then the kernel alone decides.
-pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Result<Option<SecurityDescriptor>> {
+pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Result<Option<Arc<Descriptor>>> {
     if disk.share.acls.is_none() {
         return Ok(None);
     }
@@ -195,11 +194,10 @@ pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Re
     let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
     let protection = descriptor::of(disk, &node, &metadata).await?;
     let needed = if directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
-    let granted = || evaluate::granted(&protection.token(disk), &protection.descriptor);
-    if is_checked(disk) && !granted().contains(needed) {
+    if is_checked(disk) && !protection.granted(disk).contains(needed) {
         return Err(Error::because(Status::ACCESS_DENIED, "the directory's list does not let the user add to it"));
     }
-    Ok(Some(protection.descriptor))
+    Ok(Some(protection.descriptor.clone()))
 }
 
 /// Whether the user may give a file, a `directory` or not, the new name `to` beside or instead of `from`; with `replaced`
@@ -233,6 +231,11 @@ pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata)
     let by_mode = mode_permissions(metadata, &disk.identity) & 0o4 != 0;
     if by_mode && !is_checked(disk) {
         return true;
+    }
+    if is_checked(disk)
+        && let Some(known) = descriptor::known(disk, metadata)
+    {
+        return known.granted(disk).contains(VISIBLE);
     }
     let Ok(Some((node, metadata))) = find(disk, path).await else { return false };
     if is_checked(disk) {

@@ -11,7 +11,8 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
 
-use super::evaluate::Token;
+use super::cache::Descriptor;
+use super::evaluate::{self, Token};
 use super::inherit;
 use super::posix::{self, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
@@ -31,7 +32,7 @@ pub(super) static SERVER: LazyLock<Arc<Identity>> =
 /// A descriptor and whose SIDs its owner and group are.
 pub(crate) struct Protection {
     /// What counts.
-    pub(crate) descriptor: SecurityDescriptor,
+    pub(crate) descriptor: Arc<Descriptor>,
     /// The file's owner and group as Linux knows them.
     owner: (u32, u32),
     /// It was stored, and its condition holds.
@@ -39,37 +40,75 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// The token of `who` for this file. Owner and group of a descriptor are those of the file in Linux, so a SID of
-    /// another machine or of an earlier database of accounts that stands there is the SID of that user or group.
-    pub(crate) fn token(&self, disk: &Disk) -> Token {
-        let mut token = Token::clone(&disk.token);
-        if !self.confirmed {
-            return token;
-        }
+    /// What `descriptor` protects, which is a file of the owner and group `owner`.
+    pub(super) fn new(descriptor: Arc<Descriptor>, owner: (u32, u32), confirmed: bool) -> Self {
+        Protection { descriptor, owner, confirmed }
+    }
+
+    /// All rights that the user of `disk` has by it.
+    pub(crate) fn granted(&self, disk: &Disk) -> AccessMask {
         let who = &disk.identity;
-        let is_member = who.gid == self.owner.1 || who.groups.contains(&self.owner.1);
-        let owner = self.descriptor.owner.filter(|sid| who.uid == self.owner.0 && is_account(sid));
+        let (uid, gid) = self.owner;
+        let owns = self.confirmed && who.uid == uid;
+        let is_member = self.confirmed && (who.gid == gid || who.groups.contains(&gid));
+        disk.descriptors.granted((self.descriptor.id(), disk.token_id, owns, is_member), || {
+            match self.token(&disk.token, owns, is_member) {
+                Some(token) => evaluate::granted(&token, &self.descriptor),
+                None => evaluate::granted(&disk.token, &self.descriptor),
+            }
+        })
+    }
+
+    /// `token` for this file, where it is another. Owner and group of a descriptor are those of the file in Linux, so a
+    /// SID of another machine or of an earlier database of accounts that stands there is the SID of that user or group.
+    fn token(&self, token: &Token, owns: bool, is_member: bool) -> Option<Token> {
+        let owner = self.descriptor.owner.filter(|sid| owns && is_account(sid));
         let group = self.descriptor.group.filter(|sid| is_member && is_account(sid));
-        if owner.is_some() || group.is_some() {
-            token.groups = token.groups.iter().copied().chain(owner).chain(group).collect();
+        if owner.is_none() && group.is_none() {
+            return None;
         }
-        token
+        let groups = token.groups.iter().copied().chain(owner).chain(group).collect();
+        Some(Token { groups, ..token.clone() })
     }
 }
 
 /// What protects a file. A stream has what its file has.
-pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Protection> {
+pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Arc<Protection>> {
     match streams::file_of(node) {
         Some(file) => of_file(disk, file, &file.metadata().await?).await,
         None => of_file(disk, node, metadata).await,
     }
 }
 
-async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Protection> {
-    let owner = (metadata.uid, metadata.gid);
+/// What protects the file of `metadata`, which is no stream's, where that is known without asking the file system.
+pub(crate) fn known(disk: &Disk, metadata: &Metadata) -> Option<Arc<Protection>> {
+    disk.descriptors.find(disk.place, metadata)
+}
+
+async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Arc<Protection>> {
+    if let Some(known) = known(disk, metadata) {
+        return Ok(known);
+    }
+    let settled = disk.descriptors.is_settled(metadata);
+    let Found { descriptor, confirmed } = look_up(disk, node, metadata).await?;
+    let descriptor = disk.descriptors.share(descriptor);
+    let protection = Arc::new(Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed));
+    if settled {
+        disk.descriptors.keep(disk.place, metadata, protection.clone());
+    }
+    Ok(protection)
+}
+
+/// What the file system says.
+struct Found {
+    descriptor: SecurityDescriptor,
+    confirmed: bool,
+}
+
+async fn look_up(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Found> {
     let Some(acls) = &disk.share.acls else {
         let descriptor = posix::to_descriptor(&posix(&disk.identity, node, metadata).await, &UnixSids);
-        return Ok(Protection { descriptor, owner, confirmed: false });
+        return Ok(Found { descriptor, confirmed: false });
     };
     let stored = match read(disk, acls, node).await? {
         None => None,
@@ -81,7 +120,7 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
             Some(stored) => stored.descriptor,
             None => default_descriptor(acls.default_style, metadata),
         };
-        return Ok(Protection { descriptor, owner, confirmed: true });
+        return Ok(Found { descriptor, confirmed: true });
     }
     let lists = posix(&disk.identity, node, metadata).await;
     let counts = |condition| match condition {
@@ -90,8 +129,8 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
         Condition::Unknown => false,
     };
     Ok(match stored.filter(|stored| counts(stored.condition)) {
-        Some(stored) => Protection { descriptor: stored.descriptor, owner, confirmed: true },
-        None => Protection { descriptor: shown(disk, &lists), owner, confirmed: false },
+        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true },
+        None => Found { descriptor: shown(disk, &lists), confirmed: false },
     })
 }
 

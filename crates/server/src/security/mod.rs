@@ -1,6 +1,7 @@
 //! Who may do what with a file.
 
 pub(crate) mod access;
+pub(crate) mod cache;
 pub(crate) mod descriptor;
 pub mod evaluate;
 pub mod inherit;

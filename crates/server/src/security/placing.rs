@@ -153,7 +153,7 @@ pub(crate) async fn set(
     let node = streams::file_of(node).unwrap_or(node);
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
-        Ok(present) => present.descriptor,
+        Ok(present) => SecurityDescriptor::clone(&present.descriptor),
         // Who may set a whole new one need not know the damaged one.
         Err(_) if parts.dacl => shown(disk, &posix(&disk.identity, node, &metadata).await),
         Err(error) => return Err(error),

@@ -110,6 +110,7 @@ pub(crate) async fn tree(
         kind: TreeKind::Disk(Disk {
             vfs: folder.vfs,
             volume: folder.volume,
+            place: disk.descriptors.place(folder.volume, &disk.share),
             read_only: true,
             snapshot: Some(root),
             ..disk.clone()

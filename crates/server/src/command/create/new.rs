@@ -65,7 +65,13 @@ pub(super) async fn make(
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let made = Made { node: &node, metadata: &metadata, mode, model: model.as_ref(), parent: parent.as_ref() };
+    let made = Made {
+        node: &node,
+        metadata: &metadata,
+        mode,
+        model: model.as_ref(),
+        parent: parent.as_deref().map(|shared| &**shared),
+    };
     match protect(request, disk, contexts, made).await {
         Ok(None) => {}
         Ok(Some(changed)) => metadata = changed,

@@ -1,0 +1,422 @@
+//! What protects files, kept for the next access check: descriptors read from their attributes or made from POSIX lists,
+//! and what they grant to whom.
+//!
+//! An entry counts as long as its file's change time is the one that it was made at, so whoever changes permissions past
+//! the server is heeded at once. The clock behind that time ticks slowly: a file that changed within [`SETTLED`] is not
+//! kept, for a second change may bear the same time. Equal descriptors, as most files of a tree have, are kept once. All
+//! together is bounded in bytes; past it, entries go that were not used since the last look at them.
+//!
+//! The cache knows nothing of pages: it outlives what the kernel keeps of inodes and attributes.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
+
+use super::descriptor::Protection;
+use crate::policy::{Share, StoredAcls};
+use crate::status::AclCache;
+use crate::vfs::{FileId, Metadata, Time};
+use crate::world::World;
+
+/// How long ago a file must have changed for its change time to tell all later changes from that one: Linux stamps files
+/// by a clock that ticks every 10 ms at the slowest.
+const SETTLED: Duration = Duration::from_millis(20);
+
+/// Parts that are locked one by one.
+const SHARDS: usize = 16;
+
+/// About the bytes of an entry without its descriptor, in the index and in the ring.
+const ENTRY: usize = size_of::<Key>() * 2 + size_of::<Slot>() + size_of::<Protection>() + 48;
+
+/// Results of access checks that a shard keeps, of about 32 bytes each; past it all go.
+const GRANTS: usize = 4_096;
+
+/// Which file, and how it is seen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    file: FileId,
+    place: Place,
+}
+
+/// A share's part of a volume: the number of the volume, and of the share's view.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    volume: u64,
+    view: u32,
+}
+
+/// Which grant: descriptor, token, and whether the token's user is the file's owner and in its group.
+type Grant = (u64, u64, bool, bool);
+
+/// What makes a descriptor of a file, apart from the file: shares that differ in it see different ones.
+#[derive(Clone, PartialEq, Eq)]
+struct View {
+    acls: Option<StoredAcls>,
+    masks: [u32; 4],
+}
+
+/// The cache.
+pub(crate) struct Cache {
+    world: Arc<dyn World>,
+    limit: usize,
+    shards: [Mutex<Shard>; SHARDS],
+    grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
+    entries: AtomicUsize,
+    pool: Arc<Pool>,
+    views: Mutex<Vec<View>>,
+    tokens: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shard {
+    index: HashMap<Key, usize>,
+    ring: Vec<Slot>,
+    hand: usize,
+}
+
+struct Slot {
+    key: Key,
+    changed: Time,
+    protection: Arc<Protection>,
+    used: bool,
+}
+
+impl Cache {
+    /// An empty cache of at most about `limit` bytes.
+    pub(crate) fn new(world: Arc<dyn World>, limit: usize) -> Self {
+        Cache {
+            world,
+            limit,
+            shards: Default::default(),
+            grants: Default::default(),
+            entries: AtomicUsize::new(0),
+            pool: Arc::default(),
+            views: Mutex::default(),
+            tokens: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The files of `share` on `volume`. There are as many views as there are different configurations of shares.
+    pub(crate) fn place(&self, volume: u64, share: &Share) -> Place {
+        let masks = [share.create_mask, share.force_create_mode, share.directory_mask, share.force_directory_mode];
+        let view = View { acls: share.acls.clone(), masks };
+        let mut views = self.views.lock();
+        let index = views.iter().position(|known| *known == view).unwrap_or_else(|| {
+            views.push(view);
+            views.len() - 1
+        });
+        Place { volume, view: index as u32 }
+    }
+
+    /// A number for a token, which no other has.
+    pub(crate) fn token(&self) -> u64 {
+        self.tokens.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What protects the file of `metadata`, where that is known.
+    pub(crate) fn find(&self, place: Place, metadata: &Metadata) -> Option<Arc<Protection>> {
+        let key = Key { file: metadata.id, place };
+        let mut shard = self.shard(&key).lock();
+        let shard = &mut *shard;
+        let found = shard.index.get(&key).and_then(|&index| shard.ring.get_mut(index));
+        let found = found.filter(|slot| slot.changed == metadata.changed).map(|slot| {
+            slot.used = true;
+            slot.protection.clone()
+        });
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Whether what is read of the file from now on may be kept under the change time of `metadata`.
+    pub(crate) fn is_settled(&self, metadata: &Metadata) -> bool {
+        let (now, changed) = (self.world.now(), metadata.changed);
+        let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
+        nanos(now) - nanos(changed) >= SETTLED.as_nanos() as i128
+    }
+
+    /// Keeps what protects the file of `metadata`, which was read after the file [`Cache::is_settled`].
+    pub(crate) fn keep(&self, place: Place, metadata: &Metadata, protection: Arc<Protection>) {
+        let key = Key { file: metadata.id, place };
+        let mut shard = self.shard(&key).lock();
+        if let Some(&index) = shard.index.get(&key) {
+            shard.ring[index] = Slot { key, changed: metadata.changed, protection, used: true };
+            return;
+        }
+        while self.bytes() + ENTRY > self.limit {
+            if !shard.evict() {
+                return;
+            }
+            self.entries.fetch_sub(1, Ordering::Relaxed);
+        }
+        let index = shard.ring.len();
+        shard.index.insert(key, index);
+        shard.ring.push(Slot { key, changed: metadata.changed, protection, used: false });
+        self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The one copy of a descriptor.
+    pub(crate) fn share(&self, descriptor: SecurityDescriptor) -> Arc<Descriptor> {
+        self.pool.share(descriptor)
+    }
+
+    /// What a descriptor grants: as known, or as `evaluate` says.
+    pub(crate) fn granted(&self, grant: Grant, evaluate: impl FnOnce() -> AccessMask) -> AccessMask {
+        let grants = &self.grants[(grant.0 ^ grant.1) as usize % SHARDS];
+        if let Some(&known) = grants.lock().get(&grant) {
+            return known;
+        }
+        let granted = evaluate();
+        let mut grants = grants.lock();
+        if grants.len() >= GRANTS {
+            grants.clear();
+        }
+        grants.insert(grant, granted);
+        granted
+    }
+
+    /// How it fares.
+    pub(crate) fn state(&self) -> AclCache {
+        AclCache {
+            entries: self.entries.load(Ordering::Relaxed),
+            bytes: self.bytes(),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.load(Ordering::Relaxed) * ENTRY + self.pool.bytes.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
+        &self.shards[hash(key) as usize % SHARDS]
+    }
+}
+
+impl Shard {
+    /// Takes out an entry that was not used since the hand came by last; `false` where there is none at all.
+    fn evict(&mut self) -> bool {
+        while !self.ring.is_empty() {
+            self.hand %= self.ring.len();
+            if !std::mem::take(&mut self.ring[self.hand].used) {
+                let gone = self.ring.swap_remove(self.hand);
+                self.index.remove(&gone.key);
+                if let Some(moved) = self.ring.get(self.hand) {
+                    self.index.insert(moved.key, self.hand);
+                }
+                return true;
+            }
+            self.hand += 1;
+        }
+        false
+    }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A descriptor that all files with an equal one share.
+pub(crate) struct Descriptor {
+    value: SecurityDescriptor,
+    /// No other descriptor ever has it.
+    id: u64,
+    hash: u64,
+    pool: Arc<Pool>,
+}
+
+impl Descriptor {
+    /// What tells it from others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn bytes(&self) -> usize {
+        let aces = |acl: &Option<Acl>| acl.as_ref().map_or(0, |acl| size_of_val(acl.aces()));
+        size_of::<Self>() + 64 + aces(&self.value.dacl) + aces(&self.value.sacl)
+    }
+}
+
+impl Deref for Descriptor {
+    type Target = SecurityDescriptor;
+
+    fn deref(&self) -> &SecurityDescriptor {
+        &self.value
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.pool.bytes.fetch_sub(self.bytes(), Ordering::Relaxed);
+        self.pool.forget(self.hash);
+    }
+}
+
+/// All descriptors that somebody holds.
+#[derive(Default)]
+struct Pool {
+    known: [Mutex<HashMap<u64, Vec<Weak<Descriptor>>>>; SHARDS],
+    last_id: AtomicU64,
+    bytes: AtomicUsize,
+}
+
+impl Pool {
+    fn share(self: &Arc<Self>, value: SecurityDescriptor) -> Arc<Descriptor> {
+        let hash = hash(&value);
+        let mut known = self.known[hash as usize % SHARDS].lock();
+        let equal = known.entry(hash).or_default();
+        // Those that were looked at are dropped after the lock: the last of them to go takes it.
+        let mut held: Vec<Arc<Descriptor>> = equal.iter().filter_map(Weak::upgrade).collect();
+        if let Some(index) = held.iter().position(|shared| shared.value == value) {
+            let found = held.swap_remove(index);
+            drop(known);
+            return found;
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(Descriptor { value, id, hash, pool: self.clone() });
+        self.bytes.fetch_add(shared.bytes(), Ordering::Relaxed);
+        equal.push(Arc::downgrade(&shared));
+        drop(known);
+        shared
+    }
+
+    fn forget(&self, hash: u64) {
+        let mut known = self.known[hash as usize % SHARDS].lock();
+        if let Some(equal) = known.get_mut(&hash) {
+            equal.retain(|weak| weak.strong_count() > 0);
+            if equal.is_empty() {
+                known.remove(&hash);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::dtyp::Sid;
+    use proto::dtyp::acl::{Ace, AceFlags};
+
+    use super::*;
+    use crate::rig::Still;
+    use crate::vfs::Kind;
+
+    const PLACE: Place = Place { volume: 1, view: 0 };
+
+    /// What protects a file by a list of `count` entries whose owner is `owner`.
+    fn protection(cache: &Cache, owner: u32, count: u32) -> Arc<Protection> {
+        let ace = |uid| Ace::allow(Sid::unix_user(uid), AccessMask(1), AceFlags::NONE);
+        let dacl = Acl::new(Acl::REVISION, (0..count).map(ace).collect());
+        let owner_sid = Some(Sid::unix_user(owner));
+        let shared = cache.share(SecurityDescriptor { owner: owner_sid, dacl, ..SecurityDescriptor::default() });
+        Arc::new(Protection::new(shared, (owner, 0), true))
+    }
+
+    fn file(inode: u64, changed: i64) -> Metadata {
+        let time = Time { secs: changed, nanos: 0 };
+        Metadata {
+            id: FileId { device: 1, inode, stream: 0 },
+            kind: Kind::File,
+            size: 0,
+            allocated: 0,
+            links: 1,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            accessed: time,
+            modified: time,
+            changed: time,
+            created: time,
+            born: None,
+            dos_attributes: None,
+            compressed: false,
+        }
+    }
+
+    fn cache(limit: usize) -> Cache {
+        Cache::new(Arc::new(Still::default()), limit)
+    }
+
+    #[test]
+    fn an_entry_is_good_for_one_change_time() {
+        let cache = cache(1 << 20);
+        cache.keep(PLACE, &file(1, 5), protection(&cache, 7, 3));
+        assert!(cache.find(PLACE, &file(1, 5)).is_some());
+        for other in [file(1, 6), file(1, 4), file(2, 5)] {
+            assert!(cache.find(PLACE, &other).is_none());
+        }
+        assert!(cache.find(Place { view: 1, ..PLACE }, &file(1, 5)).is_none());
+        cache.keep(PLACE, &file(1, 6), protection(&cache, 8, 3));
+        assert!(cache.find(PLACE, &file(1, 6)).is_some() && cache.find(PLACE, &file(1, 5)).is_none());
+        assert_eq!(cache.state(), AclCache { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });
+    }
+
+    #[test]
+    fn what_changed_just_now_may_change_again_unseen() {
+        let cache = cache(1 << 20);
+        let now = cache.world.now().secs;
+        assert!(cache.is_settled(&file(1, now - 1)));
+        // The clock of the rig moves a second whenever it is read.
+        assert!(!cache.is_settled(&file(1, now + 100)), "a clock that was set back");
+    }
+
+    #[test]
+    fn equal_descriptors_are_kept_once() {
+        let cache = cache(1 << 20);
+        for inode in 0..100 {
+            cache.keep(PLACE, &file(inode, 5), protection(&cache, 7, 40));
+        }
+        let one = cache.find(PLACE, &file(1, 5)).map(|kept| kept.descriptor.id());
+        assert_eq!(one, cache.find(PLACE, &file(99, 5)).map(|kept| kept.descriptor.id()));
+        let of_descriptor = cache.pool.bytes.load(Ordering::Relaxed);
+        assert!(of_descriptor < 40 * size_of::<Ace>() + 1_000, "{of_descriptor}");
+        drop(cache.share(SecurityDescriptor::default()));
+        assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), of_descriptor, "what nobody holds is forgotten");
+    }
+
+    #[test]
+    fn it_keeps_to_its_bytes_and_lets_go_what_is_not_used() {
+        let limit = 400_000;
+        let cache = cache(limit);
+        for inode in 0..5_000 {
+            cache.keep(PLACE, &file(inode, 5), protection(&cache, inode as u32, inode as u32 % 50));
+            assert!(cache.find(PLACE, &file(0, 5)).is_some(), "in use when {inode} came");
+            assert!(cache.bytes() <= limit + 10_000, "{}", cache.bytes());
+        }
+        let state = cache.state();
+        assert!(state.entries > 50 && state.entries < 1_500, "{state:?}");
+        let held: usize = cache.shards.iter().map(|shard| shard.lock().index.len()).sum();
+        assert_eq!(held, state.entries);
+        drop(cache.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect::<Vec<_>>());
+        assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), 0);
+        assert!(cache.pool.known.iter().all(|known| known.lock().is_empty()));
+    }
+
+    #[test]
+    fn grants_are_known_by_descriptor_and_token() {
+        let cache = cache(1 << 20);
+        let all = AccessMask::FILE_ALL_ACCESS;
+        assert_eq!(cache.granted((1, 1, false, false), || all), all);
+        assert_eq!(cache.granted((1, 1, false, false), || unreachable!("it is known")), all);
+        for other in [(2, 1, false, false), (1, 2, false, false), (1, 1, true, false), (1, 1, false, true)] {
+            assert_eq!(cache.granted(other, || AccessMask::NONE), AccessMask::NONE);
+        }
+        for token in 0..200_000 {
+            cache.granted((3, token, false, false), || all);
+        }
+        let kept: usize = cache.grants.iter().map(|grants| grants.lock().len()).sum();
+        assert!(kept <= SHARDS * GRANTS, "{kept}");
+    }
+}
