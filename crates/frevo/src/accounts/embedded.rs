@@ -18,6 +18,7 @@ use server::answer::Answer;
 use server::policy::fold;
 
 use super::backend::{self, Backend, Check, Entry};
+use super::former::FormerSids;
 use super::record::{Record, check_name};
 use crate::admin::message::{ImportResult, Imported, Outcome};
 use crate::state_dir::StateDir;
@@ -57,7 +58,7 @@ pub struct Store {
 #[derive(Default)]
 struct Sids {
     by_rid: HashMap<u32, String>,
-    former: HashMap<Sid, String>,
+    former: FormerSids,
 }
 
 impl Sids {
@@ -68,7 +69,7 @@ impl Sids {
         }
         match now {
             Some(now) => _ = self.by_rid.insert(now.rid, key.to_owned()),
-            None => self.former.retain(|_, owner| owner != key),
+            None => self.former.forget(key),
         }
     }
 }
@@ -216,7 +217,7 @@ impl Store {
 
     /// The folded name of the account, of whatever back end, that had this SID elsewhere.
     pub fn former_owner(&self, sid: &Sid) -> Option<String> {
-        self.sids.read().former.get(sid).cloned()
+        self.sids.read().former.owner(sid).map(str::to_owned)
     }
 
     /// Forgets the SIDs that an account had elsewhere.
@@ -232,12 +233,8 @@ impl Store {
     }
 
     /// The SIDs that an account had elsewhere, in their order.
-    pub fn former_sids(&self, name: &str) -> Vec<Sid> {
-        let key = fold(name);
-        let sids = self.sids.read();
-        let mut own: Vec<Sid> = sids.former.iter().filter(|(_, owner)| **owner == key).map(|(sid, _)| *sid).collect();
-        own.sort_unstable();
-        own
+    pub fn former_sids(&self, name: &str) -> Arc<[Sid]> {
+        self.sids.read().former.of(&fold(name))
     }
 
     /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
@@ -274,8 +271,8 @@ impl Store {
                 None => accounts.remove(&key),
             };
         }
-        sids.former.retain(|_, owner| !forgotten.contains(owner));
-        sids.former.extend(former);
+        forgotten.iter().for_each(|owner| sids.former.forget(owner));
+        former.into_iter().for_each(|(sid, owner)| sids.former.insert(sid, owner));
         Ok(answer)
     }
 
@@ -384,8 +381,12 @@ impl Change<'_> {
                 };
             }
             let mut sids = transaction.open_table(FORMER_SIDS)?;
-            let gone = |key: &str| self.changed.get(key).is_some_and(Option::is_none) || self.forgotten.contains(key);
-            sids.retain(|_, key| !gone(key))?;
+            let removed = self.changed.iter().filter(|(_, record)| record.is_none()).map(|(key, _)| key);
+            for key in removed.chain(&self.forgotten) {
+                for sid in &*self.store.sids.read().former.of(key) {
+                    sids.remove(sid.to_string().as_str())?;
+                }
+            }
             for (sid, key) in &self.sids {
                 sids.insert(sid.to_string().as_str(), key.as_str())?;
             }

@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub mod embedded;
+mod former;
 mod import;
 pub mod record;
 pub mod smbpasswd;
@@ -285,7 +286,7 @@ impl Directory {
     }
 
     fn account_of(&self, entry: Entry) -> Answer<Result<Option<Account>, Unavailable>> {
-        let former: Arc<[Sid]> = self.own.former_sids(&entry.record.name).into();
+        let former = self.own.former_sids(&entry.record.name);
         self.user_of(&entry).map(move |found| found.map(|found| account(&entry, former, found)))
     }
 }

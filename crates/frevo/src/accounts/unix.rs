@@ -76,7 +76,8 @@ impl Users {
             true => None,
             false => Some(Arc::new(process_user()?)),
         };
-        Ok(Self::new(only, Box::new(look_up)))
+        let names = GroupNames::default();
+        Ok(Self::new(only, Box::new(move |key| look_up(key, &names))))
     }
 
     pub(super) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
@@ -159,34 +160,56 @@ fn admit(key: &Key, user: User) -> Found {
     })
 }
 
+/// Names of groups, kept for as long as users are: most users are in the same few.
+#[derive(Default)]
+struct GroupNames(Mutex<HashMap<u32, (Instant, String)>>);
+
+impl GroupNames {
+    /// The name of a group; of one without a name, its number. Blocks.
+    fn of(&self, gid: u32) -> io::Result<String> {
+        let now = Instant::now();
+        let fresh = |(since, _): &&(Instant, String)| now.duration_since(*since) < FOUND_TIME;
+        if let Some((_, name)) = self.0.lock().get(&gid).filter(fresh) {
+            return Ok(name.clone());
+        }
+        let Some(name) = group_name(gid)? else { return Ok(gid.to_string()) };
+        let mut kept = self.0.lock();
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(gid, (now, name.clone()));
+        Ok(name)
+    }
+}
+
 /// The user that this process runs as, with the groups that it has.
 fn process_user() -> io::Result<User> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     let groups = rustix::process::getgroups()?.iter().map(|gid| gid.as_raw()).collect();
     let name = passwd(&Key::Uid(uid))?.map_or_else(|| uid.to_string(), |(name, _, _)| lossy(&name));
-    user(name, uid, gid, groups)
+    user(name, uid, gid, groups, &GroupNames::default())
 }
 
 /// The user of `key` with all its groups, from NSS.
-fn look_up(key: &Key) -> io::Result<Option<User>> {
+fn look_up(key: &Key, group_names: &GroupNames) -> io::Result<Option<User>> {
     let Some((name, uid, gid)) = passwd(key)? else { return Ok(None) };
     let groups = group_list(&name, gid)?;
-    user(lossy(&name), uid, gid, groups).map(Some)
+    user(lossy(&name), uid, gid, groups, group_names).map(Some)
 }
 
 fn lossy(name: &CStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn user(name: String, uid: u32, gid: u32, groups: Vec<u32>) -> io::Result<User> {
+fn user(name: String, uid: u32, gid: u32, groups: Vec<u32>, group_names: &GroupNames) -> io::Result<User> {
     let mut others = groups;
     others.retain(|group| *group != gid);
     others.sort_unstable();
     others.dedup();
     let mut names = Vec::with_capacity(others.len() + 1);
     for gid in std::iter::once(&gid).chain(&others) {
-        names.push(group_name(*gid)?.unwrap_or_else(|| gid.to_string()));
+        names.push(group_names.of(*gid)?);
     }
     let identity = Arc::new(Identity { uid, gid, groups: others.into() });
     Ok(User { name, identity, groups: names.into() })
@@ -250,7 +273,7 @@ fn passwd(key: &Key) -> io::Result<Option<(CString, u32, u32)>> {
 /// The UNIX user `name`, whoever it is: for names that the administrator wrote in the configuration.
 /// Blocks.
 pub fn user_by_name(name: &str) -> io::Result<Option<User>> {
-    look_up(&Key::Name(name.to_owned()))
+    look_up(&Key::Name(name.to_owned()), &GroupNames::default())
 }
 
 /// The gid of the UNIX group `name`. Blocks.
@@ -378,6 +401,12 @@ mod tests {
         assert_eq!(root.groups[0], group_name(root.identity.gid).unwrap().unwrap());
         assert_eq!(group_by_name(&root.groups[0]).unwrap(), Some(root.identity.gid));
         assert_eq!(passwd(&Key::Uid(0)).unwrap().unwrap().0.to_str().unwrap(), "root");
+        let names = GroupNames::default();
+        for _ in 0..2 {
+            assert_eq!(names.of(root.identity.gid).unwrap(), root.groups[0]);
+            assert_eq!(names.of(4_123_456_789).unwrap(), "4123456789");
+        }
+        assert_eq!(names.0.lock().len(), 1);
         for name in ["no such user here", "a\0b", ""] {
             assert!(user_by_name(name).unwrap().is_none());
             assert!(group_by_name(name).unwrap().is_none());
