@@ -1,10 +1,16 @@
 //! E5: logons against the number of registered users (Miracle Linux, *Samba performance evaluation*).
 //!
-//! A round is 100 logons, one after the other, of randomly chosen users: connect, negotiate, log on, connect to the
-//! share, log off. Another case does the same from several clients at once. The number of registered users is the
-//! server's matter: `--register` names a command that makes it so.
+//! A round is 100 logons, one after the other: connect, negotiate, log on, connect to the share, log off. Another case does
+//! the same from several clients at once. The number of registered users is the server's matter: `--register` names a
+//! command that makes it so.
+//!
+//! Of the registered users a few come, again and again, chosen at random: as many for each number of them, so that what
+//! a server or the host's name service remembers of a user who came a moment ago counts the same for all numbers. What a
+//! user costs who comes for the first time is a case of its own.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -58,6 +64,9 @@ pub struct Options {
     /// Logons of a round [default: 100]
     #[arg(long)]
     logons: Option<u64>,
+    /// How many of the users come, chosen at random [default: as many as logons of a round]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    visitors: Option<u64>,
 }
 
 /// Who logs on.
@@ -66,19 +75,77 @@ struct Crowd {
     pattern: Option<String>,
     count: u64,
     password: Option<String>,
+    /// How many of them come, again and again.
+    visitors: u64,
+    order: Order,
 }
 
 impl Crowd {
-    /// A randomly chosen user.
-    fn pick(&self, target: &Target, random: &mut Random) -> Result<Credentials> {
+    /// The user at a place in the order in which they come.
+    fn nth(&self, target: &Target, place: u64) -> Result<Credentials> {
         let mut target = target.clone();
         if let Some(pattern) = &self.pattern {
-            target.user = numbered(pattern, 1 + random.below(self.count))?;
+            target.user = numbered(pattern, 1 + self.order.nth(place))?;
         }
         if self.password.is_some() {
             target.password.clone_from(&self.password);
         }
         target.credentials()
+    }
+}
+
+/// All numbers below a count, each once, in an order that looks random and is not kept anywhere.
+#[derive(Clone, Copy)]
+struct Order {
+    count: u64,
+    factor: u64,
+    offset: u64,
+}
+
+impl Order {
+    fn new(count: u64, seed: u64) -> Order {
+        let mut random = Random::new(seed ^ count);
+        let mut factor = random.below(count);
+        // Multiplication by it is a permutation where both have no divisor in common.
+        while divisor(factor, count) != 1 {
+            factor += 1;
+        }
+        Order { count, factor, offset: random.below(count) }
+    }
+
+    fn nth(self, place: u64) -> u64 {
+        let number = u128::from(self.factor) * u128::from(place) + u128::from(self.offset);
+        (number % u128::from(self.count)) as u64
+    }
+}
+
+/// The greatest common divisor.
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+/// Which of the crowd the next one is.
+#[derive(Clone)]
+enum Next {
+    /// One of those who come again and again.
+    Anyone(Random),
+    /// Each of those in turn: this place, and how many to pass over.
+    Each(u64, u64),
+    /// Somebody who was never here: what was given out of the places is shared by all clients.
+    Newcomer(Arc<AtomicU64>),
+}
+
+impl Next {
+    fn place(&mut self, visitors: u64) -> u64 {
+        match self {
+            Next::Anyone(random) => random.below(visitors),
+            Next::Each(place, step) => {
+                let this = *place % visitors;
+                *place += *step;
+                this
+            }
+            Next::Newcomer(given) => given.fetch_add(1, Ordering::Relaxed),
+        }
     }
 }
 
@@ -96,13 +163,13 @@ struct Visitor {
     target: Target,
     options: client::Options,
     crowd: Crowd,
-    random: Random,
+    next: Next,
 }
 
 impl Worker for Visitor {
     async fn step(&mut self) -> Result<Done> {
         self.options.credentials = match self.options.credentials {
-            Credentials::Password { .. } => self.crowd.pick(&self.target, &mut self.random)?,
+            Credentials::Password { .. } => self.crowd.nth(&self.target, self.next.place(self.crowd.visitors))?,
             ref other => other.clone(),
         };
         let Target { host, port, share, .. } = &self.target;
@@ -123,34 +190,78 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         "several numbers of users need a command for each server that registers them: --register and --vs-register"
     );
     ensure!(counts.iter().all(|count| *count > 0), "--user-count 0: nobody could log on");
-    bench.begin("logon", counts.len() * 2);
-    let (mut one, mut many) = (Vec::new(), Vec::new());
+    bench.begin("logon", counts.len() * 3);
+    let mut cases = Cases::default();
     for count in counts {
         for server in &bench.servers {
             let command = if server.index == 0 { &options.register } else { &options.vs_register };
             bench.say(&format!("{}: registering {count} users", server.name));
             command.as_ref().map(|command| register(command, count)).transpose()?;
         }
-        let crowd = Crowd { pattern: options.user_pattern.clone(), count, password: options.password.clone() };
-        let label = format!("{} users", units::count(count));
-        let at_once = async |server: &Server, turn: &Turn<'_>, clients: usize| {
-            let each = if turn.warms_up() { 1 } else { logons.div_ceil(clients as u64) };
-            turn.measure(visits(server, turn, &crowd, clients, each)).await
-        };
-        let x = Some(count as f64);
-        one.push(bench.case(&label, x, async |server: &Server, turn: &Turn<'_>| at_once(server, turn, 1).await).await?);
-        let turn = async |server: &Server, turn: &Turn<'_>| at_once(server, turn, clients).await;
-        many.push(bench.case(&label, x, turn).await?);
+        let visitors = options.visitors.unwrap_or(logons).min(count);
+        let order = Order::new(count, bench.method.seed);
+        let (pattern, password) = (options.user_pattern.clone(), options.password.clone());
+        let crowd = Crowd { pattern, count, password, visitors, order };
+        cases.measure(bench, &crowd, clients, logons).await?;
     }
-    Ok(experiment(bench, one, many, clients, logons))
+    Ok(experiment(bench, cases, clients, logons))
 }
 
-async fn visits(server: &Server, turn: &Turn<'_>, crowd: &Crowd, clients: usize, each: u64) -> Result<Sample> {
+/// What is measured, each with one case for each number of users.
+#[derive(Default)]
+struct Cases {
+    /// One logon after the other.
+    one: Vec<Case>,
+    /// From several clients at once.
+    many: Vec<Case>,
+    /// One after the other, of users who were never here.
+    first: Vec<Case>,
+}
+
+impl Cases {
+    async fn measure(&mut self, bench: &Bench, crowd: &Crowd, clients: usize, logons: u64) -> Result<()> {
+        let label = format!("{} users", units::count(crowd.count));
+        let x = Some(crowd.count as f64);
+        let again = async |server: &Server, turn: &Turn<'_>, clients: usize| {
+            let steps = clients as u64;
+            // The warm-up is a visit of each of them.
+            let each = if turn.warms_up() { crowd.visitors } else { logons }.div_ceil(steps);
+            let next = |number: u64| match turn.warms_up() {
+                true => Next::Each(number, steps),
+                false => Next::Anyone(Random::new(turn.seed.wrapping_add(number))),
+            };
+            turn.measure(visits(server, turn, crowd, clients, each, &next)).await
+        };
+        self.one
+            .push(bench.case(&label, x, async |server: &Server, turn: &Turn<'_>| again(server, turn, 1).await).await?);
+        let turn = async |server: &Server, turn: &Turn<'_>| again(server, turn, clients).await;
+        self.many.push(bench.case(&label, x, turn).await?);
+        let turns = u64::from(bench.method.rounds) + 1 + u64::from(bench.method.syscalls);
+        if crowd.pattern.is_some() && crowd.visitors + turns * logons <= crowd.count {
+            let given: Vec<_> = bench.servers.iter().map(|_| Arc::new(AtomicU64::new(crowd.visitors))).collect();
+            let turn = async |server: &Server, turn: &Turn<'_>| {
+                let next = |_| Next::Newcomer(given[server.index].clone());
+                turn.measure(visits(server, turn, crowd, 1, logons, &next)).await
+            };
+            self.first.push(bench.case(&label, x, turn).await?);
+        }
+        Ok(())
+    }
+}
+
+async fn visits(
+    server: &Server,
+    turn: &Turn<'_>,
+    crowd: &Crowd,
+    clients: usize,
+    each: u64,
+    next: &dyn Fn(u64) -> Next,
+) -> Result<Sample> {
     let visitor = |number: u64| Visitor {
         target: server.target.clone(),
         options: server.options.clone(),
         crowd: crowd.clone(),
-        random: Random::new(turn.seed.wrapping_add(number)),
+        next: next(number),
     };
     let visitors = (0..clients as u64).map(visitor).collect();
     let begin = Instant::now();
@@ -166,13 +277,16 @@ fn register(command: &str, count: u64) -> Result<()> {
     Ok(())
 }
 
-fn experiment(bench: &Bench, one: Vec<Case>, many: Vec<Case>, clients: usize, logons: u64) -> Experiment {
+fn experiment(bench: &Bench, cases: Cases, clients: usize, logons: u64) -> Experiment {
+    let Cases { one, many, first } = cases;
     let names = bench.names();
     let parallel = format!("{clients} clients at once");
     let metrics = [Metric::RATE, Metric::MEDIAN_LATENCY, Metric::P99, Metric::CPU_PER_OPERATION, Metric::SWITCHES];
     let metrics = [&metrics[..], &[Metric::CLIENT_PER_OPERATION, Metric::CALLS]].concat();
     let mut tables = summary::comparisons("One logon after the other", &one, &names, &metrics);
     tables.extend(summary::comparisons(&format!("Logons, {parallel}"), &many, &names, &metrics));
+    let short = [Metric::RATE, Metric::MEDIAN_LATENCY, Metric::CPU_PER_OPERATION];
+    tables.extend(summary::comparisons("Users who come for the first time", &first, &names, &short));
     let remarks = names.iter().enumerate().filter_map(|(index, name)| {
         let both: Vec<Case> = one.iter().chain(&many).cloned().collect();
         summary::client_share(&both, index, name)
@@ -183,10 +297,10 @@ fn experiment(bench: &Bench, one: Vec<Case>, many: Vec<Case>, clients: usize, lo
         summary::lines(&format!("Logons, {parallel}"), users(), &many, &names, Metric::RATE),
     ];
     figures.extend(many.last().map(|case| summary::distribution(&format!("{}, {parallel}", case.name), case, &names)));
-    let cases = one
-        .into_iter()
-        .chain(many.into_iter().map(|case| Case { name: format!("{}, {parallel}", case.name), ..case }))
-        .collect();
+    let called = |cases: Vec<Case>, what: &str| -> Vec<Case> {
+        cases.into_iter().map(|case| Case { name: format!("{}, {what}", case.name), ..case }).collect()
+    };
+    let cases = [one, called(many, &parallel), called(first, "for the first time")].concat();
     Experiment {
         name: "logon".into(),
         title: "How long does a logon take, and does it depend on how many users there are?".into(),
@@ -195,7 +309,7 @@ fn experiment(bench: &Bench, one: Vec<Case>, many: Vec<Case>, clients: usize, lo
             .into(),
         settings: vec![
             ("logons of a round".into(), logons.to_string()),
-            ("clients of the second half".into(), clients.to_string()),
+            ("clients at once".into(), clients.to_string()),
         ],
         cases,
         tables,
@@ -228,6 +342,27 @@ fn duration(bench: &Bench, title: &str, cases: &[Case]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_order_has_every_number_once() {
+        for (count, seed) in [(1, 0), (2, 7), (10, 1), (12, 2), (97, 3), (1000, 4)] {
+            let order = Order::new(count, seed);
+            let mut all: Vec<u64> = (0..count).map(|place| order.nth(place)).collect();
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..count), "{count}");
+        }
+    }
+
+    #[test]
+    fn who_comes_next() {
+        let mut each = Next::Each(1, 2);
+        assert_eq!([(); 4].map(|()| each.place(5)), [1, 3, 0, 2]);
+        let given = Arc::new(AtomicU64::new(5));
+        let mut newcomers = [Next::Newcomer(given.clone()), Next::Newcomer(given)];
+        assert_eq!([newcomers[0].place(5), newcomers[1].place(5), newcomers[0].place(5)], [5, 6, 7]);
+        let mut anyone = Next::Anyone(Random::new(3));
+        assert!((0..100).all(|_| anyone.place(5) < 5));
+    }
 
     #[test]
     fn users_are_numbered() {
