@@ -27,6 +27,15 @@ pub trait Accounts: Send + Sync {
         Answer::now(Ok(None))
     }
 
+    /// The account of `name` as the back end has it at this moment, for a proof that does not fit what [`Accounts::find`]
+    /// answered; `None` where that was no older, or there is no such account any more.
+    fn find_anew(&self, _name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    /// A logon with the password of the account `name` ended so. Must not block; for back ends that count.
+    fn logged_on(&self, _name: &str, _outcome: LogonOutcome) {}
+
     /// The UNIX user of the account that has or had the SID `sid`; `None` where there is none. For many SIDs in a row: it
     /// must not take long where the SID is none of an account.
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
@@ -98,6 +107,8 @@ pub struct Account {
     pub locked: bool,
     /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until somebody has set a new password.
     pub must_change: bool,
+    /// Logons from then on are refused with STATUS_ACCOUNT_EXPIRED; `None` is never.
+    pub expires: Option<Time>,
     /// The account's SID, never given to another account. It need not be of [`Accounts::domain`]: a directory may be of
     /// several servers.
     pub sid: Sid,
@@ -119,6 +130,15 @@ pub struct Account {
 /// An NT password hash. It is a password equivalent: it has no `Debug` text and is wiped when dropped.
 #[derive(Clone, zeroize::Zeroize, zeroize::ZeroizeOnDrop)]
 pub struct NtHash(pub [u8; 16]);
+
+/// How a logon to an account ended that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogonOutcome {
+    /// The password was right, and the account may log on.
+    Success,
+    /// The password was wrong.
+    WrongPassword,
+}
 
 /// The back end could not be asked; the text says which and why, for the log.
 #[derive(Debug)]

@@ -72,6 +72,7 @@ impl Accounts for People {
             must_change: false,
             sid: self.domain().with_rid(uid),
             domain: None,
+            expires: None,
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,

@@ -34,6 +34,7 @@ fn account(name: &str, uid: u32) -> Account {
         must_change: false,
         sid: Sid::of(5, [21, 7, 8, 9, uid]),
         domain: Some("DOM".into()),
+        expires: None,
         former_sids: Arc::new([Sid::of(5, [21, 7, 8, 9, 513])]),
         full_name: String::new(),
         password_last_set: None,

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
-use server::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use server::accounts::{Account, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
 use server::policy::{MapToGuest, Policy, Share};
@@ -41,6 +41,10 @@ impl Clock {
 
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn world_now(&self) -> i64 {
+        World::now(self).secs
     }
 }
 
@@ -69,20 +73,31 @@ impl World for Clock {
 struct People {
     clock: Clock,
     slow: u64,
+    noted: Noted,
 }
+
+/// What the accounts were told of logons.
+type Noted = Arc<Mutex<Vec<(String, LogonOutcome)>>>;
+
+const KNOWN: [&str; 10] =
+    ["fine", "other", "disabled", "locked", "must change", "no password", "ends", "ended", "changed", "away"];
 
 impl Accounts for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        let known = ["fine", "other", "disabled", "locked", "must change", "no password"];
-        let Some(uid) = known.iter().position(|known| *known == name) else { return Answer::now(Ok(None)) };
+        let Some(uid) = KNOWN.iter().position(|known| *known == name) else { return Answer::now(Ok(None)) };
         let account = Account {
             name: name.to_owned(),
-            nt_hash: (name != "no password").then(|| NtHash(nt_hash("right"))),
+            nt_hash: (name != "no password")
+                .then(|| NtHash(nt_hash(if name == "changed" { "former" } else { "right" }))),
             disabled: name == "disabled",
             locked: name == "locked",
             must_change: name == "must change",
             sid: self.domain().with_rid(1000 + uid as u32),
             domain: None,
+            expires: ["ends", "ended"]
+                .iter()
+                .position(|known| *known == name)
+                .map(|ended| Time { secs: self.clock.world_now() + 1 - ended as i64, nanos: 0 }),
             former_sids: Arc::new([]),
             full_name: String::new(),
             password_last_set: None,
@@ -97,6 +112,21 @@ impl Accounts for People {
             found.await;
             Ok(Some(account))
         })
+    }
+
+    fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let now =
+            |account: Option<Account>| account.map(|it| Account { nt_hash: Some(NtHash(nt_hash("right"))), ..it });
+        match name {
+            "changed" => self.find(name).map(move |found| found.map(now)),
+            "new" => self.find("fine"),
+            "away" => Answer::now(Err(Unavailable("its server is".into()))),
+            _ => Answer::now(Ok(None)),
+        }
+    }
+
+    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
+        self.noted.lock().unwrap().push((name.to_owned(), outcome));
     }
 
     fn uid_of(&self, _: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
@@ -119,6 +149,7 @@ impl Volumes for NoVolume {
 struct Bed {
     server: Arc<Server>,
     clock: Clock,
+    noted: Noted,
 }
 
 impl Bed {
@@ -128,8 +159,9 @@ impl Bed {
         let mut policy = Policy::default();
         change(&mut policy);
         let world = Arc::new(clock.clone());
-        let people = Arc::new(People { clock: clock.clone(), slow });
-        Bed { server: Server::new(policy, Guid([9; 16]), world, people, Arc::new(NoVolume)), clock }
+        let noted = Noted::default();
+        let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone() });
+        Bed { server: Server::new(policy, Guid([9; 16]), world, people, Arc::new(NoVolume)), clock, noted }
     }
 
     fn pass(&self, millis: u64) {
@@ -259,9 +291,32 @@ fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
         ("disabled", Status::ACCOUNT_DISABLED),
         ("locked", Status::ACCOUNT_LOCKED_OUT),
         ("must change", Status::PASSWORD_MUST_CHANGE),
+        ("ends", Status::SUCCESS),
+        ("ended", Status::ACCOUNT_EXPIRED),
     ] {
         assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "right"), (expected, 0), "{user}");
     }
+}
+
+#[test]
+fn a_proof_that_does_not_fit_is_judged_by_what_the_back_end_says_now() {
+    let bed = Bed::new(0, |_| {});
+    let log_on = |user: &str, password: &str| bed.log_on(&mut bed.connect("192.0.2.1:1"), user, password).0;
+    assert_eq!(log_on("changed", "right"), Status::SUCCESS);
+    assert_eq!(log_on("new", "right"), Status::SUCCESS);
+    assert_eq!(log_on("changed", "neither"), Status::LOGON_FAILURE);
+    assert_eq!(log_on("away", "wrong"), Status::NO_LOGON_SERVERS);
+    assert_eq!(log_on("away", "right"), Status::SUCCESS);
+}
+
+#[test]
+fn the_back_end_is_told_of_logons_to_accounts_that_exist() {
+    let bed = Bed::new(0, |_| {});
+    for (user, password) in [("fine", "right"), ("fine", "wrong"), ("unknown", "x"), ("disabled", "right")] {
+        bed.log_on(&mut bed.connect("192.0.2.1:1"), user, password);
+    }
+    let expected = [("fine".to_owned(), LogonOutcome::Success), ("fine".to_owned(), LogonOutcome::WrongPassword)];
+    assert_eq!(*bed.noted.lock().unwrap(), expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use proto::dtyp::Sid;
-use server::accounts::Unavailable;
+use server::accounts::{LogonOutcome, Unavailable};
 use server::answer::Answer;
 
 use super::record::Record;
@@ -21,6 +21,20 @@ pub trait Backend: Send + Sync {
 
     /// The account called `name`, for a logon. An error means that the back end could not be asked.
     fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>>;
+
+    /// The account called `name` as it is at this moment, where [`Backend::find`] answered from memory; `None` where it did
+    /// not, or there is none.
+    fn find_anew(&self, _name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    /// How a logon to an account ended that may be of this back end. Does not block.
+    fn logged_on(&self, _name: &str, _outcome: LogonOutcome) {}
+
+    /// Whether the back end itself has a UNIX user called `name`, whom NSS need not know.
+    fn knows_user(&self, _name: &str) -> Result<bool> {
+        Ok(false)
+    }
 
     /// The account with this SID; `None` at once for a SID that cannot be one of its accounts.
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>>;
@@ -59,6 +73,8 @@ pub struct Entry {
     pub sid: Sid,
     /// Who it is on Linux, where the back end itself says so; else NSS is asked for the user of its name or its uid.
     pub user: Option<Arc<User>>,
+    /// Nobody logs on from then on, in seconds since 1970; `None` is never.
+    pub ends: Option<i64>,
 }
 
 /// `account` as a record in the place of `before`.

@@ -282,7 +282,7 @@ impl Store {
     }
 
     fn entry(&self, record: Arc<Record>) -> Entry {
-        Entry { sid: self.domain.with_rid(record.rid), record, user: None }
+        Entry { sid: self.domain.with_rid(record.rid), record, user: None, ends: None }
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
-use server::accounts::{Account, Accounts, DomainSid, Unavailable};
+use server::accounts::{Account, Accounts, DomainSid, LogonOutcome, Unavailable};
 use server::answer::Answer;
 use server::vfs::Time;
 
@@ -185,7 +185,9 @@ impl Directory {
         if let Some((_, there)) = self.entry(&record.name)? {
             bail!("account {} exists already; `frevo user passwd` changes its password", there.record.name);
         }
-        if let Err(why) = self.users.find_blocking(&key(&record)).map_err(unavailable)? {
+        if !self.first_backend()?.knows_user(&record.name)?
+            && let Err(why) = self.users.find_blocking(&key(&record)).map_err(unavailable)?
+        {
             match record.uid {
                 None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
                 Some(_) => bail!("{why}"),
@@ -303,6 +305,21 @@ impl Accounts for Directory {
         })
     }
 
+    fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        let this = self.clone();
+        first(self.backends.clone(), 0, name.to_owned(), |backend, name| backend.find_anew(name)).then(move |found| {
+            match found {
+                Ok(Some(entry)) => this.account_of(entry),
+                Ok(None) => Answer::now(Ok(None)),
+                Err(why) => Answer::now(Err(why)),
+            }
+        })
+    }
+
+    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
+        self.backends.iter().for_each(|backend| backend.logged_on(name, outcome));
+    }
+
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
         let this = self.clone();
         let entry = match self.own.former_owner(sid) {
@@ -377,6 +394,7 @@ fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Accou
         disabled: record.disabled,
         locked: record.locked,
         must_change: record.must_change,
+        expires: entry.ends.map(|secs| Time { secs, nanos: 0 }),
         sid: entry.sid,
         domain: None,
         former_sids,

@@ -222,7 +222,7 @@ impl Parts {
                 return None;
             }
         };
-        Some(Entry { record: Arc::new(Record { rid, ..record }), sid: self.domain.with_rid(rid), user })
+        Some(Entry { record: Arc::new(Record { rid, ..record }), sid: self.domain.with_rid(rid), user, ends: None })
     }
 
     fn warn(&self, what: &str) {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::server::Server;
 use crate::tickets::{Cause, ClientName, Refusal, Ticket};
+use crate::vfs::Time;
 
 /// An authentication by Kerberos that is under way.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl Kerberos {
             }
             Err(refused) => return Err(refused.error(&client.to_string())),
         };
-        check_account(&account)?;
+        check_account(&account, server.world.now())?;
         let user = known_user(&account, String::new(), policy);
         Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(signatures), token: reply, lifetime }))
     }
@@ -90,10 +91,11 @@ async fn account(
 }
 
 /// A password that has to be changed is no matter of the server's here: the realm has its own.
-fn check_account(account: &Account) -> Result<()> {
+fn check_account(account: &Account, now: Time) -> Result<()> {
     match account {
         account if account.disabled => Err(Error::new(Status::ACCOUNT_DISABLED)),
         account if account.locked => Err(Error::new(Status::ACCOUNT_LOCKED_OUT)),
+        account if account.expires.is_some_and(|end| end <= now) => Err(Error::new(Status::ACCOUNT_EXPIRED)),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::pass_through;
 use super::spnego::{Proven, Said};
 use super::user::known_user;
-use crate::accounts::Account;
+use crate::accounts::{Account, LogonOutcome};
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
@@ -18,6 +18,7 @@ use crate::policy::{MapToGuest, Policy};
 use crate::server::Server;
 use crate::session::User;
 use crate::tickets::Signatures;
+use crate::vfs::Time;
 
 /// An authentication by NTLM that is under way.
 pub(super) struct Ntlm {
@@ -111,11 +112,25 @@ impl Ntlm {
             return pass_through::prove(server, membership, &self.acceptor, claim).await;
         }
         // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
-        let hash = account.as_ref().and_then(|account| account.nt_hash.as_ref()).map(|hash| &hash.0);
-        let verified = self.acceptor.verify(claim, hash);
-        let account = account.ok_or(Refused::Unknown)?;
-        let verified = verified.map_err(|_| Refused::Wrong)?;
-        check_account(&account).map(|()| (verified, account))
+        let verified = self.verify(claim, account.as_ref());
+        let (verified, account) = match verified.zip(account.clone()) {
+            Some(proven) => proven,
+            None => {
+                // The account may have been made or changed a moment ago, and the back end remember what was before.
+                let anew = server.accounts.find_anew(&claim.user).await;
+                let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
+                let proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
+                proven.ok_or_else(|| refuse(server, account))?
+            }
+        };
+        check_account(&account, server.world.now())?;
+        server.accounts.logged_on(&account.name, LogonOutcome::Success);
+        Ok((verified, account))
+    }
+
+    fn verify(&self, claim: &Claim, account: Option<&Account>) -> Option<ntlm::Session> {
+        let hash = account.and_then(|account| account.nt_hash.as_ref()).map(|hash| &hash.0);
+        self.acceptor.verify(claim, hash).ok()
     }
 }
 
@@ -123,11 +138,19 @@ fn not_ntlm(_: impl std::error::Error) -> Error {
     Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode")
 }
 
+/// Why a proof that fits nothing is refused.
+fn refuse(server: &Server, account: Option<Account>) -> Refused {
+    let Some(account) = account else { return Refused::Unknown };
+    server.accounts.logged_on(&account.name, LogonOutcome::WrongPassword);
+    Refused::Wrong
+}
+
 /// What is said only to those who know the password.
-fn check_account(account: &Account) -> std::result::Result<(), Refused> {
+fn check_account(account: &Account, now: Time) -> std::result::Result<(), Refused> {
     match account {
         account if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
         account if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
+        account if account.expires.is_some_and(|end| end <= now) => Err(Refused::Because(Status::ACCOUNT_EXPIRED)),
         account if account.must_change => Err(Refused::Because(Status::PASSWORD_MUST_CHANGE)),
         _ => Ok(()),
     }
