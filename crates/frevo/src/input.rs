@@ -14,7 +14,13 @@ const PARKED_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
 /// Parked buffers, the oldest first.
 #[derive(Default)]
 pub(crate) struct Inputs {
-    parked: Mutex<Vec<BytesMut>>,
+    parked: Mutex<Vec<Parked>>,
+}
+
+struct Parked {
+    buffer: BytesMut,
+    /// How many bytes it has room for while nobody reads from it.
+    size: usize,
 }
 
 impl Inputs {
@@ -22,13 +28,15 @@ impl Inputs {
     pub(crate) fn take(&self, room: usize) -> BytesMut {
         let mut parked = self.parked.lock();
         // The youngest may still be in the processor's cache.
-        match parked.iter_mut().rposition(|buffer| buffer.try_reclaim(room)) {
-            Some(found) => parked.remove(found),
-            None => {
-                drop(parked);
-                BytesMut::with_capacity(room)
-            }
+        if let Some(found) = parked.iter_mut().rposition(|it| it.size >= room && it.buffer.try_reclaim(room)) {
+            return parked.remove(found).buffer;
         }
+        // Instead of one that would do but for its size: there are no more than were in use at once.
+        let smaller = parked.iter_mut().position(|it| it.size < room && it.buffer.try_reclaim(it.size));
+        let smaller = smaller.map(|found| parked.remove(found));
+        drop(parked);
+        drop(smaller);
+        BytesMut::with_capacity(room)
     }
 
     /// Parks a buffer whose connection is done with it; it had room for `size` bytes when it was taken.
@@ -41,7 +49,7 @@ impl Inputs {
         if parked.len() == PARKED {
             parked.remove(0);
         }
-        parked.push(buffer);
+        parked.push(Parked { buffer, size });
     }
 }
 
@@ -73,5 +81,16 @@ mod tests {
             inputs.park(BytesMut::new(), 10);
         }
         assert_eq!(inputs.parked.lock().len(), PARKED);
+    }
+
+    #[test]
+    fn larger_and_larger_requests_leave_one_buffer() {
+        let inputs = Inputs::default();
+        for room in (1..200).map(|step| step * 1000) {
+            let buffer = inputs.take(room);
+            let size = buffer.capacity();
+            inputs.park(buffer, size);
+        }
+        assert_eq!(inputs.parked.lock().len(), 1);
     }
 }

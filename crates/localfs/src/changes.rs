@@ -90,6 +90,7 @@ impl Share {
         // The kernel would put a directory in place of an empty one.
         let replace = replace && kind(&here) != Kind::Directory;
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        let replaced = if replace { stat_name(&target, new).ok() } else { None };
         match rustix::fs::renameat_with(&source, old, &target, new, flags).map_err(errno) {
             Ok(()) => {}
             // Where the directory itself ignores case, the other spelling is the same name.
@@ -98,6 +99,9 @@ impl Share {
             }
             Err(Errno::INVAL) if !replace => return rename_without_flags(&source, old, &target, new),
             Err(error) => return Err(error),
+        }
+        if let Some(replaced) = replaced {
+            self.cache.forget(id(&replaced));
         }
         // Two names of one file: the kernel leaves both.
         let linked = replace && here.stx_nlink > 1 && (old != new || id(&stat(&source)?) != id(&stat(&target)?));
@@ -171,6 +175,9 @@ impl Share {
         let removed = rustix::fs::unlinkat(&directory, name, flags).map_err(errno);
         if held.is_some() {
             submit(Lane::Slow, Box::new(move || drop(held)));
+        }
+        if removed.is_ok() {
+            self.cache.forget(id(&here));
         }
         match removed {
             // Some file systems say so of a directory that has entries.

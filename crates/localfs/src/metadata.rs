@@ -87,9 +87,20 @@ impl Cache {
         describe(stat, attributes)
     }
 
+    /// The file is gone, or a name of it.
+    pub(crate) fn forget(&self, file: FileId) {
+        self.shards[(file.inode as usize) % SHARDS].lock().forget(file);
+    }
+
     #[cfg(test)]
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn files(&self) -> usize {
+        let count = |shard: &Shard| shard.young.len() + shard.old.len();
+        self.shards.iter().map(|shard| count(&shard.lock())).sum()
     }
 
     /// The attributes as they are stored now, never from the cache.
@@ -113,6 +124,11 @@ impl Shard {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(file, kept);
+    }
+
+    fn forget(&mut self, file: FileId) {
+        self.young.remove(&file);
+        self.old.remove(&file);
     }
 }
 

@@ -1,12 +1,18 @@
 //! Buffers for responses, shared by all connections: an idle connection owns none.
+//!
+//! As many are kept as were in use at once: one that comes back serves the next frame whatever became of it meanwhile,
+//! so a server that has seen its busiest moment grows no further.
 
 use parking_lot::Mutex;
 
 /// How many buffers are kept of each kind, and how large one may be to be worth keeping: a READ of 1 MiB.
 const KEPT: usize = 32;
-const KEPT_BYTES: usize = 1024 * 1024 + 4096;
+const KEPT_BYTES: usize = 1024 * 1024 + HEADERS;
 /// A frame of this length held data: its bytes are kept as they are, for data to be read over them.
 const LARGE: usize = 32 * 1024;
+/// Room for data comes in so many bytes, with some for headers, so that a buffer serves READs of other lengths, too.
+const STEP: usize = 64 * 1024;
+const HEADERS: usize = 4096;
 
 /// Buffers that nobody uses at the moment.
 #[derive(Default)]
@@ -24,48 +30,86 @@ impl Buffers {
     /// A buffer of `length` bytes that begins with those of `head`; what the others are, nobody knows: whoever asks for
     /// them overwrites or cuts them off. To set a MiB to zero takes as long as to read it from the kernel's cache.
     pub(crate) fn stretch(&self, mut head: Vec<u8>, length: usize) -> Vec<u8> {
-        let fitting = |large: &mut Vec<Vec<u8>>| {
-            let all = large.iter().enumerate().filter(|(_, buffer)| buffer.len() >= length);
-            let (index, _) = all.min_by_key(|(_, buffer)| buffer.len())?;
-            Some(large.swap_remove(index))
-        };
-        let found = if length < LARGE { None } else { fitting(&mut self.large.lock()) };
-        match found {
-            Some(mut buffer) => {
-                buffer.truncate(length);
-                buffer[..head.len()].copy_from_slice(&head);
-                self.put(head);
-                buffer
-            }
-            None => {
-                head.reserve_exact(length.saturating_sub(head.len()));
-                head.resize(length, 0);
-                head
-            }
+        if length < LARGE || length < head.len() {
+            head.reserve_exact(length.saturating_sub(head.len()));
+            head.resize(length, 0);
+            return head;
         }
+        let found = fitting(&mut self.large.lock(), length);
+        let mut buffer = found.unwrap_or_else(|| vec![0; room_for(length)]);
+        buffer.truncate(length);
+        buffer[..head.len()].copy_from_slice(&head);
+        self.put(head);
+        buffer
+    }
+
+    /// A stretched buffer of which only the first `length` bytes are needed. One that is mostly in vain is kept for the
+    /// next frame, and what is needed of it copied: it would go out as a small one, and all of them be large in the end.
+    pub(crate) fn cut(&self, mut buffer: Vec<u8>, length: usize) -> Vec<u8> {
+        if buffer.len() < LARGE || length > buffer.len() / 2 {
+            buffer.truncate(length);
+            return buffer;
+        }
+        let mut shorter = self.stretch(self.take(), length);
+        shorter.copy_from_slice(&buffer[..length]);
+        self.put(buffer);
+        shorter
     }
 
     /// Gives a buffer back.
     pub(crate) fn put(&self, mut buffer: Vec<u8>) {
-        if buffer.capacity() == 0 || buffer.capacity() > KEPT_BYTES {
-            return;
+        let room = buffer.capacity();
+        if buffer.len() >= LARGE && room <= KEPT_BYTES {
+            // What was cut off; little, as long as buffers are no larger than they need to be.
+            buffer.resize(room, 0);
+            return keep(&mut self.large.lock(), buffer);
         }
-        let kept = if buffer.len() < LARGE {
+        // Large, but for little: there would be as many of these as of small ones.
+        if room > 0 && room <= 2 * LARGE {
             buffer.clear();
-            &self.small
-        } else {
-            &self.large
-        };
-        let mut kept = kept.lock();
-        if kept.len() < KEPT {
-            kept.push(buffer);
+            let mut small = self.small.lock();
+            if small.len() < KEPT {
+                small.push(buffer);
+            }
         }
+    }
+}
+
+/// How large a buffer for `length` bytes is made.
+fn room_for(length: usize) -> usize {
+    if length > KEPT_BYTES { length } else { length.saturating_sub(HEADERS).next_multiple_of(STEP) + HEADERS }
+}
+
+/// The smallest buffer that has `length` bytes, and not many more: those would be set to zero when it comes back.
+fn fitting(large: &mut Vec<Vec<u8>>, length: usize) -> Option<Vec<u8>> {
+    let fits = |buffer: &Vec<u8>| (length..=room_for(length).max(2 * length)).contains(&buffer.len());
+    let all = large.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+    let (index, _) = all.min_by_key(|(_, buffer)| buffer.len())?;
+    Some(large.swap_remove(index))
+}
+
+/// Keeps a large buffer; where there are enough, instead of the smallest.
+fn keep(large: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
+    if large.len() < KEPT {
+        return large.push(buffer);
+    }
+    if let Some(smallest) = large.iter_mut().min_by_key(|kept| kept.len())
+        && smallest.len() < buffer.len()
+    {
+        *smallest = buffer;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How many buffers are kept, and the room of all of them.
+    fn kept(buffers: &Buffers) -> (usize, usize) {
+        let (small, large) = (buffers.small.lock(), buffers.large.lock());
+        let all = || small.iter().chain(large.iter());
+        (all().count(), all().map(Vec::capacity).sum())
+    }
 
     #[test]
     fn large_buffers_are_used_again_behind_the_head() {
@@ -78,6 +122,14 @@ mod tests {
         assert_eq!((stretched.len(), &stretched[..4]), (LARGE + 1, &[1, 2, 3, 7][..]));
         let stretched = buffers.stretch(vec![1, 2, 3], LARGE);
         assert_eq!((stretched.len(), &stretched[..4]), (LARGE, &[1, 2, 3, 0][..]), "none is left");
+    }
+
+    #[test]
+    fn a_large_buffer_is_not_spent_on_little() {
+        let buffers = Buffers::default();
+        buffers.put(vec![7; 16 * LARGE]);
+        assert_eq!(buffers.stretch(vec![1], LARGE)[1], 0);
+        assert_eq!(buffers.stretch(vec![1], 8 * LARGE)[1], 7);
     }
 
     #[test]
@@ -96,5 +148,58 @@ mod tests {
         assert_eq!(buffers.large.lock().len(), 0, "too large");
         (0..KEPT + 5).for_each(|_| buffers.put(vec![0; LARGE]));
         assert_eq!(buffers.large.lock().len(), KEPT);
+        buffers.put(vec![0; KEPT_BYTES]);
+        assert_eq!(buffers.large.lock().iter().map(Vec::len).max(), Some(KEPT_BYTES), "instead of a smaller one");
+        assert_eq!(buffers.large.lock().len(), KEPT);
+    }
+
+    /// Sends answers one after the other, of which each was to be as long as `asked` says and is as long as `got` says.
+    fn serve(buffers: &Buffers, reads: impl IntoIterator<Item = (usize, usize)>) {
+        for (asked, got) in reads {
+            let mut head = buffers.take();
+            head.resize(100, 0);
+            let frame = buffers.cut(buffers.stretch(head, 100 + asked), 100 + got);
+            assert_eq!(frame.len(), 100 + got);
+            buffers.put(frame);
+        }
+    }
+
+    #[test]
+    fn answers_that_come_out_shorter_leave_as_many_buffers_as_were_in_use() {
+        const MIB: usize = 1 << 20;
+        let cases = [
+            ("the end of a file", (0..100).map(|_| (MIB, 0)).collect::<Vec<_>>()),
+            ("small files, read with much room", (0..100).map(|file| (MIB, file * 400)).collect()),
+            ("files of any size, read with much room", (0..100).map(|file| (MIB, file * 10_000)).collect()),
+            ("reads of little", (1..100).map(|length| (length * 300, length * 300)).collect()),
+            ("reads of less and less", (1..100).rev().map(|length| (length * 10_000, length * 10_000)).collect()),
+            ("reads of more and more", (1..100).map(|length| (length * 10_000, length * 10_000)).collect()),
+        ];
+        for (what, reads) in cases {
+            let buffers = Buffers::default();
+            // One answer at a time: while it is cut short there are two buffers, and at each size class one is left.
+            serve(&buffers, reads.iter().copied());
+            let before = kept(&buffers);
+            assert!(before.0 <= 2 + MIB / STEP, "{what}: {} buffers", before.0);
+            for _ in 0..3 {
+                serve(&buffers, reads.iter().copied());
+            }
+            assert_eq!(kept(&buffers), before, "{what}");
+        }
+    }
+
+    #[test]
+    fn small_buffers_stay_small() {
+        let buffers = Buffers::default();
+        // All small buffers in turn, as while many connections are answered at a time.
+        for _ in 0..10 {
+            let heads: Vec<_> = (0..KEPT).map(|_| buffers.take()).collect();
+            for mut head in heads {
+                head.resize(100, 0);
+                buffers.put(buffers.cut(buffers.stretch(head, KEPT_BYTES), 100));
+            }
+        }
+        let (count, room) = kept(&buffers);
+        assert!((count, room) <= (KEPT + 1, KEPT_BYTES + KEPT * 1024), "{count} buffers with {room} bytes");
     }
 }

@@ -9,6 +9,7 @@ pub mod bed;
 mod capture;
 mod cases;
 mod file;
+mod growth;
 pub mod hammer;
 mod profile;
 mod python;

@@ -137,3 +137,20 @@ fn concurrent_changes_lose_nothing() {
         }
     });
 }
+
+#[test]
+fn what_is_gone_is_not_kept() {
+    let bed = Bed::new();
+    for name in ["deleted", "replaced", "renamed", "stays"] {
+        bed.local_write(name, "x");
+    }
+    std::thread::sleep(Duration::from_millis(60));
+    let path = |name: &str| RelPath::root().join(name.as_bytes()).expect("a name");
+    let ids = ["deleted", "replaced", "renamed", "stays"].map(|name| bed.found(name).2.id);
+    let before = bed.fs.0.cache.files();
+    now(bed.fs.unlink(&bed.who, &path("deleted"), ids[0], Kind::File));
+    now(bed.fs.rename(&bed.who, &path("renamed"), ids[2], &path("replaced"), true));
+    assert_eq!(bed.fs.0.cache.files(), before - 2);
+    let reads = bed.fs.0.cache.reads();
+    assert_eq!((bed.attributes("stays"), bed.fs.0.cache.reads()), (None, reads), "this one is");
+}

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use proto::dtyp::AccessMask;
-use proto::smb2::header::Header;
 use proto::smb2::read::{ReadRequest, ReadResponse, ReadResponseFlags};
 use proto::status::Status;
 
@@ -50,7 +49,8 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let filled = head.len();
     let buffer = request.connection.server.buffers.stretch(head, filled + length);
     let (buffer, result) = file.node.read(asked.offset, buffer, filled).await;
-    reply.outgoing.put_buffer(buffer);
+    let got = *result.as_ref().unwrap_or(&0);
+    reply.outgoing.put_buffer(request.connection.server.buffers.cut(buffer, filled + got));
     let count = result?;
     // Deviates from [MS-FSA] 2.1.5.3: the position is kept for every open, synchronous or not, as servers do.
     file.position.store(asked.offset + count as u64, Ordering::Relaxed);
@@ -58,7 +58,6 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if (count == 0 && length > 0) || count < asked.minimum_count as usize {
         return Err(Error::new(Status::END_OF_FILE));
     }
-    reply.outgoing.truncate(Header::SIZE + ReadResponse::SIZE + count);
     ReadResponse::set_data_length(&mut reply.body(), count as u32);
     #[cfg(feature = "torture")]
     crate::torture::pad_read(request, reply);

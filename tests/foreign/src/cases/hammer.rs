@@ -1,6 +1,6 @@
 //! Ten processes hammer one directory and one file: four of the project's client, three of smbprotocol, three of
-//! smbclient. Some are killed in the middle. At the end the server holds nothing, has grown by nothing, and the number
-//! that they counted under a lock is right.
+//! smbclient. Some are killed in the middle. At the end the server holds nothing, has stopped growing long before, and
+//! the number that they counted under a lock is right.
 //!
 //! It runs for a few seconds; `FREVO_HAMMER_SECONDS=600` makes it ten minutes.
 
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::bed::{self, interrupt};
+use crate::growth::Growth;
 use crate::hammer::{COUNTER, DIRECTORY, noted};
 use crate::stage::Stage;
 use crate::suite::Case;
@@ -24,8 +25,6 @@ const PYTHON: usize = 3;
 const SMBCLIENT: usize = 3;
 /// One of those that may be killed is, so often.
 const KILL_EVERY: Duration = Duration::from_millis(700);
-/// Bytes that the server may grow by between a third of the time and the end.
-const GROWTH: u64 = 16 << 20;
 
 /// The processes of one run.
 struct Crowd<'a> {
@@ -52,7 +51,8 @@ fn ten_processes(stage: &mut Stage) -> Result<()> {
     (0..OURS).try_for_each(|_| crowd.start_ours())?;
     (0..PYTHON).try_for_each(|_| crowd.start_python())?;
     let failed = AtomicBool::new(false);
-    let early = std::thread::scope(|scope| {
+    let mut growth = Growth::new(stage.server.pid(), Duration::from_secs(seconds()));
+    std::thread::scope(|scope| {
         for number in 0..SMBCLIENT {
             let failed = &failed;
             scope.spawn(move || {
@@ -62,7 +62,7 @@ fn ten_processes(stage: &mut Stage) -> Result<()> {
                 }
             });
         }
-        crowd.run()
+        crowd.run(&mut growth)
     })?;
     ensure!(!failed.load(Ordering::Relaxed), "smbclient was not answered");
     crowd.finish()?;
@@ -75,9 +75,8 @@ fn ten_processes(stage: &mut Stage) -> Result<()> {
         "{counted} counted, {noted} noted, {killed} killed: {COUNTER}"
     );
     nothing_is_left(stage)?;
-    let late = resident(stage)?;
-    println!("    counted {counted}, killed {killed}, resident memory {} then {} KiB", early >> 10, late >> 10);
-    ensure!(late <= early + GROWTH, "the server's memory grew from {early} to {late} bytes");
+    println!("    counted {counted}, killed {killed}");
+    growth.judge()?;
     fs::remove_dir_all(directory)?;
     Ok(())
 }
@@ -111,12 +110,12 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Kills one process after the other and starts another for it; the server's memory after a third of the time.
-    fn run(&mut self) -> Result<u64> {
-        let third = Instant::now() + self.end.saturating_duration_since(Instant::now()) / 3;
-        let (mut early, mut victim) = (None, 0);
+    /// Kills one process after the other and starts another for it, looking at the server all the time.
+    fn run(&mut self, growth: &mut Growth) -> Result<()> {
+        let mut victim = 0;
         while Instant::now() + 3 * KILL_EVERY < self.end {
             interrupt::check()?;
+            growth.look()?;
             std::thread::sleep(KILL_EVERY);
             victim = (victim + 1) % self.children.len();
             let (what, mut child) = self.children.remove(victim);
@@ -126,16 +125,9 @@ impl Crowd<'_> {
             child.kill()?;
             child.wait()?;
             self.killed += 1;
-            if what == "smbprotocol" {
-                self.start_python()?
-            } else {
-                self.start_ours()?
-            }
-            if early.is_none() && Instant::now() > third {
-                early = Some(resident(self.stage)?);
-            }
+            if what == "smbprotocol" { self.start_python()? } else { self.start_ours()? }
         }
-        early.map_or_else(|| resident(self.stage), Ok)
+        Ok(())
     }
 
     /// Waits for all that were not killed, who must be content.
@@ -205,12 +197,4 @@ fn nothing_is_left(stage: &Stage) -> Result<()> {
         ensure!(Instant::now() < patience, "nobody is connected, and the server still holds {}", left.join(", "));
         std::thread::sleep(Duration::from_millis(200));
     }
-}
-
-/// Bytes of memory that the server has for itself.
-fn resident(stage: &Stage) -> Result<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", stage.server.pid()))?;
-    let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no such line")?;
-    let kib: u64 = anonymous.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib << 10)
 }

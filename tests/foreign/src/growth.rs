@@ -1,0 +1,139 @@
+//! What a server holds while it is under load, sampled over time, and whether that stays level.
+//!
+//! The first third of the time is left out: caches fill and threads start. Of the other two thirds the medians are
+//! compared, so that no single moment decides.
+
+use std::fmt;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+/// How often a long run is sampled. A shorter one is ten times.
+const EVERY: Duration = Duration::from_secs(60);
+/// A third of a run at least so long shows a slow leak; in a shorter one everything is still filling.
+const LONG: Duration = Duration::from_secs(60);
+/// KiB that the last third may have more than the middle one, in a long run and in a short one.
+const GROWTH: (u64, u64) = (256, 1024);
+/// Descriptors and threads that the last third may have more than the middle one: what is under way at a moment.
+const COUNTS: u64 = 16;
+
+/// What a process has at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    at: Duration,
+    /// KiB of memory that it has for itself.
+    memory: u64,
+    descriptors: u64,
+    threads: u64,
+}
+
+impl Sample {
+    fn of(pid: u32, at: Duration) -> Result<Sample> {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no such line")?;
+        let memory = anonymous.trim().trim_end_matches(" kB").parse()?;
+        let count = |what: &str| Ok::<_, std::io::Error>(fs::read_dir(format!("/proc/{pid}/{what}"))?.count() as u64);
+        Ok(Sample { at, memory, descriptors: count("fd")?, threads: count("task")? })
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sample { at, memory, descriptors, threads } = self;
+        write!(f, "{:5.1} s {memory:6} KiB {descriptors:4} descriptors {threads:3} threads", at.as_secs_f64())
+    }
+}
+
+/// The samples of one run.
+pub(crate) struct Growth {
+    pid: u32,
+    began: Instant,
+    time: Duration,
+    samples: Vec<Sample>,
+}
+
+impl Growth {
+    /// Of the process `pid`, which is under load for `time` from now on.
+    pub(crate) fn new(pid: u32, time: Duration) -> Growth {
+        Growth { pid, began: Instant::now(), time, samples: Vec::new() }
+    }
+
+    /// To be called often: takes a sample and prints it where it is time to.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        let (at, every) = (self.began.elapsed(), EVERY.min(self.time / 10));
+        if self.samples.last().is_none_or(|last| at >= last.at + every) {
+            let sample = Sample::of(self.pid, at)?;
+            println!("    {sample}");
+            self.samples.push(sample);
+        }
+        Ok(())
+    }
+
+    /// Whether the last third of the time had more of anything than the middle one.
+    pub(crate) fn judge(&self) -> Result<()> {
+        let growth = if self.time / 3 >= LONG { GROWTH.0 } else { GROWTH.1 };
+        judge(&self.samples, self.time, growth)
+    }
+}
+
+/// One of the values of a sample.
+type Value = fn(&Sample) -> u64;
+
+fn judge(samples: &[Sample], time: Duration, growth: u64) -> Result<()> {
+    let third = |begin: u32| {
+        let (from, to) = (time * begin / 3, time * (begin + 1) / 3);
+        samples.iter().filter(move |sample| (from..to).contains(&sample.at))
+    };
+    let median = |begin: u32, what: Value| {
+        let mut values: Vec<u64> = third(begin).map(what).collect();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().context("too few samples to judge by")
+    };
+    let kinds: [(&str, Value, u64); 3] = [
+        ("KiB of memory", |sample| sample.memory, growth),
+        ("descriptors", |sample| sample.descriptors, COUNTS),
+        ("threads", |sample| sample.threads, COUNTS),
+    ];
+    for (what, value, more) in kinds {
+        let (middle, last) = (median(1, value)?, median(2, value)?);
+        ensure!(
+            last <= middle + more,
+            "the server grows: {middle} {what} in the middle of the time, {last} at its end"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten samples of a process that has `memory` and `threads` at each tenth of the time.
+    fn check(memory: impl Fn(u64) -> u64, threads: impl Fn(u64) -> u64) -> bool {
+        let sample = |tenth| Sample {
+            at: Duration::from_secs(60 * tenth),
+            memory: memory(tenth),
+            descriptors: 100,
+            threads: threads(tenth),
+        };
+        judge(&(0..10).map(sample).collect::<Vec<_>>(), Duration::from_secs(600), GROWTH.0).is_ok()
+    }
+
+    #[test]
+    fn what_rises_after_the_first_third_grows() {
+        let level = |_: u64| 5000;
+        assert!(check(level, level));
+        assert!(check(|tenth| 5000.min(2000 + 1000 * tenth), level), "it warms up");
+        assert!(check(|tenth| if tenth == 8 { 9000 } else { 5000 }, level), "a moment");
+        assert!(!check(|tenth| 4000 + 100 * tenth, level), "a tenth of a MiB a minute");
+        assert!(!check(level, |tenth| 10 + 10 * tenth), "threads");
+        assert!(judge(&[], Duration::from_secs(600), GROWTH.0).is_err(), "nobody looked");
+    }
+
+    #[test]
+    fn this_process_has_something() {
+        let sample = Sample::of(std::process::id(), Duration::ZERO).expect("it is there");
+        assert!(sample.memory > 0 && sample.descriptors > 0 && sample.threads > 0, "{sample}");
+    }
+}
