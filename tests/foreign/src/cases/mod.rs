@@ -17,6 +17,7 @@ mod refusals;
 mod shares;
 mod signals;
 mod sizes;
+mod smbpasswd;
 mod streams;
 mod trees;
 mod versions;
@@ -44,6 +45,7 @@ const AREAS: &[&[Case]] = &[
     kerberos::CASES,
     ldap::CASES,
     local::CASES,
+    smbpasswd::CASES,
     versions::CASES,
 ];
 
