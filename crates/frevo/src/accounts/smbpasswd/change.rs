@@ -1,7 +1,8 @@
 //! Changes of the file, under its lock: each is one write of a line where it stands, or at the end.
 //!
 //! A line that changes is overwritten in place, and one that is deleted becomes a comment whose room a later account
-//! takes. The file is never replaced by another: a program of Samba that waits for the lock to change a password goes
+//! takes. An older line of another width, or one that lies on two pages and so may be left half written by a process
+//! that is killed, is written anew elsewhere, and deleted then. The file is never replaced by another: a program of Samba that waits for the lock to change a password goes
 //! on with the file that it has open, and what it wrote would be lost.
 
 use std::fs::File;
@@ -10,9 +11,10 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context, Result};
 use parking_lot::RwLock;
 use server::policy::fold;
+use zeroize::Zeroizing;
 
 use super::super::record::Record;
-use super::index::{Index, freed};
+use super::index::{Index, crosses, freed, padding};
 use super::line::{self, FIXED, Fields};
 use super::live::Known;
 
@@ -48,7 +50,7 @@ impl<'a> Change<'a> {
     /// Puts `line` where a deleted one was, or at the end. `gone` is the folded name whose line it takes the place of.
     fn place(&mut self, line: &[u8], gone: Option<&str>) -> Result<()> {
         let (room, end, cut) = self.look(|index| (index.room(line.len()), index.len(), index.is_cut()));
-        let mut bytes = zeroize::Zeroizing::new(Vec::with_capacity(line.len() + 2));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(line.len() + 2));
         if let Some(room) = room {
             bytes.extend_from_slice(line);
             if room.len() > line.len() {
@@ -59,6 +61,10 @@ impl<'a> Change<'a> {
         }
         if cut {
             bytes.push(b'\n');
+        }
+        let at = end + bytes.len();
+        if crosses(at, line.len()) {
+            bytes.extend_from_slice(&padding(at));
         }
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
@@ -71,13 +77,14 @@ impl<'a> Change<'a> {
         let found = self.look(|index| {
             let (at, line) = index.place(&name)?;
             let fields = Fields::read(line).ok().flatten()?;
-            let fixed = fields.has_fixed_width(line).then_some(fields.fixed());
-            Some((at, line.len(), fixed, fields.rewritten(line, after)))
+            let from = fields.fixed();
+            let in_place = fields.has_fixed_width(line) && !crosses(at + from, FIXED);
+            Some((at, line.len(), in_place.then_some(from), fields.rewritten(line, after)))
         });
-        let Some((at, length, fixed, line)) = found else { return Ok(false) };
-        match fixed {
+        let Some((at, length, in_place, line)) = found else { return Ok(false) };
+        match in_place {
             Some(from) => self.write(at + from, &line[from..from + FIXED], None)?,
-            // An older, shorter line: there is no moment at which the file has none.
+            // There is no moment at which the file has none; of two, the first counts.
             None => {
                 self.place(&line, Some(&name))?;
                 self.write(at, &freed(length), None)?;

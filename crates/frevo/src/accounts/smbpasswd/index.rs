@@ -184,7 +184,8 @@ impl Index {
 
     /// A freed line that has room for one of `length` bytes: of that length, or long enough for a comment behind it.
     pub(super) fn room(&self, length: usize) -> Option<Range<usize>> {
-        self.free.iter().find(|free| free.len() == length || free.len() > length + FREED.len()).cloned()
+        let fits = |free: &&Range<usize>| free.len() == length || free.len() > length + FREED.len();
+        self.free.iter().filter(fits).find(|free| !crosses(free.start, length)).cloned()
     }
 
     /// Notes that `bytes` were written at `at`: into a line, over whole ones, or at the end of the file. `gone` is the
@@ -222,6 +223,26 @@ impl Index {
             self.uids.remove(&uid);
         }
     }
+}
+
+/// What is written within so many bytes from a multiple of them is written whole, also by a process that is killed
+/// meanwhile: the kernel looks for signals between the pages of a write.
+const PAGE: usize = 4096;
+
+/// Whether `length` bytes at `at` lie on two pages.
+pub(super) fn crosses(at: usize, length: usize) -> bool {
+    at / PAGE != (at + length.saturating_sub(1)) / PAGE
+}
+
+/// Lines of nothing from `at` to the next page.
+pub(super) fn padding(at: usize) -> Vec<u8> {
+    let length = PAGE - at % PAGE;
+    if length <= FREED.len() {
+        return vec![b'\n'; length];
+    }
+    let mut line = freed(length - 1);
+    line.push(b'\n');
+    line
 }
 
 /// A comment of `length` bytes that says of its room that it is free.

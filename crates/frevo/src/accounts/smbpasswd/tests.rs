@@ -335,6 +335,79 @@ fn many_programs_at_once_lose_nothing() {
     assert!(bed.text().starts_with("# comment\n"));
 }
 
+/// The environment variable that makes [`a_killed_process_leaves_a_whole_file`] the process that is killed.
+const VICTIM: &str = "FREVO_TEST_SMBPASSWD_VICTIM";
+
+#[test]
+fn a_killed_process_leaves_a_whole_file() {
+    const ACCOUNTS: u32 = 200;
+    let passwords = ["first", "second"];
+    if let Some(path) = std::env::var_os(VICTIM) {
+        let accounts = open(Path::new(&path));
+        for turn in 0.. {
+            let name = format!("u{}", turn % ACCOUNTS as usize);
+            let hash = nt_hash(passwords[(turn / ACCOUNTS as usize + 1) % 2]).unwrap();
+            accounts.edit(&name, &mut |record| record.nt_hash = Some(hash.clone())).unwrap();
+            let passing = format!("u{}", 1000 + turn % 3);
+            let _ = if turn % 2 == 0 {
+                accounts.add(record(&passing, "x")).is_ok()
+            } else {
+                accounts.remove(&passing).unwrap()
+            };
+        }
+    }
+    let text: String = (0..ACCOUNTS).map(|number| line(&format!("u{number}"), 10_000 + number, "first")).collect();
+    let bed = Bed::new(&format!("# comment\n{text}"));
+    for round in 0..20 {
+        let before = bed.text();
+        let mut victim = std::process::Command::new(std::env::current_exe().unwrap());
+        victim.args(["--exact", "accounts::smbpasswd::tests::a_killed_process_leaves_a_whole_file"]);
+        let mut victim = victim.env(VICTIM, bed.path()).stdout(std::process::Stdio::null()).spawn().unwrap();
+        while bed.text() == before {
+            assert!(victim.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_micros(700 * round));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert!(bed.text().starts_with("# comment\n"));
+        for number in 0..ACCOUNTS {
+            let entry = bed.accounts.get(&format!("u{number}")).unwrap().unwrap();
+            let hash = entry.record.nt_hash.as_ref().unwrap().0;
+            assert!(passwords.iter().any(|password| hash == nt_hash(password).unwrap().0), "u{number}");
+        }
+        // What was being added may be cut; nothing else is wrong, and the next change goes on.
+        bed.accounts.edit("u0", &mut |record| record.disabled = !record.disabled).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_overwritten_lies_on_one_page() {
+    // 107 bytes a line: what changes of some lies on two pages.
+    let text: String = (0..100).map(|number| line(&format!("u{}", number + 1100), 11_100 + number, "a")).collect();
+    let bed = Bed::new(&text);
+    let size = bed.text().len();
+    for password in ["b", "c", "d"] {
+        for number in 1100..1200 {
+            let hash = nt_hash(password).unwrap();
+            bed.accounts.edit(&format!("u{number}"), &mut |record| record.nt_hash = Some(hash.clone())).unwrap();
+        }
+    }
+    let text = bed.text();
+    // Those that did were written anew, once, and not again.
+    assert!(text.len() > size && text.len() < size + 1000, "{}", text.len());
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let end = at + line.len() - 2;
+        assert!(line.starts_with('#') || (end - 92) / 4096 == end / 4096, "{line}");
+        at += line.len();
+    }
+    assert_eq!(bed.accounts.page(None, 1000).unwrap().len(), 100);
+    for number in 1100..1200 {
+        assert!(bed.is(&format!("u{number}"), "d").await);
+    }
+}
+
 #[test]
 fn pages_follow_one_another() {
     let text = ["u2", "pc$", "U1", "u3"].map(|name| match name {
