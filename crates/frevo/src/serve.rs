@@ -354,7 +354,21 @@ impl Control for Operations {
     }
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
-        self.accounts.perform(request)
+        let forgiven = match &request {
+            UserRequest::Passwd { name, .. } | UserRequest::Enable { name, enabled: true } => Some(name.clone()),
+            _ => None,
+        };
+        let mut reply = self.accounts.perform(request)?;
+        if let Some(name) = forgiven {
+            self.server.forgive(&name);
+        }
+        let shown = match &mut reply {
+            UserReply::Found(Some(account)) => std::slice::from_mut(account),
+            UserReply::List(accounts) => accounts.as_mut_slice(),
+            _ => &mut [],
+        };
+        shown.iter_mut().for_each(|account| account.locked |= self.server.is_locked_out(&account.name));
+        Ok(reply)
     }
 
     fn reload(&self) -> Result<String> {

@@ -5,6 +5,7 @@
 //! wrong usage.
 
 mod import;
+mod policy;
 mod sids;
 
 use std::io::Write;
@@ -88,6 +89,17 @@ enum UserCommand {
         /// The account
         name: String,
     },
+    /// Lists the account policies, or one, or sets it: what passwords must be like, when accounts are locked
+    Policy {
+        /// Its name, as pdbedit -P of Samba has it: "bad lockout attempt"
+        name: Option<String>,
+        /// Its new value
+        #[arg(allow_negative_numbers = true)]
+        value: Option<i64>,
+        /// Prints JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
     /// Adds and updates accounts from Samba: a smbpasswd file, or what `pdbedit -L -w` prints
     Import {
         /// The file, or - for standard input
@@ -132,6 +144,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
             let done = format!("account {name} deleted");
             change(&place, false, UserRequest::Delete { name }, &done)
         }
+        UserCommand::Policy { name, value, json } => policy::run(&place, name, value, json),
         UserCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
         UserCommand::Sids { file, dry_run } => sids::run(&place, &file, dry_run),
     }

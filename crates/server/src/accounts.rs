@@ -1,11 +1,14 @@
 //! The accounts that may log on, as the server sees them: a trait that the daemon's back ends fill.
 
+mod policy;
+
 use std::fmt;
 use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 
+pub use self::policy::AccountPolicy;
 use crate::answer::Answer;
 use crate::principals::{Principal, UnixId};
 use crate::tickets::ClientName;
@@ -66,6 +69,19 @@ pub trait Accounts: Send + Sync {
 
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
+
+    /// The account policies in force. Asked at each logon.
+    fn policy(&self) -> AccountPolicy {
+        AccountPolicy::default()
+    }
+
+    /// The account was locked after wrong passwords and stays so until an administrator enables it. Must not block.
+    fn lock(&self, _name: &str) {}
+
+    /// Gives the account another password, of which `old` and `new` are the hashes, where `old` is still the present one.
+    fn change_password(&self, _name: &str, _old: NtHash, _new: NtHash) -> Answer<Result<(), NotChanged>> {
+        Answer::now(Err(NotChanged::Unavailable("its back end changes no passwords".into())))
+    }
 }
 
 /// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4): the three numbers that tell it from others.
@@ -138,6 +154,17 @@ pub enum LogonOutcome {
     Success,
     /// The password was wrong.
     WrongPassword,
+}
+
+/// Why a password was not changed.
+#[derive(Debug)]
+pub enum NotChanged {
+    /// The account is gone, or has another password by now.
+    Wrong,
+    /// The account had the new password before, and `password history` remembers it.
+    InHistory,
+    /// The back end could not do it; the text says which and why, for the log.
+    Unavailable(String),
 }
 
 /// The back end could not be asked; the text says which and why, for the log.

@@ -22,6 +22,7 @@ mod guesses;
 mod information;
 pub mod interfaces;
 mod local;
+mod lockout;
 pub mod name;
 pub mod neighbourhood;
 mod newcomers;

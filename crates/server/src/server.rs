@@ -25,6 +25,7 @@ use crate::files;
 use crate::guesses::Guesses;
 use crate::interfaces::{Interface, Interfaces};
 use crate::local::Awaited;
+use crate::lockout::Lockouts;
 use crate::neighbourhood::Neighbourhood;
 use crate::newcomers::Newcomers;
 use crate::offload::Tokens;
@@ -99,6 +100,7 @@ pub struct Server {
     pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
+    pub(crate) lockouts: Lockouts,
     pub(crate) offloads: Tokens,
     /// What protects files.
     pub(crate) descriptors: Arc<Cache>,
@@ -152,6 +154,7 @@ impl Server {
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
             guesses: Guesses::new(secret),
+            lockouts: Lockouts::default(),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
             tickets: OnceLock::new(),
@@ -430,6 +433,27 @@ impl Server {
             None => {}
         }
         Ok(())
+    }
+
+    /// Whether the account is locked after wrong passwords.
+    pub fn is_locked_out(&self, name: &str) -> bool {
+        self.lockouts.is_locked(name, &self.accounts.policy(), self.world.uptime())
+    }
+
+    /// An administrator has enabled the account, or given it a password: wrong ones are forgotten.
+    pub fn forgive(&self, name: &str) {
+        self.lockouts.forgive(name);
+    }
+
+    /// A wrong password for `name`, which is an account's where it `exists`.
+    pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
+        let policy = self.accounts.policy();
+        if self.lockouts.failed(name, exists, &policy, self.world.uptime()) {
+            tracing::warn!(user = name, attempts = policy.lockout_attempts, "locked after wrong passwords");
+            if exists && policy.lockout_duration.is_none() {
+                self.accounts.lock(name);
+            }
+        }
     }
 
     /// Somebody is logged on on this connection.

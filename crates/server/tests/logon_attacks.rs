@@ -18,7 +18,7 @@ use proto::smb2::header::{Command, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::status::Status;
-use server::accounts::{Account, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
+use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
 use server::policy::{MapToGuest, Policy, Share};
@@ -74,13 +74,14 @@ struct People {
     clock: Clock,
     slow: u64,
     noted: Noted,
+    policy: AccountPolicy,
 }
 
 /// What the accounts were told of logons.
 type Noted = Arc<Mutex<Vec<(String, LogonOutcome)>>>;
 
-const KNOWN: [&str; 10] =
-    ["fine", "other", "disabled", "locked", "must change", "no password", "ends", "ended", "changed", "away"];
+const KNOWN: [&str; 11] =
+    ["fine", "other", "disabled", "locked", "must change", "no password", "ends", "ended", "changed", "away", "old"];
 
 impl Accounts for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
@@ -100,7 +101,7 @@ impl Accounts for People {
                 .map(|ended| Time { secs: self.clock.world_now() + 1 - ended as i64, nanos: 0 }),
             former_sids: Arc::new([]),
             full_name: String::new(),
-            password_last_set: None,
+            password_last_set: Some(if name == "old" { Time::default() } else { World::now(&self.clock) }),
             identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
             groups: Arc::new([]),
         };
@@ -136,6 +137,10 @@ impl Accounts for People {
     fn domain(&self) -> DomainSid {
         DomainSid([1, 2, 3])
     }
+
+    fn policy(&self) -> AccountPolicy {
+        self.policy
+    }
 }
 
 struct NoVolume;
@@ -154,13 +159,17 @@ struct Bed {
 
 impl Bed {
     fn new(slow: u64, change: impl FnOnce(&mut Policy)) -> Bed {
+        Bed::with(slow, AccountPolicy::default(), change)
+    }
+
+    fn with(slow: u64, accounts: AccountPolicy, change: impl FnOnce(&mut Policy)) -> Bed {
         let clock = Clock::default();
         clock.0.store(1_000_000, Ordering::Relaxed);
         let mut policy = Policy::default();
         change(&mut policy);
         let world = Arc::new(clock.clone());
         let noted = Noted::default();
-        let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone() });
+        let people = Arc::new(People { clock: clock.clone(), slow, noted: noted.clone(), policy: accounts });
         Bed { server: Server::new(policy, Guid([9; 16]), world, people, Arc::new(NoVolume)), clock, noted }
     }
 
@@ -285,16 +294,18 @@ fn a_wrong_password_is_refused_in_one_way_whoever_it_is_for() {
 
 #[test]
 fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
-    let bed = Bed::new(0, |_| {});
+    let year = Some(Duration::from_secs(365 * 86_400));
+    let bed = Bed::with(0, AccountPolicy { max_password_age: year, ..AccountPolicy::default() }, |_| {});
     for (user, expected) in [
-        ("fine", Status::SUCCESS),
-        ("disabled", Status::ACCOUNT_DISABLED),
-        ("locked", Status::ACCOUNT_LOCKED_OUT),
-        ("must change", Status::PASSWORD_MUST_CHANGE),
-        ("ends", Status::SUCCESS),
-        ("ended", Status::ACCOUNT_EXPIRED),
+        ("fine", (Status::SUCCESS, 0)),
+        ("disabled", (Status::ACCOUNT_DISABLED, 0)),
+        ("locked", (Status::ACCOUNT_LOCKED_OUT, 2_000)),
+        ("must change", (Status::PASSWORD_MUST_CHANGE, 0)),
+        ("ends", (Status::SUCCESS, 0)),
+        ("ended", (Status::ACCOUNT_EXPIRED, 0)),
+        ("old", (Status::PASSWORD_EXPIRED, 0)),
     ] {
-        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "right"), (expected, 0), "{user}");
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "right"), expected, "{user}");
     }
 }
 
@@ -317,6 +328,36 @@ fn the_back_end_is_told_of_logons_to_accounts_that_exist() {
     }
     let expected = [("fine".to_owned(), LogonOutcome::Success), ("fine".to_owned(), LogonOutcome::WrongPassword)];
     assert_eq!(*bed.noted.lock().unwrap(), expected);
+}
+
+#[test]
+fn accounts_are_locked_after_wrong_passwords_and_nobody_learns_more() {
+    let policy = AccountPolicy { lockout_attempts: 3, ..AccountPolicy::default() };
+    for user in ALL {
+        let bed = Bed::with(0, policy, |_| {});
+        let log_on = |password| bed.log_on(&mut bed.connect("192.0.2.1:1"), user, password);
+        for _ in 0..3 {
+            assert_eq!(log_on("wrong"), (Status::LOGON_FAILURE, 2_000), "{user}");
+        }
+        for password in ["wrong", "right", "wrong"] {
+            assert_eq!(log_on(password), (Status::ACCOUNT_LOCKED_OUT, 2_000), "{user}");
+        }
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "other", "right"), (Status::SUCCESS, 0));
+        bed.pass(31 * 60_000);
+        assert_eq!(log_on("wrong"), (Status::LOGON_FAILURE, 2_000), "{user}");
+    }
+}
+
+#[test]
+fn an_administrator_forgives_wrong_passwords() {
+    let policy = AccountPolicy { lockout_attempts: 1, lockout_duration: None, ..AccountPolicy::default() };
+    let bed = Bed::with(0, policy, |_| {});
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "wrong").0, Status::LOGON_FAILURE);
+    assert!(bed.server.is_locked_out("FINE"));
+    bed.pass(1 << 40);
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::ACCOUNT_LOCKED_OUT);
+    bed.server.forgive("Fine");
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "fine", "right").0, Status::SUCCESS);
 }
 
 #[test]

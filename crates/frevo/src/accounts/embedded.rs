@@ -4,6 +4,8 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
+mod policies;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
-use server::accounts::{DomainSid, Unavailable};
+use server::accounts::{AccountPolicy, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::policy::fold;
 
@@ -52,6 +54,7 @@ pub struct Store {
     accounts: RwLock<BTreeMap<String, Arc<Record>>>,
     sids: RwLock<Sids>,
     next_rid: Mutex<u32>,
+    policy: RwLock<AccountPolicy>,
 }
 
 /// Whose SIDs are whose: accounts by their folded names.
@@ -192,10 +195,11 @@ impl Store {
             Err(redb::TableError::TableDoesNotExist(_)) => {}
             Err(error) => return Err(error.into()),
         }
+        let policy = RwLock::new(policies::load(&transaction)?);
         drop(meta);
         drop(transaction);
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
-        Ok(Store { database, domain, accounts, sids, next_rid: Mutex::new(next_rid) })
+        Ok(Store { database, domain, accounts, sids, next_rid: Mutex::new(next_rid), policy })
     }
 
     /// The SID that the accounts' RIDs are appended to.

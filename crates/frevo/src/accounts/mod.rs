@@ -5,9 +5,11 @@
 //! over the control socket of a running server or from a `frevo user` that has the back ends open itself.
 
 pub mod backend;
+mod changes;
 pub mod embedded;
 mod former;
 mod import;
+pub mod policies;
 pub mod record;
 pub mod smbpasswd;
 pub mod unix;
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
-use server::accounts::{Account, Accounts, DomainSid, LogonOutcome, Unavailable};
+use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
 use server::vfs::Time;
 
@@ -29,7 +31,8 @@ use self::record::{Record, check_name};
 use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
 use crate::admin::message::{
-    AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, UserReply, UserRequest,
+    AccountView, FormerSid, IMPORT_BATCH, ImportResult, Imported, LIST_PAGE, Outcome, PolicyView, UserReply,
+    UserRequest,
 };
 use crate::config::PassdbBackend;
 use crate::state_dir::StateDir;
@@ -149,12 +152,14 @@ impl Directory {
                 })
             }
             UserRequest::Passwd { name, nt_hash } => {
-                ensure!(nt_hash.is_some(), "an account needs a password");
-                self.edit(&name, &mut |record| {
-                    record.nt_hash.clone_from(&nt_hash);
+                let Some(nt_hash) = nt_hash else { bail!("an account needs a password") };
+                let done = self.edit(&name, &mut |record| {
+                    record.nt_hash = Some(nt_hash.clone());
                     record.password_last_set = Some(when::now());
                     (record.locked, record.must_change) = (false, false);
-                })
+                })?;
+                self.own.remember_password(&name, &nt_hash)?;
+                Ok(done)
             }
             UserRequest::Enable { name, enabled } => self.edit(&name, &mut |record| {
                 record.disabled = !enabled;
@@ -164,12 +169,24 @@ impl Directory {
                 let (backend, entry) = self.existing(&name)?;
                 ensure!(backend.remove(&entry.record.name)?, "there is no account {name:?}");
                 self.own.forget_sids(&name)?;
+                self.own.forget_passwords(&name)?;
                 Ok(UserReply::Done(None))
             }
             UserRequest::Find { name } => Ok(UserReply::Found(self.entry(&name)?.map(|(_, entry)| self.view(&entry)))),
             UserRequest::List { after } => {
                 let page = self.page(after.as_deref(), LIST_PAGE)?;
                 Ok(UserReply::List(page.iter().map(|entry| self.view(entry)).collect()))
+            }
+            UserRequest::Policy { set } => {
+                if let Some((name, value)) = set {
+                    self.own.set_policy(&name, value)?;
+                }
+                let view = |(name, value, about): (&str, i64, &str)| PolicyView {
+                    name: name.into(),
+                    value,
+                    about: about.into(),
+                };
+                Ok(UserReply::Policies(policies::all(&self.own.policy()).map(view).collect()))
             }
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
             UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
@@ -337,6 +354,18 @@ impl Accounts for Directory {
 
     fn domain(&self) -> DomainSid {
         self.own.domain()
+    }
+
+    fn policy(&self) -> AccountPolicy {
+        self.own.policy()
+    }
+
+    fn lock(&self, name: &str) {
+        self.lock_later(name);
+    }
+
+    fn change_password(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>> {
+        self.change_password_later(name, old, new)
     }
 }
 

@@ -223,3 +223,25 @@ async fn several_back_ends_are_asked_in_their_order() {
     assert!(both.find("carl").await.is_err());
     refused(&both, UserRequest::List { after: None }, "down");
 }
+
+#[test]
+fn an_owner_changes_a_password_that_the_history_does_not_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    directory.perform(add("ann", None)).unwrap();
+    let change =
+        |old: &str, new: &str| directory.change_password_now("Ann", &nt_hash(old).unwrap(), &nt_hash(new).unwrap());
+    change("x", "first").unwrap();
+    assert!(matches!(change("wrong", "second"), Err(NotChanged::Wrong)));
+    change("first", "first").unwrap();
+    directory.perform(UserRequest::Policy { set: Some(("password history".into(), 3)) }).unwrap();
+    assert!(matches!(change("first", "first"), Err(NotChanged::InHistory)));
+    change("first", "second").unwrap();
+    directory.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("third").unwrap()) }).unwrap();
+    assert!(matches!(change("third", "second"), Err(NotChanged::InHistory)));
+    change("third", "fourth").unwrap();
+    change("fourth", "fifth").unwrap();
+    change("fifth", "second").unwrap();
+    directory.perform(UserRequest::Delete { name: "ann".into() }).unwrap();
+    assert!(matches!(change("second", "sixth"), Err(NotChanged::Wrong)));
+}

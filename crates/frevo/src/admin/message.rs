@@ -88,6 +88,12 @@ pub enum UserRequest {
         /// The name that they come after.
         after: Option<String>,
     },
+    /// The account policies, after one was set where that is asked for.
+    #[serde(rename = "user.policy")]
+    Policy {
+        /// Its name and its new value.
+        set: Option<(String, i64)>,
+    },
     /// Notes up to [`IMPORT_BATCH`] SIDs that accounts had elsewhere, in one step.
     #[serde(rename = "user.sids")]
     Sids {
@@ -155,8 +161,21 @@ pub enum UserReply {
     Found(Option<AccountView>),
     /// The accounts, in the order of their names.
     List(Vec<AccountView>),
+    /// All account policies.
+    Policies(Vec<PolicyView>),
     /// What became of each account of an import, in its order.
     Imported(Vec<Outcome>),
+}
+
+/// An account policy.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PolicyView {
+    /// Its name, as Samba's `pdbedit -P` has it.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+    /// What that means.
+    pub about: String,
 }
 
 /// An account as it is shown: all but the hash.

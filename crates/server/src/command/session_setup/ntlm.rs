@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::pass_through;
 use super::spnego::{Proven, Said};
 use super::user::known_user;
-use crate::accounts::{Account, LogonOutcome};
+use crate::accounts::{Account, AccountPolicy, LogonOutcome};
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
@@ -88,7 +88,13 @@ impl Ntlm {
                 }
                 unproven(&claim, policy)
             }
-            Err(refused) => Err(refused.error(&claim.user)),
+            Err(refused) => {
+                // With a right password as with a wrong one.
+                if matches!(refused, Refused::Because(Status::ACCOUNT_LOCKED_OUT)) {
+                    *guessed = Some(claim.user.clone());
+                }
+                Err(refused.error(&claim.user))
+            }
         }
     }
 
@@ -113,6 +119,10 @@ impl Ntlm {
         }
         // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
         let verified = self.verify(claim, account.as_ref());
+        // Whether the password was right is not to be seen as long as the account is locked.
+        if server.is_locked_out(&claim.user) {
+            return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
+        }
         let (verified, account) = match verified.zip(account.clone()) {
             Some(proven) => proven,
             None => {
@@ -120,10 +130,11 @@ impl Ntlm {
                 let anew = server.accounts.find_anew(&claim.user).await;
                 let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
                 let proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
-                proven.ok_or_else(|| refuse(server, account))?
+                proven.ok_or_else(|| refuse(server, &claim.user, account))?
             }
         };
-        check_account(&account, server.world.now())?;
+        server.forgive(&claim.user);
+        check_account(&account, &server.accounts.policy(), server.world.now())?;
         server.accounts.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))
     }
@@ -139,19 +150,23 @@ fn not_ntlm(_: impl std::error::Error) -> Error {
 }
 
 /// Why a proof that fits nothing is refused.
-fn refuse(server: &Server, account: Option<Account>) -> Refused {
+fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
+    server.wrong_password(name, account.is_some());
     let Some(account) = account else { return Refused::Unknown };
     server.accounts.logged_on(&account.name, LogonOutcome::WrongPassword);
     Refused::Wrong
 }
 
 /// What is said only to those who know the password.
-fn check_account(account: &Account, now: Time) -> std::result::Result<(), Refused> {
+fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::result::Result<(), Refused> {
     match account {
         account if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
         account if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
         account if account.expires.is_some_and(|end| end <= now) => Err(Refused::Because(Status::ACCOUNT_EXPIRED)),
         account if account.must_change => Err(Refused::Because(Status::PASSWORD_MUST_CHANGE)),
+        account if policy.has_expired(account.password_last_set, now) => {
+            Err(Refused::Because(Status::PASSWORD_EXPIRED))
+        }
         _ => Ok(()),
     }
 }
