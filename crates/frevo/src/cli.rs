@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::check::{self, CheckArgs};
+use crate::group::{self, GroupArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::user::{self, UserArgs};
@@ -22,6 +23,7 @@ enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
     User(UserArgs),
+    Group(GroupArgs),
     Status(StatusArgs),
     Bench(bench::cli::BenchArgs),
     /// Prints the manual page frevo-smb.conf(5)
@@ -35,6 +37,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
         Command::User(args) => user::run(args),
+        Command::Group(args) => group::run(args),
         Command::Status(args) => status::run(&args),
         Command::Bench(args) => bench::cli::run(args),
         Command::Man => {

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 mod driver;
+pub mod group;
 mod handles;
 pub mod host;
 mod input;

@@ -234,7 +234,7 @@ fn row(account: &AccountView) -> Vec<String> {
 }
 
 /// Prints to standard output; that nobody reads it any more is no failure.
-fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
         _ => Ok(()),
@@ -242,7 +242,7 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// Who performs a request.
-enum Performer {
+pub(crate) enum Performer {
     /// The server that has the database open.
     Server(Client),
     /// This process.
@@ -252,7 +252,7 @@ enum Performer {
 impl Performer {
     /// Whoever has the accounts of the state directory `path`; `None` where there are none, unless `create` asks for a
     /// database.
-    fn open(place: &AccountPlace, create: bool) -> Result<Option<Self>> {
+    pub(crate) fn open(place: &AccountPlace, create: bool) -> Result<Option<Self>> {
         let state = match create {
             true => StateDir::create(&place.state)?,
             false => match StateDir::open(&place.state)? {
@@ -277,7 +277,7 @@ impl Performer {
         }
     }
 
-    fn perform(&mut self, request: UserRequest) -> Result<UserReply> {
+    pub(crate) fn perform(&mut self, request: UserRequest) -> Result<UserReply> {
         match self {
             Performer::Server(client) => client.user(&request),
             Performer::Own(directory) => directory.perform(request),

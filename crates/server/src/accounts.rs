@@ -56,6 +56,11 @@ pub trait Accounts: Send + Sync {
         Answer::now(Ok(id.plain_sid()))
     }
 
+    /// The SIDs of accounts and mapped groups that a user of Linux and his groups have, besides those with the ids in them.
+    fn sids_of(&self, _identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        Answer::now(Ok(Vec::new()))
+    }
+
     /// Whose SID `sid` is, where it is an account's, a mapped group's or a user's or group's of Linux.
     fn principal(&self, _sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
         Answer::now(Ok(None))

@@ -7,6 +7,7 @@ use proto::dtyp::Sid;
 use server::accounts::{LogonOutcome, Unavailable};
 use server::answer::Answer;
 
+use super::groups::{Group, GroupKey};
 use super::record::Record;
 use super::unix::User;
 use crate::admin::message::{ImportResult, Imported, Outcome};
@@ -38,6 +39,16 @@ pub trait Backend: Send + Sync {
 
     /// The account with this SID; `None` at once for a SID that cannot be one of its accounts.
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>>;
+
+    /// The account that is the UNIX user `uid` by its own fields; `None` where only its name says which user it is.
+    fn by_uid(&self, _uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    /// The group that is asked for, where the back end has groups with SIDs. Does not block.
+    fn group(&self, _key: &GroupKey) -> Answer<Result<Option<Arc<Group>>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
 
     /// [`Backend::find`] for `frevo user`.
     fn get(&self, name: &str) -> Result<Option<Entry>>;

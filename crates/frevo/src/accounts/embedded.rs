@@ -4,6 +4,7 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
+mod groups;
 mod policies;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -53,6 +54,7 @@ pub struct Store {
     domain: DomainSid,
     accounts: RwLock<BTreeMap<String, Arc<Record>>>,
     sids: RwLock<Sids>,
+    groups: RwLock<groups::Groups>,
     next_rid: Mutex<u32>,
     policy: RwLock<AccountPolicy>,
 }
@@ -61,6 +63,8 @@ pub struct Store {
 #[derive(Default)]
 struct Sids {
     by_rid: HashMap<u32, String>,
+    /// Those that say which UNIX user they are.
+    by_uid: HashMap<u32, BTreeSet<String>>,
     former: FormerSids,
 }
 
@@ -69,9 +73,17 @@ impl Sids {
     fn note(&mut self, key: &str, before: Option<&Record>, now: Option<&Record>) {
         if let Some(before) = before {
             self.by_rid.remove(&before.rid);
+            if let Some(names) = before.uid.and_then(|uid| self.by_uid.get_mut(&uid)) {
+                names.remove(key);
+            }
         }
         match now {
-            Some(now) => _ = self.by_rid.insert(now.rid, key.to_owned()),
+            Some(now) => {
+                self.by_rid.insert(now.rid, key.to_owned());
+                if let Some(uid) = now.uid {
+                    self.by_uid.entry(uid).or_default().insert(key.to_owned());
+                }
+            }
             None => self.former.forget(key),
         }
     }
@@ -195,11 +207,12 @@ impl Store {
             Err(redb::TableError::TableDoesNotExist(_)) => {}
             Err(error) => return Err(error.into()),
         }
+        let groups = RwLock::new(groups::Groups::load(&transaction)?);
         let policy = RwLock::new(policies::load(&transaction)?);
         drop(meta);
         drop(transaction);
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
-        Ok(Store { database, domain, accounts, sids, next_rid: Mutex::new(next_rid), policy })
+        Ok(Store { database, domain, accounts, sids, groups, next_rid: Mutex::new(next_rid), policy })
     }
 
     /// The SID that the accounts' RIDs are appended to.
@@ -301,6 +314,11 @@ impl Backend for Store {
 
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
         Answer::now(Ok(Store::by_sid(self, sid).map(|record| self.entry(record))))
+    }
+
+    fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
+        let key = self.sids.read().by_uid.get(&uid).and_then(|names| names.first()).cloned();
+        Answer::now(Ok(key.and_then(|key| Store::get(self, &key)).map(|record| self.entry(record))))
     }
 
     fn get(&self, name: &str) -> Result<Option<Entry>> {

@@ -8,8 +8,10 @@ pub mod backend;
 mod changes;
 pub mod embedded;
 mod former;
+pub mod groups;
 mod import;
 pub mod policies;
+mod principals;
 pub mod record;
 pub mod smbpasswd;
 pub mod unix;
@@ -21,7 +23,8 @@ use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
-use server::vfs::Time;
+use server::principals::{Principal, UnixId};
+use server::vfs::{Identity, Time};
 
 pub use self::import::{Line, read_line};
 
@@ -190,6 +193,7 @@ impl Directory {
             }
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
             UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
+            UserRequest::Group(request) => self.perform_on_groups(request),
         }
     }
 
@@ -367,19 +371,39 @@ impl Accounts for Directory {
     fn change_password(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>> {
         self.change_password_later(name, old, new)
     }
+
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
+        self.id_of_sid(*sid)
+    }
+
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        self.sid_of_id(id)
+    }
+
+    fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.sids_of_identity(identity.clone())
+    }
+
+    fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
+        self.principal_of_sid(*sid)
+    }
+
+    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        self.principal_of_name(realm, name)
+    }
 }
 
 /// What one back end answers to a question.
-type Question<Q> = fn(&dyn Backend, &Q) -> Answer<Result<Option<Entry>, Unavailable>>;
+type Question<Q, A = Entry> = fn(&dyn Backend, &Q) -> Answer<Result<Option<A>, Unavailable>>;
 
-/// The entry of the first of `backends`, from `index` on, that has one. One that cannot be asked ends the search: an
+/// The answer of the first of `backends`, from `index` on, that has one. One that cannot be asked ends the search: an
 /// account of that name in a later one may be somebody else's.
-fn first<Q: Send + Sync + 'static>(
+fn first<Q: Send + Sync + 'static, A: Send + 'static>(
     backends: Arc<[Arc<dyn Backend>]>,
     mut index: usize,
     question: Q,
-    ask: Question<Q>,
-) -> Answer<Result<Option<Entry>, Unavailable>> {
+    ask: Question<Q, A>,
+) -> Answer<Result<Option<A>, Unavailable>> {
     while let Some(backend) = backends.get(index) {
         index += 1;
         match ask(&**backend, &question) {

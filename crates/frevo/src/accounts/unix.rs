@@ -4,28 +4,23 @@
 //! a minute (found) or ten seconds (not found): a change of group membership reaches new logons after that time.
 //! The only unsafe code of this crate for accounts is here: the C functions themselves.
 
-use std::collections::HashMap;
+mod kept;
+pub mod names;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use libc::{c_char, c_int};
-use parking_lot::Mutex;
 use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::vfs::Identity;
 use tokio::sync::Semaphore;
 
-/// How long a user that was found is taken for unchanged.
-const FOUND_TIME: Duration = Duration::from_secs(60);
-
-/// How long a user that was not found is taken for missing.
-const MISSING_TIME: Duration = Duration::from_secs(10);
-
-/// Answers that are kept; past it, those out of date go, then all.
-const KEPT: usize = 65_536;
+use self::kept::Kept;
+use self::names::Names;
 
 /// Look-ups under way at a time: a name service that hangs must not take all blocking threads of the runtime.
 const AT_A_TIME: usize = 16;
@@ -64,7 +59,8 @@ pub struct Users {
     /// Who everybody is, where the process may not change its identity.
     only: Option<Arc<User>>,
     source: Source,
-    kept: Mutex<HashMap<Key, (Instant, Found)>>,
+    kept: Kept<Key, Found>,
+    names: Arc<Names>,
     gate: Arc<Semaphore>,
 }
 
@@ -81,8 +77,18 @@ impl Users {
     }
 
     pub(super) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
+        Self::with_names(only, source, Names::of_host())
+    }
+
+    /// [`Users::new`] on a host with the names that `names` knows.
+    pub(super) fn with_names(only: Option<Arc<User>>, source: Source, names: Arc<Names>) -> Arc<Self> {
         let gate = Arc::new(Semaphore::new(AT_A_TIME));
-        Arc::new(Users { only, source, kept: Mutex::new(HashMap::new()), gate })
+        Arc::new(Users { only, source, kept: Kept::default(), names, gate })
+    }
+
+    /// Names and numbers of users and groups, whether accounts may be them or not.
+    pub fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
     /// The user that everybody is, where the process does not run as root.
@@ -120,7 +126,7 @@ impl Users {
             }),
             Err(error) => return Err(Unavailable(format!("UNIX user look-up of {key:?}: {error}"))),
         };
-        self.keep(key.clone(), found.clone(), Instant::now());
+        self.kept.put(key.clone(), found.clone(), found.is_ok(), Instant::now());
         Ok(found)
     }
 
@@ -128,24 +134,8 @@ impl Users {
         if let Some(only) = &self.only {
             return Some(Ok(only.clone()));
         }
-        let kept = self.kept.lock();
-        kept.get(key).filter(|answer| fresh(answer, now)).map(|(_, found)| found.clone())
+        self.kept.get(key, now)
     }
-
-    fn keep(&self, key: Key, found: Found, now: Instant) {
-        let mut kept = self.kept.lock();
-        if kept.len() >= KEPT {
-            kept.retain(|_, answer| fresh(answer, now));
-        }
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        kept.insert(key, (now, found));
-    }
-}
-
-fn fresh((since, found): &(Instant, Found), now: Instant) -> bool {
-    now.duration_since(*since) < if found.is_ok() { FOUND_TIME } else { MISSING_TIME }
 }
 
 /// The superuser is reached by the name `root` alone: neither another name of uid 0 in the password file nor a number
@@ -162,22 +152,17 @@ fn admit(key: &Key, user: User) -> Found {
 
 /// Names of groups, kept for as long as users are: most users are in the same few.
 #[derive(Default)]
-struct GroupNames(Mutex<HashMap<u32, (Instant, String)>>);
+struct GroupNames(Kept<u32, String>);
 
 impl GroupNames {
     /// The name of a group; of one without a name, its number. Blocks.
     fn of(&self, gid: u32) -> io::Result<String> {
         let now = Instant::now();
-        let fresh = |(since, _): &&(Instant, String)| now.duration_since(*since) < FOUND_TIME;
-        if let Some((_, name)) = self.0.lock().get(&gid).filter(fresh) {
-            return Ok(name.clone());
+        if let Some(name) = self.0.get(&gid, now) {
+            return Ok(name);
         }
         let Some(name) = group_name(gid)? else { return Ok(gid.to_string()) };
-        let mut kept = self.0.lock();
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        kept.insert(gid, (now, name.clone()));
+        self.0.put(gid, name.clone(), true, now);
         Ok(name)
     }
 }
@@ -325,6 +310,7 @@ fn group_list(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -368,8 +354,8 @@ mod tests {
         let users = users(&Arc::default());
         let now = Instant::now();
         let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
-        users.keep(ann.clone(), Ok(Arc::new(user_of("ann", 7))), now);
-        users.keep(bob.clone(), Err("missing".into()), now);
+        users.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, now);
+        users.kept.put(bob.clone(), Err("missing".into()), false, now);
         for (key, seconds, kept) in [(&ann, 59, true), (&ann, 60, false), (&bob, 9, true), (&bob, 10, false)] {
             assert_eq!(users.kept(key, now + Duration::from_secs(seconds)).is_some(), kept, "{key:?} {seconds}");
         }
@@ -406,7 +392,7 @@ mod tests {
             assert_eq!(names.of(root.identity.gid).unwrap(), root.groups[0]);
             assert_eq!(names.of(4_123_456_789).unwrap(), "4123456789");
         }
-        assert_eq!(names.0.lock().len(), 1);
+        assert_eq!(names.0.len(), 1);
         for name in ["no such user here", "a\0b", ""] {
             assert!(user_by_name(name).unwrap().is_none());
             assert!(group_by_name(name).unwrap().is_none());

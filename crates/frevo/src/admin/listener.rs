@@ -194,7 +194,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         Ok(kind) => kind.request,
         Err(error) => return encode(Err::<(), _>(not_understood(&error))),
     };
-    if kind.starts_with("user.") {
+    if kind.starts_with("user.") || kind.starts_with("group.") {
         return encode(
             serde_json::from_slice(line).map_err(|e| not_understood(&e)).and_then(|request| control.user(request)),
         );

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
 
+use crate::accounts::groups::GroupKind;
 use crate::accounts::record::hex_hash;
 
 /// The longest request line in bytes; a full batch of [`IMPORT_BATCH`] accounts fits.
@@ -110,6 +111,70 @@ pub enum UserRequest {
         /// Only say what would be done.
         dry_run: bool,
     },
+    /// What is asked of the groups.
+    #[serde(untagged)]
+    Group(GroupRequest),
+}
+
+/// What is asked of the groups that have SIDs of their own.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "request", deny_unknown_fields)]
+pub enum GroupRequest {
+    /// A new group.
+    #[serde(rename = "group.add")]
+    Add(NewGroup),
+    /// Removes a group; the UNIX group stays.
+    #[serde(rename = "group.delete")]
+    Delete {
+        /// The name that Windows has for it.
+        name: String,
+    },
+    /// Up to [`LIST_PAGE`] groups.
+    #[serde(rename = "group.list")]
+    List {
+        /// The SID that they come after.
+        after: Option<String>,
+    },
+    /// Up to [`IMPORT_BATCH`] groups as another server had them.
+    #[serde(rename = "group.import")]
+    Import {
+        /// The groups.
+        groups: Vec<NewGroup>,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
+}
+
+/// A group that is to be.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct NewGroup {
+    /// The name that Windows has for it.
+    pub name: String,
+    /// The UNIX group, by name or number.
+    pub unix_group: String,
+    /// The SID, or the last number of one in this server's domain; `None` for the next that is free.
+    pub sid: Option<String>,
+    /// What it is.
+    pub kind: GroupKind,
+    /// What is to be known of it.
+    pub comment: String,
+}
+
+/// A group as it is shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct GroupView {
+    /// The name that Windows has for it.
+    pub name: String,
+    /// Its SID.
+    pub sid: String,
+    /// What it is.
+    pub kind: GroupKind,
+    /// The UNIX group's number.
+    pub gid: u32,
+    /// The UNIX group's name; `null` where this host has none of that number.
+    pub unix_group: Option<String>,
+    /// What the administrator wrote of it.
+    pub comment: String,
 }
 
 /// A SID that an account had on another server.
@@ -163,8 +228,10 @@ pub enum UserReply {
     List(Vec<AccountView>),
     /// All account policies.
     Policies(Vec<PolicyView>),
-    /// What became of each account of an import, in its order.
+    /// What became of each account or group of an import, in its order.
     Imported(Vec<Outcome>),
+    /// The groups, in the order of their SIDs.
+    Groups(Vec<GroupView>),
 }
 
 /// An account policy.

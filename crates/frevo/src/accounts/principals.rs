@@ -1,0 +1,340 @@
+//! Between SIDs, names and the ids of Linux, in Samba's order: the accounts, the groups with SIDs of their own, then the
+//! ids themselves (S-1-22-1-uid, S-1-22-2-gid).
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use proto::dtyp::Sid;
+use server::accounts::{Accounts, Unavailable};
+use server::answer::Answer;
+use server::policy::fold;
+use server::principals::{Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS, UnixId};
+use server::vfs::Identity;
+
+use super::backend::Entry;
+use super::groups::{Group, GroupKey, GroupKind};
+use super::unix::names::{Question, Reply};
+use super::{Directory, first};
+use crate::admin::message::{GroupRequest, GroupView, ImportResult, LIST_PAGE, NewGroup, Outcome, UserReply};
+
+/// An answer of which there may be none.
+type Maybe<T> = Answer<Result<Option<T>, Unavailable>>;
+
+/// Goes on with `next` where there is an answer, and with `other` where there is none.
+fn either<T: Send + 'static, U: Send + 'static>(
+    answer: Maybe<T>,
+    next: impl FnOnce(T) -> Maybe<U> + Send + 'static,
+    other: impl FnOnce() -> Maybe<U> + Send + 'static,
+) -> Maybe<U> {
+    answer.then(move |found| match found {
+        Ok(Some(found)) => next(found),
+        Ok(None) => other(),
+        Err(why) => Answer::now(Err(why)),
+    })
+}
+
+fn none<T>() -> Maybe<T> {
+    Answer::now(Ok(None))
+}
+
+fn some<T>(value: T) -> Maybe<T> {
+    Answer::now(Ok(Some(value)))
+}
+
+impl Directory {
+    /// The group that is asked for: the server's own groups come first.
+    fn group(&self, key: GroupKey) -> Maybe<Arc<Group>> {
+        match self.own.group(&key) {
+            Some(group) => some(group),
+            None => first(self.backends.clone(), 0, key, |backend, key| backend.group(key)),
+        }
+    }
+
+    /// The account called `name`.
+    fn entry_named(&self, name: String) -> Maybe<Entry> {
+        first(self.backends.clone(), 0, name, |backend, name| backend.find(name))
+    }
+
+    /// The account with this SID, now or formerly.
+    fn entry_of_sid(&self, sid: Sid) -> Maybe<Entry> {
+        match self.own.former_owner(&sid) {
+            Some(name) => self.entry_named(name),
+            None => first(self.backends.clone(), 0, sid, |backend, sid| backend.by_sid(sid)),
+        }
+    }
+
+    /// The account that is the UNIX user `uid`: one that says so, else the one with that user's name. Nobody's, where all
+    /// accounts act as the process's user.
+    fn entry_of_uid(&self, uid: u32) -> Maybe<Entry> {
+        if self.users.only().is_some() {
+            return none();
+        }
+        let (this, names) = (self.clone(), self.users.names().clone());
+        let said = first(self.backends.clone(), 0, uid, |backend, uid| backend.by_uid(*uid));
+        either(said, some, move || {
+            either(
+                names.ask(Question::User(uid)),
+                move |reply| match reply {
+                    Reply::Named(name, _) => this.entry_of_name_alone(name, uid),
+                    _ => none(),
+                },
+                none,
+            )
+        })
+    }
+
+    /// The account called `name`, unless it is another user than `uid` by its own fields.
+    fn entry_of_name_alone(&self, name: String, uid: u32) -> Maybe<Entry> {
+        self.entry_named(name).map(move |found| {
+            found.map(|entry| {
+                entry.filter(|entry| {
+                    let other = |own: u32| own != uid;
+                    !entry.record.uid.is_some_and(other)
+                        && !entry.user.as_ref().is_some_and(|user| other(user.identity.uid))
+                })
+            })
+        })
+    }
+
+    pub(super) fn id_of_sid(&self, sid: Sid) -> Maybe<UnixId> {
+        if let Some(id) = UnixId::in_sid(&sid) {
+            return some(id);
+        }
+        let this = self.clone();
+        either(
+            self.group(GroupKey::Sid(sid)),
+            |group| some(UnixId::Group(group.gid)),
+            move || this.uid_of(&sid).map(|uid| uid.map(|uid| uid.map(UnixId::User))),
+        )
+    }
+
+    pub(super) fn sid_of_id(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        let plain = id.plain_sid();
+        match id {
+            UnixId::User(uid) | UnixId::Both(uid) => {
+                self.entry_of_uid(uid).map(move |found| found.map(|entry| entry.map_or(plain, |entry| entry.sid)))
+            }
+            UnixId::Group(gid) => self
+                .group(GroupKey::Gid(gid))
+                .map(move |found| found.map(|group| group.map_or(plain, |group| group.sid))),
+        }
+    }
+
+    pub(super) fn sids_of_identity(&self, identity: Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.sid_of_id(UnixId::User(identity.uid)).then({
+            let this = self.clone();
+            move |user| match user {
+                Ok(sid) => this.more_sids(identity, 0, vec![sid]),
+                Err(why) => Answer::now(Err(why)),
+            }
+        })
+    }
+
+    /// The SIDs of the groups of `identity` from the one at `index` on, behind `sids`.
+    fn more_sids(
+        &self,
+        identity: Arc<Identity>,
+        mut index: usize,
+        mut sids: Vec<Sid>,
+    ) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        while let Some(&gid) = std::iter::once(&identity.gid).chain(&identity.groups).nth(index) {
+            index += 1;
+            match self.group(GroupKey::Gid(gid)) {
+                Answer::Now(Some(Ok(group))) => sids.extend(group.map(|group| group.sid)),
+                now_or_later => {
+                    let this = self.clone();
+                    return Answer::later(async move {
+                        sids.extend(now_or_later.await?.map(|group| group.sid));
+                        this.more_sids(identity, index, sids).await
+                    });
+                }
+            }
+        }
+        sids.retain(|sid| UnixId::in_sid(sid).is_none());
+        Answer::now(Ok(sids))
+    }
+
+    pub(super) fn principal_of_sid(&self, sid: Sid) -> Maybe<Principal> {
+        if let Some(id) = UnixId::in_sid(&sid) {
+            return self.unix_principal(id);
+        }
+        let this = self.clone();
+        either(
+            self.group(GroupKey::Sid(sid)),
+            |group| some(group.principal()),
+            move || either(this.entry_of_sid(sid), move |entry| some(account_principal(&entry, sid)), none),
+        )
+    }
+
+    /// The name of a user or group that is called by its id.
+    fn unix_principal(&self, id: UnixId) -> Maybe<Principal> {
+        let names = self.users.names();
+        let reply = match id {
+            UnixId::User(uid) | UnixId::Both(uid) => names.ask(Question::User(uid)),
+            UnixId::Group(gid) => names.ask(Question::Group(gid)),
+        };
+        either(
+            reply,
+            move |reply| match reply {
+                Reply::Named(name, _) => some(unix(id, name)),
+                _ => none(),
+            },
+            none,
+        )
+    }
+
+    pub(super) fn principal_of_name(&self, realm: Option<&str>, name: &str) -> Maybe<Principal> {
+        let name = name.to_owned();
+        match realm {
+            Some(realm) if realm.eq_ignore_ascii_case(UNIX_USERS) => self.unix_named(Question::Uid(name)),
+            Some(realm) if realm.eq_ignore_ascii_case(UNIX_GROUPS) => self.unix_named(Question::Gid(name)),
+            Some(realm) if realm.eq_ignore_ascii_case("BUILTIN") => {
+                let builtin = |group: Arc<Group>| match group.kind {
+                    GroupKind::Builtin => some(group.principal()),
+                    GroupKind::Domain | GroupKind::Local => none(),
+                };
+                either(self.group(GroupKey::Name(name)), builtin, none)
+            }
+            Some(_) => none(),
+            None => self.own_named(name),
+        }
+    }
+
+    /// An account, a group, or a group of Linux.
+    fn own_named(&self, name: String) -> Maybe<Principal> {
+        let (this, again) = (self.clone(), self.clone());
+        let (group, unix_group) = (name.clone(), name.clone());
+        either(
+            self.entry_named(name),
+            |entry| some(account_principal(&entry, entry.sid)),
+            move || {
+                either(
+                    this.group(GroupKey::Name(group)),
+                    |group| some(group.principal()),
+                    move || again.unix_named(Question::Gid(unix_group)),
+                )
+            },
+        )
+    }
+
+    /// A user or group of Linux by its name; under the SID of the account or group that it is, where it is one.
+    fn unix_named(&self, question: Question) -> Maybe<Principal> {
+        let this = self.clone();
+        let user = matches!(question, Question::Uid(_));
+        either(
+            self.users.names().ask(question),
+            move |reply| {
+                let Reply::Named(name, id) = reply else { return none() };
+                let id = if user { UnixId::User(id) } else { UnixId::Group(id) };
+                this.sid_of_id(id).map(move |sid| sid.map(|sid| Some(Principal { sid, ..unix(id, name) })))
+            },
+            none,
+        )
+    }
+
+    /// Performs a request for groups. Blocks.
+    pub(super) fn perform_on_groups(&self, request: GroupRequest) -> Result<UserReply> {
+        match request {
+            GroupRequest::Add(group) => {
+                let gid = self.gid_of(&group.unix_group)?;
+                let added = self.add_group(group, gid)?;
+                Ok(UserReply::Groups(vec![self.group_view(&added)]))
+            }
+            GroupRequest::Delete { name } => match self.own.remove_group(&GroupKey::Name(name.clone()))? {
+                true => Ok(UserReply::Done(None)),
+                false => bail!("there is no group {name:?}; `frevo group list` shows those that there are"),
+            },
+            GroupRequest::List { after } => {
+                let after = after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("no SID to list after")?;
+                let groups = self.own.groups(after, LIST_PAGE);
+                Ok(UserReply::Groups(groups.iter().map(|group| self.group_view(group)).collect()))
+            }
+            GroupRequest::Import { groups, dry_run } => {
+                Ok(UserReply::Imported(groups.into_iter().map(|group| self.import_group(group, dry_run)).collect()))
+            }
+        }
+    }
+
+    /// The gid of a UNIX group that is given by name or number. Blocks.
+    fn gid_of(&self, group: &str) -> Result<u32> {
+        let reply = self.users.names().ask_blocking(&Question::Gid(group.to_owned()));
+        match reply.map_err(|Unavailable(why)| anyhow::anyhow!(why))? {
+            Some(Reply::Named(_, gid)) => Ok(gid),
+            _ => group.parse().ok().with_context(|| format!("this host has no UNIX group {group:?}")),
+        }
+    }
+
+    fn group_of(&self, new: NewGroup, gid: u32, next: Sid) -> Result<Group> {
+        let sid = match &new.sid {
+            None => next,
+            Some(text) => match text.parse::<u32>() {
+                Ok(rid) => self.domain().with_rid(rid),
+                Err(_) => text.parse().ok().with_context(|| format!("{text:?} is no SID and no RID"))?,
+            },
+        };
+        Ok(Group { name: new.name, sid, gid, kind: new.kind, comment: new.comment })
+    }
+
+    fn add_group(&self, new: NewGroup, gid: u32) -> Result<Arc<Group>> {
+        if let Some((_, account)) = self.entry(&new.name)? {
+            bail!("{} is an account: users and groups have names of their own in Windows", account.record.name);
+        }
+        // Checked before, so that the closure, which cannot fail, makes the same of it.
+        self.group_of(new.clone(), gid, self.domain().sid())?;
+        self.own.add_group(|next| self.group_of(new, gid, next).expect("it could be made a moment ago"))
+    }
+
+    fn import_group(&self, new: NewGroup, dry_run: bool) -> Outcome {
+        let skipped = |why: anyhow::Error| Outcome { result: ImportResult::Skipped, note: Some(format!("{why:#}")) };
+        let gid = match self.gid_of(&new.unix_group) {
+            Ok(gid) => gid,
+            Err(why) => return skipped(why),
+        };
+        let there = self.own.group(&GroupKey::Name(new.name.clone()));
+        let same = there.is_some_and(|there| there.gid == gid && new.sid == Some(there.sid.to_string()));
+        if same {
+            return Outcome { result: ImportResult::Unchanged, note: None };
+        }
+        let done = match dry_run {
+            true => self.group_of(new, gid, self.domain().with_rid(0)).and_then(|group| group.check(self.domain())),
+            false => self.add_group(new, gid).map(drop),
+        };
+        match done {
+            Ok(()) => Outcome { result: ImportResult::Added, note: None },
+            Err(why) => skipped(why),
+        }
+    }
+
+    fn group_view(&self, group: &Group) -> GroupView {
+        let unix_group = match self.users.names().ask_blocking(&Question::Group(group.gid)) {
+            Ok(Some(Reply::Named(name, _))) => Some(name),
+            _ => None,
+        };
+        GroupView {
+            name: group.name.clone(),
+            sid: group.sid.to_string(),
+            kind: group.kind,
+            gid: group.gid,
+            unix_group,
+            comment: group.comment.clone(),
+        }
+    }
+}
+
+/// An account under the SID that was asked for, which may be one that it had elsewhere.
+fn account_principal(entry: &Entry, sid: Sid) -> Principal {
+    // The account of a machine has a dollar sign behind its name.
+    let kind = if fold(&entry.record.name).ends_with('$') { SidNameUse::COMPUTER } else { SidNameUse::USER };
+    Principal { sid, kind, realm: Realm::Server, name: entry.record.name.clone() }
+}
+
+fn unix(id: UnixId, name: String) -> Principal {
+    let (kind, realm) = match id {
+        UnixId::User(_) | UnixId::Both(_) => (SidNameUse::USER, UNIX_USERS),
+        UnixId::Group(_) => (SidNameUse::ALIAS, UNIX_GROUPS),
+    };
+    Principal { sid: id.plain_sid(), kind, realm: Realm::Named(realm.into()), name }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! `frevo group`: groups that Windows knows by a SID of their own, and which UNIX group each is; what `net groupmap` is for
+//! Samba.
+//!
+//! As `frevo user`, it works while a server runs, whose new sessions heed the change at once. Exit status: 0 done, 1
+//! refused or partly refused, 2 wrong usage.
+
+mod import;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+
+use crate::accounts::groups::GroupKind;
+use crate::admin::message::{GroupRequest, GroupView, NewGroup, UserReply, UserRequest};
+use crate::state_dir::{AccountPlace, locate_accounts};
+use crate::table::table;
+use crate::user::{Performer, print};
+
+/// Manages groups with SIDs of their own, and which UNIX groups they are
+#[derive(Args, Debug)]
+pub struct GroupArgs {
+    #[command(subcommand)]
+    command: GroupCommand,
+    /// The state directory that holds the account database
+    #[arg(long, value_name = "DIR", global = true)]
+    state_dir: Option<PathBuf>,
+    /// The configuration that names the state directory, where --state-dir does not
+    #[arg(short = 'c', long = "config", value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+enum GroupCommand {
+    /// Gives a UNIX group a SID and a name for Windows
+    Add {
+        /// The name that Windows has for it
+        name: String,
+        /// The UNIX group, by name or number
+        #[arg(long, value_name = "GROUP")]
+        unix_group: String,
+        /// The SID, or the last number of one in this server's domain; the next that is free where it is not said
+        #[arg(long, value_name = "SID|RID")]
+        sid: Option<String>,
+        /// What it is
+        #[arg(long = "type", value_enum, default_value = "domain")]
+        kind: GroupKind,
+        /// What is to be known of it
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        comment: String,
+    },
+    /// Lists the groups
+    List {
+        /// Prints JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Takes name and SID from a UNIX group, which stays
+    Delete {
+        /// The name that Windows has for it
+        name: String,
+    },
+    /// Adds groups from Samba: what `net groupmap list verbose` prints
+    Import {
+        /// The file, or - for standard input
+        file: PathBuf,
+        /// Only says what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: GroupArgs) -> Result<ExitCode> {
+    let place = locate_accounts(args.state_dir.as_deref(), args.config.as_deref())?;
+    match args.command {
+        GroupCommand::Add { name, unix_group, sid, kind, comment } => {
+            let group = NewGroup { name, unix_group, sid, kind, comment };
+            let reply = perform(&place, true, GroupRequest::Add(group))?;
+            let Some(UserReply::Groups(added)) = reply else { bail!("the server's answer is of another kind") };
+            added.iter().try_for_each(|group| {
+                let unix = group.unix_group.clone().unwrap_or_else(|| group.gid.to_string());
+                print(&format!("group {} ({}) is the UNIX group {unix}\n", group.name, group.sid))
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        GroupCommand::List { json } => list(&place, json),
+        GroupCommand::Delete { name } => {
+            let done = format!("group {name} deleted\n");
+            if perform(&place, false, GroupRequest::Delete { name })?.is_none() {
+                bail!("there are no groups in {}", place.state.display());
+            }
+            print(&done)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        GroupCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
+    }
+}
+
+/// `None` where there is no database.
+fn perform(place: &AccountPlace, create: bool, request: GroupRequest) -> Result<Option<UserReply>> {
+    let performer = Performer::open(place, create)?;
+    performer.map(|mut performer| performer.perform(UserRequest::Group(request))).transpose()
+}
+
+fn list(place: &AccountPlace, json: bool) -> Result<ExitCode> {
+    let mut groups: Vec<GroupView> = Vec::new();
+    if let Some(mut performer) = Performer::open(place, false)? {
+        loop {
+            let after = groups.last().map(|group| group.sid.clone());
+            let UserReply::Groups(page) = performer.perform(UserRequest::Group(GroupRequest::List { after }))? else {
+                bail!("the server's answer is of another kind");
+            };
+            if page.is_empty() {
+                break;
+            }
+            groups.extend(page);
+        }
+    }
+    if json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&groups)?))?;
+    } else if groups.is_empty() {
+        eprintln!("there are no groups in {}", place.state.display());
+    } else {
+        let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
+        print(&table(&["Name", "SID", "Type", "UNIX group", "Comment"], &rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(group: &GroupView) -> Vec<String> {
+    let kind = match group.kind {
+        GroupKind::Domain => "domain",
+        GroupKind::Local => "local",
+        GroupKind::Builtin => "builtin",
+    };
+    let unix_group = match &group.unix_group {
+        Some(name) => format!("{name} ({})", group.gid),
+        None => format!("{} (this host has none of that number)", group.gid),
+    };
+    vec![group.name.clone(), group.sid.clone(), kind.into(), unix_group, group.comment.clone()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::config::PassdbBackend;
+
+    #[derive(Parser, Debug)]
+    struct Cli {
+        #[command(flatten)]
+        group: GroupArgs,
+    }
+
+    fn group(path: &Path, words: &[&str]) -> Result<String> {
+        let state = ["--state-dir", path.to_str().unwrap()];
+        let cli = Cli::try_parse_from(["group"].iter().chain(words).chain(&state))?;
+        run(cli.group).map(|code| format!("{code:?}"))
+    }
+
+    fn groups(path: &Path) -> Vec<(String, String, u32)> {
+        let place = AccountPlace { state: path.to_owned(), backends: vec![PassdbBackend::Embedded] };
+        match perform(&place, false, GroupRequest::List { after: None }).unwrap() {
+            Some(UserReply::Groups(groups)) => groups.into_iter().map(|g| (g.name, g.sid, g.gid)).collect(),
+            None => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_group_lives_from_add_to_delete() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        assert!(groups(path).is_empty());
+        group(path, &["add", "NT Staff", "--unix-group", "root", "--comment", "all"]).unwrap();
+        group(path, &["add", "Administrators", "--unix-group", "4", "--sid", "S-1-5-32-544", "--type", "builtin"])
+            .unwrap();
+        group(path, &["add", "Other", "--unix-group", "5", "--sid", "513"]).unwrap();
+        let names: Vec<_> = groups(path).into_iter().map(|(name, ..)| name).collect();
+        assert_eq!(names.len(), 3);
+        for words in [
+            &["add", "nt staff", "--unix-group", "9"][..],
+            &["add", "x", "--unix-group", "root"],
+            &["add", "x", "--unix-group", "no such group here"],
+            &["add", "x", "--unix-group", "9", "--sid", "S-1-1-0"],
+            &["add", "x", "--unix-group", "9", "--sid", "nonsense"],
+            &["delete", "nobody at all"],
+        ] {
+            assert!(group(path, words).is_err(), "{words:?}");
+        }
+        group(path, &["list", "--json"]).unwrap();
+        group(path, &["delete", "NT STAFF"]).unwrap();
+        assert_eq!(groups(path).len(), 2);
+    }
+
+    #[test]
+    fn groups_of_samba_are_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        let file = path.join("printed");
+        std::fs::write(&file, import::PRINTED).unwrap();
+        let words = ["import", file.to_str().unwrap()];
+        group(path, &["import", file.to_str().unwrap(), "--dry-run"]).unwrap();
+        assert!(groups(path).is_empty());
+        group(path, &words).unwrap();
+        let first = groups(path);
+        assert!(first.contains(&("Administrators".into(), "S-1-5-32-544".into(), 0)), "{first:?}");
+        group(path, &words).unwrap();
+        assert_eq!(groups(path), first);
+    }
+}
