@@ -25,6 +25,7 @@ use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
 use crate::handles::Handles;
 use crate::host::Host;
 use crate::interfaces::{interfaces, reachable};
+use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::state_dir::{self, StateDir};
@@ -169,6 +170,10 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let workers = Arc::new(LocalVolumes);
     let policy = within_our_means(loaded.policy);
     let server = Server::new(policy, guid, world, accounts.clone(), workers);
+    if let Some(settings) = loaded.daemon.kerberos.clone() {
+        let keytab = tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?;
+        keytab.into_iter().for_each(|keytab| server.take_tickets(Arc::new(keytab)));
+    }
     restore(&server, state.clone()).await;
     server.know_interfaces(Arc::new(Network::new(loaded.daemon.interfaces.clone(), bound.clone())));
     let dead_time = loaded.daemon.dead_time;

@@ -6,6 +6,7 @@
 
 pub mod backend;
 mod changes;
+mod clients;
 pub mod embedded;
 mod former;
 pub mod groups;
@@ -20,10 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
 use server::principals::{Principal, UnixId};
+use server::tickets::ClientName;
 use server::vfs::{Identity, Time};
 
 pub use self::import::{Line, read_line};
@@ -339,6 +342,14 @@ impl Accounts for Directory {
 
     fn logged_on(&self, name: &str, outcome: LogonOutcome) {
         self.backends.iter().for_each(|backend| backend.logged_on(name, outcome));
+    }
+
+    fn of_client(
+        &self,
+        client: &ClientName,
+        logon: Option<&LogonInfo>,
+    ) -> Answer<Result<Option<Account>, Unavailable>> {
+        clients::account(self, client, logon)
     }
 
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {

@@ -35,6 +35,8 @@ pub struct Daemon {
     pub max_log_size: u64,
     /// `passdb backend`: where accounts are looked for, in this order; new ones go to the first.
     pub passdb_backend: Vec<PassdbBackend>,
+    /// `kerberos method` and its like: whose tickets are taken; `None`: nobody's.
+    pub kerberos: Option<crate::kerberos::Settings>,
     /// `deadtime`: a connection without open files is closed after so long; `None` is never.
     pub dead_time: Option<Duration>,
     /// `keepalive`: after so much silence TCP asks whether the client is still there; `None` is never.
@@ -94,6 +96,7 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         }),
         max_log_size: global.bytes("max log size").saturating_mul(1024),
         passdb_backend: passdb_backend(global),
+        kerberos: super::kerberos::build(global),
         dead_time: positive("deadtime").map(minutes),
         keepalive: positive("keepalive").map(Duration::from_secs),
         socket_options: socket_options(global),

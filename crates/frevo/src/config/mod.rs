@@ -9,6 +9,7 @@
 //! is a second call.
 
 mod daemon;
+mod kerberos;
 mod lines;
 mod lists;
 pub mod man;

@@ -28,7 +28,7 @@ use crate::bed::{ALICE, Kdc, REALM};
 use crate::stage::{Stage, TEMPLATE};
 use crate::suite::Case;
 
-pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root().samba_only()];
+pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root()];
 
 const HOST: &str = "localhost";
 const CIPHERS: [CipherId; 4] =

@@ -1,16 +1,30 @@
 //! Being a member of a domain: winbind, id mapping, Kerberos, secure channel.
 
-use super::{BOOL, COMMANDS, NUMBER, PATH, Parameter, TEXT, global};
+use super::{BOOL, COMMANDS, Kind, NUMBER, PATH, Parameter, TEXT, global};
 
 const MEMBER: &str = "member of a domain";
 const KERBEROS: &str = "Kerberos";
 const UPDATES: &str = "Samba's other services";
 
+const KERBEROS_METHOD: Kind = Kind::Choice(&[
+    &["default"],
+    &["secrets only"],
+    &["system keytab"],
+    &["dedicated keytab"],
+    &["secrets and keytab"],
+]);
+const ENCRYPTION_TYPES: Kind = Kind::Choice(&[&["strong"], &["all"], &["legacy"]]);
+
 pub(super) static TABLE: &[Parameter] = &[
-    global("realm", TEXT, "", "The Kerberos realm.").unserved(MEMBER),
-    global("kerberos method", TEXT, "default", "Where tickets are checked.").unserved(KERBEROS),
-    global("dedicated keytab file", PATH, "", "The keytab.").unserved(KERBEROS),
-    global("kerberos encryption types", TEXT, "all", "Which ciphers tickets may have.").unserved(KERBEROS),
+    global("realm", TEXT, "", "The Kerberos realm."),
+    global("kerberos method", KERBEROS_METHOD, "default", "Which keytab tickets are checked with."),
+    global("dedicated keytab file", PATH, "", "The keytab of `dedicated keytab`."),
+    global(
+        "kerberos encryption types",
+        ENCRYPTION_TYPES,
+        "strong",
+        "Ciphers of tickets: all, strong (AES) or legacy (RC4).",
+    ),
     global("create krb5 conf", BOOL, "yes", "Write a krb5.conf for the domain.").unserved(KERBEROS),
     global("include system krb5 conf", BOOL, "yes", "Include the host's krb5.conf in it.").unserved(KERBEROS),
     global("sync machine password to keytab", TEXT, "", "Keytabs that get new machine passwords.").unserved(KERBEROS),

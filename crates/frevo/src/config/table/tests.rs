@@ -54,6 +54,7 @@ fn defaults_are_sambas_unless_the_help_says_so() {
         "mangled names",
         "server services",
         "dcerpc endpoint servers",
+        "kerberos encryption types",
     ];
     for line in SAMBA.lines() {
         let (name, default) = line.split_once('=').expect("name = value");

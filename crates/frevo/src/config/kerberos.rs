@@ -1,0 +1,56 @@
+//! Stage two, Kerberos: whether tickets are taken, and with which keys.
+
+use std::path::PathBuf;
+
+use super::problem::{Code, error, note};
+use super::reader::Reader;
+use crate::kerberos::{Encryption, Settings};
+
+/// The keytab of the host.
+const SYSTEM_KEYTAB: &str = "/etc/krb5.keytab";
+
+/// Reads the settings; `None`: no tickets are taken.
+///
+/// Samba takes tickets with the machine password of its domain, unless told otherwise. Here a keytab is always needed: the
+/// host's where `kerberos method` says so, or says nothing while there is a `realm`.
+pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
+    let realm = global.text("realm").to_uppercase();
+    let encryption = match global.choice("kerberos encryption types").as_str() {
+        "all" => Encryption::All,
+        "legacy" => Encryption::Legacy,
+        _ => Encryption::Strong,
+    };
+    let dedicated = dedicated(global);
+    let keytab = match global.choice("kerberos method").as_str() {
+        "dedicated keytab" => {
+            if dedicated.is_none() {
+                let problem = error(Code::BadValue, "`kerberos method` = dedicated keytab, and there is none");
+                global.report("kerberos method", problem.remedy("name it: dedicated keytab file = /etc/frevo.keytab"));
+            }
+            dedicated?
+        }
+        "system keytab" | "secrets and keytab" => PathBuf::from(SYSTEM_KEYTAB),
+        _ if realm.is_empty() => return None,
+        method => {
+            if method == "secrets only" {
+                let problem = note(Code::Accepted, "`kerberos method` = secrets only takes the host's keytab here");
+                global.report("kerberos method", problem.remedy("say system keytab or dedicated keytab"));
+            }
+            PathBuf::from(SYSTEM_KEYTAB)
+        }
+    };
+    Some(Settings { keytab, realm, encryption })
+}
+
+/// `dedicated keytab file`, which may have its kind in front as libraries write it.
+fn dedicated(global: &Reader<'_>) -> Option<PathBuf> {
+    let text = global.text("dedicated keytab file");
+    let path = PathBuf::from(text.strip_prefix("FILE:").unwrap_or(&text));
+    if path.as_os_str().is_empty() {
+        return None;
+    }
+    if !path.is_absolute() {
+        global.bad_value("dedicated keytab file", &path.display().to_string(), "an absolute path");
+    }
+    Some(path)
+}

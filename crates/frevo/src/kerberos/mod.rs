@@ -1,0 +1,232 @@
+//! Taking Kerberos tickets: the host's library ([`gssapi`]) with the keys of a keytab (RFC 4121, [MS-KILE] 3.4.5).
+//!
+//! The library reads the keytab for each ticket, so that new keys count at once, and keeps its replay cache; it works with
+//! files and blocks, so it runs on blocking threads, a bounded number at a time. Leaves out getting and renewing keys.
+
+mod gssapi;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use proto::auth::kerberos::{EncryptionType, Envelope};
+use proto::auth::pac::LogonInfo;
+use server::answer::Answer;
+use server::tickets::{Cause, ClientName, Refusal, Ticket, Tickets};
+use tokio::sync::Semaphore;
+
+use self::gssapi::{Accepted, Failure, Gssapi, Keys, LogonBuffer};
+
+/// Tickets looked at, at a time: a disk that hangs must not take all blocking threads of the runtime.
+const AT_A_TIME: usize = 16;
+
+/// How long an answer to the question for a keytab is taken for true.
+const SEEN_TIME: Duration = Duration::from_secs(1);
+
+/// The longest name of a client that is looked at, in bytes.
+const LONGEST_NAME: usize = 1024;
+
+/// `KRB5KRB_AP_ERR_SKEW`, `_TKT_EXPIRED` and `_TKT_NYV` as MIT numbers them.
+const CLOCK_SKEW: u32 = 0x96c7_3a25;
+const TICKET_EXPIRED: u32 = 0x96c7_3a20;
+const TICKET_NOT_YET_VALID: u32 = 0x96c7_3a21;
+/// `KRB5KRB_AP_ERR_REPEAT`.
+const REPLAY: u32 = 0x96c7_3a22;
+
+/// What the configuration says of Kerberos.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Where the keys are.
+    pub keytab: PathBuf,
+    /// `realm`, upper case; empty: whichever the ticket is for.
+    pub realm: String,
+    /// `kerberos encryption types`.
+    pub encryption: Encryption,
+}
+
+/// Which encryption tickets and keys may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encryption {
+    /// What the library and krb5.conf permit.
+    All,
+    /// AES alone.
+    Strong,
+    /// RC4 alone.
+    Legacy,
+}
+
+impl Encryption {
+    fn permits(self, encryption: EncryptionType) -> bool {
+        match self {
+            Encryption::All => true,
+            Encryption::Strong => encryption.is_aes(),
+            Encryption::Legacy => encryption == EncryptionType::ARCFOUR_HMAC,
+        }
+    }
+}
+
+/// Who takes tickets with the keys of one keytab.
+pub struct Keytab {
+    settings: Arc<Settings>,
+    gate: Arc<Semaphore>,
+    seen: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Keytab {
+    /// The acceptor for a server. What stands in its way now is logged; a keytab may come later. `None` where the host
+    /// lacks the library. Blocks.
+    pub fn of_server(settings: Settings) -> Option<Keytab> {
+        let gssapi = Gssapi::get()
+            .map_err(|missing| tracing::error!("Kerberos is configured and cannot be offered: {missing}"))
+            .ok()?;
+        if let Err(failure) = Keys::of(gssapi, &name(&settings.keytab)) {
+            let keytab = settings.keytab.display();
+            tracing::warn!(
+                "Kerberos is configured and has no keys yet: keytab {keytab}: {}; write one with `kadmin ktadd -k {keytab} \
+                 cifs/HOST` (MIT), `ktutil` or `net ads keytab create`",
+                failure.text
+            );
+        }
+        Some(Keytab { settings: Arc::new(settings), gate: Arc::new(Semaphore::new(AT_A_TIME)), seen: Mutex::default() })
+    }
+}
+
+impl Tickets for Keytab {
+    fn ready(&self) -> bool {
+        let mut seen = self.seen.lock();
+        match *seen {
+            Some((since, there)) if since.elapsed() < SEEN_TIME => there,
+            _ => {
+                let there = localfs::identity::as_process(|| self.settings.keytab.is_file()).unwrap_or(false);
+                *seen = Some((Instant::now(), there));
+                there
+            }
+        }
+    }
+
+    fn accept(&self, token: Vec<u8>) -> Answer<Result<Ticket, Refusal>> {
+        let (settings, gate) = (self.settings.clone(), self.gate.clone());
+        Answer::later(async move {
+            let turn = gate.acquire_owned().await.expect("nobody closes the gate");
+            let accepted = tokio::task::spawn_blocking(move || {
+                // The turn lasts as long as the thread is used, whether or not anybody still waits for it.
+                let _turn = turn;
+                localfs::identity::as_process(|| accept(&settings, &token))
+            });
+            match accepted.await {
+                Ok(Ok(accepted)) => accepted,
+                Ok(Err(error)) => Err(unavailable(format!("cannot act as the process: {error}"))),
+                Err(error) => Err(unavailable(error.to_string())),
+            }
+        })
+    }
+}
+
+/// What the library calls the keytab at `path`.
+fn name(path: &Path) -> String {
+    format!("FILE:{}", path.display())
+}
+
+fn unavailable(why: String) -> Refusal {
+    Refusal { cause: Cause::Unavailable, why, reply: Vec::new() }
+}
+
+/// Takes a client's token. Blocks.
+fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
+    let refused = |why: String| Refusal { cause: Cause::Other, why, reply: Vec::new() };
+    let envelope = Envelope::decode(token).map_err(|_| refused("the token is no Kerberos request".into()))?;
+    check_type(settings, envelope.encryption, "ticket").map_err(refused)?;
+    let gssapi = Gssapi::get().map_err(unavailable)?;
+    let keys = Keys::of(gssapi, &name(&settings.keytab))
+        .map_err(|failure| unavailable(format!("keytab {}: {}", settings.keytab.display(), failure.text)))?;
+    let accepted = keys.accept(token).map_err(|failure| explain(settings, &envelope, failure))?;
+    let Accepted { client, logon, lifetime, reply, key, key_type, context } = accepted;
+    let key_type = key_type.ok_or_else(|| refused("the session key is of no known type".into()))?;
+    check_type(settings, EncryptionType(key_type), "session key").map_err(refused)?;
+    let own_realm = if settings.realm.is_empty() { &envelope.realm } else { &settings.realm };
+    let client = client_name(&client, own_realm).ok_or_else(|| refused(format!("{client:?} is no client's name")))?;
+    let logon = match logon {
+        LogonBuffer::Absent => None,
+        LogonBuffer::Unsigned => {
+            return Err(refused(format!(
+                "the ticket of {client} says who that is (PAC), and the server's key did not sign it"
+            )));
+        }
+        LogonBuffer::Signed(bytes) => Some(
+            LogonInfo::decode(&bytes)
+                .map_err(|wrong| refused(format!("the PAC in the ticket of {client} does not decode: {wrong}")))?,
+        ),
+    };
+    let lifetime = lifetime.map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(Ticket { client, logon, reply, key, lifetime, signatures: Box::new(context) })
+}
+
+fn check_type(settings: &Settings, encryption: EncryptionType, of: &str) -> Result<(), String> {
+    if settings.encryption.permits(encryption) {
+        return Ok(());
+    }
+    Err(format!(
+        "the {of} is of {encryption}, which `kerberos encryption types` does not permit; give this server's account AES keys, \
+         and a new keytab, or permit it"
+    ))
+}
+
+/// What the library refused, with what the administrator can do about it.
+fn explain(settings: &Settings, envelope: &Envelope, failure: Failure) -> Refusal {
+    let Failure { minor, text, token } = failure;
+    let cause = match minor {
+        CLOCK_SKEW => Cause::Clock,
+        TICKET_EXPIRED | TICKET_NOT_YET_VALID => Cause::Time,
+        _ => Cause::Other,
+    };
+    let keytab = settings.keytab.display();
+    let Envelope { realm, service, encryption, key_version } = envelope;
+    let kvno = key_version.map_or_else(|| "no version".into(), |version| format!("version {version}"));
+    let remedy = match minor {
+        CLOCK_SKEW => "set the clocks of client and server by the same source (NTP)".into(),
+        TICKET_EXPIRED | TICKET_NOT_YET_VALID => "the client needs a new ticket (kinit)".into(),
+        REPLAY => "the same token was sent before; a client that is not attacked sends a new one".into(),
+        _ => format!(
+            "see `klist -ket {keytab}`: where this key is missing, export the service's keys anew; where it is there and \
+             newer, the client needs a new ticket"
+        ),
+    };
+    let why = format!(
+        "{text}; the ticket is for {service}@{realm}, key {kvno}, {encryption}; the keytab is {keytab}; {remedy}"
+    );
+    Refusal { cause, why, reply: token }
+}
+
+/// `name` as MIT writes it: components with slashes between them, an at sign and the realm, a backslash before what is
+/// not meant so.
+fn client_name(name: &str, own_realm: &str) -> Option<ClientName> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    let (mut components, mut part, mut in_realm) = (Vec::new(), String::new(), false);
+    let mut letters = name.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => part.push(match letters.next()? {
+                'n' => '\n',
+                't' => '\t',
+                'b' => '\u{8}',
+                '0' => '\0',
+                other => other,
+            }),
+            '/' if !in_realm => components.push(std::mem::take(&mut part)),
+            '@' if in_realm => return None,
+            '@' => {
+                components.push(std::mem::take(&mut part));
+                in_realm = true;
+            }
+            other => part.push(other),
+        }
+    }
+    let own_realm = part == own_realm;
+    (in_realm && !part.is_empty()).then_some(ClientName { components, realm: part, own_realm })
+}
+
+#[cfg(test)]
+mod tests;
