@@ -95,16 +95,18 @@ const DEBIAN_KERBEROS: &[Package] = &[
 ];
 
 /// What the experiments use besides: a recorded load, servers of other protocols, networks with delay, a browser that
-/// looks at the report.
+/// looks at the report, accounts in a directory, a name service with an index.
 const DEBIAN_COMPARE: &[Package] = &[
     package("dbench", "/usr/share/dbench/client.txt"),
     package("nginx", "/usr/sbin/nginx"),
     package("vsftpd", "/usr/sbin/vsftpd"),
     package("iproute2", "/usr/sbin/tc"),
     package("strace", "/usr/bin/strace"),
-    package("dbench", "/usr/share/dbench/client.txt"),
     package("tshark", "/usr/bin/tshark"),
     package("chromium", "/usr/bin/chromium"),
+    package("slapd", "/usr/sbin/slapd"),
+    package("openssl", "/usr/bin/openssl"),
+    package("libnss-db", "/usr/bin/makedb"),
 ];
 
 /// Packages that ask systemd to start daemons at the next boot, and those.

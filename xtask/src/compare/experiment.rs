@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use foreign::bed::{Crowd, Target, enlarge, frevo};
+use foreign::bed::{Backend, Crowd, Growing, Target, frevo};
 
 use super::pair::{Pair, SERVER, Side};
 use super::short;
@@ -14,9 +14,28 @@ use super::short;
 pub(super) struct Experiment {
     /// Its name there.
     pub(super) name: String,
+    /// Where both servers have their accounts; it matters to the one that registers users.
+    pub(super) backend: Backend,
 }
 
 impl Experiment {
+    /// The experiment as often as it is to be run.
+    pub(super) fn variants(name: &str, backends: &[Backend]) -> Vec<Experiment> {
+        let with = |backend| Experiment { name: name.to_owned(), backend };
+        match with(Backend::Embedded) {
+            experiment if experiment.registers_users() => backends.iter().copied().map(with).collect(),
+            experiment => vec![experiment],
+        }
+    }
+
+    /// What it is called among the results.
+    pub(super) fn title(&self) -> String {
+        match self.registers_users() {
+            true => format!("{} {}", self.name, self.backend.name()),
+            false => self.name.clone(),
+        }
+    }
+
     /// The share that it works on.
     fn share(&self) -> &'static str {
         if self.name.starts_with("acl") { "acl" } else { "plain" }
@@ -53,9 +72,9 @@ impl Experiment {
         let share = self.share();
         command.arg("bench").args(self.name.split(' ')).args(["--json", &short(&json.to_string_lossy())]);
         let options = ["--target", "--name", "--conf", "--share-path", "--server-pid"];
-        side(&mut command, &pair.frevo, share, options, self.starts_servers());
+        self.side(&mut command, &pair.frevo, share, options);
         let options = ["--vs", "--vs-name", "--vs-conf", "--vs-path", "--vs-pid"];
-        side(&mut command, &pair.samba, share, options, self.starts_servers());
+        self.side(&mut command, &pair.samba, share, options);
         if self.starts_servers() {
             command.args(["--serve", &short(&pair.frevo.server.command_line("{conf}"))]);
             command.args(["--vs-serve", &short(&pair.samba.server.command_line("{conf}"))]);
@@ -65,13 +84,31 @@ impl Experiment {
         Ok(command)
     }
 
-    /// Options for registering more and more users, up to `most`.
-    pub(super) fn register(&self, command: &mut Command, pair: &Pair, most: u32) -> Result<()> {
+    fn side(&self, command: &mut Command, side: &Side, share: &str, options: [&str; 5]) {
+        let [address, name, conf, path, pid] = options;
+        command.args([address, &side.url(share), name]);
+        match self.registers_users() {
+            true => command.arg(format!("{}, {}", side.name(), self.backend.name())),
+            false => command.arg(side.name()),
+        };
+        command.arg(conf).arg(side.server.conf()).arg(path).arg(side.path(share));
+        if !self.starts_servers() {
+            command.args([pid, &side.server.pid().to_string()]);
+        }
+    }
+
+    /// Options for registering more and more users: so many, one after the other.
+    pub(super) fn register(&self, command: &mut Command, pair: &Pair, counts: &[u32]) -> Result<()> {
         let program = std::env::current_exe().context("this program does not know its own file")?;
         let program = short(&program.to_string_lossy());
-        let register = |side: &Side| format!("{program} register {} {} {{count}}", side.bed().display(), side.name());
+        let directory =
+            pair.directory.as_ref().map_or(String::new(), |it| format!(" --directory {}", it.dir().display()));
+        let register = |side: &Side| {
+            let (bed, backend) = (side.bed().display(), self.backend.name());
+            format!("{program} register {bed} {} {backend} {{count}}{directory}", side.name())
+        };
         command.args(["--user-pattern", Crowd::PATTERN, "--password", Crowd::PASSWORD]);
-        command.args(["--user-count", &counts(most)]);
+        command.args(["--user-count", &counts.iter().map(u32::to_string).collect::<Vec<_>>().join(",")]);
         command.args(["--register", &register(&pair.frevo), "--vs-register", &register(&pair.samba)]);
         Ok(())
     }
@@ -86,10 +123,9 @@ fn fitting(free: u64) -> Option<u64> {
 }
 
 /// The numbers of users that the study registered and larger ones, up to `most`.
-fn counts(most: u32) -> String {
+pub(super) fn counts(most: u32) -> Vec<u32> {
     let study = [10, 50, 100, 200, 500, 1_000, 3_000, 5_000, 10_000, 30_000, 100_000];
-    let counts = study.into_iter().filter(|count| *count < most).chain([most]);
-    counts.map(|count| count.to_string()).collect::<Vec<_>>().join(",")
+    study.into_iter().filter(|count| *count < most).chain([most]).collect()
 }
 
 /// What `frevo bench logon` runs to register users.
@@ -99,23 +135,21 @@ pub(crate) struct Register {
     bed: PathBuf,
     /// Which server it is
     target: Target,
+    /// Where it has its accounts
+    backend: Backend,
     /// How many users there are to be
     count: u32,
+    /// The directory of the LDAP server
+    #[arg(long)]
+    directory: Option<PathBuf>,
 }
 
 impl Register {
     /// Registers them.
     pub(crate) fn run(&self) -> Result<()> {
-        enlarge(&self.bed, SERVER, self.target, Crowd(self.count))
-    }
-}
-
-fn side(command: &mut Command, side: &Side, share: &str, options: [&str; 5], no_pid: bool) {
-    let [address, name, conf, path, pid] = options;
-    command.args([address, &side.url(share), name, side.name()]);
-    command.arg(conf).arg(side.server.conf()).arg(path).arg(side.path(share));
-    if !no_pid {
-        command.args([pid, &side.server.pid().to_string()]);
+        let Register { bed, target, backend, count, directory } = self;
+        let (bed, directory) = (bed.clone(), directory.clone());
+        Growing { bed, server: SERVER, target: *target, backend: *backend, directory }.enlarge(Crowd(*count))
     }
 }
 
@@ -132,8 +166,15 @@ mod tests {
 
     #[test]
     fn users_up_to_a_number() {
-        assert_eq!(counts(100), "10,50,100");
-        assert_eq!(counts(120), "10,50,100,120");
-        assert_eq!(counts(300_000), "10,50,100,200,500,1000,3000,5000,10000,30000,100000,300000");
+        assert_eq!(counts(100), [10, 50, 100]);
+        assert_eq!(counts(120), [10, 50, 100, 120]);
+        assert_eq!(counts(300_000)[9..], [30_000, 100_000, 300_000]);
+    }
+
+    #[test]
+    fn logons_are_measured_with_each_back_end() {
+        let titles = |name| Experiment::variants(name, &Backend::ALL).iter().map(Experiment::title).collect::<Vec<_>>();
+        assert_eq!(titles("logon"), ["logon embedded", "logon smbpasswd", "logon ldap"]);
+        assert_eq!(titles("tune socket"), ["tune socket"]);
     }
 }

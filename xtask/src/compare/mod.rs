@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use foreign::bed::{frevo, interrupt};
+use foreign::bed::{Backend, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
-use experiment::Experiment;
 pub(crate) use experiment::Register;
+use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;
 
@@ -38,10 +38,14 @@ pub(crate) struct Options {
     /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Accounts u00001, u00002 and so on: how many there are [default: 100], and up to how many logon registers [default:
-    /// 10000, quick 100]
-    #[arg(long)]
-    users: Option<u32>,
+    /// Accounts u00001, u00002 and so on: with --hold how many there are [default: 100], else up to how many logon registers,
+    /// or where there are several numbers, exactly how many one after the other [default: 10000, quick 100]
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
+    users: Vec<u32>,
+    /// Where both have their accounts when logon is run: embedded (each server's own database), smbpasswd (a text file),
+    /// ldap (a directory, one for both)
+    #[arg(long, value_delimiter = ',', default_values = Backend::ALL.map(Backend::name))]
+    backends: Vec<Backend>,
     /// Only start both, say where they are, and wait for Ctrl-C
     #[arg(long, conflicts_with_all = ["out", "experiments"])]
     hold: bool,
@@ -58,7 +62,8 @@ impl Options {
             quick: true,
             out: Some(crate::root().join("target/compare")),
             dir: None,
-            users: Some(20),
+            users: vec![20],
+            backends: Backend::ALL.to_vec(),
             hold: false,
             bench: ["--rounds", "1", "--seconds", "0.2"].map(str::to_owned).to_vec(),
         }
@@ -66,12 +71,16 @@ impl Options {
 
     /// How many accounts there are at first; those of the experiment that registers users are its own matter.
     fn users(&self) -> u32 {
-        self.users.filter(|_| self.hold).unwrap_or(100)
+        self.users.iter().copied().max().filter(|_| self.hold).unwrap_or(100)
     }
 
-    /// Up to how many users are registered.
-    fn most_users(&self) -> u32 {
-        self.users.unwrap_or(if self.quick { 100 } else { 10_000 })
+    /// How many users are registered, one number after the other.
+    fn counts(&self) -> Vec<u32> {
+        match self.users[..] {
+            [] => counts(if self.quick { 100 } else { 10_000 }),
+            [most] => counts(most),
+            _ => self.users.clone(),
+        }
     }
 
     fn dir(&self) -> Result<PathBuf> {
@@ -99,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     let dir = options.dir()?;
     setup::run(Set::Compare)?;
     build()?;
-    let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
+    let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments, &options.backends)? };
     let free = free_space(&dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
     let room = if options.quick { ROOM.1 } else { ROOM.0 };
     ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
@@ -112,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
 
 fn start(options: &Options, dir: &Path) -> Result<Pair> {
     println!("starting both in {}, with {} accounts each", dir.display(), options.users());
-    Pair::start(dir, options.users())
+    Pair::start(dir, options.users(), Backend::Embedded)
 }
 
 /// One experiment after the other; one that fails does not keep the others from being measured.
@@ -125,7 +134,7 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
             Ok(()) => counts.0 += 1,
             Err(_) if interrupt::interrupted() => break,
             Err(error) => {
-                eprintln!("error: {}: {error:#}", experiment.name);
+                eprintln!("error: {}: {error:#}", experiment.title());
                 counts.1 += 1;
             }
         }
@@ -140,16 +149,16 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
 fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
     interrupt::check()?;
     pair.renew(!experiment.starts_servers() && !experiment.registers_users())?;
-    let json = outcome.json(&experiment.name);
+    let json = outcome.json(&experiment.title());
     // Many accounts make logons slow; the experiments that follow are not to know them.
     let mut own = match experiment.registers_users() {
-        true => Some(Pair::start(&options.dir()?, 0)?),
+        true => Some(Pair::start(&options.dir()?, 0, experiment.backend)?),
         false => None,
     };
     let pair = own.as_mut().unwrap_or(pair);
     let mut command = experiment.command(pair, &json)?;
     if experiment.registers_users() {
-        experiment.register(&mut command, pair, options.most_users())?;
+        experiment.register(&mut command, pair, &options.counts())?;
     }
     if options.quick {
         command.arg("--quick");
@@ -158,7 +167,7 @@ fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mu
     }
     command.args(&options.bench);
     outcome.note(&command);
-    println!("\n== {}", experiment.name);
+    println!("\n== {}", experiment.title());
     let done = watched(&mut command);
     if done.is_err() {
         // Nobody can draw half a record.
@@ -184,13 +193,13 @@ fn build() -> Result<()> {
 }
 
 /// The experiments of these names, or all.
-fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
+fn chosen(names: &[String], backends: &[Backend]) -> Result<Vec<Experiment>> {
     let out = Command::new(frevo()).args(["bench", "names"]).output().context("cannot start frevo")?;
     let all = String::from_utf8(out.stdout)?;
     ensure!(out.status.success(), "frevo bench names failed: {}", String::from_utf8_lossy(&out.stderr));
     let all: Vec<&str> = all.lines().collect();
     let named = if names.is_empty() { all } else { pick(&names.join(" "), &all)? };
-    Ok(named.into_iter().map(|name| Experiment { name: name.to_owned() }).collect())
+    Ok(named.into_iter().flat_map(|name| Experiment::variants(name, backends)).collect())
 }
 
 /// The names that `words` is made of; some names are two words.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
+use foreign::bed::{ALICE, Backend, Bed, Crowd, Health, Server, Slapd, Target};
 
 const TEMPLATE: &str = include_str!("../../compare/smb.conf");
 /// The name of each server on its bed.
@@ -22,13 +22,18 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn start(base: &Path, target: Target, crowd: Crowd) -> Result<Side> {
-        let bed = Bed::make_in(base, target, crowd)?;
+    fn start(bed: Bed, backend: Backend, directory: Option<&Slapd>) -> Result<Side> {
         for share in SHARES {
             bed.make_dir(share, &ALICE, 0o777)?;
         }
-        let server = bed.start(SERVER, TEMPLATE).with_context(|| format!("{} does not start", target.name()))?;
-        Ok(Side { server, bed })
+        let target = bed.target();
+        let own = format!("@TARGET@\n{}", backend.globals(directory)?);
+        let template = TEMPLATE.replacen("@TARGET@\n", &own, 1);
+        let server = match backend {
+            Backend::Ldap => bed.start_with_accounts(SERVER, &template, &|conf| Slapd::give_password(target, conf)),
+            Backend::Embedded | Backend::Smbpasswd => bed.start(SERVER, &template),
+        };
+        Ok(Side { server: server.with_context(|| format!("{} does not start", target.name()))?, bed })
     }
 
     /// `frevo` or `samba`.
@@ -76,17 +81,24 @@ impl Side {
 pub(super) struct Pair {
     pub(super) frevo: Side,
     pub(super) samba: Side,
+    /// The accounts of both, with [`Backend::Ldap`].
+    pub(super) directory: Option<Slapd>,
     /// How many accounts there are beside alice's.
     pub(super) crowd: Crowd,
 }
 
 impl Pair {
-    /// Starts both on fresh directories below `base`.
-    pub(super) fn start(base: &Path, users: u32) -> Result<Pair> {
+    /// Starts both on fresh directories below `base`, with their accounts in `backend`.
+    pub(super) fn start(base: &Path, users: u32, backend: Backend) -> Result<Pair> {
         let crowd = Crowd(users);
-        let frevo = Side::start(base, Target::Frevo, crowd)?;
-        let samba = Side::start(base, Target::Samba, crowd)?;
-        Ok(Pair { frevo, samba, crowd })
+        let (frevo, samba) = (Bed::make_in(base, Target::Frevo, crowd)?, Bed::make_in(base, Target::Samba, crowd)?);
+        let directory = match backend {
+            Backend::Ldap => Some(Slapd::start(&frevo, "slapd", crowd, "")?),
+            Backend::Embedded | Backend::Smbpasswd => None,
+        };
+        let frevo = Side::start(frevo, backend, directory.as_ref())?;
+        let samba = Side::start(samba, backend, directory.as_ref())?;
+        Ok(Pair { frevo, samba, directory, crowd })
     }
 
     /// Stops both and empties the shares; starts them again if they are to run.

@@ -28,12 +28,6 @@ impl Crowd {
         let id = |number: u32| if number <= LOW { GROUP + number } else { HIGH + number };
         (from.0 + 1..=self.0).map(|number| Member { name: format!("u{number:05}"), id: id(number) }).collect()
     }
-
-    /// How many an `/etc/passwd` has.
-    pub(super) fn in_passwd(text: &str) -> Crowd {
-        let theirs = text.lines().filter(|line| line.split(':').nth(3).is_some_and(|group| group == GROUP.to_string()));
-        Crowd(u32::try_from(theirs.count()).unwrap_or(u32::MAX))
-    }
 }
 
 /// One of the crowd: name and UNIX user id.
@@ -47,10 +41,21 @@ pub(super) fn group() -> String {
     format!("crowd:x:{GROUP}:\n")
 }
 
-/// Lines for `/etc/passwd`.
+/// Lines in the form of `/etc/passwd`.
 pub(super) fn passwd(members: &[Member]) -> String {
     members.iter().fold(String::new(), |mut text, Member { name, id }| {
         let _ = writeln!(text, "{name}:x:{id}:{GROUP}::/nonexistent:/usr/sbin/nologin");
+        text
+    })
+}
+
+/// Entries for a database of `libnss-db`, as `makedb` takes them, of lines of `/etc/passwd`: each by its name and its id.
+pub(super) fn database(passwd: &str) -> String {
+    passwd.lines().fold(String::new(), |mut text, line| {
+        let mut fields = line.split(':');
+        if let (Some(name), Some(id)) = (fields.next(), fields.nth(1)) {
+            let _ = writeln!(text, ".{name} {line}\n={id} {line}");
+        }
         text
     })
 }
@@ -94,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_counted() {
-        let text = format!("root:x:0:0:root:/root:/bin/bash\n{}", passwd(&Crowd(7).members(Crowd(0))));
-        assert_eq!(Crowd::in_passwd(&text), Crowd(7));
+    fn entries_of_the_database() {
+        let line = "u00001:x:20001:20000::/nonexistent:/usr/sbin/nologin";
+        assert_eq!(database(&passwd(&Crowd(1).members(Crowd(0)))), format!(".u00001 {line}\n=20001 {line}\n"));
     }
 }

@@ -4,6 +4,7 @@
 //! the server sees its people through files laid over `/etc` in a mount namespace of its own ([`people`]).
 //! What a bed starts it stops, by process id, also when a test fails or the run is interrupted ([`interrupt`]).
 
+mod backend;
 mod crowd;
 pub mod interrupt;
 mod kdc;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub use backend::{Backend, Growing};
 pub use crowd::Crowd;
 pub(crate) use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
@@ -55,17 +57,6 @@ impl std::str::FromStr for Target {
             other => anyhow::bail!("unknown target {other:?}: frevo or samba"),
         }
     }
-}
-
-/// Makes the crowd of a bed larger whose server, called `server`, runs: for another process than the one that made it.
-pub fn enlarge(bed: &Path, server: &str, target: Target, crowd: Crowd) -> Result<()> {
-    let people = People::found(bed);
-    let before = people.crowd()?;
-    anyhow::ensure!(before.0 <= crowd.0, "{} accounts are there already, {} are asked for", before.0, crowd.0);
-    let members = crowd.members(before);
-    people.let_in(&members)?;
-    let dir = bed.join(server);
-    server::import(target, &people, &members, &dir, &dir.join("smb.conf"))
 }
 
 /// A directory with people in it, on which servers are started. Removed with all it holds when dropped.

@@ -3,6 +3,9 @@
 //! As root they are UNIX users that exist only for the programs started through [`People::enter`]: those run in a mount
 //! namespace where files of the bed lie over `/etc/passwd`, `/etc/group` and `/etc/nsswitch.conf`. Without root everybody
 //! is the user who runs the tests, and what needs two users cannot run.
+//!
+//! A crowd is in a database with an index, which Debian's `libnss-db` reads: looking a name up takes the same time however
+//! many there are, where `/etc/passwd` would be read from its beginning.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -16,6 +19,7 @@ use std::{fs, io, ptr};
 use anyhow::{Context, Result};
 
 use super::crowd::{self, Crowd};
+use super::server::run;
 
 /// Somebody with an account on the server under test.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +50,15 @@ pub const EVERYBODY: [Person; 3] = [ALICE, BOB, CAROL];
 /// A group that alice and bob are in.
 pub const CREW: (&str, u32) = ("crew", 64_210);
 
+/// Where `libnss-db` looks for its databases.
+const DATABASES: &str = "/var/lib/misc";
+/// The crowd's lines, which its database is made of.
+const CROWD: &str = "crowd";
+
 /// How the server comes to know the people.
 #[derive(Clone, Debug)]
 pub enum People {
-    /// As UNIX users of their own: pairs of a file of the bed and the file that it lies over, first `/etc/passwd`.
+    /// As UNIX users of their own: pairs of a file or directory of the bed and what it lies over.
     Many(Vec<(PathBuf, &'static str)>),
     /// Without root: all are the user who runs the tests.
     Single,
@@ -66,6 +75,7 @@ impl People {
         fs::create_dir(&etc)?;
         let people = People::found(bed);
         let People::Many(over) = &people else { return Ok(people) };
+        fs::create_dir_all(bed.join(DATABASES.trim_start_matches('/')))?;
         for ((file, _), text) in over.iter().zip([passwd()?, group()?, nsswitch()?]) {
             fs::write(file, text)?;
         }
@@ -82,20 +92,38 @@ impl People {
 
     /// Those of a bed that another process made, as root.
     pub(super) fn found(bed: &Path) -> People {
-        let places = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
-        People::Many(places.map(|place| (bed.join(place.trim_start_matches('/')), place)).to_vec())
+        let files = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
+        // Only Debian and its like have the directory.
+        let databases = Path::new(DATABASES).is_dir().then_some(DATABASES);
+        let places = files.into_iter().chain(databases);
+        People::Many(places.map(|place| (bed.join(place.trim_start_matches('/')), place)).collect())
+    }
+
+    /// The directory of the databases, in the bed.
+    fn databases(&self) -> Option<&Path> {
+        let People::Many(over) = self else { return None };
+        over.iter().find(|(_, place)| *place == DATABASES).map(|(path, _)| &**path)
     }
 
     /// How large the crowd is.
     pub(super) fn crowd(&self) -> Result<Crowd> {
-        let People::Many(over) = self else { return Ok(Crowd(0)) };
-        Ok(Crowd::in_passwd(&fs::read_to_string(&over[0].0)?))
+        let Some(file) = self.databases().map(|dir| dir.join(CROWD)).filter(|file| file.exists()) else {
+            return Ok(Crowd(0));
+        };
+        Ok(Crowd(u32::try_from(fs::read_to_string(file)?.lines().count())?))
     }
 
     /// Lets more of the crowd in; a server that runs sees them too.
     pub(super) fn let_in(&self, members: &[crowd::Member]) -> Result<()> {
-        let People::Many(over) = self else { anyhow::bail!("only root can make UNIX users") };
-        fs::File::options().append(true).open(&over[0].0)?.write_all(crowd::passwd(members).as_bytes())?;
+        let dir = self.databases().context("a crowd needs root, and Debian's libnss-db")?;
+        let mut file = fs::File::options().create(true).append(true).open(dir.join(CROWD))?;
+        file.write_all(crowd::passwd(members).as_bytes())?;
+        let database = crowd::database(&fs::read_to_string(dir.join(CROWD))?);
+        let made = dir.join("made");
+        run(Command::new("makedb").arg("-o").arg(&made).arg("-"), &database)
+            .context("the package libnss-db makes the database of a crowd")?;
+        // Whoever looks somebody up at this moment finds the old one or the new one.
+        fs::rename(&made, dir.join("passwd.db"))?;
         Ok(())
     }
 
@@ -112,19 +140,6 @@ impl People {
             over.iter().map(|(file, place)| (text(file.as_os_str().as_bytes()), text(place.as_bytes()))).collect();
         // SAFETY: between fork and exec the closure makes system calls only: nothing is allocated, no lock is taken.
         unsafe { command.pre_exec(move || lay_over(&pairs)) }
-    }
-
-    /// The three, and of a crowd only `members`, for a program that looks each account up among all: `file` is written and
-    /// lies over `/etc/passwd`.
-    pub(super) fn with_only(&self, members: &[crowd::Member], file: &Path) -> Result<People> {
-        let People::Many(over) = self else { return Ok(People::Single) };
-        fs::write(file, passwd()? + &crowd::passwd(members))?;
-        let mine = |place: &str| place == "/etc/passwd";
-        Ok(People::Many(
-            over.iter()
-                .map(|(path, place)| (if mine(place) { file.to_owned() } else { path.clone() }, *place))
-                .collect(),
-        ))
     }
 
     /// Makes `command` run as `person` where the people exist; without root it changes nothing.
@@ -184,10 +199,10 @@ fn group() -> Result<String> {
     Ok(text + &crowd::group())
 }
 
-/// The machine's own file, with people looked for in files only.
+/// The machine's own file, with people looked for in files only: the crowd first, in its database.
 fn nsswitch() -> Result<String> {
     let text = fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
     let people = |line: &&str| line.starts_with("passwd:") || line.starts_with("group:");
     let rest = text.lines().filter(|line| !people(line));
-    Ok(["passwd: files", "group: files"].into_iter().chain(rest).flat_map(|line| [line, "\n"]).collect())
+    Ok(["passwd: db files", "group: files"].into_iter().chain(rest).flat_map(|line| [line, "\n"]).collect())
 }

@@ -50,24 +50,18 @@ impl Slapd {
         fs::create_dir_all(dir.join("data"))?;
         certificates(&dir)?;
         fs::write(dir.join("slapd.conf"), configuration(&dir))?;
-        let members = crowd
-            .members(Crowd(0))
-            .into_iter()
-            .map(|member| (member.name, member.id, Crowd::PASSWORD, "[U          ]"));
-        let mut ldif = base() + more;
-        for (name, id, password, flags) in members {
-            ldif += &account(&name, id, password, flags);
-        }
-        let file = dir.join("first.ldif");
-        fs::write(&file, ldif)?;
-        // Quick mode: nothing that was just written here has to be checked.
-        let mut load = Command::new("/usr/sbin/slapadd");
-        run(load.args(["-q", "-f"]).arg(dir.join("slapd.conf")).arg("-l").arg(&file), "")?;
+        load(&dir, &(base() + more))?;
+        enlarge(&dir, crowd)?;
         let ports = [free_port()?, free_port()?];
         let child = spawn(&dir, ports)?;
         let mut slapd = Slapd { dir, ports, child };
         slapd.wait_until_it_listens()?;
         Ok(slapd)
+    }
+
+    /// Where it lies.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Without TLS, or with STARTTLS.
@@ -186,6 +180,29 @@ impl Slapd {
         }
         Ok(())
     }
+}
+
+/// Adds those of the crowd up to `crowd` that are not there yet to the directory that lies in `dir`. It may run: its
+/// database takes a writer beside it.
+pub(super) fn enlarge(dir: &Path, crowd: Crowd) -> Result<()> {
+    let file = dir.join("crowd");
+    let before = if file.exists() { fs::read_to_string(&file)?.parse()? } else { 0 };
+    let members = crowd.members(Crowd(before));
+    if members.is_empty() {
+        return Ok(());
+    }
+    let entries = members.into_iter().map(|member| account(&member.name, member.id, Crowd::PASSWORD, "[U          ]"));
+    load(dir, &entries.collect::<String>())?;
+    Ok(fs::write(&file, crowd.0.to_string())?)
+}
+
+/// Loads entries, given as LDIF.
+fn load(dir: &Path, entries: &str) -> Result<()> {
+    let file = dir.join("entries.ldif");
+    fs::write(&file, entries)?;
+    // Quick mode: nothing that was just written here has to be checked.
+    let mut load = Command::new("/usr/sbin/slapadd");
+    run(load.args(["-q", "-f"]).arg(dir.join("slapd.conf")).arg("-l").arg(&file), "")
 }
 
 impl Drop for Slapd {

@@ -62,18 +62,17 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     super::run(people.enter(&mut grant), "")
 }
 
-/// Makes the accounts of a crowd. `pdbedit` looks each up in `/etc/passwd`, line after line: given a thousand at a time
-/// with a short file, it takes time by their number and not by its square.
+/// Makes the accounts of a crowd.
 pub(super) fn import(people: &People, crowd: &[Member], dir: &Path, conf: &Path) -> Result<()> {
-    let (passwd, accounts) = (dir.join("crowd.passwd"), dir.join("crowd.smbpasswd"));
-    for members in crowd.chunks(1_000) {
+    let accounts = dir.join("crowd.smbpasswd");
+    for members in crowd.chunks(10_000) {
         interrupt::check()?;
         fs::write(&accounts, smbpasswd(members))?;
         let mut command = Command::new("pdbedit");
         command.arg("-s").arg(conf).arg("-i").arg(format!("smbpasswd:{}", accounts.display()));
         // Each account is a transaction of its own, and none of them has to outlive a loss of power.
         command.env("TDB_NO_FSYNC", "1");
-        super::run(people.with_only(members, &passwd)?.enter(&mut command), "")?;
+        super::run(people.enter(&mut command), "")?;
     }
     Ok(())
 }
