@@ -90,12 +90,13 @@ pub fn nt_hash(password: &str) -> Result<NtHash> {
 /// The 16 bytes that 32 hexadecimal digits spell.
 pub(crate) fn hash_from_hex(text: &str) -> Option<NtHash> {
     let digits = text.as_bytes();
-    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if digits.len() != 32 {
         return None;
     }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut hash = NtHash([0; 16]);
     for (byte, pair) in hash.0.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     Some(hash)
 }

@@ -12,6 +12,7 @@ pub fn page() -> String {
     section(&mut page, "SYNOPSIS", &["/etc/frevo/smb.conf, else /etc/samba/smb.conf; or the file that -c names."]);
     section(&mut page, "DESCRIPTION", DESCRIPTION);
     section(&mut page, "VARIABLES", VARIABLES);
+    section(&mut page, "ACCOUNTS", ACCOUNTS);
     let served: Vec<_> = table::all().filter(|entry| entry.status == Status::Served).collect();
     section(&mut page, "PARAMETERS", &["Letters as in Samba's manual: (G) stands in [global], (S) in a share, too."]);
     for parameter in sorted(served) {
@@ -42,6 +43,15 @@ const DESCRIPTION: &[&str] = &[
      back to its own file are errors, and the server does not start. frevo check says what is wrong, with file, line \
      and remedy.",
     "No text of the configuration is ever run as a command.",
+];
+
+const ACCOUNTS: &[&str] = &[
+    "passdb backend names where accounts lie: tdbsam (or embedded) is the server's own database in the state directory, \
+     smbpasswd:FILE a text file that Samba's programs may read and change at the same time. Several are asked in their \
+     order, and new accounts go to the first; one that cannot be asked ends the search. A change works at once for every \
+     logon that begins after it, whichever program made it. frevo user changes accounts in all of them.",
+    "An account of an smbpasswd file is the UNIX user of its name. Its RID is twice that user's uid and algorithmic rid \
+     base. Lines that cannot be read are named in the log and left as they are.",
 ];
 
 const VARIABLES: &[&str] = &[

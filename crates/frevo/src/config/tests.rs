@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::accounts::smbpasswd;
 
 thread_local! {
     /// The parameters that stage two has read on this thread.
@@ -114,6 +115,8 @@ fn values_with_a_grammar_of_their_own_are_checked() {
         ("hosts allow = files.example.org", "`files.example.org` is no value for `hosts allow`"),
         ("log level = loud", "`loud` is no value for `log level`"),
         ("socket options = TCP_MAGIC", "`TCP_MAGIC` is no value for `socket options`"),
+        ("passdb backend = smbpasswd:here", "`here` is no value for `passdb backend`"),
+        ("smb passwd file = here", "`here` is no value for `smb passwd file`"),
         ("passdb backend = ldapsam:ldap://x", "`ldapsam` is no value for `passdb backend`"),
         (
             "server role = active directory domain controller",
@@ -376,6 +379,26 @@ fn every_served_parameter_is_read_and_no_other() {
     assert!(unread.is_empty(), "called served, but never read: {unread:?}");
     let unsaid: Vec<_> = read.difference(&served).collect();
     assert!(unsaid.is_empty(), "read, but not called served: {unsaid:?}");
+}
+
+#[test]
+fn accounts_lie_in_the_smbpasswd_file_that_is_named() {
+    let check = |lines: &str, file: &str, rid_base: u32, notes: usize| {
+        let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
+        let (loaded, _directory) = load_files(&[("smb.conf", &text)]);
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
+        let place = smbpasswd::Place { file: file.into(), rid_base };
+        assert!(loaded.daemon.passdb_backend.contains(&PassdbBackend::Smbpasswd(place)), "{lines}");
+        assert_eq!(loaded.warnings.0.len(), notes, "{lines}: {}", loaded.warnings);
+    };
+    check("passdb backend = smbpasswd", "/etc/samba/smbpasswd", 1000, 0);
+    check("passdb backend = smbpasswd\nsmb passwd file = /p", "/p", 1000, 0);
+    check("passdb backend = smbpasswd:/q\nsmb passwd file = /p", "/q", 1000, 0);
+    // As Samba rounds them.
+    check("passdb backend = smbpasswd:/q\nalgorithmic rid base = 5001", "/q", 5002, 1);
+    check("passdb backend = smbpasswd:/q\nalgorithmic rid base = 10", "/q", 1000, 1);
+    check("passdb backend = smbpasswd:/q embedded", "/q", 1000, 1);
+    check("passdb backend = smbpasswd:/q embedded\nalgorithmic rid base = 1000000000", "/q", 1_000_000_000, 0);
 }
 
 #[test]
