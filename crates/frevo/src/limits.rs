@@ -1,4 +1,5 @@
-//! What the process asks of the kernel once, at start: enough file descriptors, and that its memory stays its own.
+//! What the process asks for once, at start: enough file descriptors of the kernel, that its memory stays its own, and
+//! of the allocator no more heaps than processors.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tracing::{info, warn};
@@ -31,9 +32,33 @@ pub fn forbid_core_dumps() {
     }
 }
 
+/// Lets the threads of the process share as many heaps as there are processors, two at least. glibc makes eight for each
+/// processor, and each keeps what once was free in it: threads for file work come and go, and each time that there are
+/// more than ever, one more heap begins to fill. `false` where the allocator is another one, or refuses.
+pub fn share_heaps() -> bool {
+    let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    set_heaps(processors.max(2).try_into().unwrap_or(i32::MAX))
+}
+
+#[cfg(target_env = "gnu")]
+fn set_heaps(count: i32) -> bool {
+    // SAFETY: the call takes two numbers and sets one under the allocator's own lock.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, count) == 1 }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn set_heaps(_: i32) -> bool {
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_allocator_takes_the_number_of_heaps() {
+        assert_eq!(share_heaps(), cfg!(target_env = "gnu"));
+    }
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {

@@ -79,6 +79,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     // Modes are given as they shall be; the caller's umask must not take from them.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
+    limits::share_heaps();
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
         Ok(loaded) => loaded,
