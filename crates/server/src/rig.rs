@@ -145,6 +145,11 @@ pub fn forget_to_break(server: &Server) {
     server.files.silent.store(true, Ordering::Relaxed);
 }
 
+/// How many files the table of open files knows: none once everything is closed.
+pub fn open_files(server: &Server) -> usize {
+    server.files.files()
+}
+
 /// How many leases clients have.
 pub fn lease_count(server: &Server) -> usize {
     server.files.lease_count()

@@ -11,6 +11,7 @@ use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, Creat
 use proto::smb2::create_context::{LeaseFlags, LeaseV1};
 use proto::smb2::header::Command;
 use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
 use proto::status::Status;
 use server::rig::{self, Client, status};
@@ -21,7 +22,10 @@ use server::world::World;
 
 /// A server whose file system takes its time with everything.
 fn slow_server() -> Arc<Server> {
-    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    slow_server_in(Arc::new(rig::Still::default()))
+}
+
+fn slow_server_in(world: Arc<dyn World>) -> Arc<Server> {
     let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
     let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
     rig::server(rig::policy(), world, volume)
@@ -138,6 +142,54 @@ impl World for Frozen {
 
     fn random(&self, bytes: &mut [u8]) {
         self.0.random(bytes);
+    }
+}
+
+/// Who opens a file while another one gets its name keeps that from happening, or has the other one open.
+#[test]
+fn a_file_that_is_replaced_while_it_is_opened() {
+    for (from, to, target) in [("new", "old", "old"), ("file:new", ":old", "file:old")] {
+        let (mut first_won, mut second_won) = (0, 0);
+        for lead in -30i32..30 {
+            let server = slow_server_in(Arc::new(Frozen(rig::Still::default())));
+            let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+            let old = open(&mut first, target, |_| {}).expect("it can be made");
+            close(&mut first, old);
+            let new = open(&mut first, from, |_| {}).expect("it can be made");
+            let write = WriteRequest { file_id: new, offset: 0, length: 3, buffer: b"new", ..WriteRequest::default() };
+            assert_eq!(status(&first.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
+            let rename = set(&mut first, new, FileInformationClass::RENAME, &rename_to(to, true));
+            let opens = create(&mut second, target, |create| create.create_disposition = CreateDisposition::OPEN);
+            let (mut frames, mut answers) = (Vec::new(), Vec::new());
+            for turn in -30..200 {
+                match turn {
+                    -30 if lead < 0 => second.post(&opens),
+                    -30 => first.post(&rename),
+                    _ => {}
+                }
+                match turn + 30 - lead.abs() {
+                    0 if lead < 0 => first.post(&rename),
+                    0 => second.post(&opens),
+                    _ => {}
+                }
+                frames.extend(first.proceed());
+                answers.extend(second.proceed());
+            }
+            let renamed = status(&finish(&mut first, frames));
+            let answer = finish(&mut second, answers);
+            let size = CreateResponse::decode(&answer).map(|response| response.end_of_file);
+            let opened = opened(&answer).expect("one of the two is there all the time");
+            match renamed {
+                Status::SUCCESS => first_won += 1,
+                _ => second_won += 1,
+            }
+            let expected = if renamed == Status::SUCCESS { 3 } else { 0 };
+            assert_eq!(size.ok(), Some(expected), "{from} to {to}, {lead}: {renamed:?}");
+            close(&mut second, opened);
+            close(&mut first, new);
+            assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{from} to {to}, {lead}");
+        }
+        assert!(first_won > 0 && second_won > 0, "{from} to {to}: {first_won}, {second_won}");
     }
 }
 

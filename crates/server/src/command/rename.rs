@@ -13,6 +13,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
+use crate::files::{Kept, Leaving};
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
 use crate::security::access;
@@ -25,7 +26,7 @@ use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, Node, RelPath};
 const ATTEMPTS: usize = 16;
 
 /// A client that caches its handle of this file must close it first.
-type Held = Option<(FileId, Wait)>;
+pub(super) type Held = Option<(FileId, Wait)>;
 
 /// What becomes of a new name.
 #[derive(Clone, Copy)]
@@ -62,7 +63,7 @@ pub(crate) async fn name(
 async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &FileOpen, disk: &Disk) -> Result<Held> {
     let asked = FileRenameInformation::decode(&mut Reader::new(buffer))?;
     if streams::of(&file.node).is_some() || asked.file_name.starts_with(b":\0") {
-        return rename_stream::rename(request, &asked, file, disk).await.map(|()| None);
+        return rename_stream::rename(request, &asked, file, disk).await;
     }
     let server = &request.connection.server;
     let files = &server.files;
@@ -100,14 +101,16 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
         }
     }
     let itself = target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
-    if let Some(existing) = target.existing.as_ref().filter(|_| !itself)
-        && let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)?
-    {
-        return Ok(Some((existing.id, wait)));
-    }
     if itself && target.path == from {
         return Ok(None);
     }
+    let leaving = match target.existing.as_ref().filter(|_| !itself) {
+        Some(existing) => match replace(request, existing, open, asked.replace_if_exists)? {
+            Replace::Now(leaving) => Some(leaving),
+            Replace::After(wait) => return Ok(Some((existing.id, wait))),
+        },
+        None => None,
+    };
     let replaces = target.existing.is_some() && !itself;
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     // Another name of the same file, or the same name in another case, needs no permission to replace.
@@ -115,6 +118,7 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
     disk.vfs.rename(&file.identity, &from, file.file, &target.path, replace).await?;
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
+    drop(leaving);
     let replaced = target.existing.is_some() && !itself;
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
     if file.kind == Kind::File {
@@ -139,17 +143,20 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     }
     let from = file.name.path.lock().clone();
     let target = target(disk, asked.file_name, &from).await?;
+    let mut leaving = None;
     if let Some(existing) = &target.existing {
         if existing.id == file.file && target.path == from {
             return Ok(None);
         }
-        if let Some(wait) = check_replaced(request, existing, open, asked.replace_if_exists)? {
-            return Ok(Some((existing.id, wait)));
+        match replace(request, existing, open, asked.replace_if_exists)? {
+            Replace::Now(now) => leaving = Some(now),
+            Replace::After(wait) => return Ok(Some((existing.id, wait))),
         }
     }
     access::may_name(disk, false, None, &target.path, target.existing.is_some()).await?;
     disk.vfs.link(&file.identity, &file.node, &target.path, asked.replace_if_exists).await?;
     replaced(request, disk, &target).await;
+    drop(leaving);
     let change = if target.existing.is_some() { Change::replaced() } else { Change::added(Kind::File) };
     request.connection.server.changed(disk, &target.path, change);
     let by = file.lease.and_then(|lease| lease.parent_id());
@@ -227,8 +234,15 @@ fn has_open_streams(request: &Request<'_>, file: FileId) -> bool {
     server.streams.open(file).iter().any(|stream| server.files.is_open(stream.id))
 }
 
-/// Whether what has the new name now may go; `Some` where somebody must close it first.
-fn check_replaced(request: &Request<'_>, existing: &Metadata, open: &Open, replace: bool) -> Result<Option<Wait>> {
+/// Whether what has the new name now may go.
+enum Replace<'a> {
+    /// Nobody opens it until this is dropped.
+    Now(Leaving<'a>),
+    /// Somebody must close it first.
+    After(Wait),
+}
+
+fn replace<'a>(request: &'a Request<'_>, existing: &Metadata, open: &Open, replace: bool) -> Result<Replace<'a>> {
     if !replace {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
@@ -236,11 +250,13 @@ fn check_replaced(request: &Request<'_>, existing: &Metadata, open: &Open, repla
         return Err(Error::because(Status::ACCESS_DENIED, "a directory is never replaced"));
     }
     let server = &request.connection.server;
-    if let Some(wait) = server.files.name_changes(existing.id, open.persistent_id, None, true, server.world.uptime()) {
-        return Ok(Some(wait));
+    let now = server.world.uptime();
+    if let Some(wait) = server.files.name_changes(existing.id, open.persistent_id, None, true, now) {
+        return Ok(Replace::After(wait));
     }
-    if server.files.is_open(existing.id) {
-        return Err(Error::because(Status::ACCESS_DENIED, "what would be replaced is open"));
+    match server.files.leave(existing.id, now) {
+        Ok(leaving) => Ok(Replace::Now(leaving)),
+        Err(Kept::Leaving(wait)) => Ok(Replace::After(wait)),
+        Err(Kept::Open) => Err(Error::because(Status::ACCESS_DENIED, "what would be replaced is open")),
     }
-    Ok(None)
 }

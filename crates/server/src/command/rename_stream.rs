@@ -7,8 +7,10 @@ use std::sync::Arc;
 use proto::fscc::FileRenameInformation;
 use proto::status::Status;
 
+use super::rename::Held;
 use crate::conn::Request;
 use crate::error::{Error, Result};
+use crate::files::Kept;
 use crate::files::notify::Change;
 use crate::name::{self, Name, Stream, fold_key};
 use crate::open::FileOpen;
@@ -21,7 +23,7 @@ pub(crate) async fn rename(
     asked: &FileRenameInformation<'_>,
     file: &FileOpen,
     disk: &Disk,
-) -> Result<()> {
+) -> Result<Held> {
     let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node) else {
         return Err(Error::because(Status::NOT_SUPPORTED, "a file's own content as an alternate stream"));
     };
@@ -30,32 +32,44 @@ pub(crate) async fn rename(
     if server.files.is_delete_pending(file.file) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
+    let (mut leaving, mut replaced) = (None, None);
     let to = match to {
         None => Target::Unnamed(own_content(base, file).await?),
         Some(name) => {
             let same = |own: Arc<str>| fold_key(own.as_bytes()) == fold_key(name.as_bytes());
             if stream.name().is_some_and(same) {
-                return Ok(());
+                return Ok(None);
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
             let other = server.streams.stream(disk, layout, stream.file(), &name);
+            leaving = match server.files.leave(other.id, server.world.uptime()) {
+                Ok(leaving) => Some(leaving),
+                Err(Kept::Leaving(wait)) => return Ok(Some((other.id, wait))),
+                Err(Kept::Open) if !asked.replace_if_exists => return Err(Error::new(Status::OBJECT_NAME_COLLISION)),
+                Err(Kept::Open) => {
+                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced is open"));
+                }
+            };
             if other.exists(base, &file.identity).await? {
                 if !asked.replace_if_exists {
                     return Err(Error::new(Status::OBJECT_NAME_COLLISION));
                 }
-                if server.files.is_open(other.id) {
-                    return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced is open"));
-                }
                 if other.metadata(base).await?.size > 0 {
                     return Err(Error::because(Status::INVALID_PARAMETER, "what would be replaced has content"));
                 }
-                other.remove(base, &file.identity).await?;
+                other.make_way(base, &file.identity).await?;
             }
+            replaced = Some(other);
             Target::Named(name)
         }
     };
     let (from, path) = (stream.name(), file.name.path.lock().clone());
-    stream.rename(base, &file.identity, to).await?;
+    let renamed = stream.rename(base, &file.identity, to).await;
+    if let Some(replaced) = replaced {
+        replaced.made_way();
+    }
+    drop(leaving);
+    renamed?;
     if let Some(from) = from {
         server.stream_changed(disk, &path, &from, Change::stream_removed());
     }
@@ -63,7 +77,7 @@ pub(crate) async fn rename(
         Some(to) => server.stream_changed(disk, &path, &to, Change::stream_added()),
         None => server.changed(disk, &path, Change::resized()),
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The name of an alternate stream, or `None` for the unnamed one.

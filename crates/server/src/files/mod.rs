@@ -2,6 +2,7 @@
 
 pub mod byte_lock;
 pub mod lease;
+mod leaving;
 mod locking;
 pub mod notify;
 pub mod oplock;
@@ -11,6 +12,7 @@ mod tunnel;
 mod write_time;
 
 pub use lease::{LeaseId, OpenLease};
+pub use leaving::{Kept, Leaving};
 pub use locking::LockWait;
 pub use share_mode::ShareMode;
 pub use table::{Closed, Doom, OpenName, Refusal, Removals, Table};

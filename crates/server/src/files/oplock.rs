@@ -293,7 +293,8 @@ impl Oplocks {
         Some(self.wait(deadline?))
     }
 
-    fn wait(&mut self, deadline: Duration) -> Wait {
+    /// Until anything of this changes.
+    pub(super) fn wait(&mut self, deadline: Duration) -> Wait {
         let (sender, changed) = oneshot::channel();
         // Who stopped waiting leaves nothing behind, however often it tries.
         self.waiting.retain(|waiting| !waiting.is_closed());

@@ -42,7 +42,8 @@ pub enum Refusal {
     DeletePending,
     /// A name was removed or changed since the caller looked the file up: look again.
     Raced,
-    /// Somebody must give up an oplock or a lease first: wait, then look again.
+    /// Somebody must give up an oplock or a lease first, or the name is about to lead to another file: wait, then look
+    /// again.
     OplockBreak(Wait),
     /// The lease that the open is to be made under belongs to another file.
     LeaseElsewhere,
@@ -80,6 +81,8 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
+    /// Another file is about to get its name; nobody has it open.
+    pub(super) leaving: bool,
     /// Which name goes, and who wanted it.
     doom: Option<Doom>,
     pub(super) oplocks: Oplocks,
@@ -120,7 +123,7 @@ impl Default for Table {
 }
 
 impl Table {
-    fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
+    pub(super) fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
         &self.shards[shard_of(file)]
     }
 
@@ -135,7 +138,7 @@ impl Table {
     }
 
     /// What has looked the file up must look again.
-    fn removed(&self, file: FileId) {
+    pub(super) fn removed(&self, file: FileId) {
         self.removals[shard_of(file)].fetch_add(1, Ordering::AcqRel);
     }
 
@@ -155,6 +158,9 @@ impl Table {
             return Err(Refusal::Raced);
         }
         if let Some(state) = shard.get_mut(&file) {
+            if state.leaving {
+                return Err(Refusal::OplockBreak(state.wait_for_name(opening.now)));
+            }
             if state.delete_pending {
                 return Err(Refusal::DeletePending);
             }
@@ -397,7 +403,7 @@ impl Table {
         self.shard(file).lock().get(&file).is_some_and(|state| state.delete_pending)
     }
 
-    /// Whether anybody has the file open.
+    /// Whether anybody has the file open, or it is about to lose its name.
     pub fn is_open(&self, file: FileId) -> bool {
         self.shard(file).lock().contains_key(&file)
     }
@@ -469,6 +475,11 @@ impl Table {
             lease: None,
             on_directory: false,
         });
+    }
+
+    /// How many files it knows.
+    pub fn files(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// How many opens there are, for status.

@@ -148,6 +148,13 @@ async fn open_base(
     let id = found.metadata.id;
     let stream = stream_of(server, disk, id, stream)?;
     let exists = stream.exists(&found.node, &disk.identity).await?;
+    if let Some(wait) = server.files.leaving(stream.id, server.world.uptime()) {
+        return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
+    }
+    // Another one may have its name by now.
+    if stream.name().is_none() {
+        return Ok(None);
+    }
     check_disposition(parameters, exists)?;
     check_attributes(disk, parameters, &found, exists)?;
     let granted = grant(disk, parameters, &found, exists).await?;

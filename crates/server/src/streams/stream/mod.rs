@@ -318,12 +318,23 @@ impl Stream {
 
     /// Removes the stream. Whoever still has it open finds nothing any more.
     pub(crate) async fn remove(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
+        self.make_way(file, who).await?;
+        self.made_way();
+        Ok(())
+    }
+
+    /// Removes the stream, which keeps its name until [`Stream::made_way`], so that who looks for it finds it.
+    pub(crate) async fn make_way(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
         self.remove_from(&mut place, file, who).await?;
         *place = Place::Removed;
-        *self.name.lock() = None;
         Ok(())
+    }
+
+    /// It has no name any more.
+    pub(crate) fn made_way(&self) {
+        *self.name.lock() = None;
     }
 }
 

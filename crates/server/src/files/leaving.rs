@@ -1,0 +1,110 @@
+//! Files that lose a name to another file: from the look whether anybody has one open until its name is gone, nobody
+//! opens it ([MS-FSA] 2.1.5.15.12, where both are one step). Who wants to waits, and then looks where the name leads.
+//!
+//! Leaves out files that go with their last open: those refuse new opens by being marked for deletion.
+
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use super::Table;
+use super::oplock::{ACKNOWLEDGMENT_TIME, Wait};
+use crate::vfs::FileId;
+
+/// Why a file cannot lose its name now.
+#[derive(Debug)]
+pub enum Kept {
+    /// Somebody has it open.
+    Open,
+    /// Another file is about to get its name already: wait, then look where it leads.
+    Leaving(Wait),
+}
+
+/// Keeps a file from being opened while another one gets its name; over when this is dropped.
+pub struct Leaving<'a> {
+    table: &'a Table,
+    file: FileId,
+}
+
+impl Table {
+    /// A name of `file` is about to lead to another file, if nobody has it open.
+    pub fn leave(&self, file: FileId, now: Duration) -> Result<Leaving<'_>, Kept> {
+        match self.shard(file).lock().entry(file) {
+            Entry::Occupied(mut entry) => {
+                let state = entry.get_mut();
+                Err(if state.leaving { Kept::Leaving(state.wait_for_name(now)) } else { Kept::Open })
+            }
+            Entry::Vacant(entry) => {
+                entry.insert_entry(Default::default()).get_mut().leaving = true;
+                Ok(Leaving { table: self, file })
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Until another file has the name of this one, where that is about to be.
+    pub fn leaving(&self, file: FileId, now: Duration) -> Option<Wait> {
+        self.with(file, |state| state.leaving.then(|| state.wait_for_name(now))).flatten()
+    }
+}
+
+impl super::table::File {
+    /// Until the name leads to the other file, or the attempt has failed.
+    pub(super) fn wait_for_name(&mut self, now: Duration) -> Wait {
+        self.oplocks.wait(now + ACKNOWLEDGMENT_TIME)
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut shard = self.table.shard(self.file).lock();
+        // Who looked it up before must look again.
+        self.table.removed(self.file);
+        shard.remove(&self.file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use proto::dtyp::AccessMask;
+    use proto::smb2::create::ShareAccess;
+
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+    use crate::files::oplock::Opening;
+    use crate::files::{OpenName, Refusal, ShareMode};
+    use crate::vfs::RelPath;
+
+    const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
+
+    #[test]
+    fn a_file_is_open_or_leaves() {
+        let (table, now) = (Table::default(), Duration::from_secs(1));
+        let name = Arc::new(OpenName { volume: 1, path: Mutex::new(RelPath::root()) });
+        let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(7) };
+        let opening = Opening::new(mode.access, false, None, now);
+        let before = table.removals();
+        let Ok(leaving) = table.leave(FILE, now) else { panic!("nobody has it open") };
+        let Err(Refusal::OplockBreak(mut opener)) = table.open(FILE, 1, mode, &name, table.removals(), opening) else {
+            panic!("it can be opened");
+        };
+        let Err(Kept::Leaving(mut other)) = table.leave(FILE, now) else { panic!("it leaves twice") };
+        assert!(
+            opener.changed.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
+        );
+        drop(leaving);
+        for wait in [&mut opener, &mut other] {
+            assert_eq!(wait.changed.try_recv(), Err(TryRecvError::Closed));
+        }
+        assert!(matches!(table.open(FILE, 1, mode, &name, before, opening), Err(Refusal::Raced)));
+        table.open(FILE, 1, mode, &name, table.removals(), opening).expect("it is over");
+        assert!(matches!(table.leave(FILE, now), Err(Kept::Open)));
+        table.close(FILE, 1, false);
+        assert!(table.leave(FILE, now).is_ok());
+        assert!(!table.is_open(FILE), "nothing is left");
+    }
+}
