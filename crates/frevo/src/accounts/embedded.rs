@@ -10,6 +10,7 @@ mod policies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -56,6 +57,7 @@ pub struct Store {
     sids: RwLock<Sids>,
     groups: RwLock<groups::Groups>,
     next_rid: Mutex<u32>,
+    odd_rids: AtomicBool,
     policy: RwLock<AccountPolicy>,
 }
 
@@ -212,7 +214,16 @@ impl Store {
         drop(meta);
         drop(transaction);
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
-        Ok(Store { database, domain, accounts, sids, groups, next_rid: Mutex::new(next_rid), policy })
+        Ok(Store {
+            database,
+            domain,
+            accounts,
+            sids,
+            groups,
+            next_rid: Mutex::new(next_rid),
+            odd_rids: AtomicBool::default(),
+            policy,
+        })
     }
 
     /// The SID that the accounts' RIDs are appended to.
@@ -259,6 +270,16 @@ impl Store {
         let after = after.map(fold);
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.accounts.read().range::<str, _>((from, Bound::Unbounded)).take(count).map(|(_, r)| r.clone()).collect()
+    }
+
+    /// From now on gives odd RIDs alone: even ones are those of users in an smbpasswd file.
+    pub fn keep_to_odd_rids(&self) {
+        self.odd_rids.store(true, Ordering::Relaxed);
+    }
+
+    /// The first RID from `rid` on that may be given.
+    fn free_rid(&self, rid: u32) -> u32 {
+        if self.odd_rids.load(Ordering::Relaxed) { rid | 1 } else { rid }
     }
 
     /// Runs `change` on the accounts and, where it succeeds, makes all that it did durable and visible in one step.
@@ -444,7 +465,7 @@ impl Change<'_> {
 
     /// A RID that no account has or had.
     pub fn new_rid(&mut self) -> Result<u32> {
-        let rid = self.next_rid;
+        let rid = self.store.free_rid(self.next_rid);
         self.next_rid = rid.checked_add(1).context("no RIDs are left")?;
         Ok(rid)
     }

@@ -86,7 +86,10 @@ impl Directory {
         let open = |backend: &PassdbBackend| -> Result<Arc<dyn Backend>> {
             match backend {
                 PassdbBackend::Embedded => Ok(own.clone()),
-                PassdbBackend::Smbpasswd(place) => Ok(Arc::new(Smbpasswd::open(place, own.domain(), users.clone())?)),
+                PassdbBackend::Smbpasswd(place) => {
+                    own.keep_to_odd_rids();
+                    Ok(Arc::new(Smbpasswd::open(place, own.domain(), users.clone())?))
+                }
             }
         };
         let backends = backends.iter().map(open).collect::<Result<_>>()?;

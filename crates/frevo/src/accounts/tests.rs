@@ -9,8 +9,8 @@ use super::*;
 
 const EMBEDDED: &[PassdbBackend] = &[PassdbBackend::Embedded];
 
-/// A directory in `path` on a host with the users ann (100), bob (101), root and toor (0).
-fn directory(path: &Path) -> Directory {
+/// A host with the users ann (100), bob (101), root and toor (0).
+fn users() -> Arc<Users> {
     let source = |key: &Key| {
         let name = match key {
             Key::Name(name) => name.as_str(),
@@ -26,8 +26,13 @@ fn directory(path: &Path) -> Directory {
         let identity = Arc::new(Identity { uid, gid: 5, groups: Box::new([]) });
         Ok(Some(User { name: name.into(), identity, groups: Arc::new(["staff".into()]) }))
     };
+    Users::new(None, Box::new(source))
+}
+
+/// A directory in `path` on such a host.
+fn directory(path: &Path) -> Directory {
     let store = Store::open(&StateDir::create(path).unwrap()).unwrap();
-    Directory::new(store, EMBEDDED, Users::new(None, Box::new(source))).unwrap()
+    Directory::new(store, EMBEDDED, users()).unwrap()
 }
 
 fn add(name: &str, uid: Option<u32>) -> UserRequest {
@@ -244,4 +249,26 @@ fn an_owner_changes_a_password_that_the_history_does_not_have() {
     change("fifth", "second").unwrap();
     directory.perform(UserRequest::Delete { name: "ann".into() }).unwrap();
     assert!(matches!(change("second", "sixth"), Err(NotChanged::Wrong)));
+}
+
+#[tokio::test]
+async fn an_smbpasswd_file_and_the_database_share_no_sid() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = directory(dir.path());
+    before.perform(add("root", None)).unwrap();
+    drop(before);
+    let place = smbpasswd::Place { file: dir.path().join("smbpasswd"), rid_base: 1000 };
+    std::fs::write(&place.file, "bob:101:X:X\n".replace('X', &"X".repeat(32))).unwrap();
+    let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+    let both = Directory::new(store, &[PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)], users()).unwrap();
+    both.perform(add("ann", None)).unwrap();
+    both.perform(add("carl", Some(100))).unwrap();
+    for (name, rid, uid) in [("root", 1000, 0), ("ann", 1001, 100), ("carl", 1003, 100), ("bob", 1202, 101)] {
+        let sid = both.domain().with_rid(rid);
+        assert_eq!(both.find(name).await.unwrap().unwrap().sid, sid, "{name}");
+        assert_eq!(both.uid_of(&sid).await.unwrap(), Some(uid), "{name}");
+    }
+    // Deleted where it lies, and not in the first back end.
+    both.perform(UserRequest::Delete { name: "bob".into() }).unwrap();
+    assert!(both.find("bob").await.unwrap().is_none());
 }

@@ -12,9 +12,6 @@ use crate::interfaces::Interface;
 /// The lowest value that Samba takes for `algorithmic rid base`: those below belong to Windows.
 const LOWEST_RID_BASE: u32 = 1000;
 
-/// From where on RIDs made of uids are none that the embedded database will have given in a server's life.
-const DISTANT_RID_BASE: u32 = 1_000_000_000;
-
 /// The settings of the process. Fields carry the names of the smb.conf parameters that they come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Daemon {
@@ -223,14 +220,6 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
     }
     if backends.is_empty() {
         backends.push(PassdbBackend::Embedded);
-    }
-    let text_files = backends.iter().any(|backend| matches!(backend, PassdbBackend::Smbpasswd(_)));
-    if text_files && backends.contains(&PassdbBackend::Embedded) && smbpasswd.rid_base < DISTANT_RID_BASE {
-        let uid = "`passdb backend`: an account of the database and a user's in the smbpasswd file may get one SID";
-        let problem = note(Code::Contradiction, uid);
-        let remedy =
-            format!("`algorithmic rid base` = {DISTANT_RID_BASE} keeps them apart, with other SIDs than Samba's");
-        global.report("passdb backend", problem.remedy(remedy));
     }
     backends
 }

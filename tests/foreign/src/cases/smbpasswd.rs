@@ -123,6 +123,13 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     shared.pdbedit(&["-u", "bob", "-c", "[L]", "-r"])?;
     shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_ACCOUNT_LOCKED_OUT"))?;
     shared.user(&["enable", "bob"], "")?;
+    shared.logon(&server, &BOB, "bob's own", None)?;
+
+    // Who cannot be asked about is not unknown.
+    let away = shared.file.with_extension("away");
+    fs::rename(&shared.file, &away)?;
+    shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_NO_LOGON_SERVERS"))?;
+    fs::rename(&away, &shared.file)?;
     shared.logon(&server, &BOB, "bob's own", None)
 }
 

@@ -23,8 +23,8 @@ use super::index::Index;
 pub(super) struct Live {
     path: PathBuf,
     known: RwLock<Known>,
-    /// Held by whoever reads the file or changes it.
-    turn: Mutex<()>,
+    /// Held by whoever reads the file or changes it. In it: when the last reading that failed began, and why.
+    turn: Mutex<Option<(Instant, String)>>,
     /// Before it wait the look-ups that need the file read, so that they do not take a thread each.
     gate: tokio::sync::Mutex<()>,
 }
@@ -55,7 +55,7 @@ impl Live {
         let live = Live {
             path: path.to_owned(),
             known: RwLock::default(),
-            turn: Mutex::new(()),
+            turn: Mutex::default(),
             gate: tokio::sync::Mutex::new(()),
         };
         as_process(|| file::create(path).and_then(|()| live.refresh(Instant::now())))
@@ -103,12 +103,19 @@ impl Live {
     }
 
     fn refresh(&self, since: Instant) -> Result<()> {
-        let _turn = self.turn.lock();
+        let mut failed = self.turn.lock();
         if self.known.read().is(&Stamp::at(&self.path)?, since) {
             return Ok(());
         }
-        let locked = Locked::open(&self.path, Keeps::WritersOut)?.context("it is gone")?;
-        self.read(&locked).map(drop)
+        // Those that waited for a reading do not each wait for the lock of a program that hangs.
+        if let Some((_, why)) = failed.as_ref().filter(|(began, _)| *began >= since) {
+            bail!("{why}");
+        }
+        let began = Instant::now();
+        let locked = Locked::open(&self.path, Keeps::WritersOut).and_then(|locked| locked.context("it is gone"));
+        let read = locked.and_then(|locked| self.read(&locked));
+        *failed = read.as_ref().err().map(|why| (began, format!("{why:#}")));
+        read
     }
 
     /// Reads the file that is open.

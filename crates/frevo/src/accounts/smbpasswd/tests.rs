@@ -293,6 +293,22 @@ fn whoever_has_the_lock_is_waited_for() {
     assert_eq!(bed.text(), format!("{text}{}", line("u2", 10_002, "b")));
 }
 
+#[tokio::test]
+async fn a_program_that_hangs_with_the_lock_is_waited_for_once() {
+    let bed = Bed::new(&line("u1", 10_001, "a"));
+    fs::write(bed.path(), line("u1", 10_001, "b")).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(bed.path()).unwrap();
+    assert!(try_lock(std::os::fd::AsFd::as_fd(&file), Keeps::EverybodyOut, 0, 1).unwrap());
+    // Each by itself would take minutes.
+    let logons: Vec<_> = (0..50).map(|_| tokio::spawn(bed.accounts.find("u1"))).collect();
+    for logon in logons {
+        let Err(Unavailable(why)) = logon.await.unwrap() else { panic!("answered from an old file") };
+        assert!(why.contains("locked for 5 seconds"), "{why}");
+    }
+    drop(file);
+    assert!(bed.is("u1", "b").await);
+}
+
 #[test]
 fn many_programs_at_once_lose_nothing() {
     let text: String = (0..8).map(|number| line(&format!("u{number}"), 10_000 + number, "start")).collect();
