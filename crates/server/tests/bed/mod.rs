@@ -12,13 +12,16 @@ use std::time::Duration;
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::auth::pac::LogonInfo;
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::{Guid, Sid};
 use proto::smb2::cancel::CancelRequest;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
-use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode, SigningAlgorithm};
+use proto::smb2::negotiate::{
+    Capabilities, Dialect, NegotiateRequest, NegotiateResponse, SecurityMode, SigningAlgorithm,
+};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
@@ -29,6 +32,7 @@ use server::conn::{Connection, Peer};
 use server::durable::{Failed, Records, Store};
 use server::policy::{Policy, Share};
 use server::server::{Server, Volumes};
+use server::tickets::ClientName;
 use server::vfs::memory::Memory;
 use server::vfs::{self, Identity, Time, Vfs};
 use server::world::World;
@@ -82,6 +86,13 @@ impl Accounts for People {
             groups: Arc::new([]),
         });
         Answer::now(Ok(account))
+    }
+
+    fn of_client(&self, client: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
+        match &client.components[..] {
+            [name] if client.own_realm => self.find(name),
+            _ => Answer::now(Ok(None)),
+        }
     }
 
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
@@ -206,6 +217,7 @@ impl Bed {
             clock: self.clock.clone(),
             running: Vec::new(),
             received: VecDeque::new(),
+            hint: Vec::new(),
         };
         let negotiate = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
@@ -214,7 +226,9 @@ impl Bed {
             dialects: vec![dialect],
             negotiate_context_list: Vec::new(),
         };
-        client.request(Command::NEGOTIATE, |out| negotiate.encode(out)).check(Status::SUCCESS);
+        let response = client.request(Command::NEGOTIATE, |out| negotiate.encode(out));
+        response.check(Status::SUCCESS);
+        client.hint = NegotiateResponse::decode(response.bytes()).expect("it decodes").buffer.to_vec();
         client
     }
 
@@ -273,6 +287,8 @@ pub(crate) struct Client {
     clock: Clock,
     running: Vec<Running>,
     received: VecDeque<Message>,
+    /// The server's security buffer in NEGOTIATE.
+    pub(crate) hint: Vec<u8>,
 }
 
 impl Client {
@@ -397,7 +413,7 @@ impl Client {
     }
 
     #[track_caller]
-    fn session_setup(&mut self, token: &[u8], signs: bool, previous_session_id: u64) -> Message {
+    pub(crate) fn session_setup(&mut self, token: &[u8], signs: bool, previous_session_id: u64) -> Message {
         let required = if signs { SecurityMode::SIGNING_REQUIRED } else { SecurityMode(0) };
         let setup = SessionSetupRequest {
             flags: SessionSetupFlags(0),

@@ -1,0 +1,292 @@
+//! Kerberos as clients see it: which mechanism is taken, what is said of tickets that are not, and what happens when one
+//! runs out ([MS-SMB2] 3.3.5.5.3, 3.3.5.2.9, 3.3.5.5.2; RFC 4178 5). The tickets are of a realm that knows no cryptography.
+
+#[allow(dead_code, reason = "not every test file needs all of it")]
+mod bed;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bed::{Bed, Client, Message};
+use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::header::{Command, Flags};
+use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::session_setup::SessionSetupResponse;
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+use server::answer::Answer;
+use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
+
+const KERBEROS: MechType<'static> = MechType::KERBEROS;
+const MS_KERBEROS: MechType<'static> = MechType::MS_KERBEROS;
+const NTLMSSP: MechType<'static> = MechType::NTLMSSP;
+const NEGOEX: MechType<'static> = MechType::NEGOEX;
+/// What the realm's tickets are answered with.
+const REPLY: &[u8] = b"here is the server";
+
+/// A realm whose tickets are words: `alice`, `alice for 60`, `alice of OTHER`, or what is wrong with them.
+struct Realm {
+    ready: AtomicBool,
+}
+
+impl Tickets for Realm {
+    fn ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    fn accept(&self, token: Vec<u8>) -> Answer<Result<Ticket, Refusal>> {
+        let token = String::from_utf8_lossy(&token).into_owned();
+        let refusal = |cause, reply: &[u8]| Refusal { cause, why: token.clone(), reply: reply.to_vec() };
+        let refused = match &token[..] {
+            "clock" => Some(refusal(Cause::Clock, b"the time is noon")),
+            "clock without a word" => Some(refusal(Cause::Clock, b"")),
+            "ended" => Some(refusal(Cause::Time, b"so it is")),
+            "no key" => Some(refusal(Cause::Other, b"")),
+            "no keytab" => Some(refusal(Cause::Unavailable, b"")),
+            _ => None,
+        };
+        Answer::now(match refused {
+            Some(refusal) => Err(refusal),
+            None => Ok(ticket(&token)),
+        })
+    }
+}
+
+fn ticket(token: &str) -> Ticket {
+    let (rest, seconds) = token.split_once(" for ").map_or((token, None), |(rest, seconds)| (rest, Some(seconds)));
+    let (name, realm) = rest.split_once(" of ").unwrap_or((rest, "REALM"));
+    let components = name.split('/').map(str::to_owned).collect();
+    Ticket {
+        client: ClientName { components, realm: realm.into(), own_realm: realm == "REALM" },
+        logon: None,
+        reply: REPLY.to_vec(),
+        key: vec![7; 32].into(),
+        lifetime: seconds.map(|seconds| Duration::from_secs(seconds.parse().expect("a number"))),
+        signatures: Box::new(Scribe),
+    }
+}
+
+struct Scribe;
+
+impl Signatures for Scribe {
+    fn sign(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        Some([b"server", message].concat())
+    }
+
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> bool {
+        signature == [b"client", message].concat()
+    }
+}
+
+fn bed() -> (Bed, Arc<Realm>) {
+    let (bed, realm) = (Bed::new(), Arc::new(Realm { ready: AtomicBool::new(true) }));
+    bed.server.take_tickets(realm.clone());
+    (bed, realm)
+}
+
+fn init(list: &[MechType<'_>], token: Option<&str>) -> Vec<u8> {
+    encode_init(&encode_mech_types(list), token.map(str::as_bytes))
+}
+
+fn resp(token: Option<&str>, mic: Option<&[u8]>) -> Vec<u8> {
+    NegTokenResp { response_token: token.map(str::as_bytes), mech_list_mic: mic, ..NegTokenResp::default() }.encode()
+}
+
+/// Sends a token; the status, and what of SPNEGO came back.
+struct Said(Message);
+
+impl Said {
+    #[track_caller]
+    fn check(&self, status: Status, expected: NegTokenResp<'_>) {
+        self.0.check(status);
+        let response = SessionSetupResponse::decode(self.0.bytes()).expect("it decodes");
+        assert_eq!(Token::decode(response.buffer), Ok(Token::Resp(expected)));
+    }
+}
+
+#[track_caller]
+fn say(client: &mut Client, token: &[u8]) -> Said {
+    let message = client.session_setup(token, false, 0);
+    client.session_id = message.header().session_id;
+    Said(message)
+}
+
+/// Logs on, or on again, with one token; connects the share the first time.
+#[track_caller]
+fn log_on(client: &mut Client, ticket: &str) {
+    say(client, &init(&[MS_KERBEROS, KERBEROS, NTLMSSP], Some(ticket))).0.check(Status::SUCCESS);
+}
+
+#[test]
+fn kerberos_is_offered_while_there_are_keys() {
+    let (bed, realm) = bed();
+    let check = |expected: &[MechType<'_>]| {
+        let client = bed.connect();
+        let Ok(Token::Init(hint)) = Token::decode(&client.hint) else { panic!("no hint") };
+        assert_eq!(hint.mech_types, expected);
+    };
+    check(&[MS_KERBEROS, KERBEROS, NTLMSSP]);
+    realm.ready.store(false, Ordering::Relaxed);
+    check(&[NTLMSSP]);
+    // A client that tries all the same is told to use what there is.
+    let said = say(&mut bed.connect(), &init(&[KERBEROS, NTLMSSP], Some("alice")));
+    let (neg_state, supported_mech) = (Some(NegState::REQUEST_MIC), Some(NTLMSSP));
+    said.check(Status::MORE_PROCESSING_REQUIRED, NegTokenResp { neg_state, supported_mech, ..NegTokenResp::default() });
+    say(&mut bed.connect(), &init(&[KERBEROS], Some("alice"))).0.check(Status::LOGON_FAILURE);
+}
+
+#[test]
+fn a_ticket_that_comes_with_the_list_is_enough() {
+    let (bed, _) = bed();
+    for list in [&[MS_KERBEROS, KERBEROS, NTLMSSP][..], &[KERBEROS], &[KERBEROS, NEGOEX]] {
+        let mut client = bed.connect();
+        let neg_state = Some(NegState::ACCEPT_COMPLETED);
+        let (supported_mech, response_token) = (list.first().copied(), Some(REPLY));
+        say(&mut client, &init(list, Some("alice")))
+            .check(Status::SUCCESS, NegTokenResp { neg_state, supported_mech, response_token, mech_list_mic: None });
+        client.tree_connect();
+        client.open("file", OplockLevel::NONE);
+    }
+}
+
+#[test]
+fn a_list_that_begins_with_another_mechanism_is_signed_by_both() {
+    let (bed, _) = bed();
+    let list = [NEGOEX, MS_KERBEROS, NTLMSSP];
+    let der = encode_mech_types(&list);
+    let (theirs, ours) = ([b"client", &der[..]].concat(), [b"server", &der[..]].concat());
+    for (mic, status) in
+        [(Some(&theirs[..]), Status::SUCCESS), (Some(&ours[..]), Status::LOGON_FAILURE), (None, Status::LOGON_FAILURE)]
+    {
+        let mut client = bed.connect();
+        // The token is NEGOEX's, which nobody reads.
+        say(&mut client, &init(&list, Some("bob"))).check(
+            Status::MORE_PROCESSING_REQUIRED,
+            NegTokenResp {
+                neg_state: Some(NegState::REQUEST_MIC),
+                supported_mech: Some(MS_KERBEROS),
+                ..NegTokenResp::default()
+            },
+        );
+        say(&mut client, &resp(Some("alice"), None)).check(
+            Status::MORE_PROCESSING_REQUIRED,
+            NegTokenResp {
+                neg_state: Some(NegState::ACCEPT_INCOMPLETE),
+                supported_mech: None,
+                response_token: Some(REPLY),
+                mech_list_mic: Some(&ours),
+            },
+        );
+        let last = say(&mut client, &resp(None, mic));
+        last.0.check(status);
+        if status == Status::SUCCESS {
+            let neg_state = Some(NegState::ACCEPT_COMPLETED);
+            last.check(status, NegTokenResp { neg_state, ..NegTokenResp::default() });
+            client.tree_connect();
+        }
+    }
+}
+
+#[test]
+fn tickets_that_are_not_taken() {
+    let (bed, _) = bed();
+    for (ticket, status) in [
+        ("ended", Status::LOGON_FAILURE),
+        ("no key", Status::LOGON_FAILURE),
+        ("no keytab", Status::NO_LOGON_SERVERS),
+        ("clock without a word", Status::TIME_DIFFERENCE_AT_DC),
+        ("nobody", Status::LOGON_FAILURE),
+        ("alice of OTHER", Status::LOGON_FAILURE),
+        ("alice/admin", Status::LOGON_FAILURE),
+    ] {
+        let mut client = bed.connect();
+        let message = client.session_setup(&init(&[KERBEROS], Some(ticket)), false, 0);
+        assert_eq!(message.header().status, status, "{ticket}");
+        assert!(bed.server.sessions().is_empty(), "{ticket}");
+    }
+    say(&mut bed.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_client_is_told_the_time_once() {
+    let (bed, _) = bed();
+    for (second, status) in [("alice", Status::SUCCESS), ("clock", Status::TIME_DIFFERENCE_AT_DC)] {
+        let mut client = bed.connect();
+        say(&mut client, &init(&[KERBEROS], Some("clock"))).check(
+            Status::MORE_PROCESSING_REQUIRED,
+            NegTokenResp {
+                neg_state: Some(NegState::ACCEPT_INCOMPLETE),
+                supported_mech: Some(KERBEROS),
+                response_token: Some(b"the time is noon"),
+                mech_list_mic: None,
+            },
+        );
+        say(&mut client, &resp(Some(second), None)).0.check(status);
+    }
+}
+
+/// 3.3.5.2.9: what a client may still do, and that it comes back by logging on once more, with everything still open.
+#[test]
+fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
+    let (bed, _) = bed();
+    let mut client = bed.connect();
+    log_on(&mut client, "alice for 60");
+    client.tree_connect();
+    let (kept, _) = client.open("kept", OplockLevel::NONE);
+    let (closed, _) = client.open("closed", OplockLevel::NONE);
+    bed.pass(59);
+    client.open("in time", OplockLevel::NONE);
+    bed.pass(1);
+    let create = |client: &mut Client| {
+        let message = client.create("late", CreateDisposition::OPEN_IF, OplockLevel::NONE, Flags(0));
+        assert!(client.send(&message));
+        client.next().header().status
+    };
+    assert_eq!(create(&mut client), Status::NETWORK_SESSION_EXPIRED);
+    close(&mut client, closed).check(Status::SUCCESS);
+    let session_id = client.session_id;
+    log_on(&mut client, "alice for 60");
+    assert_eq!(client.session_id, session_id);
+    assert_eq!(create(&mut client), Status::SUCCESS);
+    close(&mut client, kept).check(Status::SUCCESS);
+    // Each proof has its own time: the latest counts.
+    bed.pass(30);
+    log_on(&mut client, "alice for 600");
+    bed.pass(60);
+    assert_eq!(create(&mut client), Status::SUCCESS);
+    client.log_on("alice", "alice", false, 0).check(Status::SUCCESS);
+    bed.pass(6000);
+    assert_eq!(create(&mut client), Status::SUCCESS, "a password has no end");
+}
+
+#[test]
+fn who_does_not_come_back_may_log_off() {
+    let (bed, _) = bed();
+    let mut client = bed.connect();
+    log_on(&mut client, "alice for 1");
+    client.tree_connect();
+    client.open("file", OplockLevel::NONE);
+    bed.pass(1);
+    client.request(Command::LOGOFF, |out| LogoffRequest.encode(out)).check(Status::SUCCESS);
+    assert_eq!((bed.server.open_count(), bed.server.sessions().len()), (0, 0));
+}
+
+#[test]
+fn a_later_ticket_that_is_refused_ends_the_session() {
+    let (bed, _) = bed();
+    let mut client = bed.connect();
+    log_on(&mut client, "alice for 1");
+    client.tree_connect();
+    client.open("file", OplockLevel::NONE);
+    bed.pass(1);
+    say(&mut client, &init(&[KERBEROS], Some("no key"))).0.check(Status::LOGON_FAILURE);
+    assert_eq!((bed.server.open_count(), bed.server.sessions().len()), (0, 0));
+}
+
+#[track_caller]
+fn close(client: &mut Client, file_id: FileId) -> Message {
+    client.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
+}
