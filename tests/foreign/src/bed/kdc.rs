@@ -26,13 +26,24 @@ pub(crate) struct Kdc {
 impl Kdc {
     /// Makes a realm in which `services` have keys in [`Kdc::keytab`] and `people` have passwords, and starts its KDC.
     ///
-    /// Its tickets hold no PAC: what a domain says of a user, a server outside of domains refuses.
+    /// Its tickets hold no PAC: what a domain says of a user, Samba outside of domains refuses.
     pub(crate) fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
-        let dir = bed.dir().join("kdc");
+        Kdc::start_as(bed, "kdc", "aes256-cts", services, people)
+    }
+
+    /// The same in a directory called `name`, with keys of `encryption` alone.
+    pub(crate) fn start_as(
+        bed: &Bed,
+        name: &str,
+        encryption: &str,
+        services: &[&str],
+        people: &[Person],
+    ) -> Result<Kdc> {
+        let dir = bed.dir().join(name);
         fs::create_dir_all(&dir)?;
         let port = free_port()?;
         fs::write(dir.join("krb5.conf"), client_conf(port))?;
-        fs::write(dir.join("kdc.conf"), kdc_conf(port, &dir.display().to_string()))?;
+        fs::write(dir.join("kdc.conf"), kdc_conf(port, encryption, &dir.display().to_string()))?;
         run(in_realm(&dir, "kdb5_util").args(["create", "-s", "-r", REALM, "-P", "of no account"]), "")?;
         let mut orders = String::new();
         for service in services {
@@ -60,10 +71,40 @@ impl Kdc {
 
     /// Gets a ticket for a person; the environment in which Kerberos finds it.
     pub(crate) fn log_on(&self, person: &Person) -> Result<[(&'static str, String); 2]> {
-        let cache = format!("FILE:{}", self.dir.join(format!("tickets.{}", person.name)).display());
+        self.log_on_as(person.name, person.password, &[])
+    }
+
+    /// The same for any principal, with options for kinit.
+    pub(crate) fn log_on_as(
+        &self,
+        principal: &str,
+        password: &str,
+        options: &[&str],
+    ) -> Result<[(&'static str, String); 2]> {
+        let path = self.cache(principal);
+        // What is there may have tickets to services, which a new one does not replace.
+        let _ = fs::remove_file(&path);
+        let cache = format!("FILE:{}", path.display());
         let mut kinit = in_realm(&self.dir, "kinit");
-        run(kinit.args(["-c", &cache, person.name]), &format!("{}\n", person.password))?;
+        run(kinit.args(["-c", &cache]).args(options).arg(principal), &format!("{password}\n"))?;
         Ok([("KRB5_CONFIG", self.dir.join("krb5.conf").display().to_string()), ("KRB5CCNAME", cache)])
+    }
+
+    /// The file with somebody's tickets.
+    pub(crate) fn cache(&self, principal: &str) -> PathBuf {
+        self.dir.join(format!("tickets.{}", principal.replace('/', ".")))
+    }
+
+    /// Gives orders to kadmin, one a line.
+    pub(crate) fn order(&self, orders: &str) -> Result<()> {
+        run(&mut in_realm(&self.dir, "kadmin.local"), orders)
+    }
+
+    /// From now on clients and servers of this realm bear with clocks that differ by so many seconds.
+    pub(crate) fn bear_with(&self, seconds: u32) -> Result<()> {
+        let path = self.dir.join("krb5.conf");
+        let conf = fs::read_to_string(&path)?;
+        Ok(fs::write(path, conf.replace("[libdefaults]", &format!("[libdefaults]\n\tclockskew = {seconds}")))?)
     }
 
     fn wait_until_it_listens(&mut self, port: u16) -> Result<()> {
@@ -115,7 +156,7 @@ fn client_conf(port: u16) -> String {
     )
 }
 
-fn kdc_conf(port: u16, dir: &str) -> String {
+fn kdc_conf(port: u16, encryption: &str, dir: &str) -> String {
     format!(
         "[kdcdefaults]
 \tkdc_listen = 127.0.0.1:{port}
@@ -126,7 +167,7 @@ fn kdc_conf(port: u16, dir: &str) -> String {
 \t\tkey_stash_file = {dir}/stash
 \t\tacl_file = {dir}/acl
 \t\tdisable_pac = true
-\t\tsupported_enctypes = aes256-cts:normal
+\t\tsupported_enctypes = {encryption}:normal
 \t}}
 [logging]
 \tkdc = FILE:{dir}/log

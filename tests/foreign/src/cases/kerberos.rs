@@ -30,7 +30,7 @@ use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[Case::new("kerberos.tickets", tickets).needs_root()];
 
-const HOST: &str = "localhost";
+pub(super) const HOST: &str = "localhost";
 const CIPHERS: [CipherId; 4] =
     [CipherId::AES_128_GCM, CipherId::AES_128_CCM, CipherId::AES_256_GCM, CipherId::AES_256_CCM];
 
@@ -78,10 +78,10 @@ fn nobody_knows(host: &str) -> Result<()> {
 }
 
 /// Variables of this process, which the Kerberos library reads, until dropped.
-struct Environment(Vec<&'static str>);
+pub(super) struct Environment(Vec<&'static str>);
 
 impl Environment {
-    fn set(variables: &[(&'static str, String)]) -> Environment {
+    pub(super) fn set(variables: &[(&'static str, String)]) -> Environment {
         for (name, value) in variables {
             // SAFETY: cases run one after the other on the only thread of the process.
             unsafe { std::env::set_var(name, value) };
@@ -130,8 +130,8 @@ fn log_on(address: SocketAddr, cipher: CipherId) -> Result<()> {
     Ok(())
 }
 
-/// NEGOTIATE and SESSION_SETUP until the server is content.
-fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Talk)> {
+/// A connection of 3.1.1.
+pub(super) fn negotiate(address: SocketAddr, cipher: CipherId) -> Result<Talk> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut talk = Talk { stream, preauth: PreauthHash::new(), messages: 0, session_id: 0, answer: Vec::new() };
@@ -150,21 +150,18 @@ fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Ta
     };
     talk.exchange(Command::NEGOTIATE, |out| request.encode(out))?;
     talk.preauth.update(&talk.answer);
+    Ok(talk)
+}
+
+/// NEGOTIATE and SESSION_SETUP until the server is content.
+fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Talk)> {
+    let mut talk = negotiate(address, cipher)?;
     let (mut kerberos, mut token) = Kerberos::initiate(HOST)?;
     ensure!(kerberos.session_key().is_err(), "a key before the server said anything");
     loop {
-        let request = SessionSetupRequest {
-            flags: SessionSetupFlags(0),
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities(0),
-            previous_session_id: 0,
-            buffer: &token,
-        };
-        talk.exchange(Command::SESSION_SETUP, |out| request.encode(out))?;
-        let header = Header::decode(&talk.answer)?;
-        talk.session_id = header.session_id;
-        let more = header.status == Status::MORE_PROCESSING_REQUIRED;
-        ensure!(more || header.status == Status::SUCCESS, "SESSION_SETUP answered with {}", header.status);
+        let status = talk.set_up(&token)?;
+        let more = status == Status::MORE_PROCESSING_REQUIRED;
+        ensure!(more || status == Status::SUCCESS, "SESSION_SETUP answered with {status}");
         let next = kerberos.step(SessionSetupResponse::decode(&talk.answer)?.buffer)?;
         if !more {
             ensure!(next.is_none(), "the server is content, and the client has more to say");
@@ -176,7 +173,7 @@ fn set_up_session(address: SocketAddr, cipher: CipherId) -> Result<(Kerberos, Ta
 }
 
 /// One request at a time, and its answer.
-struct Talk {
+pub(super) struct Talk {
     stream: TcpStream,
     preauth: PreauthHash,
     messages: u64,
@@ -196,6 +193,21 @@ impl Talk {
         header.encode(&mut out);
         encode(&mut out);
         message
+    }
+
+    /// One SESSION_SETUP; the status.
+    pub(super) fn set_up(&mut self, token: &[u8]) -> Result<Status> {
+        let request = SessionSetupRequest {
+            flags: SessionSetupFlags(0),
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            previous_session_id: 0,
+            buffer: token,
+        };
+        self.exchange(Command::SESSION_SETUP, |out| request.encode(out))?;
+        let header = Header::decode(&self.answer)?;
+        self.session_id = header.session_id;
+        Ok(header.status)
     }
 
     fn exchange(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Result<()> {

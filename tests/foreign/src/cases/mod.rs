@@ -9,6 +9,7 @@ mod everyday;
 mod first_run;
 mod hammer;
 mod kerberos;
+mod keytabs;
 mod ldap;
 mod local;
 mod netbench;
@@ -43,6 +44,7 @@ const AREAS: &[&[Case]] = &[
     netbench::CASES,
     hammer::CASES,
     kerberos::CASES,
+    keytabs::CASES,
     ldap::CASES,
     local::CASES,
     smbpasswd::CASES,

@@ -1,0 +1,243 @@
+//! Frevo with a keytab, in realms of the suite's own: who comes in with which ticket, and what is said to the others.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use client::{Client, Kerberos};
+use proto::smb2::negotiate::CipherId;
+use proto::status::Status;
+
+use super::kerberos::{Environment, HOST, negotiate};
+use crate::bed::{ALICE, CAROL, Kdc, REALM, Server};
+use crate::stage::{Stage, TEMPLATE};
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("kerberos.smbclient", smbclient).needs_root().frevo_only(),
+    Case::new("kerberos.people", people).needs_root().frevo_only(),
+    Case::new("kerberos.keys", keys).needs_root().frevo_only(),
+    Case::new("kerberos.clocks", clocks).needs_root().frevo_only(),
+    Case::new("kerberos.replay", replay).needs_root().frevo_only(),
+    Case::new("kerberos.expiry", expiry).needs_root().frevo_only(),
+    Case::new("kerberos.no_library", no_library).needs_root().frevo_only(),
+];
+
+const SERVICE: &str = "cifs/localhost";
+/// The server's name for smbclient, which does not believe in tickets to `localhost`.
+const NAMED: &str = "files.bed.test";
+const NAMED_SERVICE: &str = "cifs/files.bed.test";
+const AES256: &str = "aes256-cts";
+
+/// A server with the realm's keytab.
+fn serve(stage: &Stage, name: &str, keytab: &Path) -> Result<Server> {
+    let own = format!(
+        "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}",
+        keytab.display()
+    );
+    stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
+}
+
+/// smbclient with the tickets of the environment; what it printed.
+fn by_smbclient(stage: &Stage, server: &Server, options: &[&str], commands: &str) -> Result<String> {
+    let mut command = Command::new("smbclient");
+    command.arg("-s").arg(stage.bed.dir().join("client/smb.conf")).args(["--use-kerberos=required", "-p"]);
+    command.arg(server.port().to_string()).args(["-I", "127.0.0.1"]).args(options);
+    let cache = std::env::var("KRB5CCNAME").context("nobody has a ticket")?;
+    command.arg(format!("--use-krb5-ccache={cache}")).arg(format!("//{NAMED}/files")).args(["-c", commands]);
+    let output = command.stdin(Stdio::null()).output().context("cannot start smbclient")?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// The project's own client, as far as a connect to the share.
+fn by_client(server: &Server) -> Result<(), client::Error> {
+    let options = client::Options { credentials: client::Credentials::Kerberos, ..Default::default() };
+    wait_for(async { Client::connect(server.address(), HOST, "files", &options).await.map(|_| ()) })
+}
+
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a thread of its own").block_on(work)
+}
+
+#[track_caller]
+fn refused(outcome: Result<(), client::Error>, part: &str) -> Result<()> {
+    let said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(said.contains(part), "expected {part:?}, got {said:?}");
+    Ok(())
+}
+
+fn logged(server: &Server, parts: &[&str]) -> Result<()> {
+    let log = server.log_tail();
+    let missing = parts.iter().find(|part| !log.contains(**part));
+    ensure!(missing.is_none(), "{missing:?} is not in the log:\n{log}");
+    Ok(())
+}
+
+/// Files come and go with keys of both lengths, in all dialects, signed and sealed.
+fn smbclient(stage: &mut Stage) -> Result<()> {
+    for (name, encryption) in [("kdc.aes256", AES256), ("kdc.aes128", "aes128-cts")] {
+        let kdc = Kdc::start_as(&stage.bed, name, encryption, &[NAMED_SERVICE], &[ALICE])?;
+        let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+        let server = serve(stage, &format!("server.{name}"), &kdc.keytab())?;
+        let local = stage.local(name)?;
+        fs::write(local.join("sent"), encryption)?;
+        for dialect in ["SMB2_02", "SMB2_10", "SMB3_00", "SMB3_02", "SMB3_11"] {
+            for protection in ["sign", "encrypt"] {
+                if protection == "encrypt" && dialect.starts_with("SMB2") {
+                    continue;
+                }
+                let minimum = format!("--option=client min protocol={dialect}");
+                let protection = format!("--client-protection={protection}");
+                let options = ["-m", dialect, &minimum, &protection];
+                let commands = format!("lcd {}; put sent {dialect}; get {dialect} got; rm {dialect}", local.display());
+                let said = by_smbclient(stage, &server, &options, &commands)?;
+                let got = fs::read_to_string(local.join("got")).unwrap_or_default();
+                ensure!(!said.contains("NT_STATUS") && got == encryption, "{dialect} {protection}: {said}");
+                let _ = fs::remove_file(local.join("got"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An account, a UNIX user without one, and those who are nobody.
+fn people(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.people", AES256, &[SERVICE, NAMED_SERVICE], &[ALICE, CAROL])?;
+    for name in ["daemon", "root", "alice/admin", "stranger", "HOST$"] {
+        kdc.order(&format!("addprinc -pw some {name}"))?;
+    }
+    let server = serve(stage, "server.people", &kdc.keytab())?;
+    for (name, owner) in [("alice", ALICE.id), ("daemon", 1)] {
+        let password = if name == "alice" { ALICE.password } else { "some" };
+        let _realm = Environment::set(&kdc.log_on_as(name, password, &[])?);
+        let said = by_smbclient(stage, &server, &[], &format!("mkdir of-{name}"))?;
+        let made = stage.share("files").join(format!("of-{name}"));
+        let found = fs::metadata(&made).with_context(|| said.clone())?;
+        ensure!(std::os::unix::fs::MetadataExt::uid(&found) == owner, "{name} makes what belongs to another: {said}");
+        fs::remove_dir(made)?;
+    }
+    for (name, password, status) in [
+        ("carol", CAROL.password, "ACCOUNT_DISABLED"),
+        ("root", "some", "LOGON_FAILURE"),
+        ("alice/admin", "some", "LOGON_FAILURE"),
+        ("stranger", "some", "LOGON_FAILURE"),
+        ("HOST$", "some", "LOGON_FAILURE"),
+    ] {
+        let _realm = Environment::set(&kdc.log_on_as(name, password, &[])?);
+        refused(by_client(&server), status).with_context(|| name)?;
+    }
+    // Passwords go on beside tickets.
+    let said = stage.smbclient().server(&server).run("ls")?;
+    said.fine().map(|_| ())
+}
+
+/// Another key than the ticket is for is told in the log, and a new keytab counts at once.
+fn keys(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.keys", AES256, &[SERVICE, "host/elsewhere"], &[ALICE])?;
+    let keytab = stage.bed.dir().join("kdc.keys/served");
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    let server = serve(stage, "server.keys", &keytab)?;
+    logged(&server, &["no keys yet", "served", "ktadd"])?;
+    refused(by_client(&server), "")?;
+    // The offer is looked at once a second.
+    let install = |orders: &str| -> Result<()> {
+        let fresh = keytab.with_extension("new");
+        kdc.order(&format!("ktadd -k {} {orders}", fresh.display()))?;
+        fs::rename(fresh, &keytab)?;
+        std::thread::sleep(Duration::from_millis(1100));
+        Ok(())
+    };
+    install("host/elsewhere")?;
+    refused(by_client(&server), "LOGON_FAILURE")?;
+    logged(&server, &["cifs/localhost@BED.TEST", "aes256-cts-hmac-sha1-96", "klist -ket", "served"])?;
+    // What is in alice's cache is for the version before.
+    install(SERVICE)?;
+    refused(by_client(&server), "LOGON_FAILURE")?;
+    logged(&server, &["key version 2"])?;
+    let _renewed = Environment::set(&kdc.log_on(&ALICE)?);
+    by_client(&server)?;
+    install(&format!("-norandkey {SERVICE}"))?;
+    by_client(&server)?;
+    Ok(())
+}
+
+/// A client whose clock is an hour ahead is told so.
+fn clocks(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.clocks", AES256, &[SERVICE], &[ALICE])?;
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    let server = serve(stage, "server.clocks", &kdc.keytab())?;
+    by_client(&server)?;
+    set_back(&kdc.cache(ALICE.name), 3600)?;
+    refused(by_client(&server), "Clock skew too great")?;
+    logged(&server, &["Clock skew", "NTP", "cifs/localhost"])?;
+    // One that does not listen gets the status at its second try.
+    let mut talk = negotiate(server.address(), CipherId::AES_128_GCM)?;
+    let (_, token) = Kerberos::initiate(HOST)?;
+    ensure!(talk.set_up(&token)? == Status::MORE_PROCESSING_REQUIRED, "the first time");
+    let (_, token) = Kerberos::initiate(HOST)?;
+    ensure!(talk.set_up(&token)? != Status::SUCCESS, "the second time");
+    Ok(())
+}
+
+/// Makes the client believe that the KDC's clock is `seconds` ahead: the first field of the header of a cache of version 4
+/// is that difference.
+fn set_back(cache: &Path, seconds: u32) -> Result<()> {
+    let mut bytes = fs::read(cache)?;
+    let header = [5, 4, 0, 12, 0, 1, 0, 8];
+    ensure!(bytes.starts_with(&header), "a cache of another version: {:?}", &bytes[..bytes.len().min(16)]);
+    bytes[8..12].copy_from_slice(&seconds.to_be_bytes());
+    Ok(fs::write(cache, bytes)?)
+}
+
+/// The same token is good once.
+fn replay(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.replay", AES256, &[SERVICE], &[ALICE])?;
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    let server = serve(stage, "server.replay", &kdc.keytab())?;
+    let (_, token) = Kerberos::initiate(HOST)?;
+    for expected in [Status::SUCCESS, Status::LOGON_FAILURE] {
+        let status = negotiate(server.address(), CipherId::AES_128_GCM)?.set_up(&token)?;
+        ensure!(status == expected, "{status}, not {expected}");
+    }
+    logged(&server, &["replay", "sent before"])
+}
+
+/// Whose ticket has run out is told so, and a new ticket is as good as the first.
+fn expiry(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.expiry", AES256, &[SERVICE], &[ALICE])?;
+    kdc.bear_with(1)?;
+    let _realm = Environment::set(&kdc.log_on_as(ALICE.name, ALICE.password, &["-l", "4s"])?);
+    fs::write(stage.share("files").join("lasting"), "")?;
+    let server = serve(stage, "server.expiry", &kdc.keytab())?;
+    let options = client::Options { credentials: client::Credentials::Kerberos, ..Default::default() };
+    let late = wait_for(async {
+        let mut client = Client::connect(server.address(), HOST, "files", &options).await?;
+        let open = client::Open::existing("lasting");
+        client.open(&open).await?;
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        client.open(&open).await.map(|_| ())
+    });
+    refused(late, "NETWORK_SESSION_EXPIRED")?;
+    let _renewed = Environment::set(&kdc.log_on(&ALICE)?);
+    Ok(by_client(&server)?)
+}
+
+/// Hosts without the library serve passwords, and say what is missing.
+fn no_library(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.no_library", AES256, &[SERVICE], &[ALICE])?;
+    let empty = stage.bed.dir().join("no_library");
+    fs::create_dir_all(&empty)?;
+    fs::write(empty.join("libgssapi_krb5.so.2"), "")?;
+    let server = {
+        let _hidden = Environment::set(&[("LD_LIBRARY_PATH", empty.display().to_string())]);
+        serve(stage, "server.no_library", &kdc.keytab())?
+    };
+    logged(&server, &["Kerberos is configured and cannot be offered", "libgssapi-krb5-2"])?;
+    stage.smbclient().server(&server).run("ls")?.fine()?;
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    ensure!(by_client(&server).is_err(), "a ticket was taken without the library");
+    Ok(())
+}
