@@ -5,6 +5,7 @@
 //! wrong usage.
 
 mod import;
+mod ldap_password;
 mod policy;
 mod sids;
 
@@ -108,6 +109,12 @@ enum UserCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Keeps the password of `ldap admin dn`, which is asked for
+    LdapPassword {
+        /// Reads the password from the first line of standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
     /// Notes the SIDs that accounts have in Samba, so that stored ACLs that name those count: what `pdbedit -L -v` prints
     Sids {
         /// The file, or - for standard input
@@ -146,6 +153,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
         }
         UserCommand::Policy { name, value, json } => policy::run(&place, name, value, json),
         UserCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
+        UserCommand::LdapPassword { password_stdin } => ldap_password::run(&place, password_stdin),
         UserCommand::Sids { file, dry_run } => sids::run(&place, &file, dry_run),
     }
 }

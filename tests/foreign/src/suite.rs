@@ -28,13 +28,11 @@ pub(crate) struct Needs {
     pub(crate) slow: bool,
     /// It tests something that only Frevo has.
     pub(crate) frevo: bool,
-    /// It needs something that only Samba has.
-    pub(crate) samba: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, run: fn(&mut Stage) -> Result<()>) -> Case {
-        Case { name, needs: Needs { root: false, slow: false, frevo: false, samba: false }, run }
+        Case { name, needs: Needs { root: false, slow: false, frevo: false }, run }
     }
 
     pub(crate) const fn slow(mut self) -> Case {
@@ -49,11 +47,6 @@ impl Case {
 
     pub(crate) const fn frevo_only(mut self) -> Case {
         self.needs.frevo = true;
-        self
-    }
-
-    pub(crate) const fn samba_only(mut self) -> Case {
-        self.needs.samba = true;
         self
     }
 }
@@ -82,7 +75,6 @@ pub fn run(options: &Options) -> Result<(usize, usize)> {
         options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
             && !(options.quick && case.needs.slow)
             && !(options.target != Target::Frevo && case.needs.frevo)
-            && !(options.target != Target::Samba && case.needs.samba)
     };
     let cases: Vec<&Case> = cases::all().filter(wanted).collect();
     if cases.is_empty() {

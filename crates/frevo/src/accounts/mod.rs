@@ -11,12 +11,14 @@ pub mod embedded;
 mod former;
 pub mod groups;
 mod import;
+pub mod ldap;
 pub mod policies;
 mod principals;
 pub mod record;
 pub mod smbpasswd;
 pub mod unix;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ pub use self::import::{Line, read_line};
 
 use self::backend::{Backend, Entry};
 use self::embedded::{OpenError, Store};
+use self::ldap::Ldap;
 use self::record::{Record, check_name};
 use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
@@ -69,7 +72,7 @@ impl Directory {
             state.owner()
         );
         let users = Users::of_host().context("this process's user")?;
-        Self::new(Store::open_patiently(state, PATIENCE)?, backends, users)
+        Self::new(Store::open_patiently(state, PATIENCE)?, state.path(), backends, users)
     }
 
     /// The accounts in `backends` for one change; [`OpenError::Busy`] while a server has them. `None` where there is no
@@ -78,10 +81,10 @@ impl Directory {
         let needed = create || backends != [PassdbBackend::Embedded];
         let store = if needed { Some(Store::open(state)?) } else { Store::open_existing(state)? };
         let users = Users::of_host()?;
-        Ok(store.map(|store| Self::new(store, backends, users)).transpose()?)
+        Ok(store.map(|store| Self::new(store, state.path(), backends, users)).transpose()?)
     }
 
-    fn new(store: Store, backends: &[PassdbBackend], users: Arc<Users>) -> Result<Self> {
+    fn new(store: Store, state: &Path, backends: &[PassdbBackend], users: Arc<Users>) -> Result<Self> {
         let own = Arc::new(store);
         let open = |backend: &PassdbBackend| -> Result<Arc<dyn Backend>> {
             match backend {
@@ -89,6 +92,9 @@ impl Directory {
                 PassdbBackend::Smbpasswd(place) => {
                     own.keep_to_odd_rids();
                     Ok(Arc::new(Smbpasswd::open(place, own.domain(), users.clone())?))
+                }
+                PassdbBackend::Ldap(settings) => {
+                    Ok(Arc::new(Ldap::open(settings, state.to_owned(), own.domain(), users.clone())?))
                 }
             }
         };
@@ -334,10 +340,10 @@ impl Accounts for Directory {
 
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         let this = self.clone();
-        first(self.backends.clone(), 0, name.to_owned(), |backend, name| backend.find_anew(name)).then(move |found| {
+        first(self.backends.clone(), 0, name.to_owned(), |backend, name| anew(backend, name)).then(move |found| {
             match found {
-                Ok(Some(entry)) => this.account_of(entry),
-                Ok(None) => Answer::now(Ok(None)),
+                Ok(Some(Some(entry))) => this.account_of(entry),
+                Ok(_) => Answer::now(Ok(None)),
                 Err(why) => Answer::now(Err(why)),
             }
         })
@@ -434,6 +440,18 @@ fn first<Q: Send + Sync + 'static, A: Send + 'static>(
         }
     }
     Answer::now(Ok(None))
+}
+
+/// What a back end has anew of a name: nothing, where it has that account and nothing new of it. Then no later back end is
+/// asked either: an account of that name there may be somebody else's.
+fn anew(backend: &dyn Backend, name: &str) -> Answer<Result<Option<Option<Entry>>, Unavailable>> {
+    let anew = backend.find_anew(name);
+    let known = backend.find(name);
+    anew.then(move |anew| match anew {
+        Ok(Some(entry)) => Answer::now(Ok(Some(Some(entry)))),
+        Ok(None) => known.map(|known| known.map(|known| known.map(|_| None))),
+        Err(why) => Answer::now(Err(why)),
+    })
 }
 
 fn unavailable(Unavailable(why): Unavailable) -> anyhow::Error {

@@ -32,7 +32,7 @@ fn users() -> Arc<Users> {
 /// A directory in `path` on such a host.
 fn directory(path: &Path) -> Directory {
     let store = Store::open(&StateDir::create(path).unwrap()).unwrap();
-    Directory::new(store, EMBEDDED, users()).unwrap()
+    Directory::new(store, path, EMBEDDED, users()).unwrap()
 }
 
 fn add(name: &str, uid: Option<u32>) -> UserRequest {
@@ -260,7 +260,8 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     let place = smbpasswd::Place { file: dir.path().join("smbpasswd"), rid_base: 1000 };
     std::fs::write(&place.file, "bob:101:X:X\n".replace('X', &"X".repeat(32))).unwrap();
     let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
-    let both = Directory::new(store, &[PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)], users()).unwrap();
+    let both = Directory::new(store, dir.path(), &[PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)], users())
+        .unwrap();
     both.perform(add("ann", None)).unwrap();
     both.perform(add("carl", Some(100))).unwrap();
     for (name, rid, uid) in [("root", 1000, 0), ("ann", 1001, 100), ("carl", 1003, 100), ("bob", 1202, 101)] {

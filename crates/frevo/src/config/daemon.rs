@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
-use crate::accounts::smbpasswd;
+use crate::accounts::{ldap, smbpasswd};
 use crate::interfaces::Interface;
 
 /// The lowest value that Samba takes for `algorithmic rid base`: those below belong to Windows.
@@ -76,6 +76,8 @@ pub enum PassdbBackend {
     Embedded,
     /// In Samba's text file.
     Smbpasswd(smbpasswd::Place),
+    /// In an LDAP directory.
+    Ldap(Box<ldap::Settings>),
 }
 
 /// Reads them.
@@ -188,8 +190,9 @@ fn log(global: &Reader<'_>) -> LogTarget {
 
 pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
     let mut backends = Vec::new();
-    let smbpasswd = smbpasswd_place(global);
-    for element in global.list("passdb backend") {
+    let (smbpasswd, directory) = (smbpasswd_place(global), super::ldap::settings(global));
+    // Percent signs of an `ldapi` URI are no variables.
+    for element in global.plain_list("passdb backend") {
         let (kind, place) = element.split_once(':').unwrap_or((&element, ""));
         let backend = match kind.to_ascii_lowercase().as_str() {
             "tdbsam" => {
@@ -208,8 +211,19 @@ pub(super) fn passdb_backend(global: &Reader<'_>) -> Vec<PassdbBackend> {
                 }
                 PassdbBackend::Smbpasswd(smbpasswd::Place { file: place.into(), ..smbpasswd })
             }
+            "ldapsam" => match ldap::Uri::list(place) {
+                Ok(servers) => {
+                    let name = element.clone();
+                    PassdbBackend::Ldap(Box::new(ldap::Settings { name, servers, ..directory.clone() }))
+                }
+                Err(error) => {
+                    global.bad_value("passdb backend", &element, &format!("URIs of LDAP servers; {error}"));
+                    continue;
+                }
+            },
             _ => {
-                let allowed = "embedded or tdbsam, the embedded database; smbpasswd:FILE, Samba's text file";
+                let allowed = "embedded or tdbsam, the embedded database; smbpasswd:FILE, Samba's text file; \
+                               ldapsam:\"URI URI\", an LDAP directory";
                 global.bad_value("passdb backend", kind, allowed);
                 continue;
             }

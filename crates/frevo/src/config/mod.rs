@@ -10,6 +10,7 @@
 
 mod daemon;
 mod kerberos;
+mod ldap;
 mod lines;
 mod lists;
 pub mod man;

@@ -96,6 +96,11 @@ impl<'a> Reader<'a> {
         value::list(&self.text_of(name)).iter().filter_map(|element| self.constant(name, element)).collect()
     }
 
+    /// A list as it stands.
+    pub(super) fn plain_list(&self, name: &str) -> Vec<String> {
+        value::list(&self.text_of(name))
+    }
+
     /// A text with its variables filled; empty where a session would have to fill one.
     pub(super) fn text(&self, name: &str) -> String {
         self.constant(name, &self.text_of(name)).unwrap_or_default()

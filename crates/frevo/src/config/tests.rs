@@ -117,7 +117,9 @@ fn values_with_a_grammar_of_their_own_are_checked() {
         ("socket options = TCP_MAGIC", "`TCP_MAGIC` is no value for `socket options`"),
         ("passdb backend = smbpasswd:here", "`here` is no value for `passdb backend`"),
         ("smb passwd file = here", "`here` is no value for `smb passwd file`"),
-        ("passdb backend = ldapsam:ldap://x", "`ldapsam` is no value for `passdb backend`"),
+        ("passdb backend = nisplussam", "`nisplussam` is no value for `passdb backend`"),
+        ("passdb backend = ldapsam:http://x", "`ldapsam:http://x` is no value for `passdb backend`"),
+        ("ldap ssl = perhaps", "`perhaps` is no value for `ldap ssl`"),
         (
             "server role = active directory domain controller",
             "`active directory domain controller` is no value for `server role`",

@@ -1,22 +1,346 @@
-//! Accounts in an LDAP directory.
+//! Accounts in an LDAP directory: logons, groups, TLS, changes by others, and directories that go away and come back.
 
-use anyhow::Result;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::bed::slapd::PASSWORD;
-use crate::bed::{ALICE, BOB, CAROL, Crowd, Slapd};
+use anyhow::{Context, Result, ensure};
+use client::{Client, Credentials, Options};
+
+use crate::bed::slapd::{DOMAIN, PASSWORD, account, group};
+use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
+use crate::smbclient::Said;
 use crate::stage::{Stage, TEMPLATE};
 use crate::suite::Case;
 
-pub(super) const CASES: &[Case] = &[Case::new("ldap.directory", directory).needs_root().samba_only()];
+pub(super) const CASES: &[Case] = &[
+    Case::new("ldap.directory", directory).needs_root(),
+    Case::new("ldap.people", people).needs_root().frevo_only(),
+    Case::new("ldap.tls", tls).needs_root().frevo_only(),
+    Case::new("ldap.changes", changes).needs_root().frevo_only(),
+    Case::new("ldap.commands", commands).needs_root().frevo_only(),
+    Case::new("ldap.failover", failover).needs_root().frevo_only(),
+    Case::new("ldap.killed", killed).needs_root().frevo_only().slow(),
+];
 
-/// The bed's directory is one that Samba has its accounts in.
+/// What the documentation says of how long an old password may still work.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// A server that has its accounts in a directory.
+struct House<'a> {
+    stage: &'a Stage,
+    server: Server,
+}
+
+impl<'a> House<'a> {
+    /// With these lines for `[global]`, and shares after the bed's.
+    fn open(stage: &'a Stage, name: &str, globals: &str, shares: &str) -> Result<House<'a>> {
+        let template = TEMPLATE.replace("@TARGET@\n", &format!("@TARGET@\n{globals}")) + shares;
+        let target = stage.bed.target();
+        let server = stage.bed.start_with_accounts(name, &template, &|conf| Slapd::give_password(target, conf))?;
+        Ok(House { stage, server })
+    }
+
+    fn log_on(&self, name: &str, password: &str) -> Result<Said> {
+        self.list("files", name, password)
+    }
+
+    fn list(&self, share: &str, name: &str, password: &str) -> Result<Said> {
+        let credentials = format!("{name}%{password}");
+        self.stage.smbclient().server(&self.server).share(share).credentials(&credentials).run("ls")
+    }
+
+    /// `frevo user`, and what it printed.
+    fn user(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut command = Command::new(frevo());
+        command.arg("user").args(arguments).arg("-c").arg(self.server.conf());
+        said(self.stage.bed.people().enter(&mut command), input)
+    }
+}
+
+/// Runs a program; what it printed, or the error with what it said.
+fn said(command: &mut Command, input: &str) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    fs::write(dir.path().join("input"), input)?;
+    let out = command.stdin(fs::File::open(dir.path().join("input"))?).output()?;
+    let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    ensure!(out.status.success(), "{command:?}: {text}");
+    Ok(text)
+}
+
+/// The bed's directory is one that both servers have their accounts in.
 fn directory(stage: &mut Stage) -> Result<()> {
     let slapd = Slapd::start(&stage.bed, "slapd", Crowd(100), "")?;
-    let template = TEMPLATE.replace("@TARGET@\n", &format!("@TARGET@\n{}", Slapd::globals(&slapd.uri(), false)));
-    let target = stage.bed.target();
-    let server = stage.bed.start_with_accounts("ldap", &template, &|conf| Slapd::give_password(target, conf))?;
-    let log_on = |credentials: &str| stage.smbclient().server(&server).credentials(credentials).run("ls");
-    log_on(&ALICE.credentials())?.fine()?;
-    log_on(&format!("{}%{PASSWORD}", BOB.name))?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    log_on(&CAROL.credentials())?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
+    let house = House::open(stage, "ldap", &Slapd::globals(&slapd.uri(), false), "")?;
+    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    house.log_on("ALICE", ALICE.password)?.fine()?;
+    house.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    house.log_on("nobody*", "x")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
+}
+
+/// Accounts with an end, without a UNIX user but in the directory, in groups that only the directory has, and roots.
+fn people(stage: &mut Stage) -> Result<()> {
+    let more = [
+        account("dora", 64_301, "dorapw", "[U          ]"),
+        account("erik", 64_302, "erikpw", "[U          ]")
+            .replace("sambaPwdLastSet", "sambaKickoffTime: 1000000000\nsambaPwdLastSet"),
+        account("fred", 64_303, "fredpw", "[U          ]").replace("sambaPwdLastSet: 1700000000", "sambaPwdLastSet: 0"),
+        account("lock", 64_304, "lockpw", "[UL         ]"),
+        account("super", 0, "superpw", "[U          ]"),
+        account("root", 64_305, "rootpw", "[U          ]"),
+        account("wheel", 64_306, "wheelpw", "[U          ]").replace("gidNumber: 64306", "gidNumber: 0"),
+        account("host$", 64_307, "hostpw", "[W          ]"),
+        account("in (the) *office", 64_308, "officepw", "[U          ]"),
+        group("dancers", 64_401, &["dora"]),
+        group("dora", 64_301, &[]),
+    ];
+    let slapd = Slapd::start(&stage.bed, "people", Crowd(0), &more.concat())?;
+    stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
+    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
+    let house = House::open(stage, "ldap people", &Slapd::globals(&slapd.uri(), false), &share)?;
+    house.log_on("dora", "dorapw")?.fine()?;
+    house.list("floor", "dora", "dorapw")?.fine()?;
+    house.list("floor", ALICE.name, ALICE.password)?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    house.log_on("in (the) *office", "officepw")?.fine()?;
+    for (name, password, status) in [
+        ("in (the) *", "officepw", "NT_STATUS_LOGON_FAILURE"),
+        ("erik", "erikpw", "NT_STATUS_ACCOUNT_EXPIRED"),
+        ("erik", "wrong", "NT_STATUS_LOGON_FAILURE"),
+        ("fred", "fredpw", "NT_STATUS_PASSWORD_MUST_CHANGE"),
+        ("lock", "lockpw", "NT_STATUS_ACCOUNT_LOCKED_OUT"),
+        ("super", "superpw", "NT_STATUS_LOGON_FAILURE"),
+        ("root", "rootpw", "NT_STATUS_LOGON_FAILURE"),
+        ("wheel", "wheelpw", "NT_STATUS_LOGON_FAILURE"),
+        ("host$", "hostpw", "NT_STATUS_ACCOUNT_DISABLED"),
+    ] {
+        house.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
+    }
+    // What dora writes is hers by the directory's numbers.
+    fs::write(stage.local("dora")?.join("steps"), "one two three")?;
+    let steps = stage.local("dora2")?.join("steps");
+    fs::write(&steps, "one two three")?;
+    let put = format!("put {} steps", steps.display());
+    stage.smbclient().server(&house.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(stage.share("floor").join("steps"))?);
+    ensure!(owner == 64_301, "dora's file belongs to {owner}");
+    Ok(())
+}
+
+/// With TLS, by STARTTLS, on a local socket; and with certificates that nobody has signed.
+fn tls(stage: &mut Stage) -> Result<()> {
+    let slapd = Slapd::start(&stage.bed, "tls", Crowd(0), "")?;
+    let stranger = Slapd::start(&stage.bed, "stranger", Crowd(0), "")?;
+    let signed = |by: &Slapd| format!("\ttls cafile = {}\n", by.authority().display());
+    for (number, uri) in [slapd.tls_uri(), slapd.uri(), slapd.local_uri()].iter().enumerate() {
+        let globals = Slapd::globals(uri, true) + &signed(&slapd);
+        let house = House::open(stage, &format!("ldap tls {number}"), &globals, "")?;
+        house.log_on(ALICE.name, ALICE.password)?.fine().with_context(|| uri.clone())?;
+    }
+    for (number, uri) in [slapd.tls_uri(), slapd.uri()].iter().enumerate() {
+        let globals = Slapd::globals(uri, true) + &signed(&stranger);
+        let house = House::open(stage, &format!("ldap not tls {number}"), &globals, "")?;
+        house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
+        let log = house.server.log_tail();
+        ensure!(log.contains("its certificate") && log.contains("tls cafile"), "the log does not say why:\n{log}");
+    }
+    // Without the authority of the bed, those of the host: they have not signed it either.
+    let house = House::open(stage, "ldap host", &Slapd::globals(&slapd.tls_uri(), true), "")?;
+    house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")
+}
+
+/// Passwords that are changed elsewhere, and new accounts.
+fn changes(stage: &mut Stage) -> Result<()> {
+    let slapd = Slapd::start(&stage.bed, "changes", Crowd(0), "")?;
+    let house = House::open(stage, "ldap changes", &Slapd::globals(&slapd.uri(), false), "")?;
+    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    slapd.set_password(ALICE.name, "another")?;
+    let changed = Instant::now();
+    house.log_on(ALICE.name, "another")?.fine()?;
+    // Whoever came with the new password has told the server that the old one is past.
+    house.log_on(ALICE.name, ALICE.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+
+    house.log_on(BOB.name, BOB.password)?.fine()?;
+    slapd.set_password(BOB.name, "another")?;
+    std::thread::sleep(KEPT);
+    house.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    house.log_on(BOB.name, "another")?.fine()?;
+
+    house.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    slapd.modify(&account("dora", 64_301, "dorapw", "[U          ]").replacen('\n', "\nchangetype: add\n", 1))?;
+    house.log_on("dora", "dorapw")?.fine()?;
+
+    // What the directory is told of logons, nobody has waited for.
+    let told = |attribute: &str, name: &str| slapd.search(&format!("(uid={name})"), &[attribute]);
+    let end = changed + Duration::from_secs(60);
+    while !(told("sambaLogonTime", ALICE.name)?.contains("sambaLogonTime: ")
+        && told("sambaBadPasswordCount", ALICE.name)?.contains("sambaBadPasswordCount: 1"))
+    {
+        ensure!(Instant::now() < end, "the directory was not told:\n{}", told("*", ALICE.name)?);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// `frevo user` changes the directory, and Samba's programs see the same.
+fn commands(stage: &mut Stage) -> Result<()> {
+    let unknown = account("dora", 64_301, "x", "x");
+    let without_samba: String =
+        unknown.lines().filter(|line| !line.contains("amba")).flat_map(|line| [line, "\n"]).chain(["\n"]).collect();
+    let slapd = Slapd::start(&stage.bed, "commands", Crowd(1_500), &without_samba)?;
+    let house = House::open(stage, "ldap commands", &Slapd::globals(&slapd.uri(), false), "")?;
+    house.user(&["add", "dora", "--password-stdin"], "dorapw\n")?;
+    house.log_on("dora", "dorapw")?.fine()?;
+    house.user(&["passwd", "dora", "--password-stdin"], "second\n")?;
+    house.log_on("dora", "second")?.fine()?;
+    house.log_on("dora", "dorapw")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
+    house.user(&["disable", "dora"], "")?;
+    house.log_on("dora", "second")?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    house.user(&["enable", "dora"], "")?;
+    house.log_on("dora", "second")?.fine()?;
+    let list = house.user(&["list", "--json"], "")?;
+    let list: serde_json::Value = serde_json::from_str(&list)?;
+    let names: Vec<&str> = list.as_array().context("a list")?.iter().filter_map(|it| it["name"].as_str()).collect();
+    ensure!(
+        names.len() == 1_504 && names.is_sorted() && names.contains(&"u01500"),
+        "listed: {} {names:?}",
+        names.len()
+    );
+
+    let samba = Samba::of(stage, &slapd)?;
+    let seen = samba.pdbedit(&["-L", "-v", "dora"], "")?;
+    let sid = format!("{DOMAIN}-500000001");
+    ensure!(seen.contains(&sid) && seen.contains("[U          ]"), "pdbedit sees:\n{seen}");
+    let hashes = samba.pdbedit(&["-L", "-w", "dora"], "")?;
+    let known = slapd.search("(uid=dora)", &["sambaNTPassword"])?;
+    let hash = known.split("sambaNTPassword: ").nth(1).context("a password")?.trim();
+    ensure!(hashes.contains(hash), "{hashes} has no {hash}");
+
+    // Samba gives the RID after that, and Frevo the one after Samba's.
+    house.user(&["delete", "alice"], "")?;
+    samba.pdbedit(&["-a", "-t", "alice"], "alicepw\nalicepw\n")?;
+    house.user(&["delete", "bob"], "")?;
+    house.user(&["add", "bob", "--password-stdin"], "bobpw\n")?;
+    for (name, rid) in [("alice", 500_000_002), ("bob", 500_000_003)] {
+        let found = slapd.search(&format!("(uid={name})"), &["sambaSID"])?;
+        ensure!(found.contains(&format!("{DOMAIN}-{rid}\n")), "{name} has another RID than {rid}:\n{found}");
+    }
+    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    house.log_on(BOB.name, BOB.password)?.fine()?;
+    let gone = house.user(&["delete", "nobody"], "").err().context("nobody was deleted")?.to_string();
+    ensure!(gone.contains("there is no account"), "{gone}");
+    Ok(())
+}
+
+/// Samba's programs on the same directory.
+struct Samba<'a> {
+    stage: &'a Stage,
+    conf: std::path::PathBuf,
+}
+
+impl<'a> Samba<'a> {
+    fn of(stage: &'a Stage, slapd: &Slapd) -> Result<Samba<'a>> {
+        let dir = stage.local("samba")?;
+        let mut text = format!("[global]\n\tworkgroup = WORKGROUP\n{}", Slapd::globals(&slapd.uri(), false));
+        for kind in ["private dir", "lock directory", "state directory", "cache directory", "pid directory"] {
+            text += &format!("\t{kind} = {}\n", dir.display());
+        }
+        let conf = dir.join("smb.conf");
+        fs::write(&conf, text)?;
+        Slapd::give_password(Target::Samba, &conf)?;
+        Ok(Samba { stage, conf })
+    }
+
+    fn pdbedit(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut command = Command::new("pdbedit");
+        command.arg("-s").arg(&self.conf).args(arguments);
+        said(self.stage.bed.people().enter(&mut command), input)
+    }
+}
+
+/// Two directories, of which one goes away, then both, then they come back.
+fn failover(stage: &mut Stage) -> Result<()> {
+    let mut first = Slapd::start(&stage.bed, "first", Crowd(0), "")?;
+    let mut second = Slapd::start(&stage.bed, "second", Crowd(0), "")?;
+    let uris = format!("{} {}", first.uri(), second.uri());
+    let house = House::open(stage, "ldap failover", &Slapd::globals(&uris, false), "")?;
+    second.set_password(BOB.name, "of the second")?;
+    house.log_on(BOB.name, BOB.password)?.fine()?;
+    first.kill()?;
+    house.log_on(BOB.name, "of the second")?.fine()?;
+    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    second.kill()?;
+    let began = Instant::now();
+    // Who was here a moment ago comes in by what was known then; of others nothing is known.
+    std::thread::sleep(KEPT);
+    house.log_on(ALICE.name, ALICE.password)?.fine()?;
+    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_NO_LOGON_SERVERS")?;
+    ensure!(began.elapsed() < KEPT + Duration::from_secs(25), "it took {:?}", began.elapsed());
+    first.restart()?;
+    std::thread::sleep(Duration::from_secs(1));
+    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    house.log_on(BOB.name, BOB.password)?.fine()?;
+    Ok(())
+}
+
+/// The directory is killed in the middle of a thousand logons: each ends, in time, with a reason; sessions that are there
+/// go on; and when the directory is back, so are the logons.
+fn killed(stage: &mut Stage) -> Result<()> {
+    const LOGONS: usize = 1_000;
+    const AT_A_TIME: usize = 50;
+    let crowd = Crowd(u32::try_from(LOGONS)?);
+    let mut slapd = Slapd::start(&stage.bed, "killed", crowd, "")?;
+    let globals = Slapd::globals(&slapd.uri(), false) + "\tldap timeout = 5\n";
+    let house = House::open(stage, "ldap killed", &globals, "")?;
+    let address = house.server.address();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut there = runtime.block_on(log_on(address, ALICE.name, ALICE.password))?;
+    let (good, refused, longest) = runtime.block_on(async {
+        let mut running = tokio::task::JoinSet::new();
+        let (mut good, mut refused, mut longest) = (0, 0, Duration::ZERO);
+        let mut count = |ended: (Result<Client>, Duration)| {
+            longest = longest.max(ended.1);
+            match ended.0 {
+                Ok(_) => good += 1,
+                Err(error) if format!("{error:#}").contains("NO_LOGON_SERVERS") => refused += 1,
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        };
+        for number in 1..=LOGONS {
+            if number == LOGONS / 2 {
+                slapd.kill()?;
+            }
+            if running.len() == AT_A_TIME {
+                count(running.join_next().await.context("a logon")??)?;
+            }
+            running.spawn(async move {
+                let began = Instant::now();
+                let done = log_on(address, &format!("u{number:05}"), Crowd::PASSWORD).await;
+                (done, began.elapsed())
+            });
+        }
+        while let Some(ended) = running.join_next().await {
+            count(ended?)?;
+        }
+        anyhow::Ok((good, refused, longest))
+    })?;
+    ensure!(
+        good >= LOGONS / 2 - AT_A_TIME && refused > 0 && good + refused == LOGONS,
+        "{good} good, {refused} refused"
+    );
+    ensure!(longest < Duration::from_secs(20), "a logon took {longest:?}");
+    runtime.block_on(there.echo()).context("a session that was there")?;
+    slapd.restart()?;
+    std::thread::sleep(Duration::from_secs(1));
+    house.log_on("u01000", Crowd::PASSWORD)?.fine()?;
+    Ok(())
+}
+
+async fn log_on(address: SocketAddr, user: &str, password: &str) -> Result<Client> {
+    let credentials =
+        Credentials::Password { user: user.to_owned(), domain: String::new(), password: password.to_owned() };
+    let options = Options { credentials, ..Default::default() };
+    Ok(Client::connect(address, "127.0.0.1", "files", &options).await?)
 }

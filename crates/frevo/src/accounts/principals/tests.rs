@@ -39,7 +39,7 @@ fn directory(path: &Path) -> Directory {
     };
     let store = Store::open(&StateDir::create(path).unwrap()).unwrap();
     let users = Users::with_names(None, Box::new(user), Names::new(Box::new(names)));
-    let directory = Directory::new(store, &[PassdbBackend::Embedded], users).unwrap();
+    let directory = Directory::new(store, path, &[PassdbBackend::Embedded], users).unwrap();
     for (name, uid) in [("ann", None), ("carl", Some(101))] {
         let nt_hash = Some(crate::accounts::record::nt_hash("x").unwrap());
         directory.perform(UserRequest::Add { name: name.into(), nt_hash, full_name: String::new(), uid }).unwrap();

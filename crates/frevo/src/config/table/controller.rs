@@ -46,7 +46,12 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved(COMMANDS),
     global("strong certificate binding enforcement", TEXT, "full", "How certificates name their owners.")
         .unserved(CONTROLLER),
-    global("tls cafile", PATH, "tls/ca.pem", "The certification authority.").unserved(CONTROLLER),
+    global(
+        "tls cafile",
+        PATH,
+        "",
+        "Who signs certificates of LDAP servers; by default TLS_CACERT of ldap.conf, else the host's authorities.",
+    ),
     global("tls certfile", PATH, "tls/cert.pem", "The certificate.").unserved(CONTROLLER),
     global("tls crlfile", PATH, "", "Revoked certificates.").unserved(CONTROLLER),
     global("tls dh params file", PATH, "", "Diffie-Hellman parameters.").unserved(CONTROLLER),

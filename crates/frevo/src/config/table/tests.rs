@@ -44,6 +44,7 @@ fn every_parameter_of_samba_is_known() {
 fn defaults_are_sambas_unless_the_help_says_so() {
     let own = [
         "netbios name",
+        "tls cafile",
         "server string",
         "state directory",
         "private dir",

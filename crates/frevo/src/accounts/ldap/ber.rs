@@ -1,0 +1,206 @@
+//! The part of the Basic Encoding Rules that LDAP uses (RFC 4511, 5.1): definite lengths, tags of one byte.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// Tags of the universal class.
+pub(super) const BOOLEAN: u8 = 0x01;
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const OCTET_STRING: u8 = 0x04;
+pub(super) const ENUMERATED: u8 = 0x0a;
+pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const SET: u8 = 0x31;
+
+/// Bytes that are no LDAP message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its answer is no LDAP message")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Writes elements one after the other. Passwords and hashes pass through: the bytes are wiped when dropped.
+#[derive(Default)]
+pub(super) struct Writer(pub(super) Zeroizing<Vec<u8>>);
+
+impl Writer {
+    /// An element whose content `build` writes.
+    pub(super) fn nested(&mut self, tag: u8, build: impl FnOnce(&mut Writer)) {
+        let mut content = Writer::default();
+        build(&mut content);
+        self.bytes(tag, &content.0);
+    }
+
+    /// An element with this content.
+    pub(super) fn bytes(&mut self, tag: u8, content: &[u8]) {
+        let length = content.len().to_be_bytes();
+        let digits = &length[length.iter().position(|byte| *byte != 0).unwrap_or(length.len() - 1)..];
+        // A vector that grows leaves its former bytes behind.
+        self.reserve(content.len() + 10);
+        self.0.push(tag);
+        match digits {
+            [short @ 0..=0x7f] => self.0.push(*short),
+            long => {
+                self.0.push(0x80 | u8::try_from(long.len()).expect("a length has at most eight bytes"));
+                self.0.extend_from_slice(long);
+            }
+        }
+        self.0.extend_from_slice(content);
+    }
+
+    fn reserve(&mut self, more: usize) {
+        if self.0.capacity() - self.0.len() < more {
+            let mut larger = Zeroizing::new(Vec::with_capacity((self.0.len() + more) * 2));
+            larger.extend_from_slice(&self.0);
+            self.0 = larger;
+        }
+    }
+
+    /// A string.
+    pub(super) fn string(&mut self, text: &str) {
+        self.bytes(OCTET_STRING, text.as_bytes());
+    }
+
+    /// A number under a tag of its own: INTEGER or ENUMERATED.
+    pub(super) fn number(&mut self, tag: u8, number: i32) {
+        let bytes = number.to_be_bytes();
+        // The shortest form that keeps the sign.
+        let needless = |at: usize| {
+            (bytes[at] == 0 && bytes[at + 1] & 0x80 == 0) || (bytes[at] == 0xff && bytes[at + 1] & 0x80 != 0)
+        };
+        let start = (0..3).find(|at| !needless(*at)).unwrap_or(3);
+        self.bytes(tag, &bytes[start..]);
+    }
+
+    /// A truth value.
+    pub(super) fn boolean(&mut self, value: bool) {
+        self.bytes(BOOLEAN, &[if value { 0xff } else { 0 }]);
+    }
+}
+
+/// Reads elements one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Whether all was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tag of the next element.
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    /// The next element: tag and content.
+    pub(super) fn next(&mut self) -> Result<(u8, Reader<'a>), Malformed> {
+        let (head, length) = header(self.0)?.ok_or(Malformed)?;
+        let content = self.0.get(head..head + length).ok_or(Malformed)?;
+        let tag = self.0[0];
+        self.0 = &self.0[head + length..];
+        Ok((tag, Reader(content)))
+    }
+
+    /// The next element, which must have this tag.
+    pub(super) fn expect(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
+        match self.next()? {
+            (found, content) if found == tag => Ok(content),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// The next element as a string. What is no UTF-8 is shown as such.
+    pub(super) fn string(&mut self) -> Result<String, Malformed> {
+        Ok(String::from_utf8_lossy(self.expect(OCTET_STRING)?.0).into_owned())
+    }
+
+    /// The next element, a number under this tag.
+    pub(super) fn number(&mut self, tag: u8) -> Result<i32, Malformed> {
+        let bytes = self.expect(tag)?.0;
+        let (first, rest) = bytes.split_first().ok_or(Malformed)?;
+        if rest.len() > 3 {
+            return Err(Malformed);
+        }
+        let start = i32::from(first.cast_signed());
+        Ok(rest.iter().fold(start, |number, byte| (number << 8) | i32::from(*byte)))
+    }
+}
+
+/// Length of an element's head, and of its content; `None` where the bytes end before that is known.
+fn header(bytes: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
+    let [tag, first, rest @ ..] = bytes else { return Ok(None) };
+    if tag & 0x1f == 0x1f {
+        return Err(Malformed);
+    }
+    match first {
+        0..=0x7f => Ok(Some((2, usize::from(*first)))),
+        0x81..=0x84 => {
+            let count = usize::from(first & 0x7f);
+            let Some(digits) = rest.get(..count) else { return Ok(None) };
+            Ok(Some((2 + count, digits.iter().fold(0, |length, digit| (length << 8) | usize::from(*digit)))))
+        }
+        _ => Err(Malformed),
+    }
+}
+
+/// How long the element at the start of `bytes` is, with its head; `None` where the bytes end before that is known.
+pub(super) fn whole_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    Ok(header(bytes)?.map(|(head, content)| head + content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_shortest_form() {
+        let check = |number: i32, expected: &[u8]| {
+            let mut writer = Writer::default();
+            writer.number(INTEGER, number);
+            assert_eq!(&writer.0[2..], expected, "{number}");
+            assert_eq!(Reader(&writer.0).number(INTEGER), Ok(number));
+        };
+        check(0, &[0]);
+        check(127, &[127]);
+        check(128, &[0, 128]);
+        check(-1, &[255]);
+        check(-128, &[128]);
+        check(-129, &[255, 127]);
+        check(65_536, &[1, 0, 0]);
+        check(i32::MAX, &[127, 255, 255, 255]);
+        check(i32::MIN, &[128, 0, 0, 0]);
+    }
+
+    #[test]
+    fn lengths_of_all_forms() {
+        for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
+            let content = vec![7; length];
+            let mut writer = Writer::default();
+            writer.bytes(OCTET_STRING, &content);
+            assert_eq!(whole_length(&writer.0), Ok(Some(writer.0.len())));
+            let mut reader = Reader(&writer.0);
+            assert_eq!(reader.expect(OCTET_STRING).unwrap().0, content);
+            assert!(reader.is_empty());
+            for end in 0..writer.0.len().min(6) {
+                let (cut, whole) = (&writer.0[..end], writer.0.len());
+                assert!(whole_length(cut).unwrap().is_none_or(|length| length == whole));
+                assert!(Reader(cut).next().is_err() || end == whole);
+            }
+        }
+    }
+
+    #[test]
+    fn what_ldap_does_not_use_is_malformed() {
+        for bytes in [&[0x30, 0x80, 0, 0][..], &[0x30, 0x85, 0, 0, 0, 0, 1], &[0x1f, 1, 0], &[0x30, 0xff, 1]] {
+            assert_eq!(whole_length(bytes), Err(Malformed));
+        }
+        assert_eq!(Reader(&[2, 0]).number(INTEGER), Err(Malformed));
+        assert_eq!(Reader(&[2, 5, 0, 0, 0, 0, 1]).number(INTEGER), Err(Malformed));
+    }
+}

@@ -1,0 +1,157 @@
+//! What the directory said a short time ago.
+//!
+//! An account that was found is taken for unchanged for [`FOUND`], a name that was not found for [`MISSING`]: so long an
+//! old password works after it was changed elsewhere, so late a new account is seen by who had just tried it. Where no
+//! server answers, an account counts for [`STALE`].
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use proto::dtyp::Sid;
+use server::policy::fold;
+
+use crate::accounts::backend::Entry;
+
+/// How long an account that was found is taken for unchanged.
+pub(super) const FOUND: Duration = Duration::from_secs(5);
+/// How long a name that was not found is taken for nobody's.
+pub(super) const MISSING: Duration = Duration::from_secs(2);
+/// How long an account counts while no server answers.
+pub(super) const STALE: Duration = Duration::from_secs(300);
+/// How long it is known whose a SID is, or that it is nobody's.
+pub(super) const SID: Duration = Duration::from_secs(60);
+/// Answers of a kind that are kept: about 40 MiB of accounts. Past it, those out of date go, then all.
+const KEPT: usize = 65_536;
+
+/// Answers by what was asked.
+pub(super) struct Kept<K, V>(Mutex<HashMap<K, Answer<V>>>);
+
+struct Answer<V> {
+    since: Instant,
+    value: V,
+    /// It was given to somebody after the one who had asked for it.
+    used: bool,
+}
+
+impl<K: Hash + Eq, V: Clone> Kept<K, V> {
+    pub(super) fn new() -> Self {
+        Kept(Mutex::new(HashMap::new()))
+    }
+
+    /// What was answered at most `age` ago, where `fits` says so.
+    pub(super) fn get(&self, key: &K, fits: impl FnOnce(&V) -> Duration) -> Option<V> {
+        let mut kept = self.0.lock();
+        let answer = kept.get_mut(key)?;
+        if answer.since.elapsed() >= fits(&answer.value) {
+            return None;
+        }
+        answer.used = true;
+        Some(answer.value.clone())
+    }
+
+    /// Keeps an answer; those older than `longest` are of no use any more.
+    pub(super) fn put(&self, key: K, value: V, longest: Duration) {
+        let mut kept = self.0.lock();
+        if kept.len() >= KEPT {
+            kept.retain(|_, answer| answer.since.elapsed() < longest);
+        }
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(key, Answer { since: Instant::now(), value, used: false });
+    }
+
+    fn used(&self, key: &K) -> bool {
+        self.0.lock().get(key).is_some_and(|answer| answer.used)
+    }
+
+    fn remove(&self, key: &K) {
+        self.0.lock().remove(key);
+    }
+}
+
+/// Accounts by their folded names, and whose SIDs are whose.
+pub(super) struct Cache {
+    names: Kept<String, Option<Entry>>,
+    sids: Kept<Sid, Option<String>>,
+}
+
+impl Cache {
+    pub(super) fn new() -> Cache {
+        Cache { names: Kept::new(), sids: Kept::new() }
+    }
+
+    /// The account called `name`, where that was asked a moment ago.
+    pub(super) fn fresh(&self, name: &str) -> Option<Option<Entry>> {
+        self.names.get(&fold(name), |entry| if entry.is_some() { FOUND } else { MISSING })
+    }
+
+    /// The account called `name`, where no server can be asked. That there is none is not known then.
+    pub(super) fn stale(&self, name: &str) -> Option<Entry> {
+        self.names.get(&fold(name), |entry| if entry.is_some() { STALE } else { Duration::ZERO })?
+    }
+
+    /// Whether what is known of `name` was used again after the directory had said it: then it may have changed.
+    pub(super) fn was_kept(&self, name: &str) -> bool {
+        self.names.used(&fold(name))
+    }
+
+    /// Whether the directory has had an account called `name` of late.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.names.0.lock().get(&fold(name)).is_some_and(|answer| answer.value.is_some())
+    }
+
+    pub(super) fn put(&self, name: &str, entry: Option<Entry>) {
+        if let Some(entry) = &entry {
+            self.sids.put(entry.sid, Some(entry.record.name.clone()), SID);
+        }
+        self.names.put(fold(name), entry, FOUND);
+    }
+
+    /// What is known of `name` is not true any more.
+    pub(super) fn forget(&self, name: &str) {
+        self.names.remove(&fold(name));
+    }
+
+    /// Whose the SID is, where that was asked a moment ago.
+    pub(super) fn fresh_sid(&self, sid: &Sid) -> Option<Option<String>> {
+        self.sids.get(sid, |_| SID)
+    }
+
+    pub(super) fn put_nobody(&self, sid: Sid) {
+        self.sids.put(sid, None, SID);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_fresh_until_it_is_old_and_known_to_be_used() {
+        let kept: Kept<&str, u8> = Kept::new();
+        let get = |age: u64| kept.get(&"a", |_| Duration::from_secs(age));
+        assert_eq!(get(9), None);
+        kept.put("a", 1, FOUND);
+        assert!(!kept.used(&"a"));
+        assert_eq!(get(0), None);
+        assert!(!kept.used(&"a"));
+        assert_eq!(get(9), Some(1));
+        assert!(kept.used(&"a"));
+        kept.put("a", 2, FOUND);
+        assert!(!kept.used(&"a"));
+        kept.remove(&"a");
+        assert_eq!(get(9), None);
+    }
+
+    #[test]
+    fn the_number_of_answers_is_bounded() {
+        let kept: Kept<usize, ()> = Kept::new();
+        for key in 0..=KEPT {
+            kept.put(key, (), Duration::ZERO);
+        }
+        assert!(kept.0.lock().len() <= KEPT);
+    }
+}

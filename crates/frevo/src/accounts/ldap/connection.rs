@@ -1,0 +1,320 @@
+//! One connection to a directory: requests of many logons under way at a time, each answer given to whom it is for.
+//!
+//! A task of its own reads and writes. A connection that answers what cannot be understood, that ends, or on which
+//! somebody has waited too long is closed, and all that wait on it hear why; [`super::servers`] opens another.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use zeroize::Zeroizing;
+
+use super::ber::whole_length;
+use super::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
+use super::uri::Uri;
+
+/// The longest message that is taken. An account has some KiB; of groups the members are not asked for.
+const LONGEST_MESSAGE: usize = 1 << 20;
+/// The most entries that one search may bring: no page is larger.
+const MOST_ENTRIES: usize = 10_000;
+/// Requests that wait to be written.
+const QUEUE: usize = 256;
+/// After so much silence TCP asks whether the server is still there, so often, so many times.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
+
+/// What an operation brought.
+pub(super) struct Reply {
+    pub(super) found: Vec<Found>,
+    pub(super) outcome: Outcome,
+}
+
+/// Why there is no answer: the connection is closed.
+#[derive(Clone, Debug)]
+pub(super) struct Closed(pub(super) Arc<str>);
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Who waits for an answer.
+type Waiter = oneshot::Sender<Result<Reply, Closed>>;
+
+/// A request on its way.
+struct Asked {
+    body: Zeroizing<Vec<u8>>,
+    answer: Waiter,
+}
+
+/// A connection that is open, or was when last looked at.
+pub(super) struct Connection {
+    queue: mpsc::Sender<Asked>,
+    waiting: AtomicUsize,
+    task: AbortHandle,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// How to connect.
+pub(super) struct Way {
+    /// Whether a connection without TLS asks for it with its first request.
+    pub(super) start_tls: bool,
+    /// What TLS is spoken with, where it is.
+    pub(super) tls: Option<Arc<rustls::ClientConfig>>,
+    /// Who binds, and the password; nobody is anonymous.
+    pub(super) bind: Option<(String, Zeroizing<String>)>,
+    /// How long the connection itself may take.
+    pub(super) patience: Duration,
+}
+
+impl Connection {
+    /// Connects and binds.
+    pub(super) async fn open(uri: &Uri, way: &Way) -> Result<Connection> {
+        let stream: Box<dyn Stream> = match uri {
+            Uri::Local(path) => Box::new(UnixStream::connect(path).await?),
+            Uri::Tcp { host, port, tls } => {
+                let connected = tokio::time::timeout(way.patience, connect(host, *port)).await;
+                let stream = connected.map_err(|_| anyhow!("no connection within {:?}", way.patience))??;
+                match (tls, way.start_tls) {
+                    (true, _) => Box::new(secured(stream, host, way).await?),
+                    (false, true) => Box::new(secured(ask_for_tls(stream).await?, host, way).await?),
+                    (false, false) => Box::new(stream),
+                }
+            }
+        };
+        let connection = Connection::over(stream);
+        let bind = match (&way.bind, uri) {
+            (Some((dn, password)), _) => Request::Bind { dn, password },
+            // The server knows from the socket which user asks.
+            (None, Uri::Local(_)) => Request::BindExternal,
+            (None, _) => Request::Bind { dn: "", password: "" },
+        };
+        let outcome = connection.ask(&bind).await?.outcome;
+        match outcome.code {
+            ResultCode::SUCCESS => Ok(connection),
+            ResultCode::INVALID_CREDENTIALS => {
+                bail!(
+                    "it refuses `ldap admin dn` or its password: {outcome}; `frevo user ldap-password` sets the password"
+                )
+            }
+            _ => bail!("it refuses the bind: {outcome}"),
+        }
+    }
+
+    fn over(stream: Box<dyn Stream>) -> Connection {
+        let (queue, asked) = mpsc::channel(QUEUE);
+        let task = tokio::spawn(async move { Driver::new(stream, asked).run().await }).abort_handle();
+        Connection { queue, waiting: AtomicUsize::new(0), task }
+    }
+
+    /// Ends it for all who wait on it.
+    pub(super) fn close(&self) {
+        self.task.abort();
+    }
+
+    /// Whether nothing can be asked on it any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// How many wait for an answer.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Reply, Closed> {
+        let _waits = Waits::new(&self.waiting);
+        let (answer, answered) = oneshot::channel();
+        let closed = || Closed("the connection was closed".into());
+        self.queue.send(Asked { body: request.encode(), answer }).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())?
+    }
+}
+
+/// Counts one who waits.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waits(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn connect(host: &str, port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    let (idle, interval, count) = KEEPALIVE;
+    rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(&stream, idle)?;
+    rustix::net::sockopt::set_tcp_keepintvl(&stream, interval)?;
+    rustix::net::sockopt::set_tcp_keepcnt(&stream, count)?;
+    Ok(stream)
+}
+
+/// RFC 4511, 4.14: the request, and its answer alone. What came with the answer without being asked for was not protected,
+/// and ends the connection (RFC 4513, 3.1.1 lets nothing be under way).
+async fn ask_for_tls(mut stream: TcpStream) -> Result<TcpStream> {
+    stream.write_all(&envelope(1, &Request::StartTls.encode())).await?;
+    let mut bytes = Vec::new();
+    let length = loop {
+        if let Some(length) = whole_length(&bytes)?
+            && length <= bytes.len()
+        {
+            break length;
+        }
+        if bytes.len() > LONGEST_MESSAGE || stream.read_buf(&mut bytes).await? == 0 {
+            bail!("it ends the connection instead of starting TLS");
+        }
+    };
+    match decode(&bytes)? {
+        (1, Response::Done(outcome)) if outcome.code == ResultCode::SUCCESS && length == bytes.len() => Ok(stream),
+        (1, Response::Done(outcome)) if length == bytes.len() => {
+            bail!("it does not start TLS, which `ldap ssl = start tls` asks for: {outcome}")
+        }
+        _ => bail!("it says more than the answer to STARTTLS before TLS begins"),
+    }
+}
+
+async fn secured(stream: TcpStream, host: &str, way: &Way) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let configuration = way.tls.clone().context("TLS is not set up")?;
+    let name =
+        ServerName::try_from(host.to_owned()).with_context(|| format!("{host:?} is no name for a certificate"))?;
+    let refused = "its certificate or TLS is refused (`tls cafile` or TLS_CACERT of ldap.conf says who may sign it)";
+    tokio_rustls::TlsConnector::from(configuration).connect(name, stream).await.context(refused)
+}
+
+/// The task of a connection.
+struct Driver {
+    read: ReadHalf<Box<dyn Stream>>,
+    write: WriteHalf<Box<dyn Stream>>,
+    asked: mpsc::Receiver<Asked>,
+    waiting: HashMap<i32, (Vec<Found>, Waiter)>,
+    next_id: i32,
+    /// What was read and is not yet a message.
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Driver {
+    fn new(stream: Box<dyn Stream>, asked: mpsc::Receiver<Asked>) -> Driver {
+        let (read, write) = tokio::io::split(stream);
+        // Room for the longest message, so that what was read is never left behind by a vector that grows.
+        let bytes = Zeroizing::new(Vec::with_capacity(64 << 10));
+        Driver { read, write, asked, waiting: HashMap::new(), next_id: 1, bytes }
+    }
+
+    async fn run(mut self) {
+        let why = match self.turn().await {
+            Ok(()) => Closed("the connection is not needed any more".into()),
+            Err(error) => Closed(format!("{error:#}").into()),
+        };
+        self.asked.close();
+        let closed = |answer: Waiter| _ = answer.send(Err(why.clone()));
+        self.waiting.drain().for_each(|(_, (_, answer))| closed(answer));
+        while let Ok(asked) = self.asked.try_recv() {
+            closed(asked.answer);
+        }
+    }
+
+    async fn turn(&mut self) -> Result<()> {
+        loop {
+            self.make_room()?;
+            tokio::select! {
+                asked = self.asked.recv() => match asked {
+                    Some(asked) => self.send(asked).await?,
+                    None => return Ok(_ = self.write.shutdown().await),
+                },
+                read = self.read.read_buf(&mut *self.bytes) => {
+                    if read.context("reading")? == 0 {
+                        bail!("it has ended the connection");
+                    }
+                    self.take_messages()?;
+                }
+            }
+        }
+    }
+
+    /// Grows the buffer by hand: one that grows by itself leaves hashes behind in memory.
+    fn make_room(&mut self) -> Result<()> {
+        if self.bytes.len() < self.bytes.capacity() {
+            return Ok(());
+        }
+        anyhow::ensure!(self.bytes.len() < LONGEST_MESSAGE, "it sends a message of more than {LONGEST_MESSAGE} bytes");
+        let mut larger = Zeroizing::new(Vec::with_capacity(self.bytes.capacity() * 2));
+        larger.extend_from_slice(&self.bytes);
+        self.bytes = larger;
+        Ok(())
+    }
+
+    /// Writes what was asked for, and all else that waits to be written, with one call.
+    async fn send(&mut self, first: Asked) -> Result<()> {
+        let mut bytes = Zeroizing::new(Vec::new());
+        let mut next = Some(first);
+        while let Some(asked) = next {
+            let id = self.next_id;
+            self.next_id = id.checked_add(1).unwrap_or(1);
+            let message = envelope(id, &asked.body);
+            let mut longer = Zeroizing::new(Vec::with_capacity(bytes.len() + message.len()));
+            longer.extend_from_slice(&bytes);
+            longer.extend_from_slice(&message);
+            bytes = longer;
+            self.waiting.insert(id, (Vec::new(), asked.answer));
+            next = self.asked.try_recv().ok();
+        }
+        self.write.write_all(&bytes).await.context("writing")?;
+        self.write.flush().await.context("writing")
+    }
+
+    fn take_messages(&mut self) -> Result<()> {
+        let mut taken = 0;
+        while let Some(length) = whole_length(&self.bytes[taken..])? {
+            anyhow::ensure!(length <= LONGEST_MESSAGE, "it sends a message of {length} bytes");
+            let Some(message) = self.bytes.get(taken..taken + length) else { break };
+            let (id, response) = decode(message)?;
+            taken += length;
+            self.take(id, response)?;
+        }
+        self.bytes.copy_within(taken.., 0);
+        let left = self.bytes.len() - taken;
+        self.bytes.truncate(left);
+        Ok(())
+    }
+
+    fn take(&mut self, id: i32, response: Response) -> Result<()> {
+        match response {
+            Response::Done(outcome) if id == 0 => bail!("it closes the connection: {outcome}"),
+            Response::Done(outcome) => {
+                if let Some((found, answer)) = self.waiting.remove(&id) {
+                    _ = answer.send(Ok(Reply { found, outcome }));
+                }
+            }
+            Response::Entry(entry) => {
+                if let Some((found, _)) = self.waiting.get_mut(&id) {
+                    anyhow::ensure!(found.len() < MOST_ENTRIES, "it finds more than {MOST_ENTRIES} entries at a time");
+                    found.push(entry);
+                }
+            }
+            Response::Reference => {}
+        }
+        Ok(())
+    }
+}

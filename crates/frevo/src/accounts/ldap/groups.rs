@@ -1,0 +1,109 @@
+//! The UNIX groups of an account, as the directory has them: `posixGroup` (RFC 2307), by name or by distinguished name of
+//! the member, and the primary group.
+//!
+//! One search, kept for [`KEPT`]: a change of membership reaches new logons after that time, as it does with NSS.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use server::vfs::Identity;
+
+use super::cache::{Kept, STALE};
+use super::entry::Person;
+use super::message::{Filter, Found};
+use super::people::People;
+use super::servers::Unasked;
+use crate::accounts::unix::User;
+
+/// How long groups are taken for unchanged.
+const KEPT: Duration = Duration::from_secs(60);
+/// A search that takes so long says that something is amiss.
+const SLOW: Duration = Duration::from_secs(1);
+/// Groups of one account: the kernel takes no more (NGROUPS_MAX), and a search no more than 10,000.
+const MOST: i32 = 10_000;
+
+/// Users with their groups, by name and ids.
+pub(super) struct Groups(Kept<(String, u32, u32), Arc<User>>);
+
+impl Groups {
+    pub(super) fn new() -> Groups {
+        Groups(Kept::new())
+    }
+
+    /// The user that `person` is by these ids, with all groups.
+    pub(super) async fn user(&self, people: &People, person: &Person, (uid, gid): (u32, u32)) -> Result<Arc<User>> {
+        let key = (person.record.name.clone(), uid, gid);
+        if let Some(user) = self.0.get(&key, |_| KEPT) {
+            return Ok(user);
+        }
+        match search(people, person, gid).await {
+            Ok(found) => {
+                let user = Arc::new(user(&person.record.name, uid, gid, &found));
+                self.0.put(key, user.clone(), STALE);
+                Ok(user)
+            }
+            Err(error) if error.is::<Unasked>() => self.0.get(&key, |_| STALE).ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn search(people: &People, person: &Person, gid: u32) -> Result<Vec<Found>> {
+    let filter = Filter::And(vec![
+        Filter::Equal("objectClass", "posixGroup".into()),
+        Filter::Or(vec![
+            Filter::Equal("memberUid", person.record.name.clone()),
+            Filter::Equal("member", person.dn.to_string()),
+            Filter::Equal("gidNumber", gid.to_string()),
+        ]),
+    ]);
+    let began = Instant::now();
+    let found = people.search(&people.settings.group_suffix, filter, &["cn", "gidNumber"], MOST).await;
+    if began.elapsed() > SLOW {
+        tracing::warn!(
+            took = ?began.elapsed(),
+            "the LDAP directory is slow to find groups: are memberUid, member and gidNumber indexed?"
+        );
+    }
+    found
+}
+
+/// Group 0 is root's, and nobody gets into it by what a directory says.
+fn user(name: &str, uid: u32, gid: u32, found: &[Found]) -> User {
+    let number = |entry: &Found| entry.first("gidNumber").and_then(|text| text.parse::<u32>().ok());
+    let named = |entry: &Found| Some((number(entry)?, entry.first("cn")?.to_owned()));
+    let mut groups: Vec<(u32, String)> = found.iter().filter_map(named).filter(|(group, _)| *group != 0).collect();
+    groups.sort_unstable();
+    groups.dedup_by_key(|(group, _)| *group);
+    let primary = match groups.iter().position(|(group, _)| *group == gid) {
+        Some(at) => groups.remove(at).1,
+        None => gid.to_string(),
+    };
+    let (numbers, names): (Vec<u32>, Vec<String>) = groups.into_iter().unzip();
+    let identity = Arc::new(Identity { uid, gid, groups: numbers.into() });
+    User { name: name.to_owned(), identity, groups: std::iter::once(primary).chain(names).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_primary_group_comes_first_and_group_0_never() {
+        let group = |name: &str, gid: &str| Found::of(&format!("cn={name}"), &[("cn", name), ("gidNumber", gid)]);
+        let found = [
+            group("b", "20"),
+            group("root", "0"),
+            group("own", "7"),
+            group("a", "10"),
+            group("again", "10"),
+            group("x", "?"),
+        ];
+        let user = super::user("ann", 7, 7, &found);
+        assert_eq!((user.identity.uid, user.identity.gid, &*user.identity.groups), (7, 7, &[10, 20][..]));
+        assert_eq!(*user.groups, ["own", "a", "b"]);
+        let alone = super::user("ann", 7, 9, &[]);
+        assert_eq!(*alone.groups, ["9"]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Lists of accounts: page by page, in the order of their names.
+//!
+//! A directory gives entries in no order. All names are asked for once (RFC 2696, page by page) and kept sorted while a
+//! list is read; the accounts of each page are asked for by their names. So a list of 300,000 takes some MiB.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use parking_lot::Mutex;
+use server::policy::fold;
+
+use super::entry::{ATTRIBUTES, Person};
+use super::message::{Filter, Request, Search};
+use super::people::{ACCOUNT, People, found};
+use super::worker::Worker;
+use crate::accounts::backend::Entry;
+
+/// How long the names are good for: a list that is read more slowly is read from the directory again.
+const KEPT: Duration = Duration::from_secs(60);
+/// Names in one search.
+const AT_A_TIME: usize = 200;
+/// The most names that are taken.
+const MOST: usize = 5_000_000;
+
+/// The names of the list that was read last, folded, in their order.
+#[derive(Default)]
+pub(super) struct Listing(Mutex<Option<(Instant, Vec<String>)>>);
+
+impl Listing {
+    /// Up to `count` accounts after `after`.
+    pub(super) fn page(
+        &self,
+        worker: &Worker,
+        people: &std::sync::Arc<People>,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<Entry>> {
+        let mut kept = self.0.lock();
+        if after.is_none() || kept.as_ref().is_none_or(|(since, _)| since.elapsed() > KEPT) {
+            let people = people.clone();
+            *kept = Some((Instant::now(), worker.wait(async move { people.names().await })?));
+        }
+        let (_, names) = kept.as_ref().expect("just filled");
+        let after = after.map(fold);
+        let start = after.map_or(0, |after| names.partition_point(|name| *name <= after));
+        let page: Vec<String> = names[start..].iter().take(count).cloned().collect();
+        if page.is_empty() {
+            *kept = None;
+            return Ok(Vec::new());
+        }
+        drop(kept);
+        let people = people.clone();
+        worker.wait(async move { people.entries(&page).await })
+    }
+}
+
+impl People {
+    /// The folded names of all accounts, in their order.
+    async fn names(&self) -> Result<Vec<String>> {
+        let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
+        let size = i32::from(self.settings.page_size);
+        let search = Search { size_limit: 0, ..self.search_for(&self.settings.suffix, filter, &["uid"], 0) };
+        let mut names: Vec<String> = Vec::new();
+        // A page's cookie is good on the connection that it came over.
+        let connection = self.servers.pin(self.settings.timeout).await?;
+        let mut cookie = Vec::new();
+        loop {
+            let search = Search { page: Some((size, cookie)), ..search.clone() };
+            let request = Request::Search(&search);
+            let mut reply = tokio::time::timeout(self.settings.timeout, connection.ask(&request)).await??;
+            cookie = std::mem::take(&mut reply.outcome.cookie);
+            let entries = found(reply, &self.settings.suffix)?;
+            names.extend(entries.iter().filter_map(|entry| entry.first("uid")).map(fold));
+            ensure!(names.len() <= MOST, "the directory has more than {MOST} accounts");
+            if cookie.is_empty() {
+                break;
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The accounts of these names, in their order; of those removed meanwhile, none.
+    async fn entries(&self, names: &[String]) -> Result<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(names.len());
+        for some in names.chunks(AT_A_TIME) {
+            let named = some.iter().map(|name| Filter::Equal("uid", name.clone())).collect();
+            let filter = Filter::And(vec![Filter::Or(named), Filter::Equal("objectClass", ACCOUNT.into())]);
+            for found in self.search(&self.settings.suffix, filter, ATTRIBUTES, 0).await? {
+                match Person::read(&found) {
+                    Ok(person) => entries.push(self.shown(&person).await?),
+                    Err(why) => tracing::warn!("an account cannot be used: {why}"),
+                }
+            }
+        }
+        entries.sort_by_cached_key(|entry| fold(&entry.record.name));
+        Ok(entries)
+    }
+}

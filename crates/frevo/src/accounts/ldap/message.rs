@@ -1,0 +1,389 @@
+//! The messages of LDAP that a client of accounts needs (RFC 4511, 4; paged results, RFC 2696).
+//!
+//! A filter is never text here, so nothing in a name has to be escaped in one (RFC 4515 is about text): a name is a value
+//! in the message, whatever characters it has. Left out: rename, compare, SASL but EXTERNAL, intermediate responses.
+
+use zeroize::Zeroizing;
+
+use super::ber::{ENUMERATED, INTEGER, Malformed, OCTET_STRING, Reader, SEQUENCE, SET, Writer};
+
+/// OIDs of RFC 4511, 4.14 and RFC 2696.
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+const PAGED_RESULTS: &[u8] = b"1.2.840.113556.1.4.319";
+
+/// `scope` of 4.5.1.2.
+const WHOLE_SUBTREE: i32 = 2;
+
+/// `protocolOp` of answers.
+const BIND_RESPONSE: u8 = 0x61;
+const SEARCH_ENTRY: u8 = 0x64;
+const SEARCH_DONE: u8 = 0x65;
+const MODIFY_RESPONSE: u8 = 0x67;
+const ADD_RESPONSE: u8 = 0x69;
+const DELETE_RESPONSE: u8 = 0x6b;
+const SEARCH_REFERENCE: u8 = 0x73;
+const EXTENDED_RESPONSE: u8 = 0x78;
+
+/// What is asked for.
+pub(super) enum Request<'a> {
+    /// 4.2, simple: an empty name and password are nobody's.
+    Bind { dn: &'a str, password: &'a str },
+    /// 4.2, SASL EXTERNAL: whoever the socket says the process is.
+    BindExternal,
+    /// 4.5.
+    Search(&'a Search),
+    /// 4.6.
+    Modify { dn: &'a str, changes: &'a [Change] },
+    /// 4.7.
+    Add { dn: &'a str, attributes: &'a [(&'static str, Vec<Zeroizing<String>>)] },
+    /// 4.8.
+    Delete { dn: &'a str },
+    /// 4.14.
+    StartTls,
+}
+
+/// What to do with the values of an attribute.
+pub(super) struct Change {
+    pub(super) kind: ChangeKind,
+    pub(super) attribute: &'static str,
+    pub(super) values: Vec<Zeroizing<String>>,
+}
+
+/// `operation` of 4.6.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ChangeKind {
+    /// These values come to those that are there.
+    Add = 0,
+    /// These values, all where none is named, go; an error where they are not there.
+    Delete = 1,
+    /// These values take the place of those that are there.
+    Replace = 2,
+}
+
+impl Change {
+    pub(super) fn new(kind: ChangeKind, attribute: &'static str, value: impl Into<String>) -> Change {
+        Change { kind, attribute, values: vec![Zeroizing::new(value.into())] }
+    }
+
+    /// Removes an attribute, whether it is there or not.
+    pub(super) fn clear(attribute: &'static str) -> Change {
+        Change { kind: ChangeKind::Replace, attribute, values: Vec::new() }
+    }
+}
+
+/// 4.5.1, of all that lies below the base.
+#[derive(Clone)]
+pub(super) struct Search {
+    pub(super) base: String,
+    pub(super) deref: Deref,
+    /// At most so many entries; 0 is no limit of the client's.
+    pub(super) size_limit: i32,
+    /// At most so many seconds.
+    pub(super) time_limit: i32,
+    pub(super) filter: Filter,
+    pub(super) attributes: &'static [&'static str],
+    /// So many entries at a time, from where the cookie of the page before says; the first page's is empty.
+    pub(super) page: Option<(i32, Vec<u8>)>,
+}
+
+/// 4.5.1.3: which aliases stand for what they name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deref {
+    /// None.
+    Never = 0,
+    /// Those below the base.
+    Searching = 1,
+    /// The base.
+    Finding = 2,
+    /// All.
+    Always = 3,
+}
+
+/// 4.5.1.7, the kinds that are used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Filter {
+    And(Vec<Filter>),
+    Or(Vec<Filter>),
+    Equal(&'static str, String),
+    Present(&'static str),
+}
+
+impl Filter {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Filter::And(parts) => to.nested(0xa0, |to| parts.iter().for_each(|part| part.encode(to))),
+            Filter::Or(parts) => to.nested(0xa1, |to| parts.iter().for_each(|part| part.encode(to))),
+            Filter::Equal(attribute, value) => to.nested(0xa3, |to| {
+                to.string(attribute);
+                to.string(value);
+            }),
+            Filter::Present(attribute) => to.bytes(0x87, attribute.as_bytes()),
+        }
+    }
+}
+
+impl Request<'_> {
+    /// The message without its envelope: operation and controls.
+    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut to = Writer::default();
+        match self {
+            Request::Bind { dn, password } => to.nested(0x60, |to| {
+                to.number(INTEGER, 3);
+                to.string(dn);
+                to.bytes(0x80, password.as_bytes());
+            }),
+            Request::BindExternal => to.nested(0x60, |to| {
+                to.number(INTEGER, 3);
+                to.string("");
+                to.nested(0xa3, |to| to.string("EXTERNAL"));
+            }),
+            Request::Search(search) => search.encode(&mut to),
+            Request::Modify { dn, changes } => to.nested(0x66, |to| {
+                to.string(dn);
+                to.nested(SEQUENCE, |to| changes.iter().for_each(|change| change.encode(to)));
+            }),
+            Request::Add { dn, attributes } => to.nested(0x68, |to| {
+                to.string(dn);
+                to.nested(SEQUENCE, |to| {
+                    attributes.iter().for_each(|(name, values)| attribute(to, name, values));
+                });
+            }),
+            Request::Delete { dn } => to.bytes(0x4a, dn.as_bytes()),
+            Request::StartTls => to.nested(0x77, |to| to.bytes(0x80, START_TLS.as_bytes())),
+        }
+        to.0
+    }
+}
+
+impl Change {
+    fn encode(&self, to: &mut Writer) {
+        to.nested(SEQUENCE, |to| {
+            to.number(ENUMERATED, self.kind as i32);
+            attribute(to, self.attribute, &self.values);
+        });
+    }
+}
+
+impl Search {
+    fn encode(&self, to: &mut Writer) {
+        to.nested(0x63, |to| {
+            to.string(&self.base);
+            to.number(ENUMERATED, WHOLE_SUBTREE);
+            to.number(ENUMERATED, self.deref as i32);
+            to.number(INTEGER, self.size_limit);
+            to.number(INTEGER, self.time_limit);
+            to.boolean(false);
+            self.filter.encode(to);
+            to.nested(SEQUENCE, |to| self.attributes.iter().for_each(|name| to.string(name)));
+        });
+        let Some((size, cookie)) = &self.page else { return };
+        let mut value = Writer::default();
+        value.nested(SEQUENCE, |to| {
+            to.number(INTEGER, *size);
+            to.bytes(OCTET_STRING, cookie);
+        });
+        to.nested(0xa0, |to| {
+            to.nested(SEQUENCE, |to| {
+                to.bytes(OCTET_STRING, PAGED_RESULTS);
+                to.boolean(true);
+                to.bytes(OCTET_STRING, &value.0);
+            });
+        });
+    }
+}
+
+fn attribute(to: &mut Writer, name: &str, values: &[Zeroizing<String>]) {
+    to.nested(SEQUENCE, |to| {
+        to.string(name);
+        to.nested(SET, |to| values.iter().for_each(|value| to.string(value)));
+    });
+}
+
+/// The envelope around what [`Request::encode`] made.
+pub(super) fn envelope(id: i32, body: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut to = Writer::default();
+    to.nested(SEQUENCE, |to| {
+        to.number(INTEGER, id);
+        to.0.extend_from_slice(body);
+    });
+    to.0
+}
+
+/// One message from the server.
+pub(super) enum Response {
+    /// An entry that a search has found.
+    Entry(Found),
+    /// Entries may also lie elsewhere.
+    Reference,
+    /// The end of an operation.
+    Done(Outcome),
+}
+
+/// An entry with the attributes that were asked for.
+pub(super) struct Found {
+    pub(super) dn: String,
+    attributes: Vec<(String, Vec<Zeroizing<Vec<u8>>>)>,
+}
+
+impl Found {
+    /// The values of an attribute that are text.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.attributes.iter().filter(move |(attribute, _)| attribute.eq_ignore_ascii_case(name));
+        named.flat_map(|(_, values)| values).filter_map(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// The first of them.
+    pub(super) fn first(&self, name: &str) -> Option<&str> {
+        let named = self.attributes.iter().find(|(attribute, _)| attribute.eq_ignore_ascii_case(name));
+        named.and_then(|(_, values)| values.first()).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(dn: &str, attributes: &[(&str, &str)]) -> Found {
+        let value = |text: &str| vec![Zeroizing::new(text.as_bytes().to_vec())];
+        let attributes = attributes.iter().map(|(name, text)| ((*name).to_owned(), value(text))).collect();
+        Found { dn: dn.to_owned(), attributes }
+    }
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) code: ResultCode,
+    /// What the server says about it.
+    pub(super) text: String,
+    /// Where to go instead.
+    pub(super) referral: Option<String>,
+    /// Where the next page begins; empty after the last.
+    pub(super) cookie: Vec<u8>,
+}
+
+/// `resultCode` of 4.1.9.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ResultCode(pub(super) i32);
+
+impl ResultCode {
+    pub(super) const SUCCESS: ResultCode = ResultCode(0);
+    pub(super) const TIME_LIMIT_EXCEEDED: ResultCode = ResultCode(3);
+    pub(super) const SIZE_LIMIT_EXCEEDED: ResultCode = ResultCode(4);
+    pub(super) const REFERRAL: ResultCode = ResultCode(10);
+    pub(super) const NO_SUCH_ATTRIBUTE: ResultCode = ResultCode(16);
+    pub(super) const CONSTRAINT_VIOLATION: ResultCode = ResultCode(19);
+    pub(super) const ATTRIBUTE_OR_VALUE_EXISTS: ResultCode = ResultCode(20);
+    pub(super) const NO_SUCH_OBJECT: ResultCode = ResultCode(32);
+    pub(super) const INVALID_CREDENTIALS: ResultCode = ResultCode(49);
+    pub(super) const INSUFFICIENT_ACCESS: ResultCode = ResultCode(50);
+    pub(super) const BUSY: ResultCode = ResultCode(51);
+    pub(super) const UNAVAILABLE: ResultCode = ResultCode(52);
+    pub(super) const ENTRY_ALREADY_EXISTS: ResultCode = ResultCode(68);
+
+    /// The name in the specification.
+    fn name(self) -> &'static str {
+        match self.0 {
+            0 => "success",
+            1 => "operationsError",
+            2 => "protocolError",
+            3 => "timeLimitExceeded",
+            4 => "sizeLimitExceeded",
+            8 => "strongerAuthRequired",
+            10 => "referral",
+            11 => "adminLimitExceeded",
+            13 => "confidentialityRequired",
+            16 => "noSuchAttribute",
+            17 => "undefinedAttributeType",
+            19 => "constraintViolation",
+            20 => "attributeOrValueExists",
+            21 => "invalidAttributeSyntax",
+            32 => "noSuchObject",
+            34 => "invalidDNSyntax",
+            48 => "inappropriateAuthentication",
+            49 => "invalidCredentials",
+            50 => "insufficientAccessRights",
+            51 => "busy",
+            52 => "unavailable",
+            53 => "unwillingToPerform",
+            64 => "namingViolation",
+            65 => "objectClassViolation",
+            68 => "entryAlreadyExists",
+            _ => "other",
+        }
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.code.name(), self.code.0)?;
+        match (&self.referral, self.text.as_str()) {
+            (Some(referral), _) => write!(f, " to {referral}"),
+            (None, "") => Ok(()),
+            (None, text) => write!(f, ", {text}"),
+        }
+    }
+}
+
+/// Decodes one message: its id and what it says. Id 0 is the server's own word, which is that it closes the connection.
+pub(super) fn decode(bytes: &[u8]) -> Result<(i32, Response), Malformed> {
+    let mut message = Reader(bytes).expect(SEQUENCE)?;
+    let id = message.number(INTEGER)?;
+    let (tag, operation) = message.next()?;
+    let response = match tag {
+        SEARCH_ENTRY => Response::Entry(entry(operation)?),
+        SEARCH_REFERENCE => Response::Reference,
+        BIND_RESPONSE | SEARCH_DONE | MODIFY_RESPONSE | ADD_RESPONSE | DELETE_RESPONSE | EXTENDED_RESPONSE => {
+            let mut outcome = outcome(operation)?;
+            if message.peek() == Some(0xa0) {
+                outcome.cookie = cookie(message.next()?.1)?;
+            }
+            Response::Done(outcome)
+        }
+        _ => return Err(Malformed),
+    };
+    Ok((id, response))
+}
+
+fn entry(mut operation: Reader<'_>) -> Result<Found, Malformed> {
+    let dn = operation.string()?;
+    let mut list = operation.expect(SEQUENCE)?;
+    let mut attributes = Vec::new();
+    while !list.is_empty() {
+        let mut attribute = list.expect(SEQUENCE)?;
+        let name = attribute.string()?;
+        let mut set = attribute.expect(SET)?;
+        let mut values = Vec::new();
+        while !set.is_empty() {
+            values.push(Zeroizing::new(set.expect(OCTET_STRING)?.0.to_vec()));
+        }
+        attributes.push((name, values));
+    }
+    Ok(Found { dn, attributes })
+}
+
+fn outcome(mut operation: Reader<'_>) -> Result<Outcome, Malformed> {
+    let code = ResultCode(operation.number(ENUMERATED)?);
+    let _matched = operation.string()?;
+    let text = operation.string()?;
+    let referral = match operation.peek() {
+        Some(0xa3) => Some(operation.next()?.1.string()?),
+        _ => None,
+    };
+    Ok(Outcome { code, text, referral, cookie: Vec::new() })
+}
+
+/// The cookie of the control for paged results, where it is among the controls.
+fn cookie(mut controls: Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    while !controls.is_empty() {
+        let mut control = controls.expect(SEQUENCE)?;
+        if control.expect(OCTET_STRING)?.0 != PAGED_RESULTS {
+            continue;
+        }
+        while !control.is_empty() {
+            let (tag, value) = control.next()?;
+            if tag == OCTET_STRING {
+                let mut value = Reader(value.0).expect(SEQUENCE)?;
+                value.number(INTEGER)?;
+                return Ok(value.expect(OCTET_STRING)?.0.to_vec());
+            }
+        }
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,188 @@
+//! `passdb backend = ldapsam:URI...`: accounts in an LDAP directory, in Samba's schema (`sambaSamAccount`).
+//!
+//! A logon costs one search by name, which brings the password's hash, flags, SID and ids, and where the directory says
+//! who the account is on Linux, one more for its groups. What was found is kept for a short time ([`cache`]); a proof that
+//! does not fit what was kept is judged by what the directory says at that moment, so a new password works at once.
+//! Where no server answers, what was kept counts longer, and who is not known from before is told that the accounts cannot
+//! be asked. All of it happens on one thread of its own ([`worker`]); whoever logs on waits without holding a thread.
+//!
+//! Left out: referrals and SASL but EXTERNAL.
+
+mod ber;
+mod cache;
+mod change;
+mod connection;
+mod domain;
+mod entry;
+mod groups;
+mod listing;
+mod message;
+mod notes;
+mod people;
+pub mod secret;
+mod servers;
+mod tls;
+mod uri;
+mod worker;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use proto::dtyp::Sid;
+use server::accounts::{DomainSid, LogonOutcome, Unavailable};
+use server::answer::Answer;
+
+use self::listing::Listing;
+use self::notes::Notes;
+use self::people::People;
+use self::worker::Worker;
+use super::backend::{Backend, Entry};
+use super::record::Record;
+use super::unix::Users;
+
+pub use self::message::Deref;
+pub use self::uri::Uri;
+
+/// What the configuration says of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The element of `passdb backend`.
+    pub name: String,
+    /// Its servers, in the order in which they are asked.
+    pub servers: Vec<Uri>,
+    /// `ldap suffix`: the base of all searches.
+    pub suffix: String,
+    /// `ldap user suffix`, whole: where new accounts go.
+    pub user_suffix: String,
+    /// `ldap group suffix`, whole: where groups are searched for.
+    pub group_suffix: String,
+    /// `ldap admin dn`; empty is nobody, and on `ldapi` whoever the server sees in the socket.
+    pub admin_dn: String,
+    /// `ldap ssl`: whether connections without TLS are turned into such with it.
+    pub start_tls: bool,
+    /// `tls cafile`, where it is set.
+    pub authority: Option<PathBuf>,
+    /// `ldap timeout`: how long a question may take, all servers together.
+    pub timeout: Duration,
+    /// `ldap connection timeout`: how long a connection may take.
+    pub connection_timeout: Duration,
+    /// `ldap page size`: entries per page of a list.
+    pub page_size: u16,
+    /// `ldap deref`.
+    pub deref: Deref,
+    /// `ldap delete dn`: whether the whole entry goes with its account.
+    pub delete_dn: bool,
+    /// `ldapsam:trusted`: the directory says who accounts are on Linux, and NSS is not asked.
+    pub trusted: bool,
+    /// The domain whose `sambaDomain` gives RIDs: a server on its own is one by its NetBIOS name.
+    pub domain: String,
+}
+
+/// A directory as a back end.
+pub struct Ldap {
+    people: Arc<People>,
+    notes: Notes,
+    listing: Listing,
+    // Dropped last: it ends what the others have under way.
+    worker: Worker,
+}
+
+impl Ldap {
+    /// The directory that `settings` names. It is asked for the first time at the first logon: one that is away does not
+    /// keep a server from starting. `own` is what a new domain in the directory gets for its SID.
+    pub fn open(settings: &Settings, state: PathBuf, own: DomainSid, users: Arc<Users>) -> Result<Ldap> {
+        let worker = Worker::start()?;
+        let people = Arc::new(People::new(settings.clone(), state, own, users)?);
+        let notes = Notes::start(&worker, people.clone());
+        Ok(Ldap { people, notes, listing: Listing::default(), worker })
+    }
+
+    fn later<T: Send + 'static>(
+        &self,
+        ask: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
+    ) -> Answer<Result<T, Unavailable>> {
+        let asked = self.worker.run(ask);
+        Answer::later(
+            async move { asked.await.unwrap_or_else(|_| Err(Unavailable("the LDAP thread has ended".into()))) },
+        )
+    }
+}
+
+impl Backend for Ldap {
+    fn name(&self) -> &str {
+        &self.people.settings.name
+    }
+
+    fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        if let Some(kept) = self.people.cache.fresh(name) {
+            return Answer::now(Ok(kept));
+        }
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.later(async move { people.find(&name).await })
+    }
+
+    fn find_anew(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        if !self.people.cache.was_kept(name) {
+            return Answer::now(Ok(None));
+        }
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.later(async move { people.find_anew(&name).await })
+    }
+
+    fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
+        if sid.authority() != 5 || sid.sub_authorities().len() != 5 || sid.sub_authorities()[0] != 21 {
+            return Answer::now(Ok(None));
+        }
+        if let Some(kept) = self.people.cache.fresh_sid(sid) {
+            match kept {
+                None => return Answer::now(Ok(None)),
+                Some(name) => return self.find(&name),
+            }
+        }
+        let (people, sid) = (self.people.clone(), *sid);
+        self.later(async move { people.by_sid(&sid).await })
+    }
+
+    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
+        // Accounts of other back ends are none of its business.
+        if self.people.cache.knows(name) {
+            self.notes.take(name, outcome);
+        }
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Entry>> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.get(&name).await })
+    }
+
+    fn knows_user(&self, name: &str) -> Result<bool> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.knows_user(&name).await })
+    }
+
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        self.listing.page(&self.worker, &self.people, after, count)
+    }
+
+    fn add(&self, record: Record) -> Result<Entry> {
+        let people = self.people.clone();
+        self.worker.wait(async move { people.add(record).await })
+    }
+
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
+        let (people, asked) = (self.people.clone(), name.to_owned());
+        let Some(person) = self.worker.wait(async move { people.person(&asked).await })? else { return Ok(None) };
+        let mut record = Record::clone(&person.record);
+        edit(&mut record);
+        let people = self.people.clone();
+        self.worker.wait(async move { people.write(&person, &record).await }).map(Some)
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.remove(&name).await })
+    }
+}

@@ -1,0 +1,221 @@
+//! Searches for accounts, and who they are on Linux.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, ensure};
+use proto::dtyp::Sid;
+use server::accounts::{DomainSid, Unavailable};
+
+use super::Settings;
+use super::cache::Cache;
+use super::connection::{Reply, Way};
+use super::entry::{ATTRIBUTES, Person};
+use super::groups::Groups;
+use super::message::{Filter, Found, Request, ResultCode, Search};
+use super::secret;
+use super::servers::{Servers, Unasked};
+use super::tls;
+use crate::accounts::backend::Entry;
+use crate::accounts::unix::{Key, Users};
+
+/// The class of accounts.
+pub(super) const ACCOUNT: &str = "sambaSamAccount";
+
+/// The accounts of a directory.
+pub(super) struct People {
+    pub(super) settings: Settings,
+    pub(super) servers: Servers,
+    pub(super) cache: Cache,
+    pub(super) own: DomainSid,
+    groups: Groups,
+    users: Arc<Users>,
+}
+
+impl People {
+    pub(super) fn new(settings: Settings, state: PathBuf, own: DomainSid, users: Arc<Users>) -> Result<People> {
+        let tls = settings.servers.iter().any(|uri| uri.may_have_tls(settings.start_tls));
+        let tls = if tls { Some(tls::configuration(settings.authority.as_deref())?) } else { None };
+        let (dn, start_tls, patience) = (settings.admin_dn.clone(), settings.start_tls, settings.connection_timeout);
+        let way = move || -> Result<Way> {
+            let bind = if dn.is_empty() { None } else { Some((dn.clone(), secret::read(&state, &dn)?)) };
+            Ok(Way { start_tls, tls: tls.clone(), bind, patience })
+        };
+        let servers = Servers::new(&settings.servers, Box::new(way));
+        Ok(People { servers, cache: Cache::new(), groups: Groups::new(), settings, own, users })
+    }
+
+    /// For a logon: what the directory says of `name`, and where it says nothing, what it said before.
+    pub(super) async fn find(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
+        match self.ask(name).await {
+            Ok(entry) => Ok(entry),
+            Err(unavailable) => match self.cache.stale(name) {
+                Some(entry) => {
+                    tracing::debug!(account = name, "LDAP directory is away: what it said before counts");
+                    Ok(Some(entry))
+                }
+                None => Err(unavailable),
+            },
+        }
+    }
+
+    /// What the directory says of `name` at this moment.
+    pub(super) async fn find_anew(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
+        self.ask(name).await
+    }
+
+    async fn ask(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
+        let person = self.person(name).await.map_err(unavailable)?;
+        let entry = match person {
+            Some(person) => self.entry(&person).await?,
+            None => None,
+        };
+        self.cache.put(name, entry.clone());
+        Ok(entry)
+    }
+
+    /// Whose `sid` is.
+    pub(super) async fn by_sid(&self, sid: &Sid) -> Result<Option<Entry>, Unavailable> {
+        let filter = Filter::Equal("sambaSID", sid.to_string());
+        let Some(person) = self.one(filter).await.map_err(unavailable)? else {
+            self.cache.put_nobody(*sid);
+            return Ok(None);
+        };
+        let entry = self.entry(&person).await?;
+        self.cache.put(&person.record.name, entry.clone());
+        Ok(entry)
+    }
+
+    /// For `frevo user`: the account called `name`.
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Entry>> {
+        let Some(person) = self.person(name).await? else { return Ok(None) };
+        self.shown(&person).await.map(Some)
+    }
+
+    /// An account for `frevo user`, which is told of those too that may not log on.
+    pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
+        let entry = self.entry(person).await.map_err(|Unavailable(why)| anyhow!(why))?;
+        Ok(entry.unwrap_or_else(|| entry_of(person, None)))
+    }
+
+    /// The account called `name` as it lies in the directory.
+    pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {
+        self.one(Filter::Equal("uid", name.to_owned())).await
+    }
+
+    async fn one(&self, filter: Filter) -> Result<Option<Person>> {
+        let filter = Filter::And(vec![filter, Filter::Equal("objectClass", ACCOUNT.into())]);
+        let mut found = self.search(&self.settings.suffix, filter, ATTRIBUTES, 2).await?;
+        if let [one, other, ..] = &found[..] {
+            tracing::error!("two accounts have one name or SID, so neither may log on: {} and {}", one.dn, other.dn);
+            return Ok(None);
+        }
+        let Some(found) = found.pop() else { return Ok(None) };
+        Person::read(&found).map(Some).or_else(|why| {
+            tracing::error!("an account cannot be used: {why}");
+            Ok(None)
+        })
+    }
+
+    /// Entries below `base`, at most `most`.
+    pub(super) async fn search(
+        &self,
+        base: &str,
+        filter: Filter,
+        attributes: &'static [&'static str],
+        most: i32,
+    ) -> Result<Vec<Found>> {
+        let search = self.search_for(base, filter, attributes, most);
+        let reply = self.servers.ask(&Request::Search(&search), self.settings.timeout).await?;
+        found(reply, base)
+    }
+
+    pub(super) fn search_for(
+        &self,
+        base: &str,
+        filter: Filter,
+        attributes: &'static [&'static str],
+        most: i32,
+    ) -> Search {
+        let settings = &self.settings;
+        Search {
+            base: base.to_owned(),
+            deref: settings.deref,
+            size_limit: most,
+            time_limit: i32::try_from(settings.timeout.as_secs()).unwrap_or(i32::MAX).max(1),
+            filter,
+            attributes,
+            page: None,
+        }
+    }
+
+    /// Who `person` is on Linux: with `ldapsam:trusted` the directory says so; else NSS, and the directory of those that
+    /// NSS does not know. Nobody is root: an account of a directory is not this machine's administrator.
+    async fn entry(&self, person: &Person) -> Result<Option<Entry>, Unavailable> {
+        if self.users.only().is_some() {
+            return Ok(Some(entry_of(person, None)));
+        }
+        if !self.settings.trusted
+            && let Ok(user) = self.users.find(Key::Name(person.record.name.clone())).await?
+        {
+            return Ok(match user.identity.uid {
+                0 => refuse_root(person),
+                _ => Some(entry_of(person, Some(user))),
+            });
+        }
+        match person.ids {
+            Some((0, _) | (_, 0)) => Ok(refuse_root(person)),
+            Some(ids) => {
+                let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
+                Ok(Some(entry_of(person, Some(user))))
+            }
+            None => Ok(Some(entry_of(person, None))),
+        }
+    }
+
+    /// Whether the directory has a UNIX user called `name`, which may become an account.
+    pub(super) async fn knows_user(&self, name: &str) -> Result<bool> {
+        let filter = Filter::And(vec![
+            Filter::Equal("uid", name.to_owned()),
+            Filter::Equal("objectClass", "posixAccount".into()),
+        ]);
+        Ok(!self.search(&self.settings.suffix, filter, &["uid"], 2).await?.is_empty())
+    }
+}
+
+fn refuse_root(person: &Person) -> Option<Entry> {
+    tracing::warn!(
+        account = person.record.name,
+        dn = &*person.dn,
+        "an account of a directory would be uid 0 or in group 0, and is refused"
+    );
+    None
+}
+
+fn entry_of(person: &Person, user: Option<Arc<crate::accounts::unix::User>>) -> Entry {
+    Entry { record: person.record.clone(), sid: person.sid, user, ends: person.ends }
+}
+
+/// What a search has brought. That the base is missing is a mistake in the configuration, not an account that is missing.
+pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<Found>> {
+    match reply.outcome.code {
+        ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => Ok(reply.found),
+        ResultCode::NO_SUCH_OBJECT => {
+            Err(anyhow!("there is no {base:?} that `ldap admin dn` may see; is `ldap suffix` right?"))
+        }
+        _ => {
+            ensure!(
+                reply.outcome.code != ResultCode::TIME_LIMIT_EXCEEDED,
+                "the search takes too long: is uid indexed?"
+            );
+            Err(anyhow!("the search below {base:?} failed: {}", reply.outcome))
+        }
+    }
+}
+
+fn unavailable(error: anyhow::Error) -> Unavailable {
+    match error.downcast_ref::<Unasked>() {
+        Some(unasked) => Unavailable(format!("no LDAP server answers: {unasked}")),
+        None => Unavailable(format!("LDAP directory: {error:#}")),
+    }
+}

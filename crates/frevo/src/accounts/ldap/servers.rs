@@ -1,0 +1,239 @@
+//! The servers of one directory: which is asked, over which of its connections, and what happens where one does not
+//! answer.
+//!
+//! They are asked in the order in which the configuration names them. One that fails is left alone for [`DEAD`] while
+//! another answers; where all have failed, each is tried again after [`RETRY`], and until then the answer is the error.
+//! However many there are, a question is answered, or refused, within its time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use parking_lot::Mutex;
+use tokio::sync::Mutex as Turn;
+use tokio::time::{Instant, timeout};
+
+use super::connection::{Closed, Connection, Reply, Way};
+use super::message::{Request, ResultCode};
+use super::uri::Uri;
+
+/// How long a server that failed is passed over while another answers.
+const DEAD: Duration = Duration::from_secs(5);
+/// How long it is passed over where none answers.
+const RETRY: Duration = Duration::from_secs(1);
+/// Connections to one server.
+const CONNECTIONS: usize = 4;
+/// Another connection is opened where so many wait on the one with the fewest.
+const CROWDED: usize = 16;
+
+/// Nobody could be asked: why, for each that was tried.
+#[derive(Debug)]
+pub(super) struct Unasked(String);
+
+impl fmt::Display for Unasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unasked {}
+
+/// Makes a [`Way`]: read again for each connection, so that a new password is used without a restart.
+pub(super) type FindWay = Box<dyn Fn() -> Result<Way> + Send + Sync>;
+
+/// The servers, in their order.
+pub(super) struct Servers {
+    servers: Vec<Arc<Server>>,
+}
+
+struct Server {
+    uri: Uri,
+    way: Arc<FindWay>,
+    state: Mutex<State>,
+    /// Whose turn it is to open a connection.
+    turn: Turn<()>,
+}
+
+#[derive(Default)]
+struct State {
+    connections: Vec<Arc<Connection>>,
+    failed: Option<(Instant, Arc<str>)>,
+}
+
+/// How an attempt at one server ended without an answer.
+enum Failure {
+    /// The connection had been open before, and its end may have been an old one's: another may do.
+    Old(Closed),
+    /// The server is not to be had.
+    Dead(Arc<str>),
+}
+
+impl Servers {
+    pub(super) fn new(uris: &[Uri], way: FindWay) -> Servers {
+        let way = Arc::new(way);
+        let server = |uri: &Uri| {
+            Arc::new(Server { uri: uri.clone(), way: way.clone(), state: Mutex::default(), turn: Turn::new(()) })
+        };
+        Servers { servers: uris.iter().map(server).collect() }
+    }
+
+    /// Asks what changes nothing, within `patience`.
+    pub(super) async fn ask(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
+        self.ask_until(request, Instant::now() + patience, true).await
+    }
+
+    /// Asks for a change, within `patience`. Once it is on its way it is not sent again: it may have been made.
+    pub(super) async fn change(&self, request: &Request<'_>, patience: Duration) -> Result<Reply, Unasked> {
+        self.ask_until(request, Instant::now() + patience, false).await
+    }
+
+    /// One connection, for questions that belong together.
+    pub(super) async fn pin(&self, patience: Duration) -> Result<Arc<Connection>, Unasked> {
+        let mut reasons = Vec::new();
+        for server in self.order(&mut reasons) {
+            match timeout(patience, server.connection()).await {
+                Ok(Ok((connection, _))) => return Ok(connection),
+                Ok(Err(why)) => reasons.push(server.fail(&why)),
+                Err(_) => reasons.push(server.fail(&format!("no connection within {patience:?}"))),
+            }
+        }
+        Err(Unasked(reasons.join("; ")))
+    }
+
+    async fn ask_until(&self, request: &Request<'_>, end: Instant, again: bool) -> Result<Reply, Unasked> {
+        let mut reasons = Vec::new();
+        let order = self.order(&mut reasons);
+        for (position, server) in order.iter().enumerate() {
+            let left = end.saturating_duration_since(Instant::now());
+            // The last may take all that is left; the others leave as much as they take.
+            let share = if position + 1 == order.len() { left } else { left / 2 };
+            match timeout(share, server.ask(request, again)).await {
+                Ok(Ok(reply)) if [ResultCode::BUSY, ResultCode::UNAVAILABLE].contains(&reply.outcome.code) => {
+                    reasons.push(server.fail(&reply.outcome.to_string()));
+                }
+                Ok(Ok(reply)) => {
+                    server.note_success();
+                    return Ok(reply);
+                }
+                Ok(Err(Failure::Dead(why))) => reasons.push(server.fail(&why)),
+                Ok(Err(Failure::Old(closed))) if again => reasons.push(server.fail(&closed.0)),
+                Ok(Err(Failure::Old(closed))) => {
+                    return Err(Unasked(format!("{}: {closed}; whether the change was made is unknown", server.uri)));
+                }
+                Err(_) => {
+                    reasons.push(server.fail(&format!("no answer within {share:?}")));
+                    if !again {
+                        return Err(Unasked(format!("{}; whether the change was made is unknown", reasons.join("; "))));
+                    }
+                }
+            }
+        }
+        Err(Unasked(reasons.join("; ")))
+    }
+
+    /// Who is to be asked, in this order; why the others are not goes to `reasons`.
+    fn order(&self, reasons: &mut Vec<String>) -> Vec<&Arc<Server>> {
+        let failed = |server: &Server| server.state.lock().failed.clone();
+        let rested =
+            |server: &&Arc<Server>, rest: Duration| failed(server).is_none_or(|(since, _)| since.elapsed() >= rest);
+        let mut order: Vec<&Arc<Server>> = self.servers.iter().filter(|server| rested(server, DEAD)).collect();
+        if order.is_empty() {
+            order = self.servers.iter().filter(|server| rested(server, RETRY)).collect();
+        }
+        if order.is_empty() {
+            let why = |server: &Arc<Server>| failed(server).map(|(_, why)| format!("{}: {why}", server.uri));
+            reasons.extend(self.servers.iter().filter_map(why));
+        }
+        order
+    }
+}
+
+impl Server {
+    async fn ask(self: &Arc<Self>, request: &Request<'_>, again: bool) -> Result<Reply, Failure> {
+        // A server that has been restarted has closed all connections at once, and each is found out by itself.
+        for _ in 0..CONNECTIONS {
+            let (connection, fresh) = self.connection().await.map_err(Failure::Dead)?;
+            match connection.ask(request).await {
+                Ok(reply) => return Ok(reply),
+                Err(closed) if fresh => return Err(Failure::Dead(closed.0)),
+                Err(closed) if !again => return Err(Failure::Old(closed)),
+                Err(_) => {}
+            }
+        }
+        let (connection, _) = self.connection().await.map_err(Failure::Dead)?;
+        connection.ask(request).await.map_err(Failure::Old)
+    }
+
+    /// A connection, and whether it was opened for this question.
+    async fn connection(self: &Arc<Self>) -> Result<(Arc<Connection>, bool), Arc<str>> {
+        if let Some(connection) = self.open_one() {
+            self.relieve(&connection);
+            return Ok((connection, false));
+        }
+        let asked = Instant::now();
+        let _turn = self.turn.lock().await;
+        if let Some(connection) = self.open_one() {
+            return Ok((connection, false));
+        }
+        // Who waited for the turn of somebody who failed has waited long enough.
+        if let Some((since, why)) = &self.state.lock().failed
+            && *since >= asked
+        {
+            return Err(why.clone());
+        }
+        match self.open().await {
+            Ok(connection) => Ok((connection, true)),
+            Err(why) => {
+                self.fail(&why);
+                Err(why.into())
+            }
+        }
+    }
+
+    /// The connection on which the fewest wait.
+    fn open_one(&self) -> Option<Arc<Connection>> {
+        let mut state = self.state.lock();
+        state.connections.retain(|connection| !connection.is_closed());
+        state.connections.iter().min_by_key(|connection| connection.waiting()).cloned()
+    }
+
+    /// Opens another connection beside `busiest`, without waiting for it.
+    fn relieve(self: &Arc<Self>, least: &Connection) {
+        if least.waiting() < CROWDED || self.state.lock().connections.len() >= CONNECTIONS {
+            return;
+        }
+        let server = self.clone();
+        tokio::spawn(async move {
+            if let Ok(_turn) = server.turn.try_lock() {
+                _ = server.open().await;
+            }
+        });
+    }
+
+    async fn open(&self) -> Result<Arc<Connection>, String> {
+        let way = (self.way)().map_err(|error| format!("{error:#}"))?;
+        let opened = Connection::open(&self.uri, &way).await.map_err(|error| format!("{error:#}"))?;
+        let connection = Arc::new(opened);
+        self.state.lock().connections.push(connection.clone());
+        Ok(connection)
+    }
+
+    /// Notes that it does not answer, and ends what is under way with it; the reason with its name.
+    fn fail(&self, why: &str) -> String {
+        let mut state = self.state.lock();
+        let known = state.failed.replace((Instant::now(), why.into()));
+        state.connections.drain(..).for_each(|connection| connection.close());
+        drop(state);
+        if known.is_none() {
+            tracing::warn!(server = %self.uri, "LDAP server does not answer: {why}");
+        }
+        format!("{}: {why}", self.uri)
+    }
+
+    fn note_success(&self) {
+        if self.state.lock().failed.take().is_some() {
+            tracing::info!(server = %self.uri, "LDAP server answers again");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `frevo user ldap-password`: what Samba's `smbpasswd -w` keeps.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::accounts::ldap::secret;
+use crate::config::PassdbBackend;
+use crate::password;
+use crate::state_dir::{AccountPlace, StateDir};
+
+pub(super) fn run(place: &AccountPlace, from_stdin: bool) -> Result<ExitCode> {
+    let named = place.backends.iter().find_map(|backend| match backend {
+        PassdbBackend::Ldap(settings) => Some(settings.admin_dn.as_str()),
+        _ => None,
+    });
+    let dn = named.context("`passdb backend` names no LDAP directory (ldapsam): there is no password to keep")?;
+    ensure!(!dn.is_empty(), "`ldap admin dn` names nobody: set it first, the password is kept for that name");
+    let password = if from_stdin { password::read_line(std::io::stdin().lock())? } else { password::ask(dn)? };
+    secret::store(&StateDir::create(&place.state)?, dn, &password)?;
+    super::print(&format!("password of {dn} kept in {}\n", place.state.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
