@@ -27,4 +27,5 @@ pub mod table;
 pub mod user;
 pub mod welcome;
 pub mod when;
+pub mod winbind;
 pub mod world;

@@ -30,6 +30,7 @@ use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
 use crate::state_dir::{self, StateDir};
 use crate::welcome::{self, Welcome};
+use crate::winbind::{Member, Winbind, WithDomain};
 use crate::world::RealWorld;
 use crate::{limits, listen};
 
@@ -170,7 +171,11 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
     let policy = within_our_means(loaded.policy);
-    let server = Server::new(policy, guid, world, accounts.clone(), workers);
+    let winbind = Winbind::new(policy.membership.is_some());
+    let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
+    let server = Server::new(policy, guid, world, everybody, workers);
+    server.join_domain(Arc::new(Member(winbind.clone())));
+    look_at_winbind(&server, &winbind).await;
     if let Some(settings) = loaded.daemon.kerberos.clone() {
         let keytab = tokio::task::spawn_blocking(move || Keytab::of_server(settings)).await?;
         keytab.into_iter().for_each(|keytab| server.take_tickets(Arc::new(keytab)));
@@ -189,6 +194,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let control = Arc::new(Operations {
         server: server.clone(),
         accounts,
+        winbind,
         plan: Mutex::new(plan),
         log,
         stop: stop.clone(),
@@ -211,6 +217,22 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     admin.abort();
     let _ = (&mut admin).await;
     Ok(())
+}
+
+/// Says in the log how the domain is, where there is one: without it its users cannot log on, and all others can.
+async fn look_at_winbind(server: &Server, winbind: &Arc<Winbind>) {
+    let Some(membership) = server.policy().membership.clone() else { return };
+    let domain = membership.workgroup;
+    match winbind.details().await {
+        Ok(details) if details.netbios_domain.eq_ignore_ascii_case(&domain) => {
+            tracing::info!(domain, winbind = details.version, "member of a domain");
+        }
+        Ok(details) => {
+            let theirs = details.netbios_domain;
+            tracing::error!(domain, theirs, "winbindd is a member of another domain; `frevo join` says what to do");
+        }
+        Err(why) => tracing::error!(domain, why, "users of the domain cannot log on; `frevo join` says what to do"),
+    }
 }
 
 /// Opens again what clients of continuously available shares had open when the server stopped, however it did.
@@ -348,6 +370,7 @@ async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
 struct Operations {
     server: Arc<Server>,
     accounts: Arc<Directory>,
+    winbind: Arc<Winbind>,
     plan: Mutex<Plan>,
     log: Log,
     stop: Arc<watch::Sender<bool>>,
@@ -386,6 +409,7 @@ impl Control for Operations {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
                 let shares = loaded.policy.shares.len();
+                self.winbind.set_member(loaded.policy.membership.is_some());
                 self.server.reload(within_our_means(loaded.policy));
                 Ok(format!("configuration reloaded, {shares} shares"))
             }

@@ -14,6 +14,7 @@ mod ldap;
 mod lines;
 mod lists;
 pub mod man;
+mod membership;
 mod policy;
 mod problem;
 mod raw;

@@ -9,22 +9,21 @@ use server::policy::{
     SigningAlgorithm, fold,
 };
 
-use super::lists;
 use super::problem::{Code, Problem, error, warning};
 use super::reader::Reader;
 use super::resolve::Resolved;
 use super::share;
 use super::variables::ServerVariables;
+use super::{lists, membership};
 
 /// Builds the policy. What is wrong goes to the reader's problems; with an error among them the result is not used.
 pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
     let variables = global.variables;
-    check_role(global);
     let (server_min_protocol, server_max_protocol) = protocols(global);
     let mut policy = Policy {
         netbios_name: variables.netbios_name.clone(),
         workgroup: variables.workgroup.clone(),
-        membership: None,
+        membership: membership::build(global),
         server_string: global.shown_text("server string"),
         server_min_protocol,
         server_max_protocol,
@@ -72,18 +71,6 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
     }
     policy.guest = guest(global, &policy);
     policy
-}
-
-fn check_role(global: &Reader<'_>) {
-    let allowed_role = "auto or standalone server; Frevo has its own accounts (frevo user) and joins no domain yet";
-    match global.choice("server role").as_str() {
-        "auto" | "standalone server" => {}
-        other => global.bad_value("server role", other, allowed_role),
-    }
-    match global.choice("security").as_str() {
-        "auto" | "user" => {}
-        other => global.bad_value("security", other, "auto or user; accounts come from frevo user, not from a domain"),
-    }
 }
 
 fn protocols(global: &Reader<'_>) -> (Protocol, Protocol) {

@@ -100,7 +100,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     let Setting { name, value, place } = setting;
     let report = |problems: &mut Problems, problem| add(problems, problem, name, value, place);
     if name.contains(':') && table::find(name).is_none() {
-        return report(problems, parametric(name, value));
+        return parametric(name, value).into_iter().for_each(|problem| report(problems, problem));
     }
     let Some((parameter, inverted)) = table::find(name) else {
         return report(problems, unknown(name, value));
@@ -125,6 +125,7 @@ fn enter(settings: &mut Settings, section: Option<&Section>, setting: &Setting, 
     }
     match parameter.status {
         Status::Served => {}
+        Status::Accepted(table::WINBINDD) => {}
         Status::Accepted(reason) => report(
             problems,
             note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed"),
@@ -154,8 +155,9 @@ fn bad_value(name: &str, value: &str, allowed: &str) -> Problem {
     error(Code::BadValue, message).remedy(format!("allowed: {allowed}{comment}"))
 }
 
-fn parametric(name: &str, value: &str) -> Problem {
-    match table::find_prefix(name).map(|prefix| prefix.status) {
+fn parametric(name: &str, value: &str) -> Option<Problem> {
+    Some(match table::find_prefix(name).map(|prefix| prefix.status) {
+        Some(Status::Accepted(table::WINBINDD)) => return None,
         Some(Status::Accepted(reason)) => {
             note(Code::Accepted, format!("`{name}` changes nothing: {reason}")).remedy("the line may be removed")
         }
@@ -174,7 +176,7 @@ fn parametric(name: &str, value: &str) -> Problem {
             let message = format!("unknown parameter `{name} = {value}`: nothing called `{front}` takes parameters");
             warning(Code::UnknownParameter, message).remedy(remedy)
         }
-    }
+    })
 }
 
 /// The remedy where something is missing that the administrator cannot add.
@@ -243,8 +245,9 @@ mod tests {
         check("read raw", "perhaps", Some((Severity::Error, Code::BadValue)));
         check("fruit:metadata", "stream", Some((Severity::Warning, Code::NotServed)));
         check("friut:metadata", "stream", Some((Severity::Warning, Code::UnknownParameter)));
-        check("idmap config * : range", "1000-2000", Some((Severity::Warning, Code::NotServed)));
-        check("idmap config EXAMPLE:backend", "rid", Some((Severity::Warning, Code::NotServed)));
+        check("idmap config * : range", "1000-2000", None);
+        check("idmap config EXAMPLE:backend", "rid", None);
+        check("winbind refresh tickets", "yes", None);
         check("smbd:suicide mode", "yes", Some((Severity::Note, Code::Accepted)));
         check("root preexec", "mkdir /tmp/x", Some((Severity::Warning, Code::NotServed)));
     }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use server::policy::{AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, UserPattern};
 use server::streams::Layout;
 
+use super::membership::Naming;
+use super::policy;
 use super::problem::{Code, Problem, error, note, warning};
 use super::reader::Reader;
 use super::resolve::{self, WITHOUT};
 use super::table::{MODULES, Status, fold_name};
-use super::{lists, policy};
 
 /// Builds the share; `None` where the section is none that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Share> {
@@ -61,9 +62,9 @@ fn modules(reader: &Reader<'_>) {
 }
 
 fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
-    let domains = [policy.netbios_name.as_str(), policy.workgroup.as_str()];
+    let naming = Naming::of(reader, &policy.netbios_name, &policy.workgroup, policy.membership.is_some());
     let users =
-        |name| -> Vec<UserPattern> { reader.list(name).iter().map(|element| lists::user(element, &domains)).collect() };
+        |name| -> Vec<UserPattern> { reader.list(name).iter().flat_map(|element| naming.patterns(element)).collect() };
     share.comment = reader.shown_text("comment");
     share.browseable = reader.boolean("browseable");
     share.available = reader.boolean("available");

@@ -1,6 +1,6 @@
 //! Who may log on.
 
-use super::{BOOL, COMMANDS, COUNT, Kind, NUMBER, PATH, Parameter, TEXT, global};
+use super::{BOOL, COMMANDS, COUNT, Kind, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 
 const MAP: Kind = Kind::Choice(&[&["Never"], &["Bad User"], &["Bad Password"], &["Bad Uid"]]);
 const SECURITY: Kind = Kind::Choice(&[&["auto"], &["user"], &["domain"], &["ads"]]);
@@ -22,8 +22,13 @@ const YES: Kind = Kind::Choice(&[&["yes", "true", "on", "1"]]);
 const PASSWORD_SYNC: &str = "changing passwords over the network";
 
 pub(super) static TABLE: &[Parameter] = &[
-    global("security", SECURITY, "auto", "Where accounts come from: user is this server's own."),
-    global("server role", ROLE, "auto", "What the server is in its network: standalone server."),
+    global(
+        "security",
+        SECURITY,
+        "auto",
+        "Where accounts come from: user is this server's own, ads and domain are a domain's as well.",
+    ),
+    global("server role", ROLE, "auto", "What the server is in its network: standalone server or member server."),
     global(
         "passdb backend",
         TEXT,
@@ -78,7 +83,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .unserved(PASSWORD_SYNC),
     global("nt hash store", TEXT, "always", "Whether NT hashes are kept.")
         .accepted("NTLMv2 needs the NT hash of each account"),
-    global("password server", TEXT, "*", "The servers that are asked about passwords.").unserved("member of a domain"),
+    global("password server", TEXT, "*", "The servers that are asked about passwords.").accepted(WINBINDD),
     global("rename user script", TEXT, "", "A command that renames a UNIX user.").unserved(COMMANDS),
     global("add user script", TEXT, "", "A command that makes a UNIX user.").unserved(COMMANDS),
     global("add group script", TEXT, "", "A command that makes a UNIX group.").unserved(COMMANDS),

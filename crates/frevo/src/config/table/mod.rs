@@ -157,6 +157,9 @@ const BOOL_OR_AUTO: Kind = Kind::Choice(&[&["auto"], &["yes", "true", "on", "1"]
 /// The feature of parameters whose value would be run as a command.
 pub(super) const COMMANDS: &str = "running commands: no text of the configuration ever reaches a shell";
 
+/// What becomes of parameters that winbindd reads: they do what they say, and no line of them may be removed.
+pub(super) const WINBINDD: &str = "winbindd reads it from the same file";
+
 /// All parameters, in groups.
 static GROUPS: &[&[Parameter]] = &[
     share::TABLE,

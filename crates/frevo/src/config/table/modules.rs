@@ -1,6 +1,6 @@
 //! Names with a colon (`fruit:metadata`), and the modules of `vfs objects` as the features that they ask for.
 
-use super::Status;
+use super::{Status, WINBINDD};
 
 /// A family of parameters with a colon in their names.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,6 @@ const RECYCLE: &str = "the recycle bin";
 const AUDIT: &str = "the audit log";
 const GLUSTER: &str = "GlusterFS volumes";
 const CEPH: &str = "CephFS";
-const MEMBER: &str = "member of a domain";
 const SPOTLIGHT: &str = "Spotlight search";
 const OWN_IO: &str = "reads and writes find their way by themselves";
 
@@ -91,8 +90,8 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("spoolss", "printing"),
     prefix("rpc_server", "RPC servers by configuration"),
     prefix("rpc_daemon", "RPC servers by configuration"),
-    prefix("idmap config", MEMBER),
-    prefix("winbind", MEMBER),
+    ignored_prefix("idmap config", WINBINDD),
+    ignored_prefix("winbind", WINBINDD),
     prefix("ldapsam", "accounts in an LDAP directory"),
     prefix("allow nt4 crypto", "being a domain controller"),
     prefix("server require schannel", "being a domain controller"),

@@ -1,0 +1,106 @@
+//! Whether the server is a member of a domain (`server role`, `security`, `realm`), and how the lists of a share then name
+//! its users and groups (`winbind separator`, `winbind use default domain`).
+
+use server::domain::Membership;
+use server::policy::UserPattern;
+
+use super::lists;
+use super::problem::{Code, error};
+use super::reader::Reader;
+
+/// The domain that the server is a member of; `None` where it is by itself.
+pub(super) fn build(global: &Reader<'_>) -> Option<Membership> {
+    let (role, security) = (global.choice("server role"), global.choice("security"));
+    let realm = global.text("realm").to_uppercase();
+    let member = match (role.as_str(), security.as_str()) {
+        ("auto", "auto" | "user") | ("standalone server", "auto" | "user") => false,
+        ("auto", "ads" | "domain") | ("member server", "auto" | "ads" | "domain") => true,
+        ("standalone server" | "member server", security) => {
+            let message = format!("`server role` = {role} and `security` = {security} contradict each other");
+            let remedy = "for a member of a domain write `server role = member server` and `security = ads`; for a server \
+                          by itself leave both out";
+            global.report("security", error(Code::Contradiction, message).remedy(remedy));
+            false
+        }
+        (other, _) => {
+            let allowed = "auto, standalone server or member server; Frevo is no domain controller";
+            global.bad_value("server role", other, allowed);
+            false
+        }
+    };
+    if member && security == "ads" && realm.is_empty() {
+        let problem = error(Code::BadValue, "`security` = ads needs the realm of the domain");
+        global.report("security", problem.remedy("add `realm = EXAMPLE.COM`, the DNS name of the domain"));
+    }
+    let workgroup = global.variables.workgroup.clone();
+    member.then_some(Membership { workgroup, realm })
+}
+
+/// How elements of lists name users and groups.
+pub(super) struct Naming {
+    /// Names that stand for the server itself.
+    own: Vec<String>,
+    /// What stands between domain and name, besides the backslash.
+    separator: Option<char>,
+    /// The domain that is meant where an element names none.
+    default_domain: Option<String>,
+}
+
+impl Naming {
+    /// For the lists of a share; `member` says of which domain the server is one.
+    pub(super) fn of(reader: &Reader<'_>, netbios_name: &str, workgroup: &str, member: bool) -> Naming {
+        let separator =
+            reader.text("winbind separator").chars().next().filter(|separator| member && *separator != '\\');
+        let default = reader.boolean("winbind use default domain") && member;
+        let own = match member {
+            true => vec![netbios_name.to_owned()],
+            false => vec![netbios_name.to_owned(), workgroup.to_owned()],
+        };
+        Naming { own, separator, default_domain: default.then(|| workgroup.to_owned()) }
+    }
+
+    /// Whom `element` means: one, or one of the server and one of the domain.
+    pub(super) fn patterns(&self, element: &str) -> Vec<UserPattern> {
+        let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
+        let front = element.len() - element.trim_start_matches(['@', '+', '&']).len();
+        let (marks, name) = element.split_at(front);
+        let name = match self.separator.filter(|_| !name.contains('\\')) {
+            Some(separator) => name.replacen(separator, r"\", 1),
+            None => name.to_owned(),
+        };
+        let pattern = lists::user(&format!("{marks}{name}"), &own);
+        let of_domain = self.default_domain.as_ref().filter(|_| !name.contains('\\')).map(|domain| match &pattern {
+            UserPattern::User(name) => UserPattern::User(format!(r"{domain}\{name}")),
+            UserPattern::Group(name) => UserPattern::Group(format!(r"{domain}\{name}")),
+        });
+        std::iter::once(pattern).chain(of_domain).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use UserPattern::{Group, User};
+
+    #[test]
+    fn users_of_a_domain_are_named_with_it() {
+        let check = |separator: Option<char>, default: bool, element: &str, expected: &[UserPattern]| {
+            let default_domain = default.then(|| "DOM".to_owned());
+            let naming = Naming { own: vec!["SRV".into()], separator, default_domain };
+            assert_eq!(naming.patterns(element), expected, "{element}");
+        };
+        let (user, group) = (|name: &str| User(name.into()), |name: &str| Group(name.into()));
+        check(None, false, "ann", &[user("ann")]);
+        check(None, false, r"SRV\ann", &[user("ann")]);
+        check(None, false, r"DOM\ann", &[user(r"DOM\ann")]);
+        check(None, false, r"@DOM\domain users", &[group(r"DOM\domain users")]);
+        check(None, false, r"+&DOM\staff", &[group(r"DOM\staff")]);
+        check(Some('+'), false, "DOM+ann", &[user(r"DOM\ann")]);
+        check(Some('+'), false, "@DOM+a+b", &[group(r"DOM\a+b")]);
+        check(Some('+'), false, r"DOM\a+b", &[user(r"DOM\a+b")]);
+        check(None, true, "ann", &[user("ann"), user(r"DOM\ann")]);
+        check(None, true, "@staff", &[group("staff"), group(r"DOM\staff")]);
+        check(None, true, r"OTHER\ann", &[user(r"OTHER\ann")]);
+        check(None, true, r"SRV\ann", &[user("ann")]);
+    }
+}

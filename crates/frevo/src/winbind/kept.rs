@@ -1,0 +1,71 @@
+//! Answers that are kept for a while: what was found for long, what was not for a moment.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long an answer holds: Samba's `winbind cache time`.
+const FOUND_TIME: Duration = Duration::from_secs(300);
+/// How long something is taken for missing: who was just made shall be found soon.
+const MISSING_TIME: Duration = Duration::from_secs(10);
+/// Answers that are kept; past it, those out of date go, then all.
+const MOST: usize = 65_536;
+
+/// The answers to questions `K`.
+pub(super) struct Kept<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+
+impl<K, V> Default for Kept<K, V> {
+    fn default() -> Self {
+        Kept(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Kept<K, V> {
+    /// The answer, where there is one that still holds.
+    pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
+        self.0.lock().get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
+    }
+
+    /// Keeps an answer from `now` on; `found` says how long.
+    pub(super) fn put(&self, key: K, value: V, found: bool, now: Instant) {
+        let mut kept = self.0.lock();
+        if kept.len() >= MOST {
+            kept.retain(|_, (until, _)| now < *until);
+        }
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert(key, (now + if found { FOUND_TIME } else { MISSING_TIME }, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_hold_for_a_while() {
+        let kept = Kept::default();
+        let now = Instant::now();
+        kept.put("there", 1, true, now);
+        kept.put("missing", 0, false, now);
+        for (key, seconds, expected) in
+            [("there", 299, Some(1)), ("there", 300, None), ("missing", 9, Some(0)), ("missing", 10, None)]
+        {
+            assert_eq!(kept.get(&key, now + Duration::from_secs(seconds)), expected, "{key} {seconds}");
+        }
+    }
+
+    #[test]
+    fn there_are_not_too_many() {
+        let kept = Kept::default();
+        let now = Instant::now();
+        for key in 0..MOST as u32 + 10 {
+            kept.put(key, (), true, now);
+        }
+        assert!(kept.0.lock().len() <= MOST);
+        assert_eq!(kept.get(&(MOST as u32 + 9), now), Some(()));
+    }
+}

@@ -1,0 +1,93 @@
+//! What becomes of winbind's answers, and that who hangs holds up nobody for long.
+
+use super::*;
+
+const USER: Sid = Sid::of(5, [21, 1, 2, 3, 1103]);
+const GROUP: Sid = Sid::of(5, [21, 1, 2, 3, 513]);
+const OTHER: Sid = Sid::of(5, [21, 1, 2, 3, 1104]);
+
+fn named(name: &str, kind: SidNameUse) -> Option<Arc<Name>> {
+    Some(Arc::new(Name { domain: "DOM".into(), name: name.into(), kind }))
+}
+
+#[test]
+fn an_account_is_what_its_sids_say() {
+    let ids = [Some(UnixId::Both(61_103)), Some(UnixId::Group(60_513)), Some(UnixId::Both(61_104))];
+    let names =
+        [named("dora", SidNameUse::USER), named("Domain Users", SidNameUse::GROUP), named("staff", SidNameUse::ALIAS)];
+    let account = account(&[USER, GROUP, OTHER], &ids, &names).unwrap();
+    assert_eq!((account.name.as_str(), account.domain.as_deref()), (r"DOM\dora", Some("DOM")));
+    assert_eq!((account.sid, &*account.former_sids), (USER, &[GROUP, OTHER][..]));
+    assert_eq!((account.identity.uid, account.identity.gid), (61_103, 60_513));
+    assert_eq!(*account.identity.groups, [61_103, 61_104]);
+    assert_eq!(*account.groups, [r"DOM\Domain Users".to_owned(), r"DOM\staff".to_owned()]);
+}
+
+#[test]
+fn nobody_becomes_root() {
+    let check = |ids: [Option<UnixId>; 3], expected: Result<&[u32], &str>| {
+        let names = [named("dora", SidNameUse::USER), named("g", SidNameUse::GROUP), None];
+        let found = account(&[USER, GROUP, OTHER], &ids, &names);
+        match (found, expected) {
+            (Ok(account), Ok(groups)) => assert_eq!(&*account.identity.groups, groups),
+            (Err(Refused::Unmapped(why)), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (found, expected) => panic!("{:?} and not {expected:?}", found.map(|account| account.name)),
+        }
+    };
+    let (user, group) = (Some(UnixId::User(7)), Some(UnixId::Group(8)));
+    check([user, group, None], Ok(&[]));
+    check([user, group, Some(UnixId::Group(0))], Ok(&[]));
+    check([user, group, Some(UnixId::User(9))], Ok(&[]));
+    check([Some(UnixId::Both(0)), group, None], Err("no uid"));
+    check([None, group, None], Err("no uid"));
+    check([group, group, None], Err("no uid"));
+    check([user, None, None], Err("no gid"));
+    check([user, Some(UnixId::Group(0)), None], Err("no gid"));
+    assert!(account(&[], &[], &[]).is_err());
+    assert!(account(&[USER, GROUP], &[user, group], &[None, None]).is_err());
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let check = |status: Status, expected: &str| {
+        let refused = format!("{:?}", refused(LogonFailed::Status(status, String::new())));
+        assert!(refused.starts_with(expected), "{status}: {refused}");
+    };
+    check(Status::NO_SUCH_USER, "Unknown");
+    check(Status::WRONG_PASSWORD, "Wrong");
+    check(Status::ACCOUNT_LOCKED_OUT, "Because");
+    check(Status::NO_LOGON_SERVERS, "Unavailable");
+    check(Status::TRUSTED_RELATIONSHIP_FAILURE, "Unavailable");
+    assert!(matches!(refused(LogonFailed::Failed(Failed::NOT_AVAILABLE)), Refused::Unavailable(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_is_given_up() {
+    let winbind = Winbind::new(true);
+    let turns = winbind.look_ups.turns.clone();
+    // All turns are taken by questions that nobody answers.
+    let _hanging = turns.acquire_many_owned(u32::try_from(AT_A_TIME).unwrap()).await.unwrap();
+    let asked = tokio::time::Instant::now();
+    let Err(Unavailable(why)) = winbind.ids_of(&[USER]).await else { panic!("answered") };
+    assert!(why.contains("5 seconds"), "{why}");
+    assert_eq!(asked.elapsed(), LOOK_UP_TIME);
+    // For a moment nobody waits again.
+    let asked = tokio::time::Instant::now();
+    assert!(winbind.ids_of(&[USER]).await.is_err());
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn what_is_known_is_not_asked_for() {
+    let winbind = Winbind::new(true);
+    let now = Instant::now();
+    winbind.ids.put(USER, Some(UnixId::User(7)), true, now);
+    winbind.ids.put(GROUP, None, false, now);
+    winbind.names.put(USER, named("dora", SidNameUse::USER), true, now);
+    winbind.sids.put(UnixId::User(7), Some(USER), true, now);
+    // Nobody may ask: there is no turn left, and time runs out.
+    winbind.look_ups.turns.close();
+    assert_eq!(winbind.ids_of(&[GROUP, USER]).await.unwrap(), [None, Some(UnixId::User(7))]);
+    assert_eq!(winbind.sid_of(UnixId::User(7)).await.unwrap(), Some(USER));
+    assert_eq!(winbind.principal(USER).await.unwrap().unwrap().name, "dora");
+}
