@@ -57,7 +57,7 @@ impl std::str::FromStr for Set {
 impl Set {
     fn packages(self) -> impl Iterator<Item = &'static Package> {
         let parts: [&[Package]; 3] = match self {
-            Set::Frevo => [DEBIAN, &[], &[]],
+            Set::Frevo => [DEBIAN, DEBIAN_DOMAIN, &[]],
             Set::Samba => [DEBIAN, DEBIAN_SAMBA, DEBIAN_KERBEROS],
             Set::Compare => [DEBIAN_SAMBA, DEBIAN_COMPARE, &[]],
         };
@@ -87,6 +87,18 @@ const DEBIAN_SAMBA: &[Package] = &[
     package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
 ];
 
+/// An Active Directory domain, and Frevo as a member of it.
+const DEBIAN_DOMAIN: &[Package] = &[
+    package("samba", "/usr/sbin/samba"),
+    package("samba-ad-provision", "/usr/share/samba/setup/provision.ldif"),
+    package("samba-dsdb-modules", "/usr/lib/*/samba/ldb/samba_dsdb.so"),
+    package("samba-common-bin", "/usr/bin/net"),
+    package("winbind", "/usr/sbin/winbindd"),
+    package("libwbclient0", "/usr/lib/*/libwbclient.so.0"),
+    package("krb5-user", "/usr/bin/kinit"),
+    package("iproute2", "/usr/sbin/ip"),
+];
+
 /// A Kerberos realm, for logons to Samba.
 const DEBIAN_KERBEROS: &[Package] = &[
     package("krb5-kdc", "/usr/sbin/krb5kdc"),
@@ -110,7 +122,8 @@ const DEBIAN_COMPARE: &[Package] = &[
 ];
 
 /// Packages that ask systemd to start daemons at the next boot, and those.
-const DAEMONS: [(&str, &[&str]); 6] = [
+const DAEMONS: [(&str, &[&str]); 7] = [
+    ("winbind", &["winbind"]),
     ("samba", &["smbd", "nmbd", "samba-ad-dc"]),
     ("nginx", &["nginx"]),
     ("slapd", &["slapd"]),

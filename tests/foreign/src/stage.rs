@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::bed::{ALICE, Bed, Server};
+use crate::bed::{ALICE, Bed, Domain, Server};
 use crate::suite::Options;
 
 /// The configuration of the server that the cases share.
@@ -13,8 +13,10 @@ pub(crate) const TEMPLATE: &str = include_str!("../smb.conf");
 
 /// The bed, a server on it that all cases share, and where things are.
 pub(crate) struct Stage {
-    // Declared before the bed: the server ends before its directory goes.
+    // Declared before the bed: servers end before their directory goes.
     pub(crate) server: Server,
+    /// A domain that could not be made is not tried again: each attempt takes its time.
+    domain: Option<Result<Domain, String>>,
     pub(crate) bed: Bed,
     pub(crate) python: PathBuf,
 }
@@ -34,7 +36,16 @@ impl Stage {
         }
         fs::write(client.join("smb.conf"), conf)?;
         let server = bed.start("server", TEMPLATE)?;
-        Ok(Stage { server, bed, python: options.python.clone() })
+        Ok(Stage { server, bed, python: options.python.clone(), domain: None })
+    }
+
+    /// A domain, made for the first case that needs one.
+    pub(crate) fn domain(&mut self) -> Result<&mut Domain> {
+        if self.domain.is_none() {
+            self.domain = Some(Domain::start(&self.bed).map_err(|error| format!("{error:#}")));
+        }
+        let made = self.domain.as_mut().context("there is one by now")?;
+        made.as_mut().map_err(|why| anyhow::anyhow!("no domain: {why}"))
     }
 
     /// The directory behind a share.

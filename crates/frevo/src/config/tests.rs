@@ -127,7 +127,7 @@ fn values_with_a_grammar_of_their_own_are_checked() {
         ("security = ads", "`security` = ads needs the realm of the domain"),
         (
             "security = ads\nrealm = A.B\nserver role = standalone",
-            "`server role` = standalone server and `security` = ads contradict",
+            "`server role` = standalone server and `security` = ads contradict each other",
         ),
         ("map to guest = bad uid", "`Bad Uid` is no value for `map to guest`"),
         ("server max protocol = NT1", "`NT1` is no value for `server max protocol`"),

@@ -405,9 +405,11 @@ impl Connection {
         let raw = unsafe { &mut *info.1 };
         let session_base_key = Zeroizing::new(raw.user_session_key);
         raw.user_session_key.zeroize();
-        // SAFETY: the library filled in as many as it says.
-        let sids =
-            if raw.sids.is_null() { &[] } else { unsafe { slice::from_raw_parts(raw.sids, raw.num_sids as usize) } };
+        let sids = match raw.sids.is_null() {
+            true => &[],
+            // SAFETY: the library filled in as many as it says.
+            false => unsafe { slice::from_raw_parts(raw.sids, raw.num_sids as usize) },
+        };
         Ok(Accepted { session_base_key, sids: sids.iter().filter_map(|with| with.sid.sid()).collect() })
     }
 

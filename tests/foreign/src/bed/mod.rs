@@ -6,6 +6,7 @@
 
 mod backend;
 mod crowd;
+mod domain;
 pub mod interrupt;
 mod kdc;
 pub mod people;
@@ -22,6 +23,7 @@ use anyhow::{Context, Result};
 
 pub use backend::{Backend, Growing};
 pub use crowd::Crowd;
+pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
 pub(crate) use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;

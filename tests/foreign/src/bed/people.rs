@@ -162,7 +162,7 @@ impl People {
 
 /// Makes a mount namespace and binds the first path of each pair over the second in it. What is mounted outside later is
 /// seen in it, and what is unmounted there goes here too; the other way nothing gets out.
-fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
+pub(super) fn lay_over(pairs: &[(CString, CString)]) -> io::Result<()> {
     let done = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: plain system calls; the strings end in a zero byte and outlive them.
     unsafe {

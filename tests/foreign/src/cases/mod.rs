@@ -4,6 +4,7 @@ mod acls;
 mod budgets;
 mod config;
 mod dialects;
+mod domain;
 mod escape;
 mod everyday;
 mod first_run;
@@ -45,6 +46,7 @@ const AREAS: &[&[Case]] = &[
     hammer::CASES,
     kerberos::CASES,
     keytabs::CASES,
+    domain::CASES,
     ldap::CASES,
     local::CASES,
     smbpasswd::CASES,
