@@ -94,6 +94,8 @@ pub struct Server {
     /// `ServerGuid`.
     pub guid: Guid,
     pub(crate) files: files::Table,
+    /// Files that go, because the last who had one open was a CREATE that came to nothing.
+    pub(crate) abandoned: Mutex<Vec<close::Abandoned>>,
     pub(crate) watches: files::notify::Watches,
     pub(crate) streams: Streams,
     /// Names that just went away.
@@ -150,6 +152,7 @@ impl Server {
             volumes,
             guid,
             files: files::Table::default(),
+            abandoned: Mutex::default(),
             watches: files::notify::Watches::default(),
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::bytes::{Writer, utf16_bytes};
@@ -16,8 +17,8 @@ use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation
 use proto::status::Status;
 use server::rig::{self, Client, status};
 use server::server::Server;
-use server::vfs::Time;
-use server::vfs::faulty::{Faulty, Seeded};
+use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
+use server::vfs::{Errno, Time};
 use server::world::World;
 
 /// A server whose file system takes its time with everything.
@@ -271,4 +272,44 @@ fn a_deleted_file_is_closed_last_by_somebody_else() {
     close(&mut alice, file);
     close(&mut bob, reading);
     assert!(!exists(&mut alice, r"hers\file"));
+}
+
+/// Everything takes its time, and while it is told so, no file can be opened for data.
+#[derive(Default)]
+struct Refusing(AtomicBool);
+
+impl Script for Refusing {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let refused = operation == Operation::Open && self.0.load(Ordering::Relaxed);
+        Fault { before: Some(faulty::yields(1)), after: None, error: refused.then_some(Errno::ACCES) }
+    }
+}
+
+/// A file that is deleted goes although the last who had it open was about to be refused.
+#[test]
+fn a_file_that_is_deleted_while_it_cannot_be_opened() {
+    let mut overtaken = 0;
+    for steps in 0..40 {
+        let (world, refusing): (Arc<dyn World>, _) = (Arc::new(rig::Still::default()), Arc::new(Refusing::default()));
+        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), refusing.clone()));
+        let server = rig::server(rig::policy(), world, volume);
+        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let file = open(&mut first, "file", |_| {}).expect("it can be made");
+        let opens = create(&mut second, "file", |create| create.create_disposition = CreateDisposition::OPEN);
+        refusing.0.store(true, Ordering::Relaxed);
+        second.post(&opens);
+        let mut frames: Vec<_> = (0..steps).flat_map(|_| second.proceed()).collect();
+        let answered = !frames.is_empty();
+        let delete = set(&mut first, file, FileInformationClass::DISPOSITION, &[1]);
+        let deleted = first.send(&delete);
+        assert_eq!(status(&finish(&mut first, deleted)), Status::SUCCESS, "{steps}");
+        close(&mut first, file);
+        frames.extend(second.proceed());
+        let refused = opened(&finish(&mut second, frames)).expect_err("it cannot be opened");
+        refusing.0.store(false, Ordering::Relaxed);
+        overtaken += usize::from(!answered && refused == Status::ACCESS_DENIED);
+        assert!(!exists(&mut first, "file"), "{steps}: {refused:?}");
+        assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{steps}");
+    }
+    assert!(overtaken > 0, "it was never the last to have it open");
 }

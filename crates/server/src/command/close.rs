@@ -12,12 +12,13 @@ use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
-use crate::files::Closed;
 use crate::files::notify::Change;
+use crate::files::{Closed, Doom, LeaseId, OpenName};
 use crate::local::locks;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
-use crate::streams;
+use crate::streams::{self, Stream};
+use crate::tree::{Disk, Tree};
 use crate::vfs::{Errno, FileId, Identity, Kind, Node, RelPath, SetMetadata};
 
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -82,15 +83,15 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         // Who keeps it open only to be quick closes it, so that it goes. Nobody waits for that.
         let _ = server.files.name_changes(file.file, open.persistent_id, None, false, server.world.uptime());
     }
-    if closed == Closed::Delete {
+    if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
-        let doomed = Doomed::of(server, file.file, file);
-        match delete_file(server, open, file, &doomed).await {
-            Ok(()) => report_deletion(server, open, &doomed.path, stream.as_deref(), file.kind),
+        let doomed = Doomed::of(server, file.file, file.doom());
+        match delete_file(server, disk, file, &doomed).await {
+            Ok(()) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
             Err(errno) => tracing::debug!(path = %doomed.path, ?errno, "not deleted with its last open"),
         }
         server.files.deleted(file.file);
-        doomed.entry_changes(server, open, file).await;
+        doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;
     } else if let Some(disk) = disk {
         server.report(disk, file);
         if delete {
@@ -109,32 +110,66 @@ struct Doomed {
 }
 
 impl Doomed {
-    /// What goes of `id`, the file of the open `file` or the one that its stream belongs to.
-    fn of(server: &Server, id: FileId, file: &FileOpen) -> Doomed {
-        let doom = server.files.doom(id).unwrap_or_else(|| file.doom());
+    /// What goes of the file `id`, or of the one that a stream belongs to; `own` by the open that was the last.
+    fn of(server: &Server, id: FileId, own: Doom) -> Doomed {
+        let doom = server.files.doom(id).unwrap_or_else(|| own.clone());
         // Another share has another path for it.
-        let name = if doom.name.volume == file.name.volume { &doom.name } else { &file.name };
+        let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
         let path = name.path.lock().clone();
         Doomed { path, identity: doom.identity }
     }
 
-    async fn entry_changes(&self, server: &Server, open: &Open, file: &FileOpen) {
-        if let Some(disk) = open.tree.disk() {
-            let by = file.lease.and_then(|lease| lease.parent_id());
-            directory::entry_changes(server, disk, &self.path, by).await;
+    async fn entry_changes(&self, server: &Server, disk: &Disk, by: Option<LeaseId>) {
+        directory::entry_changes(server, disk, &self.path, by).await;
+    }
+}
+
+/// A file that is to be deleted, and that nobody has open since a CREATE came to nothing.
+pub(crate) struct Abandoned {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) name: Arc<OpenName>,
+    pub(crate) file: FileId,
+    pub(crate) what: What,
+}
+
+/// What was to be opened.
+pub(crate) enum What {
+    File(Arc<dyn Node>, Kind),
+    /// Of the file that the handle leads to.
+    Stream(Arc<Stream>, Arc<dyn Node>),
+}
+
+/// Deletes what CREATE requests were the last to have open.
+pub(crate) async fn delete_abandoned(server: &Server) {
+    let abandoned = std::mem::take(&mut *server.abandoned.lock());
+    for Abandoned { tree, name, file, what } in abandoned {
+        let Some(disk) = tree.disk() else { continue };
+        let doomed = Doomed::of(server, file, Doom { name, identity: disk.identity.clone() });
+        let deleted = match &what {
+            What::File(node, kind) => {
+                let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
+                deleted.map(|()| report_deletion(server, disk, &doomed.path, None, *kind))
+            }
+            What::Stream(stream, node) => {
+                let name = stream.name();
+                let deleted = stream.remove(node, &doomed.identity).await;
+                deleted.map(|()| report_deletion(server, disk, &doomed.path, name.as_deref(), Kind::File))
+            }
+        };
+        if let Err(errno) = deleted {
+            tracing::debug!(path = %doomed.path, ?errno, "not deleted with its last open");
         }
+        server.files.deleted(file);
+        doomed.entry_changes(server, disk, None).await;
     }
 }
 
 /// Tells of the end of a stream, or of a file or directory of this kind.
-fn report_deletion(server: &Server, open: &Open, path: &RelPath, stream: Option<&str>, kind: Kind) {
-    if let Some(disk) = open.tree.disk()
-        && !server.watches.is_idle()
-    {
-        match stream {
-            Some(name) => server.stream_changed(disk, path, name, Change::stream_removed()),
-            None => server.changed(disk, path, Change::removed(kind)),
-        }
+fn report_deletion(server: &Server, disk: &Disk, path: &RelPath, stream: Option<&str>, kind: Kind) {
+    match stream {
+        _ if server.watches.is_idle() => {}
+        Some(name) => server.stream_changed(disk, path, name, Change::stream_removed()),
+        None => server.changed(disk, path, Change::removed(kind)),
     }
 }
 
@@ -142,45 +177,46 @@ fn report_deletion(server: &Server, open: &Open, path: &RelPath, stream: Option<
 async fn close_base(server: &Server, open: &Open, file: &FileOpen) {
     let Some(stream) = streams::of(&file.node) else { return };
     let base = stream.stream.file();
-    if server.files.close(base, open.persistent_id, false) == Closed::Delete {
-        let doomed = Doomed::of(server, base, file);
-        if let Err(errno) = delete_base(server, open, &doomed, &stream.file).await {
+    if server.files.close(base, open.persistent_id, false) == Closed::Delete
+        && let Some(disk) = open.tree.disk()
+    {
+        let doomed = Doomed::of(server, base, file.doom());
+        if let Err(errno) = delete_base(server, disk, &doomed, &stream.file).await {
             tracing::debug!(path = %doomed.path, ?errno, "not deleted with the last open of its streams");
         }
         server.files.deleted(base);
-        doomed.entry_changes(server, open, file).await;
+        doomed.entry_changes(server, disk, file.lease.and_then(|lease| lease.parent_id())).await;
     }
 }
 
 async fn delete_base(
     server: &Server,
-    open: &Open,
+    disk: &Disk,
     doomed: &Doomed,
     base: &Arc<dyn Node>,
 ) -> std::result::Result<(), Errno> {
     let metadata = base.metadata().await?;
-    unlink(server, open, doomed, base, metadata.id, metadata.kind).await?;
-    report_deletion(server, open, &doomed.path, None, metadata.kind);
+    unlink(server, disk, doomed, base, metadata.id, metadata.kind).await?;
+    report_deletion(server, disk, &doomed.path, None, metadata.kind);
     Ok(())
 }
 
-async fn delete_file(server: &Server, open: &Open, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
+async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
         Some(node) => node.stream.remove(&node.file, &doomed.identity).await,
-        None => unlink(server, open, doomed, &file.node, file.file, file.kind).await,
+        None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await,
     }
 }
 
 /// Removes the name of the file `id`, which `node` leads to.
 async fn unlink(
     server: &Server,
-    open: &Open,
+    disk: &Disk,
     doomed: &Doomed,
     node: &Arc<dyn Node>,
     id: FileId,
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
-    let Some(disk) = open.tree.disk() else { return Ok(()) };
     disk.vfs.unlink(&doomed.identity, &doomed.path, id, kind).await?;
     server.streams.unlinked(disk, node).await;
     if disk.share.mangled_names {

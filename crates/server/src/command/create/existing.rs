@@ -15,6 +15,7 @@ use super::entered::Entered;
 use super::parameters::Parameters;
 use super::stream;
 use crate::attributes;
+use crate::command::close::What;
 use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -88,7 +89,8 @@ pub(super) async fn open(
         Err(Refusal::DeletePending) => return Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => return Err(Error::new(Status::SHARING_VIOLATION)),
     }
-    let entered = Entered::new(&request.connection.server, &[found.metadata.id], open_id);
+    let what = What::File(found.node.clone(), found.metadata.kind);
+    let entered = Entered::new(request, found.metadata.id, what, &open_name, open_id)?;
     if granted.contains(AccessMask::DELETE) && stream::forbids_deletion(&request.connection.server, found.metadata.id) {
         return Err(Error::because(Status::SHARING_VIOLATION, "an open stream of the file does not share deletion"));
     }

@@ -33,8 +33,8 @@ use self::entered::Entered;
 use self::parameters::Parameters;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
-use crate::command::directory;
 use crate::command::tree_connect::is_continuous;
+use crate::command::{close, directory};
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
@@ -54,6 +54,12 @@ use crate::vfs::{Case, Errno, Links, Lookup, Metadata, Node, RelPath};
 const ATTEMPTS: usize = 16;
 
 pub(crate) async fn create(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
+    let done = carry_out(request, reply).await;
+    close::delete_abandoned(&request.connection.server).await;
+    done
+}
+
+async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CreateRequest::decode(request.message)?;
     let Some(disk) = request.tree()?.disk() else { return open_pipe(request, &asked, reply) };
     let contexts = Contexts::decode(&asked)?;

@@ -13,6 +13,7 @@ use super::Opened;
 use super::contexts::Contexts;
 use super::entered::Entered;
 use super::parameters::Parameters;
+use crate::command::close::What;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
@@ -107,8 +108,9 @@ pub(super) async fn make(
         entered => entered,
     };
     entered.map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
+    let what = What::File(node.clone(), metadata.kind);
     Ok(Some(Opened {
-        entered: Entered::new(server, &[metadata.id], open_id),
+        entered: Entered::new(request, metadata.id, what, &open_name, open_id)?,
         node,
         metadata,
         name: open_name,

@@ -18,6 +18,7 @@ use super::existing::{self, Found};
 use super::parameters::Parameters;
 use super::{ATTEMPTS, Opened, look_up, new};
 use crate::attributes;
+use crate::command::close::What;
 use crate::command::oplock_break;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
@@ -73,8 +74,8 @@ pub(super) async fn open(
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         };
         let Some(base) = base else { continue };
-        let entered = match enter(server, parameters, &base) {
-            Ok(entered) => entered,
+        let entered = match enter(request, parameters, &base) {
+            Ok(entered) => entered?,
             Err(refusal) => {
                 let stream = base.stream.id;
                 // The file is not kept open while its stream is waited for.
@@ -164,7 +165,8 @@ async fn open_base(
     let opening = Opening::new(AccessMask(0), false, None, server.world.uptime());
     match server.files.open(id, open_id, mode, &name, found.removals, opening) {
         Ok(()) => {
-            let entered = Entered::new(server, &[id], open_id);
+            let what = What::File(found.node.clone(), found.metadata.kind);
+            let entered = Entered::new(request, id, what, &name, open_id)?;
             Ok(Some(Base { found, stream, entered, name, granted, made: false }))
         }
         Err(refusal) => refused(request, reply, id, refusal).await.map(|()| None),
@@ -224,14 +226,16 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found, exists:
 }
 
 /// Enters the stream of an open file in the table of open files.
-fn enter(server: &Arc<Server>, parameters: &Parameters, base: &Base) -> std::result::Result<Entered, Refusal> {
+fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::result::Result<Result<Entered>, Refusal> {
+    let server = &request.connection.server;
     let (stream, open_id) = (base.stream.id, base.entered.open());
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(base.granted.0 | overwriting), share: parameters.share_access };
     let opening = Opening::new(base.granted, parameters.overwrites(), parameters.lease_id(), server.world.uptime());
     let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
     server.files.open(stream, open_id, mode, &base.name, server.files.removals(), opening)?;
-    Ok(Entered::new(server, &[stream], open_id))
+    let what = What::Stream(base.stream.clone(), base.found.node.clone());
+    Ok(Entered::new(request, stream, what, &base.name, open_id))
 }
 
 /// Makes the stream, or throws its content away, where the disposition says so; `None` where it was removed meanwhile.
