@@ -15,7 +15,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::config::{self, Code, Effective, Names, Problem, Problems, Severity};
+use crate::accounts::smbpasswd::Complaint;
+use crate::config::{self, Code, Effective, Names, PassdbBackend, Place, Problem, Problems, Severity};
 use crate::host::Host;
 
 /// Checks a configuration and shows what it means
@@ -83,10 +84,42 @@ struct Section {
     parameters: BTreeMap<&'static str, String>,
 }
 
+/// Adds what is wrong with accounts that lie in a file.
+fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
+    let PassdbBackend::Smbpasswd(place) = backend else { return };
+    let problem = |line: u32, message: String, remedy: &str| Problem {
+        severity: Severity::Warning,
+        code: if line > 0 { Code::BadLine } else { Code::Unreadable },
+        place: Some(Place { file: place.file.as_path().into(), line }),
+        subject: "passdb backend".into(),
+        value: format!("smbpasswd:{}", place.file.display()),
+        message,
+        remedy: remedy.into(),
+    };
+    match place.complaints() {
+        Ok((complaints, count)) => {
+            let more = count - complaints.len();
+            for Complaint { line, what } in complaints {
+                problems.add(problem(line, what, "mend or remove the line; its account cannot log on"));
+            }
+            if more > 0 {
+                problems.add(problem(0, format!("{more} more such lines"), ""));
+            }
+        }
+        Err(error) => {
+            let remedy = "as it is, nobody whose account lies there can log on";
+            problems.add(problem(0, format!("{error:#}"), remedy));
+        }
+    }
+}
+
 impl Report {
     fn of(file: PathBuf, names: &dyn Names) -> Report {
         let (starts, Problems(problems), effective) = match config::load(&file, names) {
-            Ok(loaded) => (true, loaded.warnings, loaded.effective),
+            Ok(mut loaded) => {
+                loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
+                (true, loaded.warnings, loaded.effective)
+            }
             Err(problems) => (false, problems, Effective::default()),
         };
         let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();

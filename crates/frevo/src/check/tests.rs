@@ -98,3 +98,23 @@ fn the_list_of_parameters_has_all_of_them() {
         assert!(json.contains(&serde_json::to_string(parameter.name).expect("JSON")), "{}", parameter.name);
     }
 }
+
+#[test]
+fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("smbpasswd");
+    let text = format!("[global]\npassdb backend = smbpasswd:{}\n[x]\npath = @DIR@\n", file.display());
+    let check = |content: Option<&[u8]>, expected: &str| {
+        let _ = std::fs::remove_file(&file);
+        content.into_iter().for_each(|content| std::fs::write(&file, content).expect("a file"));
+        let (report, _) = report(&text);
+        assert!(report.starts && report.passes);
+        assert!(report.complaints().contains(expected), "{}", report.complaints());
+        // Looking changes nothing.
+        assert_eq!(std::fs::read(&file).ok().as_deref(), content);
+    };
+    check(None, "");
+    check(Some(b"# comment\nann:1:XX:\n"), "smbpasswd:2: warning: LM hash: not 32 hexadecimal digits\n  remedy: mend");
+    check(Some("bad\n".repeat(30).as_bytes()), "smbpasswd: warning: 10 more such lines");
+    check(Some(b"TDB file\n\0\0\0"), "smbpasswd: warning: it is no text file");
+}

@@ -86,8 +86,16 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Opens the file at `path`. `Ok(None)` where there is none.
+    /// Opens the file at `path`, and takes all permissions from others. `Ok(None)` where there is none.
     pub(super) fn open(path: &Path, keeps: Keeps) -> Result<Option<Self>> {
+        let Some(locked) = Self::open_as_it_is(path, keeps)? else { return Ok(None) };
+        secure(path, &locked.file)?;
+        let stamp = Stamp::of(&rustix::fs::fstat(&locked.file)?);
+        Ok(Some(Locked { stamp, ..locked }))
+    }
+
+    /// The same without any change.
+    pub(super) fn open_as_it_is(path: &Path, keeps: Keeps) -> Result<Option<Self>> {
         let access = if keeps == Keeps::EverybodyOut { OFlags::RDWR } else { OFlags::RDONLY };
         for _ in 0..REPLACED {
             let file = match rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
@@ -100,9 +108,7 @@ impl Locked {
             let stat = rustix::fs::fstat(&file)?;
             let there = rustix::fs::stat(path);
             if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino)) {
-                secure(path, &file, &stat)?;
-                let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
-                return Ok(Some(Locked { file, stamp }));
+                return Ok(Some(Locked { file, stamp: Stamp::of(&stat) }));
             }
         }
         bail!("it is replaced again and again")
@@ -115,6 +121,12 @@ impl Locked {
         // With room for what is added later, so that no copies of hashes stay behind in freed memory.
         let mut text = Zeroizing::new(Vec::with_capacity(size as usize + (64 << 10)));
         (&self.file).take(LARGEST).read_to_end(&mut text)?;
+        // Nothing must ever be added to such a file.
+        let start = &text[..text.len().min(1024)];
+        ensure!(
+            !start.contains(&0),
+            "it is no text file; a database of Samba is taken over by `pdbedit -L -w | frevo user import -`"
+        );
         Ok(text)
     }
 
@@ -146,8 +158,8 @@ fn lock(file: &File, keeps: Keeps) -> Result<()> {
 }
 
 /// Takes all permissions from others, as Samba does. Where that cannot be, a file that others may write is refused.
-fn secure(path: &Path, file: &File, stat: &Stat) -> Result<()> {
-    let mode = stat.st_mode & 0o7777;
+fn secure(path: &Path, file: &File) -> Result<()> {
+    let mode = rustix::fs::fstat(file)?.st_mode & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }

@@ -36,7 +36,16 @@ pub(super) struct Index {
     /// The folded names in their order, made when they are first asked for.
     order: OnceLock<Vec<Box<str>>>,
     /// What is wrong with lines: up to [`COMPLAINTS`], and how many there are.
-    complaints: (Vec<String>, usize),
+    complaints: (Vec<Complaint>, usize),
+}
+
+/// What is wrong with a line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Complaint {
+    /// Its number, from 1 on.
+    pub line: u32,
+    /// In words.
+    pub what: String,
 }
 
 /// What a name leads to.
@@ -56,11 +65,11 @@ impl Index {
         let mut index =
             Index { names: HashMap::with_capacity(lines), uids: HashMap::with_capacity(lines), ..Index::default() };
         let mut at = 0;
-        for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1..) {
             let whole = line.strip_suffix(b"\n");
             if let Err(error) = index.note(at, whole.unwrap_or(line)) {
                 let cut = if whole.is_none() { " (the file ends in the midst of the line)" } else { "" };
-                index.complain(format!("line {}: {error:#}{cut}", number + 1));
+                index.complain(Complaint { line: number, what: format!("{error:#}{cut}") });
             }
             at += line.len();
         }
@@ -68,7 +77,7 @@ impl Index {
         index
     }
 
-    fn complain(&mut self, what: String) {
+    fn complain(&mut self, what: Complaint) {
         self.complaints.1 += 1;
         if self.complaints.0.len() < COMPLAINTS {
             self.complaints.0.push(what);
@@ -76,7 +85,7 @@ impl Index {
     }
 
     /// What is wrong with lines, and with how many.
-    pub(super) fn complaints(&self) -> (&[String], usize) {
+    pub(super) fn complaints(&self) -> (&[Complaint], usize) {
         (&self.complaints.0, self.complaints.1)
     }
 

@@ -17,7 +17,7 @@ use server::accounts::Unavailable;
 
 use super::change::Change;
 use super::file::{self, Locked, Stamp};
-use super::index::Index;
+use super::index::{Complaint, Index};
 
 /// The file and what is known of it.
 pub(super) struct Live {
@@ -39,7 +39,7 @@ pub(super) struct Known {
     /// When the reading began.
     began: Option<Instant>,
     /// The complaints that were last told.
-    told: Vec<String>,
+    told: Vec<Complaint>,
 }
 
 impl Known {
@@ -132,8 +132,8 @@ impl Live {
         let (complaints, count) = known.index.complaints();
         known.told = complaints.to_vec();
         if self.known.read().told != known.told {
-            for complaint in complaints {
-                tracing::warn!("{}: {complaint}", self.place());
+            for Complaint { line, what } in complaints {
+                tracing::warn!("{}, line {line}: {what}", self.place());
             }
             if count > complaints.len() {
                 tracing::warn!("{}: and {} more such lines", self.place(), count - complaints.len());

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use localfs::advisory::Keeps;
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
 use server::accounts::{DomainSid, Unavailable};
@@ -25,6 +26,8 @@ use server::answer::Answer;
 use server::policy::fold;
 
 use self::change::Change;
+use self::file::Locked;
+pub use self::index::Complaint;
 use self::index::{Found, Index};
 use self::line::Fields;
 use self::live::Live;
@@ -43,6 +46,17 @@ pub struct Place {
     pub file: PathBuf,
     /// `algorithmic rid base`: even, 1000 or more.
     pub rid_base: u32,
+}
+
+impl Place {
+    /// What is wrong with lines of the file, as far as it is told, and with how many. Nothing is changed, and a file that
+    /// is missing has nothing wrong. Blocks.
+    pub fn complaints(&self) -> Result<(Vec<Complaint>, usize)> {
+        let Some(locked) = Locked::open_as_it_is(&self.file, Keeps::WritersOut)? else { return Ok((Vec::new(), 0)) };
+        let index = Index::new(locked.read()?);
+        let (complaints, count) = index.complaints();
+        Ok((complaints.to_vec(), count))
+    }
 }
 
 /// The back end.

@@ -175,6 +175,10 @@ async fn a_file_that_is_gone_is_not_nobody() {
     assert!(bed.accounts.add(record("u2", "x")).err().unwrap().to_string().contains("smbpasswd file"));
     fs::rename(bed.dir.path().join("away"), bed.path()).unwrap();
     assert!(bed.is("u1", "a").await && bed.find("u2").await.is_none());
+    // A database of Samba is not written to.
+    fs::write(bed.path(), b"TDB file\n\0\0").unwrap();
+    assert!(bed.accounts.find("u1").await.is_err() && bed.accounts.add(record("u2", "x")).is_err());
+    assert_eq!(fs::read(bed.path()).unwrap(), b"TDB file\n\0\0");
     fs::remove_file(bed.path()).unwrap();
     fs::create_dir(bed.path()).unwrap();
     assert!(bed.accounts.find("u1").await.is_err());
