@@ -131,8 +131,9 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     })?;
     server.know_overlaps(&share, volume, &vfs).await;
     let wants_seal = matches!(share.server_smb_encrypt, Encryption::Required | Encryption::Desired);
-    let own: &[_] = if identity.uid == user.identity.uid { &user.sids } else { &[] };
-    let token = Arc::new(token::of(user, &identity, own));
+    let sids = server.accounts.sids_of(&identity).await;
+    let sids = sids.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
+    let token = Arc::new(token::of(user, &identity, &sids, server.accounts.domain()));
     Ok(Disk {
         identity,
         token,

@@ -12,8 +12,8 @@ use proto::status::Status;
 use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
-use crate::security::descriptor;
 use crate::security::placing::{self, Authority, Parts};
+use crate::security::{descriptor, sids};
 use crate::tree::Disk;
 use crate::vfs::Time;
 
@@ -37,6 +37,7 @@ pub(crate) async fn query(
     let metadata = file.node.metadata().await?;
     let mut descriptor = SecurityDescriptor::clone(&descriptor::of(disk, &file.node, &metadata).await?.descriptor);
     keep(&mut descriptor, parts);
+    let descriptor = sids::shown(&*disk.accounts, descriptor).await?;
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }
 

@@ -8,6 +8,6 @@ pub mod inherit;
 pub(crate) mod placing;
 pub mod posix;
 pub mod posix_acl;
-mod sids;
+pub(crate) mod sids;
 pub mod store;
 pub(crate) mod token;

@@ -18,6 +18,7 @@ use super::{inherit, store};
 use crate::error::{Error, Result};
 use crate::open::FileOpen;
 use crate::policy::{InheritOwner, StoredAcls};
+use crate::principals::UnixId;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node, SetMetadata, Time};
@@ -234,11 +235,17 @@ async fn own(
     let unknown = if stores { Some(who.uid) } else { None };
     let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
     let uid = match owner {
-        Some(sid) => sids::uid_of(&*disk.accounts, &sid).await?.or(unknown).filter(|&uid| uid != metadata.uid),
+        Some(sid) => {
+            let id = sids::id_of(&*disk.accounts, &sid).await?;
+            id.and_then(UnixId::uid).or(unknown).filter(|&uid| uid != metadata.uid)
+        }
         None => None,
     };
     let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
-    let gid = group.and_then(|sid| UnixSids.gid(&sid)).filter(|&gid| gid != metadata.gid);
+    let gid = match group {
+        Some(sid) => sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid).filter(|&gid| gid != metadata.gid),
+        None => None,
+    };
     if uid.is_none() && gid.is_none() {
         return Ok(*metadata);
     }

@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use proto::dtyp::acl::{Ace, AceBody};
 use proto::dtyp::{Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
 
 use super::posix::{Sids, UnixSids};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
+use crate::principals::UnixId;
 
 /// Whether `sid` is an account's of some machine or domain (S-1-5-21-...).
 pub(super) fn is_account(sid: &Sid) -> bool {
@@ -16,25 +18,31 @@ pub(super) fn is_account(sid: &Sid) -> bool {
 
 /// SIDs as they are on one file.
 pub(super) struct FileSids {
-    users: HashMap<Sid, u32>,
+    ids: HashMap<Sid, UnixId>,
+    owner: Option<(Sid, u32)>,
     group: Option<(Sid, u32)>,
 }
 
 impl FileSids {
-    /// Those of `descriptor`, whose owner and group are `uid` and `gid`, and those of accounts in its DACL.
+    /// Those of `descriptor`, whose owner and group are `uid` and `gid`, and those of accounts and groups in its DACL.
     pub(super) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32, gid: u32) -> FileSids {
-        let mut users: HashMap<_, _> = descriptor.owner.filter(is_account).map(|sid| (sid, uid)).into_iter().collect();
+        let owner = descriptor.owner.filter(is_account).map(|sid| (sid, uid));
+        let group = descriptor.group.filter(is_account).map(|sid| (sid, gid));
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         let trustees: HashSet<Sid> = aces.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid)).collect();
-        for sid in trustees.into_iter().filter(is_account) {
-            if !users.contains_key(&sid)
-                && let Ok(Some(uid)) = accounts.uid_of(&sid).await
-            {
-                users.insert(sid, uid);
+        let mut ids = HashMap::new();
+        for sid in trustees.into_iter().filter(may_be_mapped) {
+            if let Ok(Some(id)) = accounts.id_of(&sid).await {
+                ids.insert(sid, id);
             }
         }
-        FileSids { users, group: descriptor.group.filter(is_account).map(|sid| (sid, gid)) }
+        FileSids { ids, owner, group }
     }
+}
+
+/// Whether a SID that holds no id may be somebody's: an account's, or that of a group that was given one.
+fn may_be_mapped(sid: &Sid) -> bool {
+    is_account(sid) || (sid.authority() == 5 && sid.sub_authorities().first() == Some(&32))
 }
 
 impl Sids for FileSids {
@@ -47,19 +55,125 @@ impl Sids for FileSids {
     }
 
     fn uid(&self, sid: &Sid) -> Option<u32> {
-        self.users.get(sid).copied().or_else(|| UnixSids.uid(sid))
+        let own = self.owner.filter(|(owner, _)| owner == sid).map(|(_, uid)| uid);
+        own.or_else(|| self.ids.get(sid).and_then(|id| id.uid())).or_else(|| UnixSids.uid(sid))
     }
 
     fn gid(&self, sid: &Sid) -> Option<u32> {
-        self.group.filter(|(group, _)| group == sid).map(|(_, gid)| gid).or_else(|| UnixSids.gid(sid))
+        let own = self.group.filter(|(group, _)| group == sid).map(|(_, gid)| gid);
+        own.or_else(|| self.ids.get(sid).and_then(|id| id.gid())).or_else(|| UnixSids.gid(sid))
     }
 }
 
-/// The user of a SID: an id in it, or an account's.
-pub(super) async fn uid_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<u32>> {
-    if let Some(uid) = UnixSids.uid(sid) {
-        return Ok(Some(uid));
+/// The user or group of a SID: an id in it, an account's, or that of a group that was given one.
+pub(super) async fn id_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<UnixId>> {
+    if let Some(id) = UnixId::in_sid(sid) {
+        return Ok(Some(id));
     }
-    let unavailable = |why: Unavailable| Error::because(Status::NO_LOGON_SERVERS, why.0);
-    if is_account(sid) { accounts.uid_of(sid).await.map_err(unavailable) } else { Ok(None) }
+    if may_be_mapped(sid) { accounts.id_of(sid).await.map_err(unavailable) } else { Ok(None) }
+}
+
+pub(super) fn unavailable(why: Unavailable) -> Error {
+    Error::because(Status::NO_LOGON_SERVERS, why.0)
+}
+
+/// The descriptor as clients see it: who has an account or is a group with a SID of its own is called by that SID. Inside
+/// the server the ids themselves stand in descriptors that are made of what Linux knows, so that what counts for a file
+/// does not change with the accounts.
+pub(crate) async fn shown(accounts: &dyn Accounts, mut descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
+    let mut known: HashMap<Sid, Sid> = HashMap::new();
+    let lists = [&descriptor.dacl, &descriptor.sacl].into_iter().flatten().flat_map(Acl::aces);
+    let trustees = lists.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid));
+    for sid in trustees.chain(descriptor.owner).chain(descriptor.group) {
+        if let (Some(id), false) = (UnixId::in_sid(&sid), known.contains_key(&sid)) {
+            known.insert(sid, accounts.sid_of(id).await.map_err(unavailable)?);
+        }
+    }
+    let name = |sid: Sid| known.get(&sid).copied().unwrap_or(sid);
+    let list = |acl: Option<Acl>| {
+        let (acl, before) = (acl.clone()?, acl?);
+        let revision = acl.revision();
+        let aces = acl.into_aces().into_iter().map(|ace| match ace.body {
+            AceBody::Trustee { mask, sid } => Ace { body: AceBody::Trustee { mask, sid: name(sid) }, ..ace },
+            AceBody::Raw(_) => ace,
+        });
+        // Longer SIDs may make a list too long: then the ids stay.
+        Some(Acl::new(revision, aces.collect()).unwrap_or(before))
+    };
+    descriptor.dacl = list(descriptor.dacl.take());
+    descriptor.sacl = list(descriptor.sacl.take());
+    descriptor.owner = descriptor.owner.map(name);
+    descriptor.group = descriptor.group.map(name);
+    Ok(descriptor)
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::dtyp::AccessMask;
+    use proto::dtyp::acl::AceFlags;
+
+    use super::*;
+    use crate::accounts::{Account, DomainSid};
+    use crate::answer::{Answer, block_on};
+
+    /// The user 1000 has an account, the group 50 a SID of its own.
+    struct Known;
+
+    const ANN: Sid = Sid::of(5, [21, 1, 2, 3, 1000]);
+    const STAFF: Sid = Sid::of(5, [32, 545]);
+
+    impl Accounts for Known {
+        fn find(&self, _: &str) -> Answer<std::result::Result<Option<Account>, Unavailable>> {
+            Answer::now(Ok(None))
+        }
+
+        fn uid_of(&self, sid: &Sid) -> Answer<std::result::Result<Option<u32>, Unavailable>> {
+            Answer::now(Ok((*sid == ANN).then_some(1000)))
+        }
+
+        fn id_of(&self, sid: &Sid) -> Answer<std::result::Result<Option<UnixId>, Unavailable>> {
+            Answer::now(Ok(match *sid {
+                ANN => Some(UnixId::User(1000)),
+                STAFF => Some(UnixId::Group(50)),
+                _ => None,
+            }))
+        }
+
+        fn sid_of(&self, id: UnixId) -> Answer<std::result::Result<Sid, Unavailable>> {
+            Answer::now(Ok(match id {
+                UnixId::User(1000) => ANN,
+                UnixId::Group(50) => STAFF,
+                other => other.plain_sid(),
+            }))
+        }
+
+        fn domain(&self) -> DomainSid {
+            DomainSid([1, 2, 3])
+        }
+    }
+
+    fn descriptor(owner: Sid, group: Sid, trustees: &[Sid]) -> SecurityDescriptor {
+        let ace = |sid: &Sid| Ace::allow(*sid, AccessMask::FILE_ALL_ACCESS, AceFlags::NONE);
+        let dacl = Acl::new(Acl::REVISION, trustees.iter().map(ace).collect());
+        SecurityDescriptor { owner: Some(owner), group: Some(group), dacl, ..SecurityDescriptor::default() }
+    }
+
+    #[test]
+    fn who_has_a_sid_of_its_own_is_shown_by_it() {
+        let ids = [Sid::unix_user(1000), Sid::unix_user(7), Sid::unix_group(50), Sid::unix_group(7), Sid::EVERYONE];
+        let seen = [ANN, Sid::unix_user(7), STAFF, Sid::unix_group(7), Sid::EVERYONE];
+        let made = descriptor(ids[0], ids[2], &ids);
+        assert_eq!(block_on(shown(&Known, made)).unwrap(), descriptor(ANN, STAFF, &seen));
+    }
+
+    #[test]
+    fn what_is_shown_leads_back_to_the_ids() {
+        let given = descriptor(Sid::of(5, [21, 9, 9, 9, 5]), Sid::of(5, [21, 9, 9, 9, 6]), &[ANN, STAFF]);
+        let sids = block_on(FileSids::of(&Known, &given, 4, 5));
+        assert_eq!((sids.uid(&ANN), sids.gid(&STAFF), sids.uid(&STAFF)), (Some(1000), Some(50), None));
+        // Owner and group are the file's, whoever gave them that SID.
+        assert_eq!((sids.uid(&given.owner.unwrap()), sids.gid(&given.group.unwrap())), (Some(4), Some(5)));
+        assert_eq!(block_on(id_of(&Known, &Sid::unix_group(9))).unwrap(), Some(UnixId::Group(9)));
+        assert_eq!(block_on(id_of(&Known, &Sid::EVERYONE)).unwrap(), None);
+    }
 }

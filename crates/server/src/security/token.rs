@@ -1,17 +1,20 @@
 //! Who a user is for the access check: the SIDs of a tree connect ([MS-DTYP] 2.5.2).
 //!
-//! Users and groups are S-1-22-1-uid and S-1-22-2-gid, and who logged on with an account of this server has that
-//! account's SID as well. There is no database of privileges: those over files are the root user's, whom `admin users`
-//! become.
+//! Users and groups are S-1-22-1-uid and S-1-22-2-gid, whatever else they are: an account of this server or its domain,
+//! groups with SIDs of their own (`frevo group`). There is no database of privileges: those over files are the root
+//! user's, whom `admin users` become.
 
 use proto::dtyp::Sid;
 
 use super::evaluate::Token;
+use crate::accounts::DomainSid;
+use crate::principals::ALL_USERS_RID;
 use crate::session::User;
 use crate::vfs::Identity;
 
-/// The token of `user`, who acts as `identity`; `own` are the SIDs of his account where that is his own user.
-pub(crate) fn of(user: &User, identity: &Identity, own: &[Sid]) -> Token {
+/// The token of `user`, who acts as `identity`; `mapped` are the SIDs that this user of Linux and its groups are shown as
+/// on a server whose own accounts are in `domain`.
+pub(crate) fn of(user: &User, identity: &Identity, mapped: &[Sid], domain: DomainSid) -> Token {
     let root = identity.uid == 0;
     let known = !user.guest && !user.anonymous;
     let mut groups = vec![Sid::EVERYONE, Sid::NETWORK, Sid::unix_group(identity.gid)];
@@ -21,7 +24,11 @@ pub(crate) fn of(user: &User, identity: &Identity, own: &[Sid]) -> Token {
     } else {
         &[Sid::BUILTIN_GUESTS]
     });
-    groups.extend(own);
+    // The account's own SIDs are not those of the user that a share makes of him.
+    let own = if identity.uid == user.identity.uid { &*user.sids } else { &[] };
+    groups.extend(own.iter().chain(mapped));
+    let member = |sid: &Sid| sid.domain() == Some(domain.sid());
+    groups.extend(own.first().filter(|sid| member(sid)).map(|_| domain.with_rid(ALL_USERS_RID)));
     groups.extend(root.then_some(Sid::BUILTIN_ADMINISTRATORS));
     Token { user: Sid::unix_user(identity.uid), groups: groups.into(), security: root, take_ownership: root }
 }
