@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Options};
 
-use crate::bed::slapd::{DOMAIN, PASSWORD, account, group};
+use crate::bed::slapd::{DOMAIN, PASSWORD, account, dn, group};
 use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
 use crate::smbclient::Said;
 use crate::stage::{Stage, TEMPLATE};
@@ -77,7 +77,16 @@ fn directory(stage: &mut Stage) -> Result<()> {
     house.log_on("ALICE", ALICE.password)?.fine()?;
     house.log_on(BOB.name, PASSWORD)?.refused_with("NT_STATUS_LOGON_FAILURE")?;
     house.log_on("nobody*", "x")?.refused_with("NT_STATUS_LOGON_FAILURE")?;
-    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")
+    house.log_on(CAROL.name, CAROL.password)?.refused_with("NT_STATUS_ACCOUNT_DISABLED")?;
+    // Old directories have times at which passwords end that nobody has looked at for long; those of accounts count.
+    let past = |attribute: &str| {
+        slapd.modify(&format!("dn: {}\nchangetype: modify\nadd: {attribute}\n{attribute}: 1000000000\n", dn(BOB.name)))
+    };
+    past("sambaPwdMustChange")?;
+    house.log_on(BOB.name, BOB.password)?.fine()?;
+    past("sambaKickoffTime")?;
+    std::thread::sleep(KEPT);
+    house.log_on(BOB.name, BOB.password)?.refused_with("NT_STATUS_ACCOUNT_EXPIRED")
 }
 
 /// Accounts with an end, without a UNIX user but in the directory, in groups that only the directory has, and roots.

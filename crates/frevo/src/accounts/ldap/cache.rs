@@ -20,8 +20,8 @@ pub(super) const FOUND: Duration = Duration::from_secs(5);
 pub(super) const MISSING: Duration = Duration::from_secs(2);
 /// How long an account counts while no server answers.
 pub(super) const STALE: Duration = Duration::from_secs(300);
-/// How long it is known whose a SID is, or that it is nobody's.
-pub(super) const SID: Duration = Duration::from_secs(60);
+/// How long it is known whose a SID or uid is, or that it is nobody's.
+pub(super) const WHOSE: Duration = Duration::from_secs(60);
 /// Answers of a kind that are kept: about 40 MiB of accounts. Past it, those out of date go, then all.
 const KEPT: usize = 65_536;
 
@@ -72,15 +72,16 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
     }
 }
 
-/// Accounts by their folded names, and whose SIDs are whose.
+/// Accounts by their folded names, and whose SIDs and uids are whose.
 pub(super) struct Cache {
     names: Kept<String, Option<Entry>>,
     sids: Kept<Sid, Option<String>>,
+    uids: Kept<u32, Option<String>>,
 }
 
 impl Cache {
     pub(super) fn new() -> Cache {
-        Cache { names: Kept::new(), sids: Kept::new() }
+        Cache { names: Kept::new(), sids: Kept::new(), uids: Kept::new() }
     }
 
     /// The account called `name`, where that was asked a moment ago.
@@ -105,9 +106,12 @@ impl Cache {
 
     pub(super) fn put(&self, name: &str, entry: Option<Entry>) {
         if let Some(entry) = &entry {
-            self.sids.put(entry.sid, Some(entry.record.name.clone()), SID);
+            self.sids.put(entry.sid, Some(entry.record.name.clone()), STALE);
+            if let Some(user) = &entry.user {
+                self.uids.put(user.identity.uid, Some(entry.record.name.clone()), STALE);
+            }
         }
-        self.names.put(fold(name), entry, FOUND);
+        self.names.put(fold(name), entry, STALE);
     }
 
     /// What is known of `name` is not true any more.
@@ -117,11 +121,37 @@ impl Cache {
 
     /// Whose the SID is, where that was asked a moment ago.
     pub(super) fn fresh_sid(&self, sid: &Sid) -> Option<Option<String>> {
-        self.sids.get(sid, |_| SID)
+        self.sids.get(sid, |_| WHOSE)
     }
 
-    pub(super) fn put_nobody(&self, sid: Sid) {
-        self.sids.put(sid, None, SID);
+    /// Whose the uid is, where that was asked a moment ago.
+    pub(super) fn fresh_uid(&self, uid: u32) -> Option<Option<String>> {
+        self.uids.get(&uid, |_| WHOSE)
+    }
+
+    /// Whose the SID was, where no server can be asked.
+    pub(super) fn stale_sid(&self, sid: &Sid) -> Option<Option<Entry>> {
+        self.owner(self.sids.get(sid, |_| STALE)?)
+    }
+
+    /// Whose the uid was, where no server can be asked.
+    pub(super) fn stale_uid(&self, uid: u32) -> Option<Option<Entry>> {
+        self.owner(self.uids.get(&uid, |_| STALE)?)
+    }
+
+    fn owner(&self, name: Option<String>) -> Option<Option<Entry>> {
+        match name {
+            Some(name) => self.stale(&name).map(Some),
+            None => Some(None),
+        }
+    }
+
+    pub(super) fn put_nobodys_sid(&self, sid: Sid) {
+        self.sids.put(sid, None, STALE);
+    }
+
+    pub(super) fn put_nobodys_uid(&self, uid: u32) {
+        self.uids.put(uid, None, STALE);
     }
 }
 

@@ -46,16 +46,21 @@ impl People {
         self.get(&name).await?.with_context(|| format!("{dn} was made and is not found: is it below `ldap suffix`?"))
     }
 
-    /// Writes what differs from `person`, as it was read.
-    pub(super) async fn write(&self, person: &Person, record: &Record) -> Result<Entry> {
+    /// Writes what differs from `person`, as it was read; `None` where somebody else was faster.
+    pub(super) async fn write(&self, person: &Person, record: &Record) -> Result<Option<Entry>> {
         let changes = changes(person, record);
         if !changes.is_empty() {
             let reply = self.change(&Request::Modify { dn: &person.dn, changes: &changes }).await?;
-            done(reply, &person.dn)?;
             self.cache.forget(&record.name);
+            let lost =
+                [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, ResultCode::NO_SUCH_OBJECT];
+            if lost.contains(&reply.outcome.code) {
+                return Ok(None);
+            }
+            done(reply, &person.dn)?;
         }
         let name = &person.record.name;
-        self.get(name).await?.with_context(|| format!("account {name} was removed meanwhile"))
+        self.get(name).await?.with_context(|| format!("account {name} was removed meanwhile")).map(Some)
     }
 
     /// Removes an account; `false` where there is none.

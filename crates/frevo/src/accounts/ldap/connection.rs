@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
-use super::ber::whole_length;
+use super::ber::{Malformed, SEQUENCE, whole_length};
 use super::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
 use super::uri::Uri;
 
@@ -287,6 +287,8 @@ impl Driver {
     fn take_messages(&mut self) -> Result<()> {
         let mut taken = 0;
         while let Some(length) = whole_length(&self.bytes[taken..])? {
+            // Whoever speaks another protocol would be waited for.
+            anyhow::ensure!(self.bytes[taken] == SEQUENCE, Malformed);
             anyhow::ensure!(length <= LONGEST_MESSAGE, "it sends a message of {length} bytes");
             let Some(message) = self.bytes.get(taken..taken + length) else { break };
             let (id, response) = decode(message)?;

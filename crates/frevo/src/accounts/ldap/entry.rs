@@ -125,10 +125,10 @@ pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
     }
     let bytes = |hash: &Option<NtHash>| hash.as_ref().map(|hash| hash.0);
     if bytes(&was.nt_hash) != bytes(&now.nt_hash) {
-        changes.push(match &now.nt_hash {
-            Some(hash) => Change::new(ChangeKind::Replace, "sambaNTPassword", hex(hash)),
-            None => Change::clear("sambaNTPassword"),
-        });
+        // The value that was read has to be there still: who else changed the password meanwhile is not overrun.
+        let gone = was.nt_hash.as_ref().map(|hash| Change::new(ChangeKind::Delete, "sambaNTPassword", hex(hash)));
+        let new = now.nt_hash.as_ref().map(|hash| Change::new(ChangeKind::Add, "sambaNTPassword", hex(hash)));
+        changes.extend(gone.into_iter().chain(new));
     }
     if (was.must_change, was.password_last_set) != (now.must_change, now.password_last_set) {
         changes.push(Change::new(ChangeKind::Replace, "sambaPwdLastSet", last_set(now)));

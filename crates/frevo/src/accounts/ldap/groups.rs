@@ -11,6 +11,7 @@ use server::vfs::Identity;
 
 use super::cache::{Kept, STALE};
 use super::entry::Person;
+use super::mapping;
 use super::message::{Filter, Found};
 use super::people::People;
 use super::servers::Unasked;
@@ -39,6 +40,11 @@ impl Groups {
         }
         match search(people, person, gid).await {
             Ok(found) => {
+                for group in &found {
+                    if let Some(gid) = number(group) {
+                        people.mappings.note(gid, group);
+                    }
+                }
                 let user = Arc::new(user(&person.record.name, uid, gid, &found));
                 self.0.put(key, user.clone(), STALE);
                 Ok(user)
@@ -59,7 +65,7 @@ async fn search(people: &People, person: &Person, gid: u32) -> Result<Vec<Found>
         ]),
     ]);
     let began = Instant::now();
-    let found = people.search(&people.settings.group_suffix, filter, &["cn", "gidNumber"], MOST).await;
+    let found = people.search(&people.settings.group_suffix, filter, mapping::ATTRIBUTES, MOST).await;
     if began.elapsed() > SLOW {
         tracing::warn!(
             took = ?began.elapsed(),
@@ -69,9 +75,12 @@ async fn search(people: &People, person: &Person, gid: u32) -> Result<Vec<Found>
     found
 }
 
+fn number(group: &Found) -> Option<u32> {
+    group.first("gidNumber").and_then(|text| text.parse().ok())
+}
+
 /// Group 0 is root's, and nobody gets into it by what a directory says.
 fn user(name: &str, uid: u32, gid: u32, found: &[Found]) -> User {
-    let number = |entry: &Found| entry.first("gidNumber").and_then(|text| text.parse::<u32>().ok());
     let named = |entry: &Found| Some((number(entry)?, entry.first("cn")?.to_owned()));
     let mut groups: Vec<(u32, String)> = found.iter().filter_map(named).filter(|(group, _)| *group != 0).collect();
     groups.sort_unstable();

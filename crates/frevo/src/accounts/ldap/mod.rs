@@ -16,6 +16,7 @@ mod domain;
 mod entry;
 mod groups;
 mod listing;
+mod mapping;
 mod message;
 mod notes;
 mod people;
@@ -30,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use proto::dtyp::Sid;
 use server::accounts::{DomainSid, LogonOutcome, Unavailable};
 use server::answer::Answer;
@@ -40,11 +41,15 @@ use self::notes::Notes;
 use self::people::People;
 use self::worker::Worker;
 use super::backend::{Backend, Entry};
+use super::groups::{Group, GroupKey};
 use super::record::Record;
 use super::unix::Users;
 
 pub use self::message::Deref;
 pub use self::uri::Uri;
+
+/// How often a change is tried where others change the same account.
+const EDITS: usize = 5;
 
 /// What the configuration says of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -146,6 +151,25 @@ impl Backend for Ldap {
         self.later(async move { people.by_sid(&sid).await })
     }
 
+    fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
+        match self.people.cache.fresh_uid(uid) {
+            Some(None) => Answer::now(Ok(None)),
+            Some(Some(name)) => self.find(&name),
+            None => {
+                let people = self.people.clone();
+                self.later(async move { people.by_uid(uid).await })
+            }
+        }
+    }
+
+    fn group(&self, key: &GroupKey) -> Answer<Result<Option<Arc<Group>>, Unavailable>> {
+        if let Some(kept) = self.people.mappings.fresh(key) {
+            return Answer::now(Ok(kept));
+        }
+        let (people, key) = (self.people.clone(), key.clone());
+        self.later(async move { people.group(key).await })
+    }
+
     fn logged_on(&self, name: &str, outcome: LogonOutcome) {
         // Accounts of other back ends are none of its business.
         if self.people.cache.knows(name) {
@@ -173,12 +197,17 @@ impl Backend for Ldap {
     }
 
     fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
-        let (people, asked) = (self.people.clone(), name.to_owned());
-        let Some(person) = self.worker.wait(async move { people.person(&asked).await })? else { return Ok(None) };
-        let mut record = Record::clone(&person.record);
-        edit(&mut record);
-        let people = self.people.clone();
-        self.worker.wait(async move { people.write(&person, &record).await }).map(Some)
+        for _ in 0..EDITS {
+            let (people, asked) = (self.people.clone(), name.to_owned());
+            let Some(person) = self.worker.wait(async move { people.person(&asked).await })? else { return Ok(None) };
+            let mut record = Record::clone(&person.record);
+            edit(&mut record);
+            let people = self.people.clone();
+            if let Some(entry) = self.worker.wait(async move { people.write(&person, &record).await })? {
+                return Ok(Some(entry));
+            }
+        }
+        bail!("account {name} is changed by others all the time: {EDITS} attempts have failed")
     }
 
     fn remove(&self, name: &str) -> Result<bool> {
@@ -186,3 +215,6 @@ impl Backend for Ldap {
         self.worker.wait(async move { people.remove(&name).await })
     }
 }
+
+#[cfg(test)]
+mod tests;

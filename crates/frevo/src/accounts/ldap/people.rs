@@ -12,6 +12,7 @@ use super::cache::Cache;
 use super::connection::{Reply, Way};
 use super::entry::{ATTRIBUTES, Person};
 use super::groups::Groups;
+use super::mapping::Mappings;
 use super::message::{Filter, Found, Request, ResultCode, Search};
 use super::secret;
 use super::servers::{Servers, Unasked};
@@ -28,6 +29,7 @@ pub(super) struct People {
     pub(super) servers: Servers,
     pub(super) cache: Cache,
     pub(super) own: DomainSid,
+    pub(super) mappings: Mappings,
     groups: Groups,
     users: Arc<Users>,
 }
@@ -42,7 +44,15 @@ impl People {
             Ok(Way { start_tls, tls: tls.clone(), bind, patience })
         };
         let servers = Servers::new(&settings.servers, Box::new(way));
-        Ok(People { servers, cache: Cache::new(), groups: Groups::new(), settings, own, users })
+        Ok(People {
+            servers,
+            cache: Cache::new(),
+            groups: Groups::new(),
+            mappings: Mappings::new(),
+            settings,
+            own,
+            users,
+        })
     }
 
     /// For a logon: what the directory says of `name`, and where it says nothing, what it said before.
@@ -65,23 +75,44 @@ impl People {
     }
 
     async fn ask(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
-        let person = self.person(name).await.map_err(unavailable)?;
-        let entry = match person {
-            Some(person) => self.entry(&person).await?,
-            None => None,
-        };
-        self.cache.put(name, entry.clone());
-        Ok(entry)
+        match self.person(name).await.map_err(unavailable)? {
+            Some(person) => self.noted(&person).await,
+            None => {
+                self.cache.put(name, None);
+                Ok(None)
+            }
+        }
     }
 
-    /// Whose `sid` is.
+    /// Whose `sid` is; where no server answers, whose it was.
     pub(super) async fn by_sid(&self, sid: &Sid) -> Result<Option<Entry>, Unavailable> {
-        let filter = Filter::Equal("sambaSID", sid.to_string());
-        let Some(person) = self.one(filter).await.map_err(unavailable)? else {
-            self.cache.put_nobody(*sid);
-            return Ok(None);
-        };
-        let entry = self.entry(&person).await?;
+        match self.one(Filter::Equal("sambaSID", sid.to_string())).await {
+            Ok(Some(person)) => self.noted(&person).await,
+            Ok(None) => {
+                self.cache.put_nobodys_sid(*sid);
+                Ok(None)
+            }
+            Err(error) => self.cache.stale_sid(sid).ok_or_else(|| unavailable(error)),
+        }
+    }
+
+    /// The account that is the UNIX user `uid`; where no server answers, who it was. NSS may know another of that name.
+    pub(super) async fn by_uid(&self, uid: u32) -> Result<Option<Entry>, Unavailable> {
+        match self.one(Filter::Equal("uidNumber", uid.to_string())).await {
+            Ok(Some(person)) => {
+                let entry = self.noted(&person).await?;
+                Ok(entry.filter(|entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid)))
+            }
+            Ok(None) => {
+                self.cache.put_nobodys_uid(uid);
+                Ok(None)
+            }
+            Err(error) => self.cache.stale_uid(uid).ok_or_else(|| unavailable(error)),
+        }
+    }
+
+    async fn noted(&self, person: &Person) -> Result<Option<Entry>, Unavailable> {
+        let entry = self.entry(person).await?;
         self.cache.put(&person.record.name, entry.clone());
         Ok(entry)
     }
@@ -213,7 +244,7 @@ pub(super) fn found(reply: Reply, base: &str) -> Result<Vec<Found>> {
     }
 }
 
-fn unavailable(error: anyhow::Error) -> Unavailable {
+pub(super) fn unavailable(error: anyhow::Error) -> Unavailable {
     match error.downcast_ref::<Unasked>() {
         Some(unasked) => Unavailable(format!("no LDAP server answers: {unasked}")),
         None => Unavailable(format!("LDAP directory: {error:#}")),

@@ -1,0 +1,308 @@
+//! A directory of a few lines, on a socket, that behaves well or badly.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET, Writer, whole_length};
+use super::*;
+use crate::accounts::unix::Key;
+
+/// What a fake server does with a request: its number, the tag of the operation, the whole message, and the stream.
+type Serve = Arc<dyn Fn(usize, i32, u8, &[u8], &mut TcpStream) + Send + Sync>;
+
+struct Fake {
+    port: u16,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn start(serve: impl Fn(usize, i32, u8, &[u8], &mut TcpStream) + Send + Sync + 'static) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (asked, serve): (_, Serve) = (Arc::new(AtomicUsize::new(0)), Arc::new(serve));
+        let count = asked.clone();
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let (serve, count) = (serve.clone(), count.clone());
+                std::thread::spawn(move || talk(stream, &serve, &count));
+            }
+        });
+        Fake { port, asked }
+    }
+
+    fn uri(&self) -> Uri {
+        Uri::Tcp { host: "127.0.0.1".into(), port: self.port, tls: false }
+    }
+}
+
+fn talk(mut stream: TcpStream, serve: &Serve, count: &AtomicUsize) {
+    let mut bytes = Vec::new();
+    loop {
+        while let Ok(Some(length)) = whole_length(&bytes)
+            && length <= bytes.len()
+        {
+            let message: Vec<u8> = bytes.drain(..length).collect();
+            let mut reader = Reader(&message).expect(SEQUENCE).unwrap();
+            let id = reader.number(INTEGER).unwrap();
+            let tag = reader.peek().unwrap();
+            // Binds are not counted.
+            let number = if tag == 0x60 { 0 } else { count.fetch_add(1, Ordering::SeqCst) + 1 };
+            serve(number, id, tag, &message, &mut stream);
+        }
+        let mut part = [0; 4096];
+        match stream.read(&mut part) {
+            Ok(0) | Err(_) => return,
+            Ok(length) => bytes.extend_from_slice(&part[..length]),
+        }
+    }
+}
+
+fn message(id: i32, build: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.nested(SEQUENCE, |to| {
+        to.number(INTEGER, id);
+        build(to);
+    });
+    to.0.to_vec()
+}
+
+fn done(id: i32, tag: u8, code: i32) -> Vec<u8> {
+    message(id, |to| {
+        to.nested(tag, |to| {
+            to.number(ENUMERATED, code);
+            to.string("");
+            to.string("as the fake says");
+        });
+    })
+}
+
+fn entry(id: i32, name: &str) -> Vec<u8> {
+    let attributes = [
+        ("uid", name),
+        ("sambaSID", "S-1-5-21-1-2-3-1000"),
+        ("sambaNTPassword", "A4F49C406510BDCAB6824EE7C30FD852"),
+        ("sambaAcctFlags", "[U          ]"),
+    ];
+    message(id, |to| {
+        to.nested(0x64, |to| {
+            to.string(&format!("uid={name},dc=x"));
+            to.nested(SEQUENCE, |to| {
+                for (attribute, value) in attributes {
+                    to.nested(SEQUENCE, |to| {
+                        to.string(attribute);
+                        to.nested(SET, |to| to.string(value));
+                    });
+                }
+            });
+        });
+    })
+}
+
+/// The value that the search in `message` asks for first.
+fn wanted(message: &[u8]) -> String {
+    let at = message.windows(3).position(|bytes| bytes == b"uid").unwrap() + 3;
+    let mut rest = Reader(&message[at..]);
+    String::from_utf8(rest.expect(OCTET_STRING).unwrap().0.to_vec()).unwrap()
+}
+
+/// Lets everybody bind, and finds whoever is asked for.
+fn friendly(id: i32, tag: u8, message: &[u8], stream: &mut TcpStream) {
+    let answer = match tag {
+        0x60 => done(id, 0x61, 0),
+        _ => [entry(id, &wanted(message)), done(id, 0x65, 0)].concat(),
+    };
+    stream.write_all(&answer).unwrap();
+}
+
+/// The accounts of such servers, on a host where every account has a UNIX user.
+fn open(servers: Vec<Uri>, change: impl FnOnce(&mut Settings)) -> Ldap {
+    let mut settings = Settings {
+        name: "ldapsam:fake".into(),
+        servers,
+        suffix: "dc=x".into(),
+        user_suffix: "dc=x".into(),
+        group_suffix: "dc=x".into(),
+        admin_dn: String::new(),
+        start_tls: false,
+        authority: None,
+        timeout: Duration::from_secs(10),
+        connection_timeout: Duration::from_secs(5),
+        page_size: 100,
+        deref: Deref::Never,
+        delete_dn: false,
+        trusted: false,
+        domain: "FAKE".into(),
+    };
+    change(&mut settings);
+    let user = |key: &Key| {
+        let Key::Name(name) = key else { return Ok(None) };
+        let identity = Arc::new(server::vfs::Identity { uid: 100, gid: 5, groups: Box::new([]) });
+        Ok(Some(crate::accounts::unix::User { name: name.clone(), identity, groups: Arc::new([]) }))
+    };
+    Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), Users::new(None, Box::new(user))).unwrap()
+}
+
+fn name(found: Result<Option<Entry>, Unavailable>) -> Option<String> {
+    found.unwrap().map(|entry| entry.record.name.clone())
+}
+
+fn why(found: Result<Option<Entry>, Unavailable>) -> String {
+    found.err().expect("an error").0
+}
+
+#[tokio::test]
+async fn many_are_answered_over_one_connection_in_any_order() {
+    // Answers come in pairs, the later question's first.
+    let held = parking_lot::Mutex::new(Vec::new());
+    let fake = Fake::start(move |_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let mut held = held.lock();
+        held.insert(0, [entry(id, &wanted(message)), done(id, 0x65, 0)].concat());
+        if held.len() == 2 {
+            held.drain(..).for_each(|answer| stream.write_all(&answer).unwrap());
+        }
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    let (ann, bob) = tokio::join!(ldap.find("ann"), ldap.find("bob (or *) \\"));
+    assert_eq!((name(ann).unwrap(), name(bob).unwrap()), ("ann".to_owned(), "bob (or *) \\".to_owned()));
+}
+
+#[tokio::test]
+async fn what_was_found_is_kept_and_asked_anew_once_it_was_used() {
+    let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
+    let ldap = open(vec![fake.uri()], |_| {});
+    let asked = || fake.asked.load(Ordering::SeqCst);
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    assert!(name(ldap.find_anew("ann").await).is_none());
+    assert_eq!(asked(), 1);
+    for _ in 0..3 {
+        assert!(matches!(ldap.find("Ann"), Answer::Now(_)));
+    }
+    assert_eq!(asked(), 1);
+    assert_eq!(name(ldap.find_anew("ann").await).unwrap(), "ann");
+    assert_eq!(asked(), 2);
+}
+
+#[tokio::test]
+async fn answers_that_are_none_end_the_connection_and_are_named() {
+    let bad: [&[u8]; 4] = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        &[0x30, 0x84, 0x7f, 0xff, 0xff, 0xff],
+        &[0x30, 0x05, 0x02, 0x01, 0x02, 0x7f, 0x00],
+        &[0x30, 0x06, 0x02, 0x01, 0x02, 0x65, 0x01, 0x0a],
+    ];
+    for bytes in bad {
+        let fake = Fake::start(move |_, id, tag, message, stream| match tag {
+            0x60 => friendly(id, tag, message, stream),
+            _ => stream.write_all(bytes).unwrap(),
+        });
+        let said = why(open(vec![fake.uri()], |_| {}).find("ann").await);
+        assert!(said.contains("no LDAP message") || said.contains("a message of"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_does_not_answer_is_passed_over() {
+    let silent = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            friendly(id, tag, message, stream);
+        }
+    });
+    let busy = Fake::start(|_, id, tag, message, stream| match tag {
+        0x60 => friendly(id, tag, message, stream),
+        _ => stream.write_all(&done(id, 0x65, 51)).unwrap(),
+    });
+    let well = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
+    let servers = vec![silent.uri(), busy.uri(), well.uri()];
+    let ldap = open(servers, |settings| settings.timeout = Duration::from_secs(2));
+    for user in ["ann", "bob"] {
+        assert_eq!(name(ldap.find(user).await).unwrap(), user);
+    }
+    let asked = |fake: &Fake| fake.asked.load(Ordering::SeqCst);
+    assert_eq!((asked(&silent), asked(&busy), asked(&well)), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
+    let fake = Fake::start(|number, id, tag, message, stream| match number {
+        0 | 1 => friendly(id, tag, message, stream),
+        _ => stream.shutdown(std::net::Shutdown::Both).unwrap(),
+    });
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let gone = Uri::Tcp { host: "127.0.0.1".into(), port: gone, tls: false };
+    let ldap = open(vec![gone.clone(), fake.uri()], |_| {});
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    let said = why(ldap.find("bob").await);
+    assert!(said.contains(&fake.uri().to_string()), "{said}");
+    // The kept answer is used, and the server is asked whether it still holds: nobody can say.
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    assert!(why(ldap.find_anew("ann").await).contains("no LDAP server answers"));
+    assert_eq!(name(ldap.people.find("ann").await).unwrap(), "ann");
+}
+
+#[tokio::test]
+async fn an_old_connection_that_has_ended_is_replaced() {
+    let fake = Fake::start(|number, id, tag, message, stream| {
+        friendly(id, tag, message, stream);
+        if number > 0 {
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    for user in ["ann", "bob", "cid", "dora", "erik", "fred", "gina"] {
+        assert_eq!(name(ldap.find(user).await).unwrap(), user);
+    }
+}
+
+#[tokio::test]
+async fn a_search_or_bind_that_is_refused_says_so() {
+    let check = async |bind: i32, search: i32, expected: &str| {
+        let fake = Fake::start(move |_, id, tag, _, stream| {
+            let answer = if tag == 0x60 { done(id, 0x61, bind) } else { done(id, 0x65, search) };
+            stream.write_all(&answer).unwrap();
+        });
+        let said = why(open(vec![fake.uri()], |_| {}).find("ann").await);
+        assert!(said.contains(expected), "{said}");
+    };
+    check(49, 0, "frevo user ldap-password").await;
+    check(8, 0, "strongerAuthRequired (8), as the fake says").await;
+    check(0, 32, "is `ldap suffix` right?").await;
+    check(0, 53, "unwillingToPerform (53), as the fake says").await;
+    check(0, 3, "is uid indexed?").await;
+}
+
+#[tokio::test]
+async fn starttls_is_answered_alone_or_not_at_all() {
+    let certificate = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(certificate.path(), CERTIFICATE).unwrap();
+    let authority = certificate.path().to_owned();
+    let check = async |answer: fn(i32) -> Vec<u8>, expected: &str| {
+        let fake = Fake::start(move |_, id, tag, _, stream| {
+            assert_eq!(tag, 0x77, "something is said before TLS");
+            stream.write_all(&answer(id)).unwrap();
+        });
+        let tls = |settings: &mut Settings| {
+            (settings.start_tls, settings.authority) = (true, Some(authority.clone()));
+        };
+        let said = why(open(vec![fake.uri()], tls).find("ann").await);
+        assert!(said.contains(expected), "{said}");
+    };
+    check(|id| done(id, 0x78, 2), "does not start TLS").await;
+    check(|id| [done(id, 0x78, 0), done(2, 0x61, 0)].concat(), "more than the answer").await;
+    check(|id| entry(id, "ann"), "more than the answer").await;
+}
+
+/// An authority's certificate, for which nobody has a key any more.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBdTCCARugAwIBAgIUYb2HrZ1LPPRwrgxkQRSF5SNLoOcwCgYIKoZIzj0EAwIw\n\
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExNzA1MDBaGA8yMTI2MTAyODE3MDUw\n\
+MFowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPln\n\
+R287EtnhnPQ5Qz37U3cCPCFcPC3EYGDIKDsaYgK8ezdNoge9leogSOrKUhUH7nJm\n\
+tBt5rTdMgXJOPRMeDc2jUzBRMB0GA1UdDgQWBBRgnAohWq/e9eMW49UEtIA3izNt\n\
+NTAfBgNVHSMEGDAWgBRgnAohWq/e9eMW49UEtIA3izNtNTAPBgNVHRMBAf8EBTAD\n\
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIQCiiXAec79KjtXKuB7qXWxT88gf7Zu+nNIA\n\
+CSSuXX9WYQIgN+qJi9yXvHIxBr9Mira1lWyNIyeakc+EQqvnHp/SVT8=\n\
+-----END CERTIFICATE-----\n";
