@@ -313,3 +313,37 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
     }
     assert!(overtaken > 0, "it was never the last to have it open");
 }
+
+/// What is made is on disk for a while before its maker hears of it.
+struct Lingering;
+
+impl Script for Lingering {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let after = (operation == Operation::Create).then(|| faulty::yields(20));
+        Fault { before: None, after, error: None }
+    }
+}
+
+/// A file that is made while its directory is renamed has its name in the new one.
+#[test]
+fn a_file_that_is_made_while_its_directory_is_renamed() {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(Lingering)));
+    let server = rig::server(rig::policy(), world, volume);
+    let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+    let directory = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DIRECTORY_FILE;
+    let before = open(&mut first, "before", directory).expect("it can be made");
+    let makes = create(&mut second, r"before\file", |_| {});
+    let frames = second.send(&makes);
+    let rename = set(&mut first, before, FileInformationClass::RENAME, &rename_to("after", false));
+    let renamed = first.send(&rename);
+    assert_eq!(status(&finish(&mut first, renamed)), Status::SUCCESS);
+    let file = opened(&finish(&mut second, frames)).expect("it can be made");
+    let delete = set(&mut second, file, FileInformationClass::DISPOSITION, &[1]);
+    let deleted = second.send(&delete);
+    assert_eq!(status(&finish(&mut second, deleted)), Status::SUCCESS);
+    close(&mut second, file);
+    close(&mut first, before);
+    assert!(!exists(&mut first, r"after\file"), "it is deleted by the name that it has");
+    assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0));
+}

@@ -4,6 +4,7 @@ pub mod byte_lock;
 pub mod lease;
 mod leaving;
 mod locking;
+mod making;
 pub mod notify;
 pub mod oplock;
 mod share_mode;

@@ -67,6 +67,8 @@ pub struct Table {
     shards: [Mutex<HashMap<FileId, File>>; SHARDS],
     /// Which file each lease belongs to. Locked after a shard, never before one.
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
+    /// Names of files that are being made.
+    pub(super) making: Mutex<Vec<Arc<OpenName>>>,
     /// How many leases on directories may have been granted and not ended: 0 spares looking for them.
     directory_leases: AtomicUsize,
     /// Counts names that were removed or changed, by the shard of their file: tells an open that its look-up may be out of
@@ -114,6 +116,7 @@ impl Default for Table {
         Table {
             shards: std::array::from_fn(|_| Mutex::default()),
             leases: Mutex::default(),
+            making: Mutex::default(),
             directory_leases: AtomicUsize::new(0),
             removals: std::array::from_fn(|_| AtomicU32::new(0)),
             #[cfg(any(test, feature = "contract"))]
@@ -437,20 +440,23 @@ impl Table {
     /// A file or directory was renamed: every open that had it by its old name has it by the new one, and what was opened
     /// beneath a directory while it was renamed is beneath the new name. Whoever looked it up before must look again.
     pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath, kind: Kind) {
+        let rename_one = |name: &Arc<OpenName>| {
+            if name.volume != volume {
+                return;
+            }
+            let mut path = name.path.lock();
+            if *path == *from {
+                *path = to.clone();
+            } else if kind == Kind::Directory
+                && path.is_beneath(from)
+                && let Some(moved) = path.moved(from, to)
+            {
+                *path = moved;
+            }
+        };
         let rename = |state: &File| {
             let doomed = state.doom.iter().map(|doom| &doom.name);
-            let names = state.opens.iter().map(|entry| &entry.name).chain(doomed);
-            for name in names.filter(|name| name.volume == volume) {
-                let mut path = name.path.lock();
-                if *path == *from {
-                    *path = to.clone();
-                } else if kind == Kind::Directory
-                    && path.is_beneath(from)
-                    && let Some(moved) = path.moved(from, to)
-                {
-                    *path = moved;
-                }
-            }
+            state.opens.iter().map(|entry| &entry.name).chain(doomed).for_each(rename_one);
         };
         // Who was let in before has its name changed here, others look again.
         if kind != Kind::Directory {
@@ -458,6 +464,8 @@ impl Table {
             self.removed(file);
             return shard.get(&file).map_or((), rename);
         }
+        // First those: what is entered meanwhile is met below.
+        self.making.lock().iter().for_each(rename_one);
         for (shard, removals) in self.shards.iter().zip(&self.removals) {
             let shard = shard.lock();
             removals.fetch_add(1, Ordering::AcqRel);

@@ -61,6 +61,8 @@ pub(super) async fn make(
     let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
     let stored = disk.share.store_dos_attributes.then_some(attributes);
     let removals = server.files.removals();
+    let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path.clone()) });
+    let making = server.files.make(&open_name);
     let (node, mut metadata) = match disk.vfs.create(&disk.identity, &path, what, at_first, stored).await {
         Ok(made) => made,
         Err(Errno::EXIST) => return Ok(None),
@@ -78,6 +80,7 @@ pub(super) async fn make(
         Ok(Some(changed)) => metadata = changed,
         Err(error) => {
             // Nobody may meet the file without its protection.
+            let path = open_name.path.lock().clone();
             disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
             return Err(error);
         }
@@ -97,7 +100,6 @@ pub(super) async fn make(
         node.allocate(&disk.identity, size).await?;
     }
     let open_id = server.next_open_id();
-    let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path) });
     let mode = ShareMode { access: granted, share: parameters.share_access };
     // Somebody may have found and opened the file between these two lines; then the sharing rules decide, and the file
     // stays, as it would after a create and an immediate close.
@@ -107,6 +109,7 @@ pub(super) async fn make(
         Err(crate::files::Refusal::Raced) => enter(server.files.removals()),
         entered => entered,
     };
+    drop(making);
     entered.map_err(|_| Error::new(Status::SHARING_VIOLATION))?;
     let what = What::File(node.clone(), metadata.kind);
     Ok(Some(Opened {
