@@ -10,6 +10,11 @@ use crate::bed::crowd::{Member, smbpasswd};
 use crate::bed::people::{ALICE, CAROL, EVERYBODY};
 use crate::bed::{People, interrupt};
 
+/// How many accounts `pdbedit` makes in a moment.
+const FEW: usize = 500;
+/// Makes many in a `passdb.tdb`.
+const MANY: &str = include_str!("tdbsam.py");
+
 /// Lines for `[global]` that keep it off the machine's own Samba: directories, which are made, port, loopback only.
 pub(super) fn globals(dir: &Path, port: u16) -> Result<String> {
     for name in ["private", "lock", "state", "cache", "pid", "ncalrpc", "wb", "usershare"] {
@@ -62,19 +67,30 @@ pub(super) fn add_accounts(people: &People, conf: &Path) -> Result<()> {
     super::run(people.enter(&mut grant), "")
 }
 
-/// Makes the accounts of a crowd.
+/// Makes the accounts of a crowd: a few with `pdbedit`, which reads its file from the beginning for each, and the rest of
+/// many after the model of the first.
 pub(super) fn import(people: &People, crowd: &[Member], dir: &Path, conf: &Path) -> Result<()> {
+    interrupt::check()?;
+    let (model, few, rest) = match crowd {
+        [model, rest @ ..] if rest.len() >= FEW => (model, &crowd[..1], rest),
+        [model, ..] => (model, crowd, &[][..]),
+        [] => return Ok(()),
+    };
     let accounts = dir.join("crowd.smbpasswd");
-    for members in crowd.chunks(10_000) {
-        interrupt::check()?;
-        fs::write(&accounts, smbpasswd(members))?;
-        let mut command = Command::new("pdbedit");
-        command.arg("-s").arg(conf).arg("-i").arg(format!("smbpasswd:{}", accounts.display()));
-        // Each account is a transaction of its own, and none of them has to outlive a loss of power.
-        command.env("TDB_NO_FSYNC", "1");
-        super::run(people.enter(&mut command), "")?;
+    fs::write(&accounts, smbpasswd(few))?;
+    let mut command = Command::new("pdbedit");
+    command.arg("-s").arg(conf).arg("-i").arg(format!("smbpasswd:{}", accounts.display()));
+    // Each account is a transaction of its own, and none of them has to outlive a loss of power.
+    command.env("TDB_NO_FSYNC", "1");
+    super::run(people.enter(&mut command), "")?;
+    if rest.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    // Debian's interpreter is the one that Samba's libraries belong to.
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", MANY]).arg(dir.join("private/passdb.tdb")).args([&model.name, &model.id.to_string()]);
+    let lines: String = rest.iter().map(|member| format!("{} {}\n", member.name, member.id)).collect();
+    super::run(&mut command, &lines)
 }
 
 pub(super) fn command(conf: &Path) -> Command {
