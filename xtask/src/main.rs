@@ -40,6 +40,8 @@ enum Command {
     /// What compare gives frevo bench logon for registering more users
     #[command(hide = true)]
     Register(compare::Register),
+    /// What guessing passwords does to right logons, on a server that runs already
+    Guess(foreign::guess::Options),
     /// One client of the case hammer.crowd, in a process of its own
     #[command(hide = true)]
     Hammer(foreign::hammer::Options),
@@ -91,6 +93,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
         Command::Register(options) => {
             options.run()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Guess(options) => {
+            foreign::guess::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Hammer(options) => {

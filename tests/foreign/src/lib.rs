@@ -10,6 +10,7 @@ mod capture;
 mod cases;
 mod file;
 mod growth;
+pub mod guess;
 pub mod hammer;
 mod profile;
 mod python;

@@ -36,8 +36,11 @@ impl PduType {
     pub const BIND_NAK: PduType = PduType(13);
     pub const ALTER_CONTEXT: PduType = PduType(14);
     pub const ALTER_CONTEXT_RESPONSE: PduType = PduType(15);
+    pub const AUTH3: PduType = PduType(16);
 }
 
+/// `nca_s_fault_access_denied`: the call needs an authentication that was not given, or its signature is wrong.
+pub const FAULT_ACCESS_DENIED: u32 = 0x0000_0005;
 /// `nca_s_op_rng_error`: the interface has no such call.
 pub const FAULT_OP_RANGE: u32 = 0x1c01_0002;
 /// `nca_s_unk_if`: nothing was bound under that context.

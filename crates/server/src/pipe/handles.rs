@@ -12,6 +12,10 @@ const MOST: usize = 64;
 pub(super) enum Object {
     /// The policy of the local security authority ([MS-LSAD] 2.2.2.1).
     Policy,
+    /// The accounts as a whole ([MS-SAMR] 3.1.1.10, "Server").
+    Sam,
+    /// A domain of them.
+    SamDomain,
 }
 
 /// The handles of one pipe.

@@ -5,6 +5,8 @@
 
 mod handles;
 mod lsarpc;
+mod samr;
+mod security;
 mod srvsvc;
 
 use std::collections::VecDeque;
@@ -17,6 +19,7 @@ use proto::status::Status;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use handles::Handles;
+use security::{Security, Unprotected};
 
 /// How many bytes of one call's arguments a client may send.
 const MAX_STUB: usize = 1024 * 1024;
@@ -28,11 +31,12 @@ const MAX_ANSWERS: usize = 64;
 enum Service {
     Srvsvc,
     Lsarpc,
+    Samr,
 }
 
 impl Service {
     fn named(name: &str) -> Option<Service> {
-        let all = [("srvsvc", Service::Srvsvc), ("lsarpc", Service::Lsarpc)];
+        let all = [("srvsvc", Service::Srvsvc), ("lsarpc", Service::Lsarpc), ("samr", Service::Samr)];
         all.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, service)| service)
     }
 
@@ -40,6 +44,7 @@ impl Service {
         match self {
             Service::Srvsvc => "srvsvc",
             Service::Lsarpc => "lsarpc",
+            Service::Samr => "samr",
         }
     }
 
@@ -47,6 +52,7 @@ impl Service {
         match self {
             Service::Srvsvc => proto::rpc::srvsvc::INTERFACE,
             Service::Lsarpc => proto::rpc::lsarpc::INTERFACE,
+            Service::Samr => proto::rpc::samr::INTERFACE,
         }
     }
 }
@@ -56,6 +62,7 @@ pub struct Pipe {
     service: Service,
     state: Mutex<State>,
     handles: Mutex<Handles>,
+    security: Security,
 }
 
 #[derive(Default)]
@@ -79,7 +86,7 @@ impl Pipe {
         let name = name.strip_prefix('\\').unwrap_or(name);
         let service = Service::named(name)
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
-        Ok(Pipe { service, state: Mutex::default(), handles: Mutex::default() })
+        Ok(Pipe { service, state: Mutex::default(), handles: Mutex::default(), security: Security::default() })
     }
 
     /// The pipe's name.
@@ -101,7 +108,7 @@ impl Pipe {
         }
         let mut turn = Turn { state: &self.state, over: false };
         while let Some(pdu) = turn.next()? {
-            self.execute(&pdu, request).await?;
+            self.execute(pdu, request).await?;
         }
         Ok(())
     }
@@ -118,26 +125,37 @@ impl Pipe {
         Ok((state.output.pop_front().unwrap_or_default(), Status::SUCCESS))
     }
 
-    async fn execute(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
-        let header = Header::decode(bytes)?;
+    async fn execute(&self, mut bytes: Vec<u8>, request: &Request<'_>) -> Result<()> {
+        let mut header = Header::decode(&bytes)?;
         match header.kind {
             PduType::BIND | PduType::ALTER_CONTEXT => {
                 let mut state = self.state.lock();
-                let bind = Bind::decode(bytes)?;
+                let bind = Bind::decode(&bytes)?;
                 let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, &mut state)).collect();
                 state.max_fragment = bind.max_recv_frag;
                 let mut out = Vec::new();
                 pdu::bind_ack(&header, &bind, self.name(), &results, &mut Writer::new(&mut out));
+                self.security.begin(&header, &bytes, &mut out, request)?;
                 state.output.push_back(out);
                 Ok(())
             }
             PduType::REQUEST => {
-                let call = pdu::Request::decode(&header, bytes)?;
+                let protected = self.security.open(&header, &mut bytes)?;
+                header = Header::decode(&bytes)?;
+                let call = pdu::Request::decode(&header, &bytes)?;
+                if let Err(Unprotected) = protected {
+                    let mut out = Vec::new();
+                    let status = pdu::FAULT_ACCESS_DENIED;
+                    pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out));
+                    self.state.lock().output.push_back(out);
+                    return Ok(());
+                }
                 let Some(arguments) = self.arguments(&header, &call)? else { return Ok(()) };
                 let answer = self.call(&header, &call, arguments, request).await;
                 self.state.lock().output.push_back(answer);
                 Ok(())
             }
+            PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
             _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
         }
     }
@@ -183,10 +201,15 @@ impl Pipe {
             _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
             Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request),
             Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
+            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, request).await,
         };
         let mut out = Vec::new();
         match answer {
-            Ok(stub) => pdu::response(header.call_id, call.context_id, &stub, with.max_fragment, &mut out),
+            Ok(stub) => {
+                let most = with.max_fragment.saturating_sub(self.security.overhead());
+                pdu::response(header.call_id, call.context_id, &stub, most, &mut out);
+                out = self.security.close(out);
+            }
             Err(status) => pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out)),
         }
         out

@@ -14,6 +14,7 @@ mod keytabs;
 mod ldap;
 mod local;
 mod netbench;
+mod passwords;
 mod python;
 mod refusals;
 mod shares;
@@ -50,6 +51,7 @@ const AREAS: &[&[Case]] = &[
     ldap::CASES,
     local::CASES,
     smbpasswd::CASES,
+    passwords::CASES,
     versions::CASES,
 ];
 

@@ -1,21 +1,23 @@
 //! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or randomness.
 //!
 //! Left out on purpose: LM and NTLMv1 responses, which are refused; OEM strings, so both sides must speak Unicode;
-//! connectionless mode; and the signing and sealing of application messages, of which only the one use that SPNEGO
-//! makes, the mechListMIC, is here ([`Session`]).
+//! and connectionless mode.
 
 pub mod acceptor;
 pub mod av_pair;
+pub mod change;
 mod digest;
 pub mod initiator;
 pub mod message;
 mod response;
+mod sealing;
 mod session;
 mod uppercase;
 
 pub use acceptor::{Acceptor, Claim, InvalidToken, LogonFailure, PassThrough, TargetNames};
 pub use initiator::{Credentials, Initiator, Random};
 pub use response::nt_hash;
+pub use sealing::Sealing;
 pub use session::{Sender, Session, SessionKey};
 
 /// The longest NTLM message that is looked at, in bytes: what a security buffer of SMB2 can carry.

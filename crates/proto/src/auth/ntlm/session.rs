@@ -6,6 +6,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::NegotiateFlags;
 use super::digest::{hmac_md5, md5, rc4};
+use super::sealing::Sealing;
 
 /// `ExportedSessionKey`: what SMB derives its own keys from. Wiped when dropped; its `Debug` text shows no byte of it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -34,7 +35,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey, flags: NegotiateFlags) -> Self {
+    pub(crate) fn new(key: SessionKey, flags: NegotiateFlags) -> Self {
         Session { key, flags }
     }
 
@@ -76,8 +77,15 @@ impl Session {
         self.mech_list_mic(sender, mech_types).is_some_and(|expected| expected.ct_eq(mic).into())
     }
 
+    /// Signatures and seals of the messages that follow, for the side `us`; `None` without extended session security or a
+    /// key exchange.
+    pub fn sealing(&self, us: Sender) -> Option<Sealing> {
+        let needed = NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY | NegotiateFlags::NEGOTIATE_KEY_EXCH;
+        self.flags.contains(needed).then(|| Sealing::new(self, us))
+    }
+
     /// `SIGNKEY` with extended session security.
-    fn signing_key(&self, sender: Sender) -> [u8; 16] {
+    pub(super) fn signing_key(&self, sender: Sender) -> [u8; 16] {
         let constant: &[u8] = match sender {
             Sender::Client => b"session key to client-to-server signing key magic constant\0",
             Sender::Server => b"session key to server-to-client signing key magic constant\0",
@@ -86,7 +94,7 @@ impl Session {
     }
 
     /// `SEALKEY` with extended session security.
-    fn sealing_key(&self, sender: Sender) -> [u8; 16] {
+    pub(super) fn sealing_key(&self, sender: Sender) -> [u8; 16] {
         let constant: &[u8] = match sender {
             Sender::Client => b"session key to client-to-server sealing key magic constant\0",
             Sender::Server => b"session key to server-to-client sealing key magic constant\0",

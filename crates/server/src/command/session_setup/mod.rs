@@ -19,6 +19,7 @@ use proto::smb2::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRe
 use proto::status::Status;
 
 pub(super) use self::keys::derive_signing;
+pub(crate) use self::pass_through::target_names;
 pub use self::spnego::Authentication;
 pub(super) use self::spnego::{Done, Step, step};
 pub(crate) use self::user::known_user;

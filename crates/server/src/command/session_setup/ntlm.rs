@@ -119,21 +119,22 @@ impl Ntlm {
         }
         // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
         let verified = self.verify(claim, account.as_ref());
-        // Whether the password was right is not to be seen as long as the account is locked.
-        if server.is_locked_out(&claim.user) {
+        let mut proven = verified.zip(account.clone());
+        if proven.is_none() {
+            // The account may have been made or changed a moment ago, and the back end remember what was before.
+            let anew = server.accounts.find_anew(&claim.user).await;
+            let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
+            proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
+        }
+        // By its own name, whatever else leads to it. Looked at behind every wait: many may guess at once, and whether one
+        // of them was right is not to be seen once the account is locked.
+        let found = proven.as_ref().map(|(_, account)| account).or(account.as_ref());
+        let name = found.map_or(&claim.user, |account| &account.name).clone();
+        if server.is_locked_out(&name) {
             return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
         }
-        let (verified, account) = match verified.zip(account.clone()) {
-            Some(proven) => proven,
-            None => {
-                // The account may have been made or changed a moment ago, and the back end remember what was before.
-                let anew = server.accounts.find_anew(&claim.user).await;
-                let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
-                let proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
-                proven.ok_or_else(|| refuse(server, &claim.user, account))?
-            }
-        };
-        server.forgive(&claim.user);
+        let (verified, account) = proven.ok_or_else(|| refuse(server, &name, account))?;
+        server.forgive(&name);
         check_account(&account, &server.accounts.policy(), server.world.now())?;
         server.accounts.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))

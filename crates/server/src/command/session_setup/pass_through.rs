@@ -10,7 +10,7 @@ use crate::server::Server;
 
 /// What the server calls itself in its challenge: the domain of its accounts is itself, or the one that it is a member
 /// of.
-pub(super) fn target_names(policy: &Policy) -> TargetNames {
+pub(crate) fn target_names(policy: &Policy) -> TargetNames {
     let computer = policy.netbios_name.to_lowercase();
     let names = |netbios_domain: &str, dns_computer: String, dns_domain: String| TargetNames {
         netbios_computer: policy.netbios_name.clone(),

@@ -1,0 +1,160 @@
+//! The authentication of an association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM's here, and calls
+//! that are signed or sealed under it.
+
+use super::pdu::{HEADER, Header};
+use crate::auth::ntlm::Sealing;
+use crate::bytes::{Malformed, Reader, Result};
+
+/// Size of a `sec_trailer`, behind which the token or the signature comes.
+const TRAILER: usize = 8;
+/// Size of a signature of NTLM.
+const SIGNATURE: usize = 16;
+/// Sealed stubs are padded to this.
+const PADDING: usize = 16;
+/// Where the arguments begin, behind the header of a request or response.
+const STUB: usize = HEADER + 8;
+/// What a signature adds to a fragment, at most.
+pub const OVERHEAD: u16 = (PADDING + TRAILER + SIGNATURE) as u16;
+
+/// `auth_type`: the security provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AuthType(pub u8);
+
+impl AuthType {
+    /// RPC_C_AUTHN_WINNT: NTLM.
+    pub const WINNT: AuthType = AuthType(0x0a);
+}
+
+/// `auth_level`: what is protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AuthLevel(pub u8);
+
+impl AuthLevel {
+    /// RPC_C_AUTHN_LEVEL_PKT_INTEGRITY: calls are signed.
+    pub const PKT_INTEGRITY: AuthLevel = AuthLevel(5);
+    /// RPC_C_AUTHN_LEVEL_PKT_PRIVACY: and sealed.
+    pub const PKT_PRIVACY: AuthLevel = AuthLevel(6);
+}
+
+/// A `sec_trailer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trailer {
+    /// The provider.
+    pub kind: AuthType,
+    /// What it protects.
+    pub level: AuthLevel,
+    /// Bytes of padding before the trailer.
+    pub padding: u8,
+    /// `auth_context_id`.
+    pub context: u32,
+}
+
+impl Trailer {
+    /// Reads the trailer of `pdu`, and where it lies; `None` where it has none.
+    pub fn decode(header: &Header, pdu: &[u8]) -> Result<Option<(Trailer, usize)>> {
+        if header.auth_length == 0 {
+            return Ok(None);
+        }
+        let at = pdu.len().checked_sub(usize::from(header.auth_length) + TRAILER).ok_or(Malformed::Truncated)?;
+        if at < HEADER {
+            return Err(Malformed::Truncated);
+        }
+        let mut reader = Reader::new(&pdu[at..]);
+        let (kind, level, padding) = (AuthType(reader.u8()?), AuthLevel(reader.u8()?), reader.u8()?);
+        reader.skip(1)?;
+        Ok(Some((Trailer { kind, level, padding, context: reader.u32()? }, at)))
+    }
+
+    /// The token or signature behind a trailer at `at`.
+    pub fn value(pdu: &[u8], at: usize) -> &[u8] {
+        pdu.get(at + TRAILER..).unwrap_or_default()
+    }
+
+    /// Appends the trailer, with `length` bytes that are to follow counted in the header, and pads before it.
+    fn append(self, pdu: &mut Vec<u8>, alignment: usize, length: usize) {
+        let begin = pdu.len();
+        pdu.resize(begin.next_multiple_of(alignment), 0);
+        let padding = (pdu.len() - begin) as u8;
+        pdu.extend_from_slice(&[self.kind.0, self.level.0, padding, 0]);
+        pdu.extend_from_slice(&self.context.to_le_bytes());
+        let whole = (pdu.len() + length) as u16;
+        pdu[8..10].copy_from_slice(&whole.to_le_bytes());
+        pdu[10..12].copy_from_slice(&(length as u16).to_le_bytes());
+    }
+
+    /// Appends a token to a PDU that has none.
+    pub fn with_token(self, pdu: &mut Vec<u8>, token: &[u8]) {
+        self.append(pdu, 4, token.len());
+        pdu.extend_from_slice(token);
+    }
+
+    /// Signs a response that is one fragment, and seals its results.
+    pub fn protect(self, pdu: &mut Vec<u8>, sealing: &mut Sealing) {
+        self.append(pdu, PADDING, SIGNATURE);
+        let text = if self.level == AuthLevel::PKT_PRIVACY { STUB..pdu.len() - TRAILER } else { 0..0 };
+        let signature = sealing.seal(pdu, text);
+        pdu.extend_from_slice(&signature);
+    }
+
+    /// Checks and opens a request; what is left is one without a trailer. `false`: somebody changed it.
+    pub fn unprotect(self, pdu: &mut Vec<u8>, at: usize, sealing: &mut Sealing) -> bool {
+        let signature = Trailer::value(pdu, at).to_vec();
+        pdu.truncate(at + TRAILER);
+        let text = if self.level == AuthLevel::PKT_PRIVACY { STUB..at } else { 0..0 };
+        if at < STUB + usize::from(self.padding) || !sealing.open(pdu, text, &signature) {
+            return false;
+        }
+        pdu.truncate(at - usize::from(self.padding));
+        let length = (pdu.len() as u16).to_le_bytes();
+        pdu[8..10].copy_from_slice(&length);
+        pdu[10..12].copy_from_slice(&[0, 0]);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pdu::{self, PduFlags, PduType};
+    use super::*;
+    use crate::auth::ntlm::{NegotiateFlags, Sender, Session, SessionKey};
+    use crate::bytes::Writer;
+
+    #[test]
+    fn a_protected_pdu_comes_back() {
+        for level in [AuthLevel::PKT_PRIVACY, AuthLevel::PKT_INTEGRITY] {
+            let session = Session::new(SessionKey([5; 16]), NegotiateFlags(0xe28a_8233));
+            let sides = [Sender::Server, Sender::Client].map(|side| session.sealing(side).expect("extended security"));
+            let [mut server, mut client] = sides;
+            let trailer = Trailer { kind: AuthType::WINNT, level, padding: 0, context: 9 };
+            let mut plain = Vec::new();
+            pdu::response(3, 1, b"some results", 4280, &mut plain);
+            let mut sealed = plain.clone();
+            trailer.protect(&mut sealed, &mut server);
+            let header = Header::decode(&sealed).expect("a header");
+            assert_eq!((usize::from(header.frag_length), header.auth_length), (sealed.len(), 16));
+            let shown = sealed.windows(12).any(|part| part == b"some results");
+            assert_eq!(shown, level == AuthLevel::PKT_INTEGRITY);
+            let (found, at) = Trailer::decode(&header, &sealed).expect("well-formed").expect("a trailer");
+            assert_eq!(found, Trailer { padding: 12, ..trailer });
+            assert!(found.unprotect(&mut sealed, at, &mut client));
+            assert_eq!(sealed, plain);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut pdu = Vec::new();
+        let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
+        let header = Header { kind: PduType::REQUEST, flags, frag_length: 0, auth_length: 16, call_id: 1 };
+        header.encode(&mut Writer::new(&mut pdu));
+        for length in [0, 7, 8, 23] {
+            pdu.resize(HEADER + length, 0);
+            assert!(Trailer::decode(&header, &pdu).is_err(), "{length}");
+        }
+        pdu.resize(HEADER + 24, 0);
+        let (trailer, at) = Trailer::decode(&header, &pdu).expect("long enough").expect("a trailer");
+        let session = Session::new(SessionKey([5; 16]), NegotiateFlags(0xe28a_8233));
+        let mut sealing = session.sealing(Sender::Server).expect("extended security");
+        assert!(!trailer.unprotect(&mut pdu, at, &mut sealing), "no room for the request's own header");
+    }
+}

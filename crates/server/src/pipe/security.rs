@@ -1,0 +1,132 @@
+//! The authentication of a pipe's association ([MS-RPCE] 3.3.1.5.2): NTLM in three PDUs, and the calls that are signed or
+//! sealed under it.
+//!
+//! Some programs want it although the session below has authenticated them, and SMB's own signatures and seals protect the
+//! pipe: Samba's `smbpasswd` seals what it sends. It must be the session's own user who authenticates here. Whoever is
+//! logged on as nobody could guess passwords with it, so nobody can be anybody here.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::auth::ntlm::{Acceptor, Sealing, Sender};
+use proto::dtyp::FileTime;
+use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
+use proto::rpc::pdu::Header;
+use proto::status::Status;
+
+use crate::command::session_setup::target_names;
+use crate::conn::Request;
+use crate::error::{Error, Result};
+use crate::session::User;
+
+/// Bytes of an NTLM NEGOTIATE, which is kept until the third PDU.
+const LONGEST_NEGOTIATE: usize = 1024;
+
+/// How far it has come.
+#[derive(Default)]
+pub(super) struct Security(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    /// The session below is all there is.
+    #[default]
+    None,
+    /// The challenge was sent.
+    Challenged(Box<(Acceptor, Trailer)>),
+    Protected(Box<(Sealing, Trailer)>),
+    /// The third PDU, which has no answer, proved nothing: calls are refused.
+    Failed,
+}
+
+/// A call without a right signature.
+pub(super) struct Unprotected;
+
+impl Security {
+    /// The bind `pdu`, and `answer` to it, which gets the challenge where there is a NEGOTIATE.
+    pub(super) fn begin(&self, header: &Header, pdu: &[u8], answer: &mut Vec<u8>, request: &Request<'_>) -> Result<()> {
+        let Some((trailer, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
+        let negotiate = Trailer::value(pdu, at);
+        let known = trailer.kind == AuthType::WINNT
+            && [AuthLevel::PKT_INTEGRITY, AuthLevel::PKT_PRIVACY].contains(&trailer.level)
+            && negotiate.len() <= LONGEST_NEGOTIATE;
+        let mut state = self.0.lock();
+        if !known || !matches!(*state, State::None) {
+            return Err(Error::because(Status::INVALID_PARAMETER, "authentication of a pipe by anything but NTLM"));
+        }
+        let server = &request.connection.server;
+        let mut acceptor = Acceptor::new(target_names(&server.policy()));
+        let now = FileTime::from(server.world.now()).0;
+        let challenge = acceptor
+            .challenge(negotiate, server.random(), now)
+            .map_err(|_| Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode"))?;
+        trailer.with_token(answer, &challenge);
+        *state = State::Challenged(Box::new((acceptor, trailer)));
+        Ok(())
+    }
+
+    /// The third PDU, with the proof.
+    pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Result<()> {
+        let State::Challenged(challenged) = std::mem::replace(&mut *self.0.lock(), State::Failed) else {
+            return Err(Error::because(Status::INVALID_PARAMETER, "a proof that nobody asked for"));
+        };
+        let (acceptor, trailer) = *challenged;
+        let Some((_, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
+        let Some(user) = request.session()?.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
+        if let Some(sealing) = prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
+            *self.0.lock() = State::Protected(Box::new((sealing, trailer)));
+        }
+        Ok(())
+    }
+
+    /// Checks and opens a request.
+    pub(super) fn open(&self, header: &Header, pdu: &mut Vec<u8>) -> Result<std::result::Result<(), Unprotected>> {
+        let found = Trailer::decode(header, pdu)?;
+        Ok(match (&mut *self.0.lock(), found) {
+            (State::None, None) => Ok(()),
+            (State::Protected(protected), Some((trailer, at))) if trailer.level == protected.1.level => {
+                if trailer.unprotect(pdu, at, &mut protected.0) { Ok(()) } else { Err(Unprotected) }
+            }
+            _ => Err(Unprotected),
+        })
+    }
+
+    /// How much smaller fragments must be.
+    pub(super) fn overhead(&self) -> u16 {
+        if matches!(*self.0.lock(), State::Protected(..)) { proto::rpc::auth::OVERHEAD } else { 0 }
+    }
+
+    /// Protects the fragments of a response.
+    pub(super) fn close(&self, response: Vec<u8>) -> Vec<u8> {
+        let mut state = self.0.lock();
+        let State::Protected(protected) = &mut *state else { return response };
+        let (sealing, trailer) = &mut **protected;
+        let mut protected = Vec::with_capacity(response.len() + 64);
+        let mut rest = &response[..];
+        while let Ok(header) = Header::decode(rest) {
+            let (one, others) = rest.split_at(usize::from(header.frag_length).min(rest.len()));
+            let mut fragment = one.to_vec();
+            trailer.protect(&mut fragment, sealing);
+            protected.extend_from_slice(&fragment);
+            rest = others;
+        }
+        protected
+    }
+}
+
+/// The keys, where the proof is the session's own user's.
+async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Option<Sealing> {
+    let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous)?;
+    let server = &request.connection.server;
+    let account = server.accounts.find(&claim.user).await.ok()??;
+    if account.name != user.name || server.is_locked_out(&account.name) {
+        return None;
+    }
+    let hash = account.nt_hash.as_ref().map(|hash| &hash.0);
+    match acceptor.verify(&claim, hash) {
+        Ok(verified) => verified.sealing(Sender::Server),
+        Err(_) => {
+            server.wrong_password(&account.name, true);
+            None
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Passwords that their owners change with Samba's programs, and account policies.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{self, ALICE, Server};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("passwords.change", change).needs_root().frevo_only(),
+    Case::new("passwords.expired", expired).needs_root().frevo_only(),
+    Case::new("passwords.lockout", lockout).needs_root().frevo_only(),
+    Case::new("passwords.never_told", never_told).needs_root().frevo_only(),
+];
+
+const TEMPLATE: &str = "[global]\n@TARGET@\n\tlog level = 10\n[files]\n\tpath = @DIR@/data/files\n";
+
+/// `frevo user` on the accounts of `server`.
+fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new(bed::frevo());
+    command.arg("user").args(args).arg("-c").arg(server.conf());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = stage.bed.people().enter(&mut command).spawn().context("cannot start frevo")?;
+    child.stdin.take().context("it has an input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    ensure!(output.status.success(), "frevo user {args:?}: {}\n{said}", output.status);
+    Ok(said)
+}
+
+/// Samba's `rpcclient`, as `who` (`name%password`, or `%` for nobody) over a pipe with these options.
+fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -> Result<String> {
+    let port = server.port().to_string();
+    let output = Command::new("rpcclient")
+        .args(["-s", "/dev/null", "-p", &port, "-U", who, &format!("ncacn_np:127.0.0.1{options}"), "-c", call])
+        .output()
+        .context("cannot start rpcclient")?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+fn logon(stage: &Stage, server: &Server, password: &str, status: Option<&str>) -> Result<()> {
+    let said = stage.smbclient().server(server).credentials(&format!("alice%{password}")).run("ls")?;
+    match status {
+        None => said.fine().map(drop),
+        Some(status) => said.refused_with(status),
+    }
+    .with_context(|| format!("alice with {password:?}"))
+}
+
+fn change(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-change", TEMPLATE)?;
+    let mut old = ALICE.password.to_owned();
+    // As the session is, signed and sealed by NTLM on top, and sealed by what SPNEGO finds.
+    for (number, options) in ["", "[sign,ntlm]", "[seal,ntlm]"].into_iter().enumerate() {
+        let new = format!("another {number}");
+        let said = rpcclient(&server, &format!("alice%{old}"), options, &format!("chgpasswd2 alice {old:?} {new:?}"))?;
+        logon(stage, &server, &new, None).with_context(|| format!("{options}: {said}"))?;
+        old = new;
+    }
+    // Wrong old passwords, and names of nobody, are refused alike.
+    for call in ["chgpasswd2 alice wrong something", "chgpasswd2 nobody-like-it wrong something"] {
+        let said = rpcclient(&server, &format!("alice%{old}"), "", call)?;
+        ensure!(said.contains("NT_STATUS_WRONG_PASSWORD"), "{call}: {said}");
+    }
+    user(stage, &server, &["policy", "password history", "3"], "")?;
+    for new in ["abc", old.as_str()] {
+        let call = format!("chgpasswd2 alice {old:?} {new:?}");
+        let said = rpcclient(&server, &format!("alice%{old}"), "", &call)?;
+        ensure!(said.contains("NT_STATUS_PASSWORD_RESTRICTION"), "{new}: {said}");
+    }
+    logon(stage, &server, &old, None)?;
+    let said = rpcclient(&server, &format!("alice%{old}"), "", "getdompwinfo")?;
+    ensure!(said.contains("min_password_length: 5"), "{said}");
+    let said = rpcclient(&server, &format!("alice%{old}"), "", "querydominfo 12")?;
+    ensure!(said.contains("lockout"), "{said}");
+    Ok(())
+}
+
+/// Who cannot log on any more because the password is old changes it as nobody.
+fn expired(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-expired", TEMPLATE)?;
+    user(stage, &server, &["policy", "maximum password age", "0"], "")?;
+    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    let call = format!("chgpasswd2 alice {:?} fresh-one", ALICE.password);
+    user(stage, &server, &["policy", "user must logon to change password", "2"], "")?;
+    let said = rpcclient(&server, "%", "", &call)?;
+    ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "{said}");
+    user(stage, &server, &["policy", "user must logon to change password", "0"], "")?;
+    let said = rpcclient(&server, "%", "", &call)?;
+    user(stage, &server, &["policy", "maximum password age", "-1"], "")?;
+    logon(stage, &server, "fresh-one", None).context(said)
+}
+
+fn lockout(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-lockout", TEMPLATE)?;
+    user(stage, &server, &["policy", "bad lockout attempt", "2"], "")?;
+    logon(stage, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
+    logon(stage, &server, "wrong", Some("NT_STATUS_LOGON_FAILURE"))?;
+    logon(stage, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_LOCKED_OUT"))?;
+    ensure!(user(stage, &server, &["list", "--json"], "")?.contains("\"locked\": true"));
+    user(stage, &server, &["enable", "alice"], "")?;
+    logon(stage, &server, ALICE.password, None)
+}
+
+/// Neither passwords nor their hashes are in the log at its highest level, nor in what status tells.
+fn never_told(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-secret", TEMPLATE)?;
+    let new = "Zebra-4711-quilt";
+    user(stage, &server, &["passwd", "alice", "--password-stdin"], &format!("{new}\n"))?;
+    logon(stage, &server, new, None)?;
+    logon(stage, &server, "Wrong-0815-quilt", Some("NT_STATUS_LOGON_FAILURE"))?;
+    let said = rpcclient(&server, &format!("alice%{new}"), "[seal,ntlm]", &format!("chgpasswd2 alice {new} {new}-2"))?;
+    logon(stage, &server, &format!("{new}-2"), None).context(said)?;
+    let mut told = user(stage, &server, &["list", "--json"], "")?;
+    let status = Command::new(bed::frevo()).args(["status", "--json", "-c"]).arg(server.conf()).output()?;
+    told.push_str(&String::from_utf8_lossy(&status.stdout));
+    let folder = server.conf().parent().context("the server has a folder")?;
+    let mut logs = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == "log") || path.to_string_lossy().contains("log") {
+            told.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()));
+            logs += 1;
+        }
+    }
+    told.push_str(&server.log_tail());
+    ensure!(told.contains("logged on"), "{logs} logs were looked at, and a logon is in none of them");
+    for password in [new, "Zebra-4711-quilt-2", "Wrong-0815-quilt"] {
+        ensure!(!told.contains(password), "{password} is told");
+        let hash = proto::auth::ntlm::nt_hash(password);
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let list = format!("{hash:?}");
+        ensure!(!told.to_lowercase().contains(&hex), "the hash of {password} is told");
+        ensure!(!told.contains(list.trim_matches(['[', ']'])), "the hash of {password} is told as a list");
+    }
+    // The memory is nobody's who is not root, and no crash writes it to a disk.
+    let status = std::fs::metadata(format!("/proc/{}/mem", server.pid()))?;
+    use std::os::unix::fs::MetadataExt;
+    ensure!(status.uid() == 0, "/proc/PID/mem belongs to {}", status.uid());
+    Ok(())
+}
