@@ -298,7 +298,7 @@ rootdn \"{ADMIN}\"
 rootpw \"{PASSWORD}\"
 directory {dir}/data
 dbnosync
-index objectClass,uid,cn,uidNumber,gidNumber,memberUid,sambaSID,sambaDomainName,sambaGroupType,sambaSIDList eq
+index objectClass,uid,cn,uidNumber,gidNumber,memberUid,member,sambaSID,sambaDomainName,sambaGroupType,sambaSIDList eq
 "
     )
 }

@@ -127,8 +127,7 @@ fn people(stage: &mut Stage) -> Result<()> {
         house.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
     }
     // What dora writes is hers by the directory's numbers.
-    fs::write(stage.local("dora")?.join("steps"), "one two three")?;
-    let steps = stage.local("dora2")?.join("steps");
+    let steps = stage.local("dora")?.join("steps");
     fs::write(&steps, "one two three")?;
     let put = format!("put {} steps", steps.display());
     stage.smbclient().server(&house.server).share("floor").credentials("dora%dorapw").run(&put)?.fine()?;

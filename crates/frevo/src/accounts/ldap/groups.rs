@@ -2,12 +2,17 @@
 //! the member, and the primary group.
 //!
 //! One search, kept for [`KEPT`]: a change of membership reaches new logons after that time, as it does with NSS.
+//!
+//! Most directories have members by name alone (RFC 2307), and have no index for the other kind: a server would look at every
+//! group then. So it is found out once an hour whether any group has such members, and not asked for them where none has.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use server::vfs::Identity;
+use tokio::sync::Mutex as Turn;
 
 use super::cache::{Kept, STALE};
 use super::entry::Person;
@@ -24,21 +29,31 @@ const SLOW: Duration = Duration::from_secs(1);
 /// Groups of one account: the kernel takes no more (NGROUPS_MAX), and a search no more than 10,000.
 const MOST: i32 = 10_000;
 
-/// Users with their groups, by name and ids.
-pub(super) struct Groups(Kept<(String, u32, u32), Arc<User>>);
+/// How long it is known whether groups have members by distinguished name.
+const HABIT: Duration = Duration::from_secs(3600);
+
+/// Users with their groups.
+pub(super) struct Groups {
+    /// By name and ids.
+    users: Kept<(String, u32, u32), Arc<User>>,
+    /// Whether any group has members by distinguished name, and since when that is known.
+    named: Mutex<Option<(Instant, bool)>>,
+    /// Whose turn it is to find that out.
+    turn: Turn<()>,
+}
 
 impl Groups {
     pub(super) fn new() -> Groups {
-        Groups(Kept::new())
+        Groups { users: Kept::new(), named: Mutex::new(None), turn: Turn::new(()) }
     }
 
     /// The user that `person` is by these ids, with all groups.
     pub(super) async fn user(&self, people: &People, person: &Person, (uid, gid): (u32, u32)) -> Result<Arc<User>> {
         let key = (person.record.name.clone(), uid, gid);
-        if let Some(user) = self.0.get(&key, |_| KEPT) {
+        if let Some(user) = self.users.get(&key, |_| KEPT) {
             return Ok(user);
         }
-        match search(people, person, gid).await {
+        match self.search(people, person, gid).await {
             Ok(found) => {
                 for group in &found {
                     if let Some(gid) = number(group) {
@@ -46,33 +61,57 @@ impl Groups {
                     }
                 }
                 let user = Arc::new(user(&person.record.name, uid, gid, &found));
-                self.0.put(key, user.clone(), STALE);
+                self.users.put(key, user.clone(), STALE);
                 Ok(user)
             }
-            Err(error) if error.is::<Unasked>() => self.0.get(&key, |_| STALE).ok_or(error),
+            Err(error) if error.is::<Unasked>() => self.users.get(&key, |_| STALE).ok_or(error),
             Err(error) => Err(error),
         }
     }
+
+    async fn search(&self, people: &People, person: &Person, gid: u32) -> Result<Vec<Found>> {
+        let mut member =
+            vec![Filter::Equal("memberUid", person.record.name.clone()), Filter::Equal("gidNumber", gid.to_string())];
+        if self.have_named_members(people).await? {
+            member.push(Filter::Equal("member", person.dn.to_string()));
+        }
+        let filter = Filter::And(vec![of_linux(), Filter::Or(member)]);
+        let began = Instant::now();
+        let found = people.search(&people.settings.group_suffix, filter, mapping::ATTRIBUTES, MOST).await;
+        if began.elapsed() > SLOW {
+            tracing::warn!(
+                took = ?began.elapsed(),
+                "the LDAP directory is slow to find groups: are memberUid, gidNumber and member indexed?"
+            );
+        }
+        found
+    }
+
+    async fn have_named_members(&self, people: &People) -> Result<bool> {
+        let known = || *self.named.lock();
+        let _turn = match known() {
+            Some((since, named)) if since.elapsed() < HABIT => return Ok(named),
+            Some((_, named)) => match self.turn.try_lock() {
+                Ok(turn) => turn,
+                Err(_) => return Ok(named),
+            },
+            None => self.turn.lock().await,
+        };
+        // Others may have found it out before this one's turn.
+        if let Some((since, named)) = known()
+            && since.elapsed() < HABIT
+        {
+            return Ok(named);
+        }
+        let filter = Filter::And(vec![of_linux(), Filter::Present("member")]);
+        let found = people.search(&people.settings.group_suffix, filter, &["1.1"], 1).await?;
+        *self.named.lock() = Some((Instant::now(), !found.is_empty()));
+        Ok(!found.is_empty())
+    }
 }
 
-async fn search(people: &People, person: &Person, gid: u32) -> Result<Vec<Found>> {
-    let filter = Filter::And(vec![
-        Filter::Equal("objectClass", "posixGroup".into()),
-        Filter::Or(vec![
-            Filter::Equal("memberUid", person.record.name.clone()),
-            Filter::Equal("member", person.dn.to_string()),
-            Filter::Equal("gidNumber", gid.to_string()),
-        ]),
-    ]);
-    let began = Instant::now();
-    let found = people.search(&people.settings.group_suffix, filter, mapping::ATTRIBUTES, MOST).await;
-    if began.elapsed() > SLOW {
-        tracing::warn!(
-            took = ?began.elapsed(),
-            "the LDAP directory is slow to find groups: are memberUid, member and gidNumber indexed?"
-        );
-    }
-    found
+fn of_linux() -> Filter {
+    Filter::Equal("objectClass", "posixGroup".into())
 }
 
 fn number(group: &Found) -> Option<u32> {

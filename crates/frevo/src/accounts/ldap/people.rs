@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
 use server::accounts::{DomainSid, Unavailable};
+use server::vfs::Identity;
 
 use super::Settings;
 use super::cache::Cache;
@@ -18,7 +19,7 @@ use super::secret;
 use super::servers::{Servers, Unasked};
 use super::tls;
 use crate::accounts::backend::Entry;
-use crate::accounts::unix::{Key, Users};
+use crate::accounts::unix::{Key, User, Users};
 
 /// The class of accounts.
 pub(super) const ACCOUNT: &str = "sambaSamAccount";
@@ -123,12 +124,6 @@ impl People {
         self.shown(&person).await.map(Some)
     }
 
-    /// An account for `frevo user`, which is told of those too that may not log on.
-    pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
-        let entry = self.entry(person).await.map_err(|Unavailable(why)| anyhow!(why))?;
-        Ok(entry.unwrap_or_else(|| entry_of(person, None)))
-    }
-
     /// The account called `name` as it lies in the directory.
     pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {
         self.one(Filter::Equal("uid", name.to_owned())).await
@@ -183,25 +178,43 @@ impl People {
     /// Who `person` is on Linux: with `ldapsam:trusted` the directory says so; else NSS, and the directory of those that
     /// NSS does not know. Nobody is root: an account of a directory is not this machine's administrator.
     async fn entry(&self, person: &Person) -> Result<Option<Entry>, Unavailable> {
+        match self.user(person).await? {
+            Who::Known(user) => Ok(Some(entry_of(person, user))),
+            Who::Root => Ok(refuse_root(person)),
+            Who::Directorys(ids) => {
+                let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
+                Ok(Some(entry_of(person, Some(user))))
+            }
+        }
+    }
+
+    /// An account for `frevo user`, which is told of those too that may not log on, and of nobody's groups.
+    pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
+        let user = match self.user(person).await.map_err(|Unavailable(why)| anyhow!(why))? {
+            Who::Known(user) => user,
+            Who::Root => None,
+            Who::Directorys((uid, gid)) => {
+                let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
+                Some(Arc::new(User { name: person.record.name.clone(), identity, groups: Arc::new([]) }))
+            }
+        };
+        Ok(entry_of(person, user))
+    }
+
+    async fn user(&self, person: &Person) -> Result<Who, Unavailable> {
         if self.users.only().is_some() {
-            return Ok(Some(entry_of(person, None)));
+            return Ok(Who::Known(None));
         }
         if !self.settings.trusted
             && let Ok(user) = self.users.find(Key::Name(person.record.name.clone())).await?
         {
-            return Ok(match user.identity.uid {
-                0 => refuse_root(person),
-                _ => Some(entry_of(person, Some(user))),
-            });
+            return Ok(if user.identity.uid == 0 { Who::Root } else { Who::Known(Some(user)) });
         }
-        match person.ids {
-            Some((0, _) | (_, 0)) => Ok(refuse_root(person)),
-            Some(ids) => {
-                let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
-                Ok(Some(entry_of(person, Some(user))))
-            }
-            None => Ok(Some(entry_of(person, None))),
-        }
+        Ok(match person.ids {
+            Some((0, _) | (_, 0)) => Who::Root,
+            Some(ids) => Who::Directorys(ids),
+            None => Who::Known(None),
+        })
     }
 
     /// Whether the directory has a UNIX user called `name`, which may become an account.
@@ -214,6 +227,16 @@ impl People {
     }
 }
 
+/// Who an account is on Linux.
+enum Who {
+    /// Whom NSS says; `None` is for the caller to find out.
+    Known(Option<Arc<User>>),
+    /// Whom the directory says: uid and primary gid.
+    Directorys((u32, u32)),
+    /// Somebody whom no account of a directory may be.
+    Root,
+}
+
 fn refuse_root(person: &Person) -> Option<Entry> {
     tracing::warn!(
         account = person.record.name,
@@ -223,7 +246,7 @@ fn refuse_root(person: &Person) -> Option<Entry> {
     None
 }
 
-fn entry_of(person: &Person, user: Option<Arc<crate::accounts::unix::User>>) -> Entry {
+fn entry_of(person: &Person, user: Option<Arc<User>>) -> Entry {
     Entry { record: person.record.clone(), sid: person.sid, user, ends: person.ends }
 }
 

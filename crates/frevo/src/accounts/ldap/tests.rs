@@ -80,13 +80,19 @@ fn done(id: i32, tag: u8, code: i32) -> Vec<u8> {
 fn entry(id: i32, name: &str) -> Vec<u8> {
     let attributes = [
         ("uid", name),
+        ("uidNumber", "1001"),
+        ("gidNumber", "1002"),
         ("sambaSID", "S-1-5-21-1-2-3-1000"),
         ("sambaNTPassword", "A4F49C406510BDCAB6824EE7C30FD852"),
         ("sambaAcctFlags", "[U          ]"),
     ];
+    found(id, &format!("uid={name},dc=x"), &attributes)
+}
+
+fn found(id: i32, dn: &str, attributes: &[(&str, &str)]) -> Vec<u8> {
     message(id, |to| {
         to.nested(0x64, |to| {
-            to.string(&format!("uid={name},dc=x"));
+            to.string(dn);
             to.nested(SEQUENCE, |to| {
                 for (attribute, value) in attributes {
                     to.nested(SEQUENCE, |to| {
@@ -272,6 +278,41 @@ async fn a_search_or_bind_that_is_refused_says_so() {
     check(0, 32, "is `ldap suffix` right?").await;
     check(0, 53, "unwillingToPerform (53), as the fake says").await;
     check(0, 3, "is uid indexed?").await;
+}
+
+#[tokio::test]
+async fn groups_are_one_search_and_members_by_name_are_asked_for_where_there_are_any() {
+    for named in [false, true] {
+        let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let fake = Fake::start(move |_, id, tag, message, stream| {
+            let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+            if tag == 0x60 || has("sambaSamAccount") {
+                return friendly(id, tag, message, stream);
+            }
+            let crew = found(id, "cn=crew", &[("cn", "crew"), ("gidNumber", "20")]);
+            // The search for any group at all that has named members is for what is there, not for a value.
+            let any = has("\u{6}member") && !has("memberUid");
+            seen.lock().push(if any {
+                "any"
+            } else if has(",dc=x") {
+                "by name"
+            } else {
+                "by uid"
+            });
+            let first = if any && !named { Vec::new() } else { crew };
+            stream.write_all(&[first, done(id, 0x65, 0)].concat()).unwrap();
+        });
+        let ldap = open(vec![fake.uri()], |settings| settings.trusted = true);
+        for user in ["ann", "bob", "ann"] {
+            let user = ldap.find(user).await.unwrap().unwrap().user.unwrap();
+            assert_eq!((user.identity.uid, user.identity.gid, &*user.identity.groups), (1001, 1002, &[20][..]));
+            assert_eq!(*user.groups, ["1002", "crew"]);
+        }
+        let each = if named { "by name" } else { "by uid" };
+        assert_eq!(*asked.lock(), ["any", each, each]);
+        assert_eq!(fake.asked.load(Ordering::SeqCst), 5);
+    }
 }
 
 #[tokio::test]
