@@ -331,10 +331,19 @@ impl Driver {
         }
     }
 
+    /// Runs what waited and need not any more.
+    async fn run_ready(&mut self) {
+        while let Poll::Ready(Some(cost)) =
+            std::future::poll_fn(|context| Poll::Ready(self.running.poll_next_unpin(context))).await
+        {
+            self.held -= cost;
+        }
+    }
+
     /// Executes a frame as far as it goes without waiting; the rest goes on beside what comes next.
     async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
         let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
-        let cost = chain.cost();
+        let (cost, cancels) = (chain.cost(), chain.cancels());
         let mut running: Running = Box::pin(async move {
             chain.run().await;
             cost
@@ -344,6 +353,9 @@ impl Driver {
         if !done {
             self.held += cost;
             self.running.push(running);
+        }
+        if cancels {
+            self.run_ready().await;
         }
         Ok(())
     }

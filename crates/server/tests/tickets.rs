@@ -13,6 +13,7 @@ use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, 
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::CreateDisposition;
 use proto::smb2::header::{Command, Flags};
+use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::session_setup::SessionSetupResponse;
 use proto::smb2::{FileId, OplockLevel};
@@ -237,6 +238,7 @@ fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
     client.tree_connect();
     let (kept, _) = client.open("kept", OplockLevel::NONE);
     let (closed, _) = client.open("closed", OplockLevel::NONE);
+    lock(&mut client, kept, LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY).check(Status::SUCCESS);
     bed.pass(59);
     client.open("in time", OplockLevel::NONE);
     bed.pass(1);
@@ -246,6 +248,13 @@ fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
         client.next().header().status
     };
     assert_eq!(create(&mut client), Status::NETWORK_SESSION_EXPIRED);
+    // Locks are let go of and not taken.
+    for (flags, status) in [
+        (LockFlags::UNLOCK, Status::SUCCESS),
+        (LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY, Status::NETWORK_SESSION_EXPIRED),
+    ] {
+        lock(&mut client, kept, flags).check(status);
+    }
     close(&mut client, closed).check(Status::SUCCESS);
     let session_id = client.session_id;
     log_on(&mut client, "alice for 60");
@@ -284,6 +293,12 @@ fn a_later_ticket_that_is_refused_ends_the_session() {
     bed.pass(1);
     say(&mut client, &init(&[KERBEROS], Some("no key"))).0.check(Status::LOGON_FAILURE);
     assert_eq!((bed.server.open_count(), bed.server.sessions().len()), (0, 0));
+}
+
+#[track_caller]
+fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> Message {
+    let locks = vec![LockElement { offset: 0, length: 1, flags }];
+    client.request(Command::LOCK, |out| LockRequest { lock_sequence: 0, file_id, locks }.encode(out))
 }
 
 #[track_caller]

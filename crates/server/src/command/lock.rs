@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, Owner, Range, Refused};
 use crate::local::locks;
 use crate::open::{FileOpen, Open};
+use crate::session::Phase;
 use crate::vfs::Kind;
 
 pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -27,7 +28,13 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
         LockResponse.encode(&mut reply.body());
         return Ok(Status::SUCCESS);
     }
-    if first.flags.contains(LockFlags::UNLOCK) {
+    // Deviates from [MS-SMB2] 3.3.5.2.9, which lets LOCK pass when the credentials have run out: Windows servers let go
+    // of locks then and take none, and so is it tested.
+    let unlocks = first.flags.contains(LockFlags::UNLOCK);
+    if !unlocks && request.session()?.phase() == Phase::Expired {
+        return Err(Error::new(Status::NETWORK_SESSION_EXPIRED));
+    }
+    if unlocks {
         unlock_all(request, &asked.locks, &open, file).await?;
     } else {
         lock_all(request, reply, &asked.locks, &open, file).await?;
@@ -35,7 +42,6 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if let Some(sequences) = sequences {
         sequences.executed(index, number);
     }
-    let unlocks = first.flags.contains(LockFlags::UNLOCK);
     if let Err(error) = durable::save(&request.connection.server, &open).await {
         if let Some(sequences) = sequences {
             sequences.forget(index);

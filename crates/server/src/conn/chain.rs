@@ -117,6 +117,12 @@ impl Chain {
         self.elements.iter().map(cost).sum()
     }
 
+    /// Whether it has a CANCEL: what waits for that is to be run before the next chain, so that it is answered first, as
+    /// from Windows servers.
+    pub fn cancels(&self) -> bool {
+        self.elements.iter().any(|element| element.header.command == Command::CANCEL)
+    }
+
     /// Executes the requests in their order and puts the responses into the connection's outbox.
     pub async fn run(mut self) {
         let mut reply = Reply::new(&self.connection);
