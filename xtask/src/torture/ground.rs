@@ -1,21 +1,25 @@
 //! What one worker of the torture runner stands on: a bed of its own with the shares' directories, the server, and when a
-//! test asks for it the second server with mandatory signing.
+//! test asks for it a second server with mandatory signing, or a Kerberos realm and a server in it.
 
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target};
+use foreign::bed::{ALICE, Bed, Crowd, Health, Kdc, People, REALM, Server, Target};
 
+use super::list::Which;
 use super::place::{self, Place};
 
 const TEMPLATE: &str = include_str!("../../torture/smb.conf");
 const CLIENT: &str = include_str!("../../torture/client.conf");
 /// What the second server has besides.
 const STRICT: &str = "\n@TARGET@\n\tchange notify = no\n\tserver signing = mandatory\n";
+/// What the server with a keytab is called: smbtorture takes no ticket for an address or for `localhost`.
+pub(super) const NAMED: &str = "files.bed.test";
 /// The port of SMB, which the server has where the worker has a network of its own.
 const SMB: u16 = 445;
 /// For how many seconds ahead directories are made whose names are their time.
@@ -43,6 +47,7 @@ pub(super) struct Ground {
     // Declared before the bed: the servers end before their directory goes.
     main: Server,
     strict: Option<Server>,
+    tickets: Option<(Server, Kdc)>,
     bed: Bed,
 }
 
@@ -71,7 +76,7 @@ impl Ground {
             true => bed.start_on("server", TEMPLATE, SMB)?,
             false => bed.start("server", TEMPLATE)?,
         };
-        Ok(Ground { main, strict: None, bed })
+        Ok(Ground { main, strict: None, tickets: None, bed })
     }
 
     /// The directory that holds the directories of the shares.
@@ -90,14 +95,49 @@ impl Ground {
     }
 
     /// The server that a test goes to.
-    pub(super) fn server(&mut self, strict: bool) -> Result<&mut Server> {
-        if !strict {
-            return Ok(&mut self.main);
+    pub(super) fn server(&mut self, which: Which) -> Result<&mut Server> {
+        match which {
+            Which::Plain => Ok(&mut self.main),
+            Which::Strict => {
+                if self.strict.is_none() {
+                    self.strict = Some(self.bed.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
+                }
+                self.strict.as_mut().context("just started")
+            }
+            Which::Tickets => {
+                if self.tickets.is_none() {
+                    self.tickets = Some(self.realm()?);
+                }
+                self.tickets.as_mut().map(|(server, _)| server).context("just started")
+            }
         }
-        if self.strict.is_none() {
-            self.strict = Some(self.bed.start("strict", &TEMPLATE.replace("\n@TARGET@\n", STRICT))?);
+    }
+
+    /// A realm whose tickets end when they say so, and a server in it.
+    fn realm(&self) -> Result<(Server, Kdc)> {
+        let kdc = Kdc::start(&self.bed, &[&format!("cifs/{NAMED}")], &[ALICE])?;
+        kdc.bear_with(1)?;
+        fs::create_dir_all(self.bed.dir().join("tickets"))?;
+        fs::copy(kdc.conf(), self.bed.dir().join("tickets/krb5.conf"))?;
+        fs::write(self.hosts(), format!("127.0.0.1 localhost\n127.0.0.1 {NAMED}\n"))?;
+        let own = format!(
+            "\n@TARGET@\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n",
+            kdc.keytab().display()
+        );
+        Ok((self.bed.start("tickets", &TEMPLATE.replace("\n@TARGET@\n", &own))?, kdc))
+    }
+
+    fn hosts(&self) -> PathBuf {
+        self.bed.dir().join("hosts")
+    }
+
+    /// Makes smbtorture log on by Kerberos to [`NAMED`], which only it knows.
+    pub(super) fn log_on_by_ticket(&self, command: &mut Command) {
+        command.args(["--use-kerberos=required", "-U", &format!("{}@{REALM}%{}", ALICE.name, ALICE.password)]);
+        if let Some((_, kdc)) = &self.tickets {
+            command.env("KRB5_CONFIG", kdc.conf());
         }
-        self.strict.as_mut().context("just started")
+        People::Many(vec![(self.hosts(), "/etc/hosts")]).enter(command);
     }
 
     /// Empties the directory that most tests use.
@@ -142,8 +182,8 @@ impl Ground {
     }
 
     /// How the server is after a test; one that is gone or hangs is started again.
-    pub(super) fn look_after(&mut self, strict: bool) -> Result<Health> {
-        let server = self.server(strict)?;
+    pub(super) fn look_after(&mut self, which: Which) -> Result<Health> {
+        let server = self.server(which)?;
         let health = server.health()?;
         if matches!(health, Health::Gone | Health::Hung) {
             server.restart().context("the server does not come back")?;

@@ -20,13 +20,24 @@ pub(super) fn tests(name: &str) -> Result<(PathBuf, Vec<String>)> {
     Ok((path, tests))
 }
 
+/// The servers that a worker has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Which {
+    #[default]
+    Plain,
+    /// With mandatory signing and no notification.
+    Strict,
+    /// With a keytab; smbtorture logs on by Kerberos.
+    Tickets,
+}
+
 /// How one test is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Route {
     /// The share that it connects to.
     pub(super) share: String,
-    /// Whether it goes to the server with mandatory signing and no notification.
-    pub(super) strict: bool,
+    /// The server that it goes to.
+    pub(super) server: Which,
     /// Whether it needs two UNIX users.
     pub(super) users: bool,
     /// Further arguments for smbtorture.
@@ -61,7 +72,13 @@ fn rule(line: &str, data: &Path) -> Result<(String, Route)> {
         return Ok((pattern.to_owned(), route));
     }
     let share = share.strip_prefix("users:").inspect(|_| route.users = true).unwrap_or(share);
-    let share = share.strip_suffix("@strict").inspect(|_| route.strict = true).unwrap_or(share);
+    let (share, server) = match share.split_once('@') {
+        None => (share, Which::Plain),
+        Some((share, "strict")) => (share, Which::Strict),
+        Some((share, "tickets")) => (share, Which::Tickets),
+        Some((_, other)) => bail!("map.txt: no such server: {other:?}"),
+    };
+    route.server = server;
     route.share = share.to_owned();
     let data = data.display().to_string();
     route.arguments = rest.split_whitespace().map(|word| word.replace("@DATA@", &data)).collect();
@@ -196,8 +213,9 @@ mod tests {
         let map = Map::load(Path::new("/data")).unwrap();
         assert!(map.route("smb2.hold-oplock").skip.is_some());
         let plain = map.route("smb2.create.open");
-        assert_eq!((plain.share.as_str(), plain.strict, plain.users), ("share", false, false));
-        assert!(map.route("smb2.session-require-signing.bug15397").strict);
+        assert_eq!((plain.share.as_str(), plain.server, plain.users), ("share", Which::Plain, false));
+        assert_eq!(map.route("smb2.session-require-signing.bug15397").server, Which::Strict);
+        assert_eq!(map.route("smb2.session.expire1n").server, Which::Tickets);
         assert!(map.route("smb2.session.reauth1").users);
         let local = map.route("smb2.samba3misc.localposixlock1").arguments;
         assert_eq!(local, ["--option=torture:localdir=/data/share"]);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use foreign::bed::{ALICE, BOB, Health, interrupt};
 
-use super::ground::Ground;
-use super::list::Route;
+use super::ground::{Ground, NAMED};
+use super::list::{Route, Which};
 use super::subunit;
 
 /// What came of one test.
@@ -41,7 +41,7 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
     }
     ground.clean()?;
     ground.prepare(&route.share)?;
-    let port = ground.server(route.strict)?.port();
+    let port = ground.server(route.server)?.port();
     let mut command = smbtorture(ground, test, route, port);
     let log = Log::open(log, &command)?;
     let start = Instant::now();
@@ -50,7 +50,7 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
     interrupt::check()?;
     let text = log.finish(status, seconds)?;
     let told = judge(test, &text, status, seconds, limit);
-    Ok(match ground.look_after(route.strict)? {
+    Ok(match ground.look_after(route.server)? {
         Health::Well => told,
         Health::Gone => Outcome::new(test, "server-crash", seconds, &format!("{} {}", told.result, told.reason)),
         Health::Hung => Outcome::new(test, "server-hang", seconds, &format!("{} {}", told.result, told.reason)),
@@ -61,14 +61,23 @@ pub(super) fn one(ground: &mut Ground, test: &str, route: &Route, limit: Duratio
 fn smbtorture(ground: &Ground, test: &str, route: &Route, port: u16) -> Command {
     let mut command = Command::new("smbtorture");
     command.arg("-s").arg(ground.client_conf());
-    command.args(["-p", &port.to_string(), "--use-kerberos=off", "--fullname", "--format=subunit", "--seed=1"]);
-    command.arg("--basedir").arg(ground.work());
-    command.args(["-U", &ALICE.credentials(), "--option=torture:progress=no"]);
+    command.args(["-p", &port.to_string(), "--fullname", "--format=subunit", "--seed=1"]);
+    command.arg("--basedir").arg(ground.work()).arg("--option=torture:progress=no");
+    let host = match route.server {
+        Which::Tickets => {
+            ground.log_on_by_ticket(&mut command);
+            NAMED
+        }
+        Which::Plain | Which::Strict => {
+            command.args(["--use-kerberos=off", "-U", &ALICE.credentials()]);
+            "127.0.0.1"
+        }
+    };
     if ground.two_users() {
         command.arg(format!("--option=torture:user2name={}", BOB.name));
         command.arg(format!("--option=torture:user2password={}", BOB.password));
     }
-    command.args(&route.arguments).arg(format!("//127.0.0.1/{}", route.share)).arg(test);
+    command.args(&route.arguments).arg(format!("//{host}/{}", route.share)).arg(test);
     command.current_dir(ground.work()).stdin(Stdio::null()).process_group(0);
     command
 }

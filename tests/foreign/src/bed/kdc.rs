@@ -13,12 +13,12 @@ use super::server::{end_with_parent, free_port, run};
 use super::{Bed, Person, interrupt};
 
 /// The realm.
-pub(crate) const REALM: &str = "BED.TEST";
+pub const REALM: &str = "BED.TEST";
 /// How long the KDC may take until it listens.
 const START: Duration = Duration::from_secs(30);
 
 /// A KDC that runs until it is dropped.
-pub(crate) struct Kdc {
+pub struct Kdc {
     dir: PathBuf,
     child: Child,
 }
@@ -27,7 +27,7 @@ impl Kdc {
     /// Makes a realm in which `services` have keys in [`Kdc::keytab`] and `people` have passwords, and starts its KDC.
     ///
     /// Its tickets hold no PAC: what a domain says of a user, Samba outside of domains refuses.
-    pub(crate) fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
+    pub fn start(bed: &Bed, services: &[&str], people: &[Person]) -> Result<Kdc> {
         Kdc::start_as(bed, "kdc", "aes256-cts", services, people)
     }
 
@@ -64,8 +64,13 @@ impl Kdc {
         Ok(kdc)
     }
 
+    /// The configuration of those who belong to the realm.
+    pub fn conf(&self) -> PathBuf {
+        self.dir.join("krb5.conf")
+    }
+
     /// The keys of the services.
-    pub(crate) fn keytab(&self) -> PathBuf {
+    pub fn keytab(&self) -> PathBuf {
         self.dir.join("keytab")
     }
 
@@ -101,7 +106,7 @@ impl Kdc {
     }
 
     /// From now on clients and servers of this realm bear with clocks that differ by so many seconds.
-    pub(crate) fn bear_with(&self, seconds: u32) -> Result<()> {
+    pub fn bear_with(&self, seconds: u32) -> Result<()> {
         let path = self.dir.join("krb5.conf");
         let conf = fs::read_to_string(&path)?;
         Ok(fs::write(path, conf.replace("[libdefaults]", &format!("[libdefaults]\n\tclockskew = {seconds}")))?)
@@ -152,6 +157,7 @@ fn client_conf(port: u16) -> String {
 \t}}
 [domain_realm]
 \tlocalhost = {REALM}
+\t.bed.test = {REALM}
 "
     )
 }

@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 pub use backend::{Backend, Growing};
 pub use crowd::Crowd;
 pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
-pub(crate) use kdc::{Kdc, REALM};
+pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, People, Person};
 pub(crate) use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
@@ -117,7 +117,8 @@ impl Bed {
         Ok(path)
     }
 
-    /// Starts a server called `name` (its directory below the bed's) with the configuration made from `template`:
+    /// Starts a server called `name` (its directory below the bed's; a `krb5.conf` in it is the one that the server reads)
+    /// with the configuration made from `template`:
     /// `@DIR@` stands for the bed's directory, `@TARGET@` for the lines that the target itself needs, and lines between
     /// `#@samba` or `#@frevo` and `#@end` are for that target alone.
     pub fn start(&self, name: &str, template: &str) -> Result<Server> {

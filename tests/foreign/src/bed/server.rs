@@ -259,6 +259,10 @@ fn spawn(target: Target, people: &People, dir: &Path, conf: &Path) -> Result<Chi
     let log = File::options().create(true).append(true).open(dir.join("log/output"))?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.env(MARK, dir).process_group(0);
+    let realm = dir.join("krb5.conf");
+    if realm.exists() {
+        command.env("KRB5_CONFIG", realm);
+    }
     people.enter(&mut command);
     // SAFETY: between fork and exec the closure makes one system call.
     unsafe { command.pre_exec(end_with_parent) };
