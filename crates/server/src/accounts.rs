@@ -20,8 +20,9 @@ pub trait Accounts: Send + Sync {
     /// An error means that the back end could not be asked: it must never be taken for "no such user".
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 
-    /// The account of whoever came with a good Kerberos ticket to a server that is no member of a domain; `logon` is what a domain controller says of that user.
-    /// `None` where it is nobody here. Never root: a name in a realm is no reason to be that.
+    /// The account of whoever came with a good Kerberos ticket to a server that is no member of a domain; `logon` is what
+    /// a domain controller says of that user. `None` where it is nobody here. Never root: a name in a realm is no reason
+    /// to be that.
     fn of_client(
         &self,
         _client: &ClientName,

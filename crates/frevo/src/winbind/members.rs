@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, Accounts, DomainSid, Unavailable};
+use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
 use server::principals::{Principal, UnixId};
+use server::tickets::ClientName;
+use server::vfs::Identity;
 
 use super::Winbind;
 
@@ -33,6 +36,38 @@ impl<A: Accounts> WithDomain<A> {
 impl<A: Accounts> Accounts for WithDomain<A> {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         self.own.find(name)
+    }
+
+    fn of_client(
+        &self,
+        client: &ClientName,
+        logon: Option<&LogonInfo>,
+    ) -> Answer<Result<Option<Account>, Unavailable>> {
+        self.own.of_client(client, logon)
+    }
+
+    fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        self.own.find_anew(name)
+    }
+
+    fn logged_on(&self, name: &str, outcome: LogonOutcome) {
+        self.own.logged_on(name, outcome);
+    }
+
+    fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.own.sids_of(identity)
+    }
+
+    fn policy(&self) -> AccountPolicy {
+        self.own.policy()
+    }
+
+    fn lock(&self, name: &str) {
+        self.own.lock(name);
+    }
+
+    fn change_password(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>> {
+        self.own.change_password(name, old, new)
     }
 
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
@@ -80,5 +115,90 @@ impl<A: Accounts> Accounts for WithDomain<A> {
 
     fn domain(&self) -> DomainSid {
         self.own.domain()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Accounts that note what they are asked.
+    #[derive(Default)]
+    struct Own(Mutex<Vec<&'static str>>);
+
+    impl Own {
+        fn note(&self, what: &'static str) -> Answer<Result<Option<Account>, Unavailable>> {
+            self.0.lock().push(what);
+            Answer::now(Ok(None))
+        }
+    }
+
+    impl Accounts for Own {
+        fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+            self.note("find")
+        }
+
+        fn of_client(&self, _: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
+            self.note("of_client")
+        }
+
+        fn find_anew(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+            self.note("find_anew")
+        }
+
+        fn logged_on(&self, _: &str, _: LogonOutcome) {
+            self.0.lock().push("logged_on");
+        }
+
+        fn sids_of(&self, _: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+            self.0.lock().push("sids_of");
+            Answer::now(Ok(Vec::new()))
+        }
+
+        fn uid_of(&self, _: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+            self.0.lock().push("uid_of");
+            Answer::now(Ok(None))
+        }
+
+        fn policy(&self) -> AccountPolicy {
+            self.0.lock().push("policy");
+            AccountPolicy::default()
+        }
+
+        fn lock(&self, _: &str) {
+            self.0.lock().push("lock");
+        }
+
+        fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
+            self.0.lock().push("change_password");
+            Answer::now(Ok(()))
+        }
+
+        fn domain(&self) -> DomainSid {
+            DomainSid([1, 2, 3])
+        }
+    }
+
+    /// The methods of `Accounts` have answers of their own, so that one that is left out is not noticed otherwise.
+    #[tokio::test]
+    async fn own_accounts_are_asked_whatever_is_asked() {
+        let own = Arc::new(Own::default());
+        let all = WithDomain::new(own.clone(), Winbind::new(false));
+        let client = ClientName { components: vec!["ann".into()], realm: "A.TEST".into(), own_realm: true };
+        let identity = Arc::new(Identity { uid: 7, gid: 7, groups: Box::new([]) });
+        assert!(all.find("ann").await.is_ok());
+        assert!(all.of_client(&client, None).await.is_ok());
+        assert!(all.find_anew("ann").await.is_ok());
+        all.logged_on("ann", LogonOutcome::Success);
+        assert!(all.sids_of(&identity).await.is_ok());
+        assert!(all.uid_of(&Sid::of(5, [21, 1, 2, 3, 1000])).await.is_ok());
+        all.policy();
+        all.lock("ann");
+        assert!(all.change_password("ann", NtHash([1; 16]), NtHash([2; 16])).await.is_ok());
+        let asked =
+            ["find", "of_client", "find_anew", "logged_on", "sids_of", "uid_of", "policy", "lock", "change_password"];
+        assert_eq!(*own.0.lock(), asked);
     }
 }
