@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::check::{self, CheckArgs};
 use crate::group::{self, GroupArgs};
+use crate::join::{self, JoinArgs};
 use crate::serve::{self, ServeArgs};
 use crate::status::{self, StatusArgs};
 use crate::user::{self, UserArgs};
@@ -24,6 +25,7 @@ enum Command {
     Check(CheckArgs),
     User(UserArgs),
     Group(GroupArgs),
+    Join(JoinArgs),
     Status(StatusArgs),
     Bench(bench::cli::BenchArgs),
     /// Prints the manual page frevo-smb.conf(5)
@@ -38,6 +40,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::User(args) => user::run(args),
         Command::Group(args) => group::run(args),
+        Command::Join(args) => join::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Bench(args) => bench::cli::run(args),
         Command::Man => {

@@ -14,6 +14,7 @@ mod handles;
 pub mod host;
 mod input;
 pub mod interfaces;
+pub mod join;
 pub mod kerberos;
 pub mod limits;
 mod listen;

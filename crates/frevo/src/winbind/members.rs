@@ -33,6 +33,11 @@ impl<A: Accounts> WithDomain<A> {
     }
 }
 
+/// A domain does not say who is root, or root's group.
+fn not_root(id: Option<UnixId>) -> Option<UnixId> {
+    id.filter(|id| id.uid() != Some(0) && id.gid() != Some(0))
+}
+
 impl<A: Accounts> Accounts for WithDomain<A> {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         self.own.find(name)
@@ -77,11 +82,10 @@ impl<A: Accounts> Accounts for WithDomain<A> {
     fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
         let (asks, winbind, sid) = (self.is_domains(sid), self.winbind.clone(), *sid);
         self.own.id_of(&sid).then(move |own| match own {
-            Ok(None) if asks => Answer::later(async move {
-                let id = winbind.ids_of(&[sid]).await?.pop().flatten();
-                // A domain does not say who is root.
-                Ok(id.filter(|id| id.uid() != Some(0) && id.gid() != Some(0)))
-            }),
+            Ok(None) if asks => match winbind.known_id(&sid) {
+                Some(id) => Answer::now(Ok(not_root(id))),
+                None => Answer::later(async move { Ok(not_root(winbind.ids_of(&[sid]).await?.pop().flatten())) }),
+            },
             own => Answer::now(own),
         })
     }
@@ -89,9 +93,11 @@ impl<A: Accounts> Accounts for WithDomain<A> {
     fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
         let (asks, winbind) = (self.winbind.is_member(), self.winbind.clone());
         self.own.sid_of(id).then(move |own| match own {
-            Ok(sid) if asks && sid == id.plain_sid() && id.plain_sid().rid() != Some(0) => {
-                Answer::later(async move { Ok(winbind.sid_of(id).await?.unwrap_or(sid)) })
-            }
+            Ok(sid) if asks && sid == id.plain_sid() && sid.rid() != Some(0) => match winbind.known_sid(id) {
+                Some(known) => Answer::now(Ok(known.unwrap_or(sid))),
+                // While winbindd is away, files are shown with the plain SIDs, which mean the same.
+                None => Answer::later(async move { Ok(winbind.sid_of(id).await.ok().flatten().unwrap_or(sid)) }),
+            },
             own => Answer::now(own),
         })
     }

@@ -193,6 +193,16 @@ impl Winbind {
         Ok(known.into_iter().map(|id| id.unwrap_or_else(|| new.next().flatten())).collect())
     }
 
+    /// The user or group of a SID, where that was asked a short while ago.
+    fn known_id(&self, sid: &Sid) -> Option<Option<UnixId>> {
+        self.ids.get(sid, Instant::now())
+    }
+
+    /// The SID of a user or group, where that was asked a short while ago.
+    fn known_sid(&self, id: UnixId) -> Option<Option<Sid>> {
+        self.sids.get(&id, Instant::now())
+    }
+
     async fn sid_of(self: &Arc<Self>, id: UnixId) -> Result<Option<Sid>, Unavailable> {
         let now = Instant::now();
         if let Some(known) = self.sids.get(&id, now) {

@@ -125,6 +125,8 @@ impl Domain {
         let mut domain = Domain { dir, people, space, controller, winbindd: None, served: None };
         domain.wait_for_controller()?;
         domain.join()?;
+        let mut keys = domain.command("net")?;
+        run(keys.args(["ads", "keytab", "create", "-U", ADMINISTRATOR, "-s"]).arg(domain.conf()), "")?;
         domain.start_winbindd()?;
         Ok(domain)
     }

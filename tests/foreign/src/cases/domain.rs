@@ -17,12 +17,18 @@ pub(super) const CASES: &[Case] = &[
     Case::new("domain.own_accounts", own_accounts).needs_root().frevo_only(),
     Case::new("domain.lists", lists).needs_root().frevo_only(),
     Case::new("domain.names", names).needs_root().frevo_only(),
+    Case::new("domain.kerberos", kerberos).needs_root().frevo_only(),
+    Case::new("domain.acls", acls).needs_root().frevo_only(),
+    Case::new("domain.join", join).needs_root().frevo_only(),
     Case::new("domain.winbindd_gone", winbindd_gone).needs_root().frevo_only(),
     Case::new("domain.winbindd_hangs", winbindd_hangs).needs_root().frevo_only(),
 ];
 
 /// What the domain's users have here: `idmap config DOM : range` begins with RID 0, and the first user made has RID 1103.
 const DORAS_UID: u32 = 62_103;
+
+/// And its group `crew`, made after three users.
+const CREWS_GID: u32 = 62_106;
 
 const SHARES: &str = "
 [files]
@@ -151,6 +157,111 @@ fn names(stage: &mut Stage) -> Result<()> {
     ensure!(dora.ends_with("-1103"), "{found}");
     check(domain, ask(&format!("lookupsids {dora}")), r"DOM\dora")?;
     check(domain, ask(&format!("lookupsids {crew}")), r"DOM\crew")
+}
+
+/// With tickets alone: who comes, and with which groups, the PAC says.
+fn kerberos(stage: &mut Stage) -> Result<()> {
+    let files = stage.bed.dir().join("domain/files");
+    let domain = served(stage)?;
+    fs::write(files.join("crew's"), "")?;
+    std::os::unix::fs::chown(files.join("crew's"), Some(0), Some(CREWS_GID))?;
+    fs::set_permissions(files.join("crew's"), fs::Permissions::from_mode(0o640))?;
+    let with_ticket = |share: &str, user: &str, commands: &str| -> Result<String> {
+        let mut command = domain.command("smbclient")?;
+        command.args(["-s", "/dev/null", "--use-kerberos=required", "-U", user, "-c", commands]);
+        command.arg(format!("//{MEMBER}/{share}"));
+        said(command)
+    };
+    let (dora, emil) = ("dora@DOM.TEST%Dora.Pw1", "emil@DOM.TEST%Emil.Pw1");
+    for (share, user, commands, expected) in [
+        ("files", dora, "put /etc/hostname ticketed; ls", "ticketed"),
+        ("crew", dora, "ls greeting", "greeting"),
+        ("crew", emil, "ls greeting", "NT_STATUS_ACCESS_DENIED"),
+        ("dora", dora, "ls greeting", "greeting"),
+        ("files", dora, "get \"crew's\" /dev/null", "getting file"),
+        ("files", emil, "get \"crew's\" /dev/null", "NT_STATUS_ACCESS_DENIED"),
+    ] {
+        let told = || format!("{share} {user} {commands}");
+        check(domain, with_ticket(share, user, commands), expected).with_context(told)?;
+    }
+    let owner = fs::metadata(files.join("ticketed"))?.uid();
+    ensure!(owner == DORAS_UID, "what dora writes belongs to {owner}");
+    Ok(())
+}
+
+/// SIDs of the domain in stored ACLs count for its users, and are uids and gids beneath.
+fn acls(stage: &mut Stage) -> Result<()> {
+    let files = stage.bed.dir().join("domain/files");
+    let domain = served(stage)?;
+    let smbcacls = |user: &str, arguments: &[&str]| -> Result<String> {
+        let mut command = domain.command("smbcacls")?;
+        command.args(["-s", "/dev/null", "-U", user, &format!("//{MEMBER}/acls"), "made"]).args(arguments);
+        said(command)
+    };
+    check(domain, smbclient(domain, "acls", DORA, "put /etc/hostname made; ls"), "made")?;
+    let shown = smbcacls(DORA, &[])?;
+    ensure!(shown.contains(r"OWNER:DOM\dora") && shown.contains(r"GROUP:DOM\Domain Users"), "{shown}");
+    // Nobody but dora and the crew.
+    let only = r"ACL:DOM\dora:ALLOWED/0x0/FULL,ACL:DOM\crew:ALLOWED/0x0/READ";
+    let set = smbcacls(DORA, &["-S", only])?;
+    ensure!(!set.contains("NT_STATUS_"), "{set}");
+    check(domain, smbclient(domain, "acls", DORA, "get made /dev/null"), "getting file")?;
+    check(domain, smbclient(domain, "acls", EMIL, "get made /dev/null"), "NT_STATUS_ACCESS_DENIED")?;
+    let mut getfacl = Command::new("getfacl");
+    let local = said({
+        getfacl.args(["--numeric", "--absolute-names"]).arg(files.join("made"));
+        getfacl
+    })?;
+    ensure!(local.contains(&format!("group:{CREWS_GID}:r--")), "the group is not beneath:\n{local}");
+    let allowed = smbcacls(DORA, &["-a", r"ACL:DOM\emil:ALLOWED/0x0/READ"])?;
+    ensure!(!allowed.contains("NT_STATUS_"), "{allowed}");
+    check(domain, smbclient(domain, "acls", EMIL, "get made /dev/null"), "getting file")
+}
+
+/// `frevo join` finds everything right, and names what is not.
+fn join(stage: &mut Stage) -> Result<()> {
+    let domain = served(stage)?;
+    let all = ["configuration", "dns", "clock", "winbind", "account", "keytab", "ids"];
+    wrong_steps(domain, "", "", &[], &all)?;
+    let expect = |from: &str, to: &str, arguments: &[&str], wrong: &[&str]| -> Result<()> {
+        wrong_steps(domain, from, to, arguments, wrong).with_context(|| format!("{to:?} {arguments:?}"))
+    };
+    expect("", "", &["other.test"], &["!configuration"])?;
+    expect("security = ads", "security = user", &[], &["!configuration"])?;
+    expect("realm = DOM.TEST", "realm = NO.TEST", &[], &["!dns", "-clock", "winbind", "account", "!keytab"])?;
+    expect("workgroup = DOM", "workgroup = MOD", &[], &["dns", "clock", "!winbind", "-account", "keytab", "-ids"])?;
+    expect("member/krb5.keytab", "member/no.keytab", &[], &["winbind", "!keytab", "ids"])?;
+    domain.kill_winbindd();
+    let gone = wrong_steps(domain, "", "", &[], &["dns", "clock", "!winbind", "-account", "keytab", "-ids"]);
+    domain.start_winbindd()?;
+    gone
+}
+
+/// Runs `frevo join` with `from` in the configuration replaced by `to`. Of the steps named, those with an exclamation mark
+/// are wrong, those with a dash were not looked at, all others are right.
+fn wrong_steps(domain: &Domain, from: &str, to: &str, arguments: &[&str], steps: &[&str]) -> Result<()> {
+    let conf = domain.state().join("joined.conf");
+    fs::write(&conf, fs::read_to_string(domain.conf())?.replacen(from, to, 1))?;
+    let mut command = domain.command(frevo())?;
+    let out =
+        command.args(["join", "--json", "-c"]).arg(&conf).args(arguments).output().context("cannot start frevo")?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let report: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{text}{}", String::from_utf8_lossy(&out.stderr)))?;
+    for step in steps {
+        let (state, name) = match step.split_at(1) {
+            ("!", name) => ("wrong", name),
+            ("-", name) => ("skipped", name),
+            _ => ("right", *step),
+        };
+        let mut found = report["steps"].as_array().into_iter().flatten();
+        let found = found.find(|it| it["step"] == name).with_context(|| format!("no step {name}:\n{text}"))?;
+        ensure!(found["state"] == state, "{name} is not {state}:\n{text}");
+        ensure!((state == "wrong") == found["remedy"].is_string(), "remedies belong to what is wrong:\n{text}");
+    }
+    let well = steps.iter().all(|step| !step.starts_with(['!', '-']));
+    ensure!(out.status.success() == well && report["joined"] == well, "{}:\n{text}", out.status);
+    Ok(())
 }
 
 /// How long a logon may take to be refused.

@@ -1,0 +1,442 @@
+//! `frevo join`: what being a member of a domain takes, step by step, each of them checked, with what to do about what is
+//! wrong.
+//!
+//! Joining itself is Samba's `net ads join`, which makes the machine account that winbindd uses; with `--run` it is
+//! started here, with arguments only. Exit status: 0 all is right; 1 something is not.
+
+mod clock;
+mod dns;
+mod keytab;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use server::domain::Membership;
+
+use crate::config::{self, Loaded};
+use crate::host::Host;
+use crate::table::printable;
+use crate::when;
+use crate::winbind::library::{Connection, Failed, LogonFailed};
+
+/// Clocks may differ by so much, seconds (RFC 4120 1.6, and what Active Directory ships with).
+const MOST_SKEW: u64 = 300;
+/// How long winbindd is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Checks that this host is a member of its domain, and says what to do about what is wrong
+#[derive(Args, Debug)]
+pub struct JoinArgs {
+    /// The domain by its DNS name [default: `realm` of the configuration]
+    domain: Option<String>,
+    /// The configuration file [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Joins the domain first, by Samba's `net ads join`, which asks for the password
+    #[arg(long)]
+    run: bool,
+    /// Who may add the machine to the domain, for --run
+    #[arg(long, value_name = "NAME", default_value = "Administrator")]
+    user: String,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a step went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Right,
+    Wrong,
+    /// It could not be looked at, because of a step before it.
+    Skipped,
+}
+
+/// One step, and what was found.
+#[derive(Debug, Serialize)]
+struct Step {
+    step: &'static str,
+    state: State,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Step {
+    fn right(step: &'static str, found: impl Into<String>) -> Step {
+        Step { step, state: State::Right, found: found.into(), remedy: None }
+    }
+
+    fn wrong(step: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Step {
+        Step { step, state: State::Wrong, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn skipped(step: &'static str, found: impl Into<String>) -> Step {
+        Step { step, state: State::Skipped, found: found.into(), remedy: None }
+    }
+}
+
+/// All steps; this is what `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// `realm`.
+    realm: String,
+    /// `workgroup`.
+    workgroup: String,
+    /// What the machine is called in the domain.
+    computer: String,
+    /// Whether every step is right.
+    joined: bool,
+    steps: Vec<Step>,
+}
+
+/// Runs the command.
+pub fn run(args: &JoinArgs) -> Result<ExitCode> {
+    let path =
+        args.config.clone().or_else(config::default_path).context(
+            "there is neither /etc/frevo/smb.conf nor /etc/samba/smb.conf: name a configuration file with -c",
+        )?;
+    let host = Host::of_process().context("this process's user")?;
+    let loaded = config::load(&path, &host)
+        .map_err(|problems| anyhow::anyhow!("{}: the configuration has errors\n{problems}", path.display()))?;
+    if args.run {
+        join(args, &path, &loaded)?;
+    }
+    let report = report(args.domain.as_deref(), &path, &loaded);
+    let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).context("standard output"),
+        _ => {}
+    }
+    Ok(if report.joined { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `net ads join`, on this terminal.
+fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
+    let Some(membership) = &loaded.policy.membership else {
+        bail!("{}: {}", path.display(), lines(args.domain.as_deref()))
+    };
+    if args.user.starts_with('-') || args.user.contains(['%', '\0']) {
+        bail!("--user {:?}: a name of the domain, without a password", args.user);
+    }
+    let mut net = Command::new("net");
+    net.args(["ads", "join"])
+        .arg(format!("--realm={}", membership.realm))
+        .arg("-s")
+        .arg(path)
+        .arg("-U")
+        .arg(&args.user);
+    let status = net.status().context("cannot start `net` (Debian: samba-common-bin; Fedora: samba-common-tools)")?;
+    if status.success() { Ok(()) } else { bail!("`net ads join` failed ({status}); what it says is above") }
+}
+
+/// The lines that make a member.
+fn lines(domain: Option<&str>) -> String {
+    let realm = domain.unwrap_or("EXAMPLE.COM").to_uppercase();
+    let workgroup = realm.split('.').next().unwrap_or_default().to_owned();
+    format!(
+        "write in [global]: `security = ads`, `realm = {realm}`, `workgroup = {workgroup}` (the domain's NetBIOS name), \
+         `kerberos method = secrets and keytab`, and `idmap config` for uids and gids"
+    )
+}
+
+fn report(domain: Option<&str>, path: &Path, loaded: &Loaded) -> Report {
+    let computer = loaded.policy.netbios_name.clone();
+    let mut report =
+        Report { realm: String::new(), workgroup: String::new(), computer, joined: false, steps: Vec::new() };
+    let file = path.display();
+    match &loaded.policy.membership {
+        None => {
+            let found = format!("{file} makes a server by itself");
+            report.steps.push(Step::wrong("configuration", found, lines(domain)));
+        }
+        Some(membership) if domain.is_some_and(|domain| !domain.eq_ignore_ascii_case(&membership.realm)) => {
+            let found = format!("{file} has the realm {:?}", membership.realm);
+            report.steps.push(Step::wrong("configuration", found, lines(domain)));
+        }
+        Some(membership) => {
+            let Membership { realm, workgroup } = membership;
+            (report.realm, report.workgroup) = (realm.clone(), workgroup.clone());
+            report.steps.push(Step::right("configuration", format!("{file}: realm {realm}, domain {workgroup}")));
+            let controllers = controllers(&mut report.steps, membership);
+            report.steps.push(clocks(&controllers));
+            let well = winbindd(&mut report.steps, membership, &loaded.policy.netbios_name);
+            report.steps.push(account(well, workgroup, path));
+            report.steps.push(keys(membership, path, loaded));
+            report.steps.push(ids(well, workgroup));
+        }
+    }
+    report.joined = report.steps.iter().all(|step| step.state == State::Right);
+    report
+}
+
+/// DNS: the domain's controllers.
+fn controllers(steps: &mut Vec<Step>, membership: &Membership) -> Vec<(String, SocketAddr)> {
+    let remedy = "let /etc/resolv.conf name the domain's own DNS servers, which its controllers are, as a rule";
+    let name = format!("_ldap._tcp.dc._msdcs.{}", membership.dns_domain());
+    let servers = dns::name_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    let hosts = match dns::hosts(&name, &servers, std::process::id() as u16) {
+        Ok(hosts) => hosts,
+        Err(why) => {
+            steps.push(Step::wrong("dns", format!("{name}: {why}"), remedy));
+            return Vec::new();
+        }
+    };
+    if hosts.is_empty() {
+        steps.push(Step::wrong("dns", format!("there is no SRV record {name}"), remedy));
+        return Vec::new();
+    }
+    let address = |host: &String| Some((host.clone(), (host.as_str(), 445).to_socket_addrs().ok()?.next()?));
+    let found: Vec<_> = hosts.iter().filter_map(address).collect();
+    let names = hosts.join(", ");
+    steps.push(match found.is_empty() {
+        true => Step::wrong("dns", format!("{name} names {names}, and none of them has an address"), remedy),
+        false => Step::right("dns", format!("controllers: {names}")),
+    });
+    found
+}
+
+/// The clock against that of the first controller that answers.
+fn clocks(controllers: &[(String, SocketAddr)]) -> Step {
+    let mut why = "no controller is known".to_owned();
+    for (host, address) in controllers {
+        match clock::of(*address) {
+            Ok(theirs) => return clock_step(host, when::now(), theirs),
+            Err(error) => why = format!("{host} ({address}): {error}"),
+        }
+    }
+    match controllers.is_empty() {
+        true => Step::skipped("clock", why),
+        false => Step::wrong("clock", why, "let this host reach the controllers: at least TCP ports 88, 389 and 445"),
+    }
+}
+
+fn clock_step(host: &str, ours: i64, theirs: i64) -> Step {
+    let (apart, word) = (ours.abs_diff(theirs), if ours < theirs { "behind" } else { "ahead of" });
+    let found = format!("{apart} seconds {word} {host}");
+    match apart > MOST_SKEW {
+        true => {
+            let remedy = "run a time service (chrony, systemd-timesyncd) that asks the controllers";
+            Step::wrong("clock", format!("{found}; Kerberos refuses more than {MOST_SKEW}"), remedy)
+        }
+        false => Step::right("clock", found),
+    }
+}
+
+/// Asks winbindd, and gives it up after a while.
+fn ask<T: Send + 'static>(
+    question: impl FnOnce(&mut Connection) -> Result<T, LogonFailed> + Send + 'static,
+) -> Result<T, String> {
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || {
+        let asked = Connection::open().map_err(LogonFailed::Failed).and_then(|mut winbind| question(&mut winbind));
+        // Who asked may have given up.
+        let _ = answer.send(asked);
+    });
+    match answered.recv_timeout(PATIENCE) {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(LogonFailed::Failed(failed))) => Err(failed.to_string()),
+        Ok(Err(LogonFailed::Status(status, said))) => Err(format!("{status} {said}").trim_end().to_owned()),
+        Err(_) => Err(format!("winbindd has not answered for {} seconds", PATIENCE.as_secs())),
+    }
+}
+
+/// Whether winbindd runs, for this domain and under this name.
+fn winbindd(steps: &mut Vec<Step>, membership: &Membership, computer: &str) -> bool {
+    let details = match ask(|winbind| winbind.ping().and_then(|()| winbind.details()).map_err(LogonFailed::Failed)) {
+        Ok(details) => details,
+        Err(why) => {
+            let remedy = "join the domain (`frevo join --run`), then start winbindd (`systemctl enable --now winbind`)";
+            steps.push(Step::wrong("winbind", why, remedy));
+            return false;
+        }
+    };
+    let (domain, name) = (&details.netbios_domain, &details.netbios_name);
+    let remedy = "let winbindd and Frevo read the same smb.conf, and restart winbindd";
+    let step = if !domain.eq_ignore_ascii_case(&membership.workgroup) {
+        Step::wrong("winbind", format!("winbindd is a member of {domain}, not of {}", membership.workgroup), remedy)
+    } else if !name.eq_ignore_ascii_case(computer) {
+        Step::wrong("winbind", format!("winbindd calls this machine {name}, Frevo calls it {computer}"), remedy)
+    } else {
+        Step::right("winbind", format!("winbindd {} answers for {domain}", details.version))
+    };
+    let well = step.state == State::Right;
+    steps.push(step);
+    well
+}
+
+/// The machine's account, by a logon to a controller.
+fn account(well: bool, workgroup: &str, path: &Path) -> Step {
+    if !well {
+        return Step::skipped("account", "winbindd cannot be asked");
+    }
+    let domain = workgroup.to_owned();
+    match ask(move |winbind| winbind.check_trust(&domain)) {
+        Ok(()) => Step::right("account", format!("a controller of {workgroup} knows this machine")),
+        Err(why) => {
+            let remedy = format!(
+                "join the domain: `net ads join -s {} -U Administrator`, or `frevo join --run`",
+                path.display()
+            );
+            Step::wrong("account", why, remedy)
+        }
+    }
+}
+
+/// The keys that tickets are taken with.
+fn keys(membership: &Membership, path: &Path, loaded: &Loaded) -> Step {
+    let Some(settings) = &loaded.daemon.kerberos else {
+        let remedy = "write `kerberos method = secrets and keytab` in [global]";
+        return Step::wrong("keytab", "no tickets are taken", remedy);
+    };
+    let shown = settings.keytab.display();
+    let remedy = format!("`net ads keytab create -s {} -U Administrator` writes the keys there", path.display());
+    let file = match fs::read(&settings.keytab) {
+        Ok(file) => file,
+        Err(why) => return Step::wrong("keytab", format!("{shown}: {why}"), remedy),
+    };
+    match keytab::read(&file) {
+        None => Step::wrong("keytab", format!("{shown} is no keytab"), remedy),
+        Some(entries) => keys_step(&shown.to_string(), &entries, membership, &loaded.policy.netbios_name, remedy),
+    }
+}
+
+fn keys_step(file: &str, entries: &[keytab::Entry], membership: &Membership, computer: &str, remedy: String) -> Step {
+    let host = match membership.realm.is_empty() {
+        true => computer.to_lowercase(),
+        false => format!("{}.{}", computer.to_lowercase(), membership.dns_domain()),
+    };
+    // Tickets for cifs/HOST are made with the account's key, which host/HOST has as well ([MS-ADTS] sPNMappings).
+    let names = [format!("cifs/{host}"), format!("host/{host}")];
+    let own = |entry: &&keytab::Entry| {
+        entry.realm.eq_ignore_ascii_case(&membership.realm)
+            && names.iter().any(|name| name.eq_ignore_ascii_case(&entry.principal))
+    };
+    let own: Vec<_> = entries.iter().filter(own).collect();
+    let Some(newest) = own.iter().map(|entry| entry.kvno).max() else {
+        let found = format!("{file} has no key of {} in {}", names.join(" or "), membership.realm);
+        return Step::wrong("keytab", found, remedy);
+    };
+    match own.iter().any(|entry| entry.kvno == newest && entry.is_aes()) {
+        true => Step::right("keytab", format!("{file}: keys of {host}, version {newest}")),
+        false => Step::wrong("keytab", format!("{file} has no AES key of {host}, version {newest}"), remedy),
+    }
+}
+
+/// Whether the domain's groups have gids.
+fn ids(well: bool, workgroup: &str) -> Step {
+    if !well {
+        return Step::skipped("ids", "winbindd cannot be asked");
+    }
+    let (domain, everybody) = (workgroup.to_owned(), "Domain Users");
+    let asked = ask(move |winbind| {
+        let (sid, _) = winbind.sid_of_name(&domain, everybody).map_err(LogonFailed::Failed)?;
+        let ids = winbind.ids_of_sids(&[sid]).map_err(LogonFailed::Failed)?;
+        ids.first().copied().flatten().and_then(|id| id.gid()).ok_or(LogonFailed::Failed(Failed::NOT_FOUND))
+    });
+    match asked {
+        Ok(gid) if gid != 0 => Step::right("ids", format!(r"{workgroup}\{everybody} is the group {gid}")),
+        Ok(_) => Step::wrong("ids", format!(r"{workgroup}\{everybody} would be root's group"), ranges(workgroup)),
+        Err(why) => Step::wrong("ids", format!(r"{workgroup}\{everybody} has no gid: {why}"), ranges(workgroup)),
+    }
+}
+
+fn ranges(workgroup: &str) -> String {
+    format!(
+        "write in [global] `idmap config {workgroup} : backend = rid` and `idmap config {workgroup} : range = 100000-999999`, \
+         beside a range for `*`, and restart winbindd; users whom the domain itself gives numbers need `backend = ad`"
+    )
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for Step { step, state, found, remedy } in &self.steps {
+            let mark = match state {
+                State::Right => "ok",
+                State::Wrong => "WRONG",
+                State::Skipped => "-",
+            };
+            let _ = writeln!(text, "{step:<14}{mark:<7}{}", printable(found));
+            if let Some(remedy) = remedy {
+                let _ = writeln!(text, "{:21}{remedy}", "");
+            }
+        }
+        let _ = match self.joined {
+            true => writeln!(text, "{} is a member of {}", self.computer, self.realm),
+            false => writeln!(text, "what is wrong is to be set right from the top down; then ask again"),
+        };
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn membership() -> Membership {
+        Membership { workgroup: "DOM".into(), realm: "DOM.TEST".into() }
+    }
+
+    #[test]
+    fn clocks_may_differ_a_little() {
+        for (ours, theirs, state, found) in [
+            (1000, 1000, State::Right, "0 seconds"),
+            (1000, 1300, State::Right, "300 seconds behind dc"),
+            (1000, 1301, State::Wrong, "301 seconds behind dc"),
+            (1301, 1000, State::Wrong, "301 seconds ahead of dc"),
+        ] {
+            let step = clock_step("dc", ours, theirs);
+            assert_eq!(step.state, state, "{step:?}");
+            assert!(step.found.starts_with(found), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_of_this_host_and_new() {
+        let check = |entries: &[(&str, &str, u32, u16)], state: State, found: &str| {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|&(principal, realm, kvno, enctype)| keytab::Entry {
+                    principal: principal.into(),
+                    realm: realm.into(),
+                    kvno,
+                    enctype,
+                })
+                .collect();
+            let step = keys_step("/k", &entries, &membership(), "SRV", "remedy".into());
+            assert_eq!(step.state, state, "{step:?}");
+            assert!(step.found.contains(found), "{step:?}");
+        };
+        check(&[("host/srv.dom.test", "DOM.TEST", 3, 18)], State::Right, "version 3");
+        check(&[("cifs/SRV.dom.test", "DOM.TEST", 3, 17)], State::Right, "version 3");
+        check(&[("host/srv.dom.test", "OTHER.TEST", 3, 18)], State::Wrong, "no key of cifs/srv.dom.test or host/");
+        check(&[("host/other.dom.test", "DOM.TEST", 3, 18)], State::Wrong, "no key of");
+        check(&[], State::Wrong, "no key of");
+        let old = ("host/srv.dom.test", "DOM.TEST", 3, 18);
+        check(&[old, ("host/srv.dom.test", "DOM.TEST", 4, 23)], State::Wrong, "no AES key of srv.dom.test, version 4");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_remedy() {
+        let steps =
+            vec![Step::right("dns", "controllers: dc"), Step::wrong("clock", "400 seconds", "run a time service")];
+        let report = Report { realm: "R".into(), workgroup: "W".into(), computer: "C".into(), joined: false, steps };
+        assert_eq!(
+            report.text(),
+            "dns           ok     controllers: dc\nclock         WRONG  400 seconds\n                     run a time \
+             service\nwhat is wrong is to be set right from the top down; then ask again\n"
+        );
+        assert!(lines(Some("ad.example.com")).contains("`realm = AD.EXAMPLE.COM`, `workgroup = AD`"));
+    }
+}
