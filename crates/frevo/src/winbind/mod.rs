@@ -184,7 +184,7 @@ impl Winbind {
         let mut new = Vec::new();
         if !asked.is_empty() {
             let (wanted, count) = (asked.clone(), asked.len());
-            new = self.look_up(move |winbind| winbind.ids_of_sids(&wanted)).await?.unwrap_or(vec![None; count]);
+            new = self.look_up(move |winbind| ids(winbind, &wanted)).await?.unwrap_or(vec![None; count]);
             for (sid, id) in asked.iter().zip(&new) {
                 self.ids.put(*sid, *id, id.is_some(), now);
             }
@@ -263,6 +263,29 @@ impl Winbind {
         let names = self.names_of(&sids).await.map_err(unavailable)?;
         account(&sids, &ids, &names)
     }
+}
+
+/// The ids of `sids`, together, and one by one where winbindd refuses all of them for one.
+fn ids(winbind: &mut Connection, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Failed> {
+    // It does that with well-known ones, which PACs have ([MS-PAC] 2.5: S-1-18-1).
+    let mapped: Vec<Sid> = sids.iter().copied().filter(may_be_mapped).collect();
+    let found = match winbind.ids_of_sids(&mapped) {
+        Err(failed) if failed.is_missing() => {
+            let one = |sid: &Sid| match winbind.ids_of_sids(&[*sid]) {
+                Err(failed) if failed.is_missing() => Ok(None),
+                found => found.map(|ids| ids.first().copied().flatten()),
+            };
+            mapped.iter().map(one).collect::<Result<Vec<_>, _>>()?
+        }
+        found => found?,
+    };
+    let mut found = found.into_iter();
+    Ok(sids.iter().map(|sid| may_be_mapped(sid).then(|| found.next().flatten()).flatten()).collect())
+}
+
+/// Whether a SID can be a user's or a group's of a domain, or a group's of this machine: S-1-5-21-... or S-1-5-32-...
+fn may_be_mapped(sid: &Sid) -> bool {
+    sid.authority() == 5 && matches!(sid.sub_authorities(), [21, _, _, _, _] | [32, _])
 }
 
 /// Why a question was not answered.

@@ -48,6 +48,20 @@ fn nobody_becomes_root() {
 }
 
 #[test]
+fn well_known_sids_are_nobodys() {
+    for (sid, expected) in [
+        (USER, true),
+        (Sid::BUILTIN_USERS, true),
+        (Sid::of(18, [1]), false),
+        (Sid::EVERYONE, false),
+        (Sid::of(5, [21, 1, 2, 3]), false),
+        (Sid::AUTHENTICATED_USERS, false),
+    ] {
+        assert_eq!(may_be_mapped(&sid), expected, "{sid}");
+    }
+}
+
+#[test]
 fn refusals_are_told_apart() {
     let check = |status: Status, expected: &str| {
         let refused = format!("{:?}", refused(LogonFailed::Status(status, String::new())));

@@ -247,7 +247,8 @@ impl Domain {
 
     /// The last lines that Frevo has logged.
     pub(crate) fn logged(&self) -> String {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let files = [self.log(), self.dir.join("member/log/log.frevo")];
+        let log: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
