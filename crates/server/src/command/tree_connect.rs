@@ -9,6 +9,7 @@ use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeCo
 use proto::status::Status;
 
 use crate::conn::{Negotiated, Reply, Request};
+use crate::domain;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
 use crate::policy::template::Variable;
@@ -184,7 +185,9 @@ fn with_path(request: &Request<'_>, share: Arc<Share>, user: &User) -> Result<Ar
     let (remote, local) = (connection.peer.remote.ip().to_string(), connection.peer.local.ip().to_string());
     let plain = |address: &str| address.replace(['.', ':'], "_");
     let value = |variable| match variable {
-        Variable::SESSION_USER | Variable::USER => Some(user.name.clone()),
+        // As in Samba: the one is the name without the domain.
+        Variable::SESSION_USER => Some(domain::split(&user.name).map_or(&*user.name, |(_, name)| name).to_owned()),
+        Variable::USER => Some(user.name.clone()),
         Variable::SESSION_GROUP | Variable::GROUP => user.groups.first().cloned(),
         Variable::CLIENT_NETBIOS_NAME if !user.workstation.is_empty() => Some(user.workstation.to_lowercase()),
         Variable::CLIENT_NETBIOS_NAME | Variable::CLIENT_HOST | Variable::CLIENT_ADDRESS => Some(remote.clone()),

@@ -9,7 +9,7 @@ use proto::status::Status;
 use super::posix::{Sids, UnixSids};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
-use crate::principals::UnixId;
+use crate::principals::{SidNameUse, UnixId};
 
 /// Whether `sid` is an account's of some machine or domain (S-1-5-21-...).
 pub(super) fn is_account(sid: &Sid) -> bool {
@@ -33,10 +33,19 @@ impl FileSids {
         let mut ids = HashMap::new();
         for sid in trustees.into_iter().filter(may_be_mapped) {
             if let Ok(Some(id)) = accounts.id_of(&sid).await {
-                ids.insert(sid, id);
+                ids.insert(sid, one_of_both(accounts, &sid, id).await);
             }
         }
         FileSids { ids, owner, group }
+    }
+}
+
+/// Where a SID is a user and a group of Linux at once, which of them an entry for it means: what it is in its domain.
+async fn one_of_both(accounts: &dyn Accounts, sid: &Sid, id: UnixId) -> UnixId {
+    let UnixId::Both(number) = id else { return id };
+    match accounts.principal(sid).await {
+        Ok(Some(whose)) if [SidNameUse::GROUP, SidNameUse::ALIAS].contains(&whose.kind) => UnixId::Group(number),
+        _ => UnixId::User(number),
     }
 }
 
@@ -115,12 +124,16 @@ mod tests {
     use super::*;
     use crate::accounts::{Account, DomainSid};
     use crate::answer::{Answer, block_on};
+    use crate::principals::{Principal, Realm};
 
     /// The user 1000 has an account, the group 50 a SID of its own.
     struct Known;
 
     const ANN: Sid = Sid::of(5, [21, 1, 2, 3, 1000]);
     const STAFF: Sid = Sid::of(5, [32, 545]);
+    /// Of a domain, each a user and a group of Linux.
+    const CREW: Sid = Sid::of(5, [21, 7, 8, 9, 1106]);
+    const DORA: Sid = Sid::of(5, [21, 7, 8, 9, 1103]);
 
     impl Accounts for Known {
         fn find(&self, _: &str) -> Answer<std::result::Result<Option<Account>, Unavailable>> {
@@ -135,8 +148,15 @@ mod tests {
             Answer::now(Ok(match *sid {
                 ANN => Some(UnixId::User(1000)),
                 STAFF => Some(UnixId::Group(50)),
+                CREW => Some(UnixId::Both(62_106)),
+                DORA => Some(UnixId::Both(62_103)),
                 _ => None,
             }))
+        }
+
+        fn principal(&self, sid: &Sid) -> Answer<std::result::Result<Option<Principal>, Unavailable>> {
+            let kind = if *sid == CREW { SidNameUse::GROUP } else { SidNameUse::USER };
+            Answer::now(Ok(Some(Principal { sid: *sid, kind, realm: Realm::Named("DOM".into()), name: String::new() })))
         }
 
         fn sid_of(&self, id: UnixId) -> Answer<std::result::Result<Sid, Unavailable>> {
@@ -164,6 +184,15 @@ mod tests {
         let seen = [ANN, Sid::unix_user(7), STAFF, Sid::unix_group(7), Sid::EVERYONE];
         let made = descriptor(ids[0], ids[2], &ids);
         assert_eq!(block_on(shown(&Known, made)).unwrap(), descriptor(ANN, STAFF, &seen));
+    }
+
+    #[test]
+    fn an_entry_means_a_user_or_a_group_and_never_both() {
+        let sids = block_on(FileSids::of(&Known, &descriptor(ANN, STAFF, &[CREW, DORA]), 4, 5));
+        assert_eq!((sids.uid(&CREW), sids.gid(&CREW)), (None, Some(62_106)));
+        assert_eq!((sids.uid(&DORA), sids.gid(&DORA)), (Some(62_103), None));
+        // As an owner a group is a user.
+        assert_eq!(block_on(id_of(&Known, &CREW)).unwrap().and_then(UnixId::uid), Some(62_106));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -40,6 +39,8 @@ const SHARES: &str = "
 [dora]
 	path = @DIR@/files
 	valid users = dom\\DORA
+[own]
+	path = @DIR@/files/%U
 [acls]
 	path = @DIR@/files
 	read only = no
@@ -127,7 +128,11 @@ fn add_alice(domain: &Domain) -> Result<()> {
 }
 
 fn lists(stage: &mut Stage) -> Result<()> {
+    let own = stage.bed.dir().join("domain/files/dora");
     let domain = served(stage)?;
+    fs::create_dir(&own)?;
+    fs::write(own.join("hers"), "")?;
+    check(domain, smbclient(domain, "own", DORA, "ls hers"), "hers")?;
     for (share, user, expected) in [
         ("crew", DORA, "greeting"),
         ("crew", EMIL, "NT_STATUS_ACCESS_DENIED"),
@@ -212,7 +217,7 @@ fn acls(stage: &mut Stage) -> Result<()> {
         getfacl.args(["--numeric", "--absolute-names"]).arg(files.join("made"));
         getfacl
     })?;
-    ensure!(local.contains(&format!("group:{CREWS_GID}:r--")), "the group is not beneath:\n{local}");
+    ensure!(local.contains(&format!("group:{CREWS_GID}:r-x")), "the group is not beneath:\n{local}");
     let allowed = smbcacls(DORA, &["-a", r"ACL:DOM\emil:ALLOWED/0x0/READ"])?;
     ensure!(!allowed.contains("NT_STATUS_"), "{allowed}");
     check(domain, smbclient(domain, "acls", EMIL, "get made /dev/null"), "getting file")
@@ -264,9 +269,6 @@ fn wrong_steps(domain: &Domain, from: &str, to: &str, arguments: &[&str], steps:
     Ok(())
 }
 
-/// How long a logon may take to be refused.
-const PATIENCE: Duration = Duration::from_secs(25);
-
 fn winbindd_gone(stage: &mut Stage) -> Result<()> {
     let domain = served(stage)?;
     add_alice(domain)?;
@@ -288,9 +290,8 @@ fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")
 }
 
-/// The domain's users are told that nobody can be asked, and the server's own log on.
+/// The domain's users are told that nobody can be asked, before the client gives up; the server's own log on.
 fn refused_in_time(domain: &Domain) -> Result<()> {
-    let began = Instant::now();
     let mut command = domain.command("smbclient")?;
     command.args(["-s", "/dev/null", "-t", "60", "-U", DORA, &format!("//{MEMBER}/files"), "-c", "ls"]);
     std::thread::scope(|scope| {
@@ -298,7 +299,5 @@ fn refused_in_time(domain: &Domain) -> Result<()> {
         check(domain, smbclient(domain, "files", r"MEMBER\alice%alicepw", "ls greeting"), "greeting")?;
         let said = refused.join().map_err(|_| anyhow::anyhow!("smbclient's thread panicked"))?;
         check(domain, said, "NT_STATUS_NO_LOGON_SERVERS")
-    })?;
-    ensure!(began.elapsed() < PATIENCE, "refused after {:?}", began.elapsed());
-    Ok(())
+    })
 }
