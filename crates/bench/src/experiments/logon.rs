@@ -1,13 +1,15 @@
 //! E5: logons against the number of registered users (Miracle Linux, *Samba performance evaluation*).
 //!
-//! A round is 100 logons, one after the other: connect, negotiate, log on, connect to the share, log off. Another case does
-//! the same from several clients at once. The number of registered users is the server's matter: `--register` names a
+//! A round is 100 logons, one after the other: connect, negotiate, log on, connect to the share, log off; of a quick server
+//! it is as many hundreds as take half a second, so that one moment of another program does not make a round odd. Another
+//! case does the same from several clients at once. The number of registered users is the server's matter: `--register` names a
 //! command that makes it so.
 //!
 //! Of the registered users a few come, again and again, chosen at random: as many for each number of them, so that what
 //! a server or the host's name service remembers of a user who came a moment ago counts the same for all numbers. What a
 //! user costs who comes for the first time is a case of its own.
 
+use std::cell::Cell;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +29,9 @@ use crate::units;
 
 /// Logons of a round of the study.
 const LOGONS: u64 = 100;
+/// How long a round lasts at least, seconds; but at most so many times as many logons are made for that.
+const SHORTEST: f64 = 0.5;
+const MOST: u64 = 50;
 /// Seconds for 100 logons in 2002, by users: a scan of the smbpasswd file, and LDAP.
 const THEN: [(f64, f64, f64); 9] = [
     (10.0, 237.0, 1002.0),
@@ -61,7 +66,7 @@ pub struct Options {
     /// Clients that log on at once, in the second half [default: 8]
     #[arg(long)]
     clients: Option<usize>,
-    /// Logons of a round [default: 100]
+    /// Logons of a round [default: 100, and of a quick server so many hundreds]
     #[arg(long)]
     logons: Option<u64>,
     /// How many of the users come, chosen at random [default: as many as logons of a round]
@@ -222,26 +227,38 @@ impl Cases {
     async fn measure(&mut self, bench: &Bench, crowd: &Crowd, clients: usize, logons: u64) -> Result<()> {
         let label = format!("{} users", units::count(crowd.count));
         let x = Some(crowd.count as f64);
+        // How many times as many logons are made of each server: the warm-up tells.
+        let times: Vec<Cell<u64>> = bench.servers.iter().map(|_| Cell::new(1)).collect();
         let again = async |server: &Server, turn: &Turn<'_>, clients: usize| {
             let steps = clients as u64;
+            let times = &times[server.index];
             // The warm-up is a visit of each of them.
-            let each = if turn.warms_up() { crowd.visitors } else { logons }.div_ceil(steps);
+            let each = if turn.warms_up() { crowd.visitors } else { logons * times.get() }.div_ceil(steps);
             let next = |number: u64| match turn.warms_up() {
                 true => Next::Each(number, steps),
                 false => Next::Anyone(Random::new(turn.seed.wrapping_add(number))),
             };
-            turn.measure(visits(server, turn, crowd, clients, each, &next)).await
+            let begin = Instant::now();
+            turn.measure(visits(server, turn, crowd, clients, each, &next)).await?;
+            if turn.warms_up() {
+                let round = begin.elapsed().as_secs_f64() / (each * steps) as f64 * logons as f64;
+                times.set(((SHORTEST / round.max(1e-9)).ceil() as u64).clamp(1, MOST));
+            }
+            Ok(())
         };
         self.one
             .push(bench.case(&label, x, async |server: &Server, turn: &Turn<'_>| again(server, turn, 1).await).await?);
         let turn = async |server: &Server, turn: &Turn<'_>| again(server, turn, clients).await;
         self.many.push(bench.case(&label, x, turn).await?);
         let turns = u64::from(bench.method.rounds) + 1 + u64::from(bench.method.syscalls);
-        if crowd.pattern.is_some() && crowd.visitors + turns * logons <= crowd.count {
+        // None comes twice.
+        let enough = (crowd.count - crowd.visitors) / (turns * logons);
+        if crowd.pattern.is_some() && enough > 0 {
             let given: Vec<_> = bench.servers.iter().map(|_| Arc::new(AtomicU64::new(crowd.visitors))).collect();
             let turn = async |server: &Server, turn: &Turn<'_>| {
                 let next = |_| Next::Newcomer(given[server.index].clone());
-                turn.measure(visits(server, turn, crowd, 1, logons, &next)).await
+                let each = logons * times[server.index].get().min(enough);
+                turn.measure(visits(server, turn, crowd, 1, each, &next)).await
             };
             self.first.push(bench.case(&label, x, turn).await?);
         }
