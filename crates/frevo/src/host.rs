@@ -1,23 +1,28 @@
 //! What the configuration asks of this machine: its users and groups, its name, its environment.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use server::accounts::Unavailable;
 use server::vfs::Identity;
 
+use crate::accounts::unix::names::{Names as UnixNames, Question, Reply};
 use crate::accounts::unix::{User, Users, group_by_name, user_by_name};
 use crate::config::Names;
 
 /// This machine. Blocks where NSS asks the network.
+#[derive(Clone)]
 pub struct Host {
     only: Option<Arc<User>>,
+    names: Arc<UnixNames>,
 }
 
 impl Host {
     /// This machine as `users` sees it: where everybody is the process's own user, so are the users and groups that
     /// the configuration names, provided that they exist.
     pub fn new(users: &Users) -> Self {
-        Host { only: users.only().cloned() }
+        Host { only: users.only().cloned(), names: users.names().clone() }
     }
 
     /// This machine as the present process sees it.
@@ -42,6 +47,29 @@ impl Names for Host {
         Ok(found.map(|gid| self.only.as_ref().map_or(gid, |only| only.identity.gid)))
     }
 
+    fn home(&self, name: &str, uid: Option<u32>) -> Result<Option<PathBuf>, String> {
+        let ask = |question| self.names.ask_blocking(&question).map_err(|Unavailable(why)| why);
+        // Where everybody acts as the process's user, that user's home is not everybody's.
+        let known = match uid.filter(|_| self.only.is_none()) {
+            Some(uid) => ask(Question::User(uid))?,
+            None => None,
+        };
+        let unix = match known {
+            Some(Reply::Named(unix, _)) => unix,
+            _ => name.to_owned(),
+        };
+        for name in [unix.to_lowercase(), unix] {
+            if let Some(Reply::Home(home)) = ask(Question::Home(name))? {
+                return Ok(Some(home));
+            }
+        }
+        Ok(None)
+    }
+
+    fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
+        Some(Arc::new(self.clone()))
+    }
+
     fn host(&self) -> String {
         host_name()
     }
@@ -58,13 +86,13 @@ mod tests {
     #[test]
     fn users_and_groups_are_those_of_the_host_or_the_process() {
         let root = user_by_name("root").unwrap().unwrap();
-        let real = Host { only: None };
+        let real = Host { only: None, names: UnixNames::of_host() };
         assert_eq!(real.user("root").unwrap().unwrap(), root.identity);
         assert_eq!(real.group(&root.groups[0]).unwrap(), Some(root.identity.gid));
 
         let identity = Arc::new(Identity { uid: 1234, gid: 1235, groups: Box::new([]) });
         let me = User { name: "me".into(), identity: identity.clone(), groups: Arc::new([]) };
-        let mine = Host { only: Some(Arc::new(me)) };
+        let mine = Host { only: Some(Arc::new(me)), names: UnixNames::of_host() };
         assert_eq!(mine.user("root").unwrap().unwrap(), identity);
         assert_eq!(mine.group(&root.groups[0]).unwrap(), Some(1235));
 

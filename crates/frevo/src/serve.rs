@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
+use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::durable::Restored;
-use server::policy::{Policy, Share, StoredAcls};
+use server::policy::{Homes, Policy, Share, StoredAcls};
 use server::server::{Server, Volumes};
 use server::vfs::{Errno, Links, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::accounts::Directory;
+use crate::accounts::username_map::FileMap;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::{Control, Listener};
 use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
@@ -170,7 +172,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let world = Arc::new(RealWorld::new());
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
-    let policy = within_our_means(loaded.policy);
+    let policy = complete(loaded.policy, &loaded.daemon, &accounts);
     let winbind = Winbind::new(policy.membership.is_some());
     let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
     let server = Server::new(policy, guid, world, everybody, workers);
@@ -410,7 +412,7 @@ impl Control for Operations {
                 }
                 let shares = loaded.policy.shares.len();
                 self.winbind.set_member(loaded.policy.membership.is_some());
-                self.server.reload(within_our_means(loaded.policy));
+                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts));
                 Ok(format!("configuration reloaded, {shares} shares"))
             }
             Err(problems) => bail!("the configuration has errors, the old one stays in force\n{problems}"),
@@ -422,25 +424,55 @@ impl Control for Operations {
     }
 }
 
+/// The policy with what takes more than the configuration, and within the means of this process.
+fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory) -> Policy {
+    policy.username_map = daemon.username_map.clone().map(|path| {
+        let users = accounts.users().clone();
+        Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _
+    });
+    within_our_means(policy)
+}
+
 /// The policy without what this process may not do. Only root writes the attribute that stored ACLs are kept in; without
 /// them, a share is served with the permissions that Linux knows.
 fn within_our_means(mut policy: Policy) -> Policy {
     if localfs::identity::may_switch() {
         return policy;
     }
-    for share in policy.shares.values_mut() {
-        let is_roots = |acls: &StoredAcls| !acls.attribute.starts_with("user.");
-        if let Some(acls) = share.acls.as_ref().filter(|acls| is_roots(acls)) {
-            tracing::warn!(
-                share = share.name,
-                attribute = acls.attribute,
-                "Windows ACLs are not stored: only root may write this attribute; run frevo as root, or name one as user.NTACL \
-                 with acl_xattr:security_acl_name"
-            );
-            Arc::make_mut(share).acls = None;
-        }
-    }
+    policy.shares.values_mut().for_each(without_roots_acls);
+    policy.homes = policy.homes.map(|homes| Arc::new(WithoutRootsAcls(homes)) as _);
     policy
+}
+
+fn without_roots_acls(share: &mut Arc<Share>) {
+    let is_roots = |acls: &StoredAcls| !acls.attribute.starts_with("user.");
+    if let Some(acls) = share.acls.as_ref().filter(|acls| is_roots(acls)) {
+        tracing::warn!(
+            share = share.name,
+            attribute = acls.attribute,
+            "Windows ACLs are not stored: only root may write this attribute; run frevo as root, or name one as user.NTACL \
+             with acl_xattr:security_acl_name"
+        );
+        Arc::make_mut(share).acls = None;
+    }
+}
+
+/// Homes as a process serves them that is not root.
+struct WithoutRootsAcls(Arc<dyn Homes>);
+
+impl Homes for WithoutRootsAcls {
+    fn share_of(&self, name: &str, uid: Option<u32>) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
+        self.0.share_of(name, uid).map(|found| {
+            found.map(|mut share| {
+                share.iter_mut().for_each(without_roots_acls);
+                share
+            })
+        })
+    }
+
+    fn section(&self) -> &Share {
+        self.0.section()
+    }
 }
 
 /// Opens the directories behind shares.

@@ -73,6 +73,11 @@ pub trait Accounts: Send + Sync {
         Answer::now(Ok(None))
     }
 
+    /// Whether the user of Linux called `user` is in the netgroup `group`.
+    fn is_in_netgroup(&self, _user: &str, _group: &str) -> Answer<Result<bool, Unavailable>> {
+        Answer::now(Ok(false))
+    }
+
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 

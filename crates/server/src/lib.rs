@@ -21,6 +21,7 @@ pub mod files;
 mod guesses;
 mod information;
 pub mod interfaces;
+mod listed;
 mod local;
 mod lockout;
 pub mod name;

@@ -8,10 +8,9 @@ use proto::status::Status;
 use crate::accounts::Accounts;
 use crate::error::Error;
 use crate::name::glob::Globs;
-use crate::policy::{Share, UserPattern};
+use crate::policy::Share;
 use crate::security::cache::{Cache, Place};
 use crate::security::evaluate::Token;
-use crate::session::User;
 use crate::vfs::{Identity, RelPath, Time, Vfs};
 
 /// A share as one session uses it.
@@ -104,12 +103,4 @@ impl Disk {
         let _ = path.components().skip(root.components().count()).all(|component| shown.push(component));
         shown
     }
-}
-
-/// Whether `user` is on a list of users and groups. Names are compared without regard to case, as Samba does.
-pub fn is_listed(user: &User, list: &[UserPattern]) -> bool {
-    list.iter().any(|pattern| match pattern {
-        UserPattern::User(name) => name.eq_ignore_ascii_case(&user.name),
-        UserPattern::Group(name) => user.groups.iter().any(|group| group.eq_ignore_ascii_case(name)),
-    })
 }

@@ -17,6 +17,7 @@ mod principals;
 pub mod record;
 pub mod smbpasswd;
 pub mod unix;
+pub mod username_map;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -406,6 +407,11 @@ impl Accounts for Directory {
 
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
         self.principal_of_sid(*sid)
+    }
+
+    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
+        let question = unix::names::Question::Netgroup { user: user.to_owned(), group: group.to_owned() };
+        self.users.names().ask(question).map(|reply| reply.map(|reply| reply.is_some()))
     }
 
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {

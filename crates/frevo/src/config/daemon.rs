@@ -37,6 +37,10 @@ pub struct Daemon {
     pub passdb_backend: Vec<PassdbBackend>,
     /// `kerberos method` and its like: whose tickets are taken; `None`: nobody's.
     pub kerberos: Option<crate::kerberos::Settings>,
+    /// `username map`; `None` where names are not mapped.
+    pub username_map: Option<PathBuf>,
+    /// `username map cache time`: how long the file is taken for unchanged.
+    pub username_map_cache_time: Duration,
     /// `deadtime`: a connection without open files is closed after so long; `None` is never.
     pub dead_time: Option<Duration>,
     /// `keepalive`: after so much silence TCP asks whether the client is still there; `None` is never.
@@ -99,6 +103,8 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         max_log_size: global.bytes("max log size").saturating_mul(1024),
         passdb_backend: passdb_backend(global),
         kerberos: super::kerberos::build(global),
+        username_map: directory(global, "username map"),
+        username_map_cache_time: Duration::from_secs(global.number("username map cache time").unwrap_or(0)),
         dead_time: positive("deadtime").map(minutes),
         keepalive: positive("keepalive").map(Duration::from_secs),
         socket_options: socket_options(global),

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use server::policy::UserPattern;
 use server::policy::hosts::{HostList, HostRule};
 
 /// Reads `hosts allow` or `hosts deny`. The error is the element that is none.
@@ -63,22 +62,6 @@ fn contiguous(mask: u128, width: u32) -> Option<u8> {
     let shifted = mask << (128 - width);
     let ones = shifted.leading_ones();
     (shifted.count_ones() == ones).then(|| u8::try_from(ones).ok())?
-}
-
-/// Reads one name of a list of users. `domains` are the names of this server, which may stand in front.
-pub(super) fn user(element: &str, domains: &[&str]) -> UserPattern {
-    let name = element.trim_start_matches(['@', '+', '&']);
-    let own = match name.split_once('\\') {
-        Some((front, behind)) => {
-            let own = domains.iter().chain(&["Unix Group", "Unix User"]).any(|own| own.eq_ignore_ascii_case(front));
-            if own { behind } else { name }
-        }
-        None => name,
-    };
-    match name.len() == element.len() {
-        true => UserPattern::User(own.to_owned()),
-        false => UserPattern::Group(own.to_owned()),
-    }
 }
 
 /// One element of `interfaces`.
@@ -263,23 +246,6 @@ mod tests {
         for wrong in ["host.example.org", "10.0.0.0/33", "10.0.0.0/255.0.255.0", "1.2.3.4.5.", "@netgroup", "300.", "."]
         {
             assert_eq!(hosts(&list(wrong)), Err(wrong.to_owned()));
-        }
-    }
-
-    #[test]
-    fn users_groups_and_own_domains_are_told_apart() {
-        let cases = [
-            ("ann", UserPattern::User("ann".into())),
-            ("@staff", UserPattern::Group("staff".into())),
-            ("+&staff", UserPattern::Group("staff".into())),
-            ("SRV\\ann", UserPattern::User("ann".into())),
-            ("@group\\staff", UserPattern::Group("staff".into())),
-            ("+\"x", UserPattern::Group("\"x".into())),
-            ("OTHER\\ann", UserPattern::User("OTHER\\ann".into())),
-            ("Unix User\\ann", UserPattern::User("ann".into())),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(user(text, &["SRV", "GROUP"]), expected, "{text}");
         }
     }
 

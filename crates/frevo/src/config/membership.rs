@@ -4,7 +4,6 @@
 use server::domain::Membership;
 use server::policy::UserPattern;
 
-use super::lists;
 use super::problem::{Code, error};
 use super::reader::Reader;
 
@@ -68,11 +67,15 @@ impl Naming {
             Some(separator) => name.replacen(separator, r"\", 1),
             None => name.to_owned(),
         };
-        let pattern = lists::user(&format!("{marks}{name}"), &own);
-        let of_domain = self.default_domain.as_ref().filter(|_| !name.contains('\\')).map(|domain| match &pattern {
-            UserPattern::User(name) => UserPattern::User(format!(r"{domain}\{name}")),
-            UserPattern::Group(name) => UserPattern::Group(format!(r"{domain}\{name}")),
-        });
+        let pattern = UserPattern::parse(&format!("{marks}{name}"), &own);
+        let of_domain =
+            self.default_domain.as_ref().filter(|_| !name.contains('\\')).and_then(|domain| match &pattern {
+                UserPattern::User(name) => Some(UserPattern::User(format!(r"{domain}\{name}"))),
+                UserPattern::Group(name) | UserPattern::NetgroupOrGroup(name) => {
+                    Some(UserPattern::Group(format!(r"{domain}\{name}")))
+                }
+                UserPattern::Netgroup(_) | UserPattern::Sid(_) | UserPattern::Variable(_) => None,
+            });
         std::iter::once(pattern).chain(of_domain).collect()
     }
 }
@@ -80,7 +83,7 @@ impl Naming {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use UserPattern::{Group, User};
+    use UserPattern::{Group, NetgroupOrGroup, User};
 
     #[test]
     fn users_of_a_domain_are_named_with_it() {
@@ -93,13 +96,15 @@ mod tests {
         check(None, false, "ann", &[user("ann")]);
         check(None, false, r"SRV\ann", &[user("ann")]);
         check(None, false, r"DOM\ann", &[user(r"DOM\ann")]);
-        check(None, false, r"@DOM\domain users", &[group(r"DOM\domain users")]);
-        check(None, false, r"+&DOM\staff", &[group(r"DOM\staff")]);
+        check(None, false, r"+DOM\domain users", &[group(r"DOM\domain users")]);
+        check(None, false, r"@DOM\domain users", &[NetgroupOrGroup(r"DOM\domain users".into())]);
         check(Some('+'), false, "DOM+ann", &[user(r"DOM\ann")]);
-        check(Some('+'), false, "@DOM+a+b", &[group(r"DOM\a+b")]);
+        check(Some('+'), false, "@DOM+a+b", &[NetgroupOrGroup(r"DOM\a+b".into())]);
         check(Some('+'), false, r"DOM\a+b", &[user(r"DOM\a+b")]);
         check(None, true, "ann", &[user("ann"), user(r"DOM\ann")]);
-        check(None, true, "@staff", &[group("staff"), group(r"DOM\staff")]);
+        check(None, true, "+staff", &[group("staff"), group(r"DOM\staff")]);
+        check(None, true, "@staff", &[NetgroupOrGroup("staff".into()), group(r"DOM\staff")]);
+        check(None, true, "&staff", &[UserPattern::Netgroup("staff".into())]);
         check(None, true, r"OTHER\ann", &[user(r"OTHER\ann")]);
         check(None, true, r"SRV\ann", &[user("ann")]);
     }

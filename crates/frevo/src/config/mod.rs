@@ -9,6 +9,7 @@
 //! is a second call.
 
 mod daemon;
+mod homes;
 mod kerberos;
 mod ldap;
 mod lines;
@@ -33,6 +34,8 @@ use std::sync::Arc;
 use server::policy::Policy;
 use server::vfs::Identity;
 
+pub(crate) use value::list;
+
 pub use daemon::{Daemon, LogTarget, PassdbBackend};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity};
@@ -52,6 +55,14 @@ pub trait Names {
     fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String>;
     /// The gid of the UNIX group `name`.
     fn group(&self, name: &str) -> Result<Option<u32>, String>;
+    /// The home of the UNIX user `name`, or of the one with the number `uid` where that is known better.
+    fn home(&self, _name: &str, _uid: Option<u32>) -> Result<Option<PathBuf>, String> {
+        Ok(None)
+    }
+    /// The same host, to be asked while the server runs; `None` where it is not to be.
+    fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
+        None
+    }
     /// The host's name, for `%h` and as the default of `netbios name`.
     fn host(&self) -> String;
     /// A variable of the server's environment, for `%$(NAME)`.

@@ -9,6 +9,7 @@ use server::policy::{
     SigningAlgorithm, fold,
 };
 
+use super::homes::Homes;
 use super::problem::{Code, Problem, error, warning};
 use super::reader::Reader;
 use super::resolve::Resolved;
@@ -48,6 +49,8 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         change_notify: global.boolean("change notify"),
         kernel_change_notify: global.boolean("kernel change notify"),
         utc_offset: crate::when::utc_offset,
+        homes: None,
+        username_map: None,
         shares: Default::default(),
         limits: limits(global),
     };
@@ -65,7 +68,9 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
             variables: &variables,
             problems: global.problems,
         };
-        if let Some(share) = share::build(&reader, section, &policy) {
+        if fold(&name) == "homes" {
+            policy.homes = Homes::new(&reader, section, &policy).map(|homes| Arc::new(homes) as _);
+        } else if let Some(share) = share::build(&reader, section, &policy) {
             policy.shares.insert(fold(&name), Arc::new(share));
         }
     }
@@ -194,14 +199,7 @@ fn map_to_guest(global: &Reader<'_>) -> MapToGuest {
     match global.choice("map to guest").as_str() {
         "Bad User" => MapToGuest::BadUser,
         "Bad Password" => MapToGuest::BadPassword,
-        "Bad Uid" => {
-            global.bad_value(
-                "map to guest",
-                "Bad Uid",
-                "Never, Bad User, Bad Password; Bad Uid is for members of a domain",
-            );
-            MapToGuest::Never
-        }
+        "Bad Uid" => MapToGuest::BadUid,
         _ => MapToGuest::Never,
     }
 }

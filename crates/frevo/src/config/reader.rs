@@ -101,6 +101,11 @@ impl<'a> Reader<'a> {
         value::list(&self.text_of(name))
     }
 
+    /// A list, each element with variables that a session fills.
+    pub(super) fn templates(&self, name: &str) -> Vec<Template> {
+        value::list(&self.text_of(name)).iter().map(|element| self.fill(name, element)).collect()
+    }
+
     /// A text with its variables filled; empty where a session would have to fill one.
     pub(super) fn text(&self, name: &str) -> String {
         self.constant(name, &self.text_of(name)).unwrap_or_default()

@@ -62,7 +62,6 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Problems) -> Resolved {
 pub(super) fn special(name: &str, settings: &Settings, global: &Settings) -> Option<&'static str> {
     let printable = settings.0.get("printable").or_else(|| global.0.get("printable"));
     match name.to_lowercase().as_str() {
-        "homes" => Some("home directories"),
         "printers" => Some("printing"),
         "ipc$" => Some("IPC$ is always there and takes no parameters"),
         _ => printable.filter(|value| value.text == "yes").map(|_| "printing"),

@@ -5,7 +5,7 @@ mod snapshots;
 use std::path::Path;
 use std::time::Duration;
 
-use server::policy::{AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, UserPattern};
+use server::policy::{AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern};
 use server::streams::Layout;
 
 use super::membership::Naming;
@@ -63,8 +63,11 @@ fn modules(reader: &Reader<'_>) {
 
 fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
     let naming = Naming::of(reader, &policy.netbios_name, &policy.workgroup, policy.membership.is_some());
-    let users =
-        |name| -> Vec<UserPattern> { reader.list(name).iter().flat_map(|element| naming.patterns(element)).collect() };
+    let named = |template: Template| match template.constant() {
+        Some(element) => naming.patterns(&element),
+        None => vec![UserPattern::Variable(template)],
+    };
+    let users = |name| -> Vec<UserPattern> { reader.templates(name).into_iter().flat_map(named).collect() };
     share.comment = reader.shown_text("comment");
     share.browseable = reader.boolean("browseable");
     share.available = reader.boolean("available");

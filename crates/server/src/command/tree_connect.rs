@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proto::bytes::utf16_units;
-use proto::dtyp::AccessMask;
+use proto::dtyp::{AccessMask, Sid};
 use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
@@ -11,14 +11,15 @@ use proto::status::Status;
 use crate::conn::{Negotiated, Reply, Request};
 use crate::domain;
 use crate::error::{Error, Result};
+use crate::listed::Who;
 use crate::name::glob::Globs;
 use crate::policy::template::Variable;
-use crate::policy::{CscPolicy, Encryption, Share};
+use crate::policy::{CscPolicy, Encryption, Policy, Share, fold};
 use crate::security::token;
 use crate::server::Server;
 use crate::session::User;
 use crate::snapshots::Format;
-use crate::tree::{Disk, Tree, TreeKind, is_listed};
+use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::Identity;
 
 pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -34,7 +35,11 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
         }
         (TreeKind::Pipes, AccessMask::FILE_ALL_ACCESS)
     } else {
-        let share = policy.share(&name).filter(|share| share.available).cloned();
+        let share = match policy.share(&name) {
+            Some(share) => Some(share.clone()),
+            None => home(&policy, &name, &user).await?,
+        };
+        let share = share.filter(|share| share.available);
         let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
         check_sealing(request, &share)?;
         let disk = connect_disk(request, share, &user).await?;
@@ -110,8 +115,11 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     if user.anonymous || (user.guest && !share.guest_ok) {
         return Err(Error::because(Status::ACCESS_DENIED, "guest ok = no"));
     }
-    let listed = share.valid_users.is_empty() || is_listed(user, &share.valid_users);
-    if !listed || is_listed(user, &share.invalid_users) {
+    let (server, policy) = (&request.connection.server, request.connection.server.policy());
+    let sids = sids(server, user).await?;
+    let who = Who::new(user, &sids, &*server.accounts, &policy);
+    let listed = share.valid_users.is_empty() || who.is_on(&share.valid_users).await?;
+    if !listed || who.is_on(&share.invalid_users).await? {
         return Err(Error::because(Status::ACCESS_DENIED, "valid users, invalid users"));
     }
     if share.max_connections > 0 && connections_to(request, &share) >= share.max_connections as usize {
@@ -120,12 +128,15 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let share = with_path(request, share, user)?;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
-    disk_of(&request.connection.server, share, user, can_seal).await
+    disk_of(server, share, user, can_seal).await
 }
 
 /// The share as `user` has it, whose directory is known.
 pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can_seal: bool) -> Result<Disk> {
-    let identity = identity(server, &share, user)?;
+    let (own, policy) = (sids(server, user).await?, server.policy());
+    let who = Who::new(user, &own, &*server.accounts, &policy);
+    let identity = identity(server, &share, user, who.is_on(&share.admin_users).await?)?;
+    let read_only = read_only(&share, &who).await?;
     let (volume, vfs) = server.volume(&share).await.map_err(|errno| {
         tracing::error!(share = share.name, path = %share.path.display(), ?errno, "the share's directory cannot be opened");
         Error::because(Status::BAD_NETWORK_NAME, "the share's directory cannot be opened")
@@ -142,7 +153,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         place: server.descriptors.place(volume, &share),
         descriptors: server.descriptors.clone(),
         accounts: server.accounts.clone(),
-        read_only: read_only(&share, user),
+        read_only,
         encrypt_data: wants_seal && can_seal,
         hide: Globs::new(share.hide_files.iter().map(String::as_str), !share.case_sensitive),
         veto: Globs::new(share.veto_files.iter().map(String::as_str), !share.case_sensitive),
@@ -156,7 +167,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
 
 /// On whose behalf the kernel is asked: `admin users` are root, then `force user` and `force group` apply.
 /// `guest only` comes before all of them.
-fn identity(server: &Server, share: &Share, user: &User) -> Result<Arc<Identity>> {
+fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<Arc<Identity>> {
     if share.guest_only {
         let policy = server.policy();
         let guest = policy.guest.as_ref().ok_or(Error::because(Status::ACCESS_DENIED, "guest only, but no guest"))?;
@@ -164,7 +175,7 @@ fn identity(server: &Server, share: &Share, user: &User) -> Result<Arc<Identity>
     }
     let identity = if let Some(forced) = &share.force_user {
         forced.clone()
-    } else if is_listed(user, &share.admin_users) {
+    } else if admin {
         Arc::new(Identity { uid: 0, gid: user.identity.gid, groups: user.identity.groups.clone() })
     } else {
         user.identity.clone()
@@ -172,7 +183,10 @@ fn identity(server: &Server, share: &Share, user: &User) -> Result<Arc<Identity>
     let member = |gid| user.identity.gid == gid || user.identity.groups.contains(&gid);
     Ok(match share.force_group {
         Some(gid) if !share.force_group_members_only || member(gid) => {
-            Arc::new(Identity { gid, ..(*identity).clone() })
+            // Only the primary group changes: he stays in all that he was in.
+            let former = std::iter::once(identity.gid).filter(|former| !identity.groups.contains(former));
+            let groups = former.chain(identity.groups.iter().copied()).filter(|group| *group != gid).collect();
+            Arc::new(Identity { gid, groups, ..(*identity).clone() })
         }
         _ => identity,
     })
@@ -223,10 +237,36 @@ fn protocol_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// `write list` wins over `read only`, `read list` over everything.
-fn read_only(share: &Share, user: &User) -> bool {
-    let may_write = !share.read_only || is_listed(user, &share.write_list) || is_listed(user, &share.admin_users);
-    !may_write || is_listed(user, &share.read_list)
+/// `read list` wins over `read only`, `write list` over both.
+async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
+    if who.is_on(&share.write_list).await? || who.is_on(&share.admin_users).await? {
+        return Ok(false);
+    }
+    Ok(share.read_only || who.is_on(&share.read_list).await?)
+}
+
+/// All SIDs of `user` and his groups, as whom no share has made another.
+async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
+    let mapped = server.accounts.sids_of(&user.identity).await;
+    let mapped = mapped.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
+    let token = token::of(user, &user.identity, &mapped, server.accounts.domain());
+    Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
+}
+
+/// The home of the user `name`, or one's own by `homes`.
+pub(crate) async fn home(policy: &Policy, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
+    let Some(homes) = policy.homes.as_ref().filter(|_| !user.anonymous) else { return Ok(None) };
+    // Names of a domain's accounts have it in front, names of shares have not.
+    let own = user.name.rsplit('\\').next().unwrap_or_default();
+    let is_own = name.eq_ignore_ascii_case("homes") || fold(name) == fold(own);
+    let found = match is_own {
+        true => homes.share_of(&user.name, Some(user.identity.uid)).await,
+        false => homes.share_of(name, None).await,
+    };
+    found.map_err(|why| {
+        tracing::error!(name, why = why.0, "whose home it is cannot be told");
+        Error::because(Status::BAD_NETWORK_NAME, "homes cannot be asked for")
+    })
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {

@@ -199,7 +199,7 @@ impl Pipe {
     async fn call(&self, header: &Header, call: &pdu::Request<'_>, with: Arguments, request: &Request<'_>) -> Vec<u8> {
         let answer = match self.service {
             _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
-            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request),
+            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request).await,
             Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
             Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, request).await,
         };

@@ -5,17 +5,19 @@ use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
 };
 
+use crate::command::tree_connect;
 use crate::conn::Request;
 use crate::policy::{self, Policy};
 
 /// The encoded results of call `number`, or the status of a fault.
-pub(super) fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
+pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Vec<u8>, u32> {
     let policy = request.connection.server.policy();
     match number {
         opnum::NETR_SHARE_ENUM | opnum::NETR_SHARE_ENUM_STICKY => {
             let asked = ShareEnum::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
             let mut shares: Vec<Share> =
                 policy.shares.values().filter(|share| share.browseable).map(|share| describe(share)).collect();
+            shares.extend(own_home(&policy, request).await);
             shares.push(ipc(&policy));
             Ok(srvsvc::share_enum_response(asked.level, &shares))
         }
@@ -24,7 +26,10 @@ pub(super) fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Ve
             let share = if asked.name.eq_ignore_ascii_case("IPC$") {
                 Some(ipc(&policy))
             } else {
-                policy.share(&asked.name).map(|share| describe(share))
+                match policy.share(&asked.name) {
+                    Some(share) => Some(describe(share)),
+                    None => home(&policy, &asked.name, request).await,
+                }
             };
             Ok(srvsvc::share_get_info_response(asked.level, share.as_ref()))
         }
@@ -40,6 +45,24 @@ pub(super) fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Result<Ve
         }
         _ => Err(FAULT_OP_RANGE),
     }
+}
+
+/// The share of the caller's own home, which other callers are not shown, and `homes` itself where it is browseable.
+async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
+    let Some(homes) = &policy.homes else { return Vec::new() };
+    let mut shares: Vec<Share> = Some(homes.section()).filter(|it| it.browseable).map(describe).into_iter().collect();
+    if let Some(own) = home(policy, "homes", request).await
+        && policy.share(&own.name).is_none()
+    {
+        shares.push(own);
+    }
+    shares
+}
+
+/// The home that `name` means to the caller.
+async fn home(policy: &Policy, name: &str, request: &Request<'_>) -> Option<Share> {
+    let user = request.session().ok()?.user()?;
+    tree_connect::home(policy, name, &user).await.ok()?.map(|share| describe(&share))
 }
 
 fn describe(share: &policy::Share) -> Share {

@@ -4,6 +4,7 @@
 
 pub mod hosts;
 pub mod limits;
+mod people;
 pub mod template;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub use hosts::HostAccess;
 pub use limits::Limits;
+pub use people::{Homes, UserPattern, UsernameMap, is_home};
 pub use template::Template;
 
 use crate::domain::Membership;
@@ -73,6 +75,10 @@ pub struct Policy {
     pub kernel_change_notify: bool,
     /// Local time, for the names of directories.
     pub utc_offset: UtcOffset,
+    /// `[homes]`: the users' homes as shares.
+    pub homes: Option<Arc<dyn Homes>>,
+    /// `username map`.
+    pub username_map: Option<Arc<dyn UsernameMap>>,
     /// The shares by folded name ([`Policy::share`] looks one up), IPC$ not among them.
     pub shares: BTreeMap<String, Arc<Share>>,
     /// How much a client may make the server hold.
@@ -271,6 +277,8 @@ impl Default for Policy {
             change_notify: true,
             kernel_change_notify: true,
             utc_offset: |_| 0,
+            homes: None,
+            username_map: None,
             shares: BTreeMap::new(),
             limits: Limits::default(),
         }
@@ -385,15 +393,6 @@ pub enum AclStyle {
     Everyone,
 }
 
-/// A name in a list of users.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum UserPattern {
-    /// A user's name.
-    User(String),
-    /// `@group`, `+group` or `&group`: the members of a UNIX group.
-    Group(String),
-}
-
 /// A dialect, as `server min protocol` and `server max protocol` name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the names are the protocol's own")]
@@ -436,6 +435,8 @@ pub enum MapToGuest {
     BadUser,
     /// A wrong password becomes the guest, too.
     BadPassword,
+    /// A user whom the domain has proven and whom the kernel does not know becomes the guest.
+    BadUid,
 }
 
 /// `csc policy`: the caching that a share's clients are told to do ([MS-SMB2] 2.2.10, ShareFlags).

@@ -50,8 +50,8 @@ pub(super) static TABLE: &[Parameter] = &[
     global("null passwords", BOOL, "no", "Let accounts without a password log on.")
         .unserved("accounts without a password"),
     global("raw NTLMv2 auth", BOOL, "no", "Accept NTLMv2 outside of SPNEGO.").accepted("SMB 2 always has a token"),
-    global("username map", PATH, "", "A file that gives clients' names UNIX names.").unserved("maps of user names"),
-    global("username map cache time", COUNT, "0", "How long an answer from it counts.").unserved("maps of user names"),
+    global("username map", PATH, "", "A file that says which account a client means by a name."),
+    global("username map cache time", COUNT, "0", "Seconds before that file is looked at again."),
     global("username map script", TEXT, "", "A command that does the same.").unserved(COMMANDS),
     global("username level", NUMBER, "0", "How many capital letters to try in UNIX names.")
         .accepted("accounts are compared without regard to case and know their UNIX user"),

@@ -76,9 +76,12 @@ impl Ntlm {
                     lifetime: None,
                 }))
             }
+            Err(Refused::Unmapped(_)) if policy.map_to_guest == MapToGuest::BadUid && policy.guest.is_some() => {
+                unproven(&claim, policy)
+            }
             Err(refused @ (Refused::Unknown | Refused::Wrong)) => {
                 let guest = match policy.map_to_guest {
-                    MapToGuest::Never => false,
+                    MapToGuest::Never | MapToGuest::BadUid => false,
                     MapToGuest::BadUser => matches!(refused, Refused::Unknown),
                     MapToGuest::BadPassword => true,
                 };
@@ -107,10 +110,16 @@ impl Ntlm {
     ) -> std::result::Result<(ntlm::Session, Account), Refused> {
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
+        let mapped = match &policy.username_map {
+            Some(map) if whose != Whose::Domain => map.account_of(&claim.domain, &claim.user).await,
+            _ => None,
+        };
+        // Failed logons count for the account, whatever the client calls it.
+        let name = mapped.as_deref().unwrap_or(&claim.user);
         let account = match whose {
             Whose::Domain => None,
             Whose::Ours | Whose::Either => {
-                let found = server.accounts.find(&claim.user).await;
+                let found = server.accounts.find(name).await;
                 found.map_err(|unavailable| Refused::Unavailable(unavailable.0))?
             }
         };
@@ -122,14 +131,14 @@ impl Ntlm {
         let mut proven = verified.zip(account.clone());
         if proven.is_none() {
             // The account may have been made or changed a moment ago, and the back end remember what was before.
-            let anew = server.accounts.find_anew(&claim.user).await;
+            let anew = server.accounts.find_anew(name).await;
             let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
             proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
         }
         // By its own name, whatever else leads to it. Looked at behind every wait: many may guess at once, and whether one
         // of them was right is not to be seen once the account is locked.
         let found = proven.as_ref().map(|(_, account)| account).or(account.as_ref());
-        let name = found.map_or(&claim.user, |account| &account.name).clone();
+        let name = found.map_or_else(|| name.to_owned(), |account| account.name.clone());
         if server.is_locked_out(&name) {
             return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
         }

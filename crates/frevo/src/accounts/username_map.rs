@@ -1,0 +1,264 @@
+//! `username map`: a file that says which account a client means by a name, in Samba's format.
+//!
+//! A line is `account = names`; names are separated by blanks or commas, with quotes around those that have blanks,
+//! `*` for everybody, `@group` for the members of a netgroup or UNIX group, `+group` and `&group` for one of the two. Of the
+//! lines that name a client's name the last one counts, or the first with `!` in front. Lines that begin with `#` or `;` are
+//! comments. The password is that of the account: the file lets nobody in who does not know it.
+//!
+//! Nobody becomes root by `*` or by a group: only a name that is written out does. Samba takes any line (CVE-2020-25717 shows
+//! where names that others hand out lead).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use server::answer::Answer;
+use server::policy::{UsernameMap, fold};
+
+use super::unix::names::Question;
+use super::unix::{Key, Users};
+use crate::config::list;
+
+/// The largest file in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// The file with what was read of it. It is read again when it changes.
+pub struct FileMap(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// `username map cache time`: the file is not looked at again before.
+    every: Duration,
+    users: Arc<Users>,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    looked: Instant,
+    /// Device, inode, size and time of change; `None` where the file cannot be read.
+    stamp: Option<[i64; 5]>,
+    lines: Arc<[Line]>,
+}
+
+/// One line of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Line {
+    account: String,
+    names: Vec<String>,
+    last: bool,
+}
+
+impl FileMap {
+    /// The map in `path`, which is looked at again after `every`.
+    pub fn new(path: PathBuf, every: Duration, users: Arc<Users>) -> Self {
+        FileMap(Arc::new(Inner { path, every, users, kept: Mutex::new(None) }))
+    }
+}
+
+impl UsernameMap for FileMap {
+    fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>> {
+        let (inner, domain, user) = (self.0.clone(), domain.to_owned(), user.to_owned());
+        Answer::later(async move {
+            let asked = tokio::task::spawn_blocking(move || inner.find(&domain, &user)).await;
+            asked.unwrap_or_else(|error| {
+                tracing::error!(%error, "username map");
+                None
+            })
+        })
+    }
+}
+
+impl Inner {
+    /// Blocks.
+    fn find(&self, domain: &str, user: &str) -> Option<String> {
+        let (lines, full) = (self.lines(), format!("{domain}\\{user}"));
+        let mut found = None;
+        for line in &*lines {
+            if line.names.iter().any(|name| self.means(name, user, &full, line.account == "root")) {
+                found = Some(line.account.clone());
+                if line.last {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether `name` of a line means `user`. Root's line must name him.
+    fn means(&self, name: &str, user: &str, full: &str, root: bool) -> bool {
+        let plain = name.trim_start_matches(['@', '+', '&']);
+        let marks = &name[..name.len() - plain.len()];
+        if marks.is_empty() && name != "*" {
+            return fold(name) == fold(if name.contains('\\') { full } else { user });
+        }
+        if root {
+            return false;
+        }
+        let in_netgroup = || {
+            let question = Question::Netgroup { user: user.to_owned(), group: plain.to_owned() };
+            matches!(self.users.names().ask_blocking(&question), Ok(Some(_)))
+        };
+        let in_group = || match self.users.find_blocking(&Key::Name(user.to_owned())) {
+            Ok(Ok(user)) => user.groups.iter().any(|group| fold(group) == fold(plain)),
+            Ok(Err(_)) | Err(_) => false,
+        };
+        name == "*" || marks.contains(['@', '&']) && in_netgroup() || marks.contains(['@', '+']) && in_group()
+    }
+
+    fn lines(&self) -> Arc<[Line]> {
+        let now = Instant::now();
+        let mut kept = self.kept.lock();
+        if let Some(kept) = &*kept
+            && now.duration_since(kept.looked) < self.every
+        {
+            return kept.lines.clone();
+        }
+        let before = kept.take();
+        let (stamp, lines) = match self.read(before.as_ref()) {
+            Ok(read) => read,
+            Err(error) => {
+                if before.is_none_or(|before| before.stamp.is_some()) {
+                    tracing::warn!(path = %self.path.display(), %error, "username map cannot be read: no name is mapped");
+                }
+                (None, Arc::new([]) as Arc<[Line]>)
+            }
+        };
+        *kept = Some(Kept { looked: now, stamp, lines: lines.clone() });
+        lines
+    }
+
+    /// The lines, from `before` where the file has not changed since.
+    fn read(&self, before: Option<&Kept>) -> io::Result<(Option<[i64; 5]>, Arc<[Line]>)> {
+        let file = File::open(&self.path)?;
+        let metadata = file.metadata()?;
+        let number = |number: u64| i64::from_ne_bytes(number.to_ne_bytes());
+        let (device, inode, size) = (number(metadata.dev()), number(metadata.ino()), number(metadata.size()));
+        let stamp = Some([device, inode, size, metadata.ctime(), metadata.ctime_nsec()]);
+        if let Some(before) = before.filter(|before| before.stamp == stamp) {
+            return Ok((stamp, before.lines.clone()));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+        }
+        Ok((stamp, parse(&String::from_utf8_lossy(&bytes))))
+    }
+}
+
+fn parse(text: &str) -> Arc<[Line]> {
+    let line = |line: &str| {
+        let line = line.trim();
+        if line.starts_with(['#', ';']) {
+            return None;
+        }
+        let (account, names) = line.split_once('=')?;
+        let plain = account.strip_prefix('!').unwrap_or(account).trim();
+        let names = list(names);
+        (!plain.is_empty() && !names.is_empty()).then(|| Line {
+            account: plain.to_owned(),
+            names,
+            last: account.starts_with('!'),
+        })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use server::vfs::Identity;
+
+    use super::super::unix::User;
+    use super::super::unix::names::{Names, Reply};
+    use super::*;
+
+    const MAP: &str = "\
+# comment = x
+; another = x
+root = admin administrator
+root = @staff *
+!ann = \"Ann Miller\" am, miller
+ann = eve
+bob = eve
+staffer = +staff
+nightly = &night
+dora = DOM\\dora
+nonsense
+= nobody
+empty =
+";
+
+    /// joe is in the UNIX group staff, nina in the netgroup night.
+    fn map(path: PathBuf) -> Inner {
+        let user = |key: &Key| {
+            let is_joe = matches!(key, Key::Name(name) if name == "joe");
+            Ok(is_joe.then(|| User {
+                name: "joe".into(),
+                identity: Arc::new(Identity { uid: 5, gid: 5, groups: Box::new([]) }),
+                groups: Arc::new(["staff".into()]),
+            }))
+        };
+        let names = |question: &Question| {
+            let night = Question::Netgroup { user: "nina".into(), group: "night".into() };
+            Ok((*question == night).then_some(Reply::Member))
+        };
+        let users = Users::with_names(None, Box::new(user), Names::new(Box::new(names)));
+        Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None) }
+    }
+
+    #[test]
+    fn names_become_accounts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        std::fs::write(&path, MAP).unwrap();
+        let map = map(path);
+        let cases = [
+            ("", "ann miller", Some("ann")),
+            ("", "MILLER", Some("ann")),
+            ("", "eve", Some("bob")),
+            ("", "joe", Some("staffer")),
+            ("", "nina", Some("nightly")),
+            ("DOM", "dora", Some("dora")),
+            ("OTHER", "dora", None),
+            ("", "Administrator", Some("root")),
+            ("", "somebody", None),
+            ("", "root", None),
+            ("", "", None),
+        ];
+        for (domain, user, expected) in cases {
+            assert_eq!(map.find(domain, user).as_deref(), expected, "{domain} {user}");
+        }
+    }
+
+    #[test]
+    fn everybody_may_be_somebody_but_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        std::fs::write(&path, "!joe = joe\nguest = *\n").unwrap();
+        let map = map(path.clone());
+        assert_eq!(map.find("", "joe").as_deref(), Some("joe"));
+        assert_eq!(map.find("", "whoever").as_deref(), Some("guest"));
+        std::fs::write(&path, "root = *\nroot = @staff +staff &night\n").unwrap();
+        for user in ["joe", "nina", "whoever"] {
+            assert_eq!(map.find("", user), None, "{user}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_file_counts_and_no_file_is_no_map() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        let map = FileMap(Arc::new(map(path.clone())));
+        assert_eq!(map.account_of("", "x").await, None);
+        for account in ["first", "the second"] {
+            std::fs::write(&path, format!("{account} = x")).unwrap();
+            assert_eq!(map.account_of("", "x").await.as_deref(), Some(account));
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(map.account_of("", "x").await, None);
+    }
+}

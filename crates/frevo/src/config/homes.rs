@@ -1,0 +1,105 @@
+//! `[homes]`: for each user who has a home, a share made of this section, with the user's name as `%S` and the home as the
+//! path where the section names none. The section is read anew for each connect, so that every parameter may have `%S`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use server::accounts::Unavailable;
+use server::answer::Answer;
+use server::policy::{self, Policy, Share};
+
+use super::Names;
+use super::problem::Problems;
+use super::reader::Reader;
+use super::resolve::{self, Settings, Value};
+use super::share;
+use super::variables::ServerVariables;
+
+/// The longest name that is looked up.
+const LONGEST_NAME: usize = 255;
+
+/// The section.
+pub(super) struct Homes(Arc<Inner>);
+
+struct Inner {
+    global: Settings,
+    section: resolve::Share,
+    policy: Policy,
+    names: Arc<dyn Names + Send + Sync>,
+    shown: Share,
+}
+
+impl Homes {
+    /// The section of a configuration whose other parts are in `policy`; `None` where the host is asked only now.
+    pub(super) fn new(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Self> {
+        if let Some(path) = section.settings.0.get("path")
+            && !path.text.starts_with(['/', '%'])
+        {
+            reader.bad_value("path", &path.text, "an absolute path; %S stands for the user");
+        }
+        // Any directory does for reading the other parameters.
+        let section_at_root = with_path(section, "/".into(), true);
+        let reader = Reader { share: Some(&section_at_root.settings), ..*reader };
+        let shown = share::build(&reader, &section_at_root, policy)?;
+        let names = reader.variables.names.owned()?;
+        let (global, section) = (reader.global.clone(), with_path(section, String::new(), false));
+        Some(Homes(Arc::new(Inner { global, section, policy: policy.clone(), names, shown })))
+    }
+}
+
+/// `section` with the path, where it has none or `over` says so.
+fn with_path(section: &resolve::Share, path: String, over: bool) -> resolve::Share {
+    let mut settings = section.settings.clone();
+    if over || !settings.0.contains_key("path") && !path.is_empty() {
+        settings.0.insert("path", Value { text: path, place: None });
+    }
+    resolve::Share { name: section.name.clone(), place: section.place.clone(), settings }
+}
+
+impl Inner {
+    /// Blocks.
+    fn share_of(&self, name: &str, uid: Option<u32>) -> Result<Option<Arc<Share>>, Unavailable> {
+        let home = self.names.home(name, uid).map_err(Unavailable)?;
+        let Some(home) = home.filter(|home| policy::is_home(home)).and_then(|home| home.to_str().map(str::to_owned))
+        else {
+            return Ok(None);
+        };
+        // The domain of a user is no part of the share's name.
+        let name = name.rsplit('\\').next().unwrap_or_default().to_owned();
+        let mut section = with_path(&self.section, home.replace('%', "%%"), false);
+        section.name.clone_from(&name);
+        let variables = ServerVariables {
+            names: &*self.names,
+            netbios_name: self.policy.netbios_name.clone(),
+            workgroup: self.policy.workgroup.clone(),
+            share: Some(name),
+        };
+        let problems = RefCell::new(Problems::default());
+        let reader =
+            Reader { global: &self.global, share: Some(&section.settings), variables: &variables, problems: &problems };
+        let share = share::build(&reader, &section, &self.policy);
+        let problems = problems.into_inner();
+        if problems.any_error() {
+            tracing::error!(share = section.name, "[homes]: {problems}");
+            return Ok(None);
+        }
+        Ok(share.map(Arc::new))
+    }
+}
+
+impl policy::Homes for Homes {
+    fn share_of(&self, name: &str, uid: Option<u32>) -> Answer<Result<Option<Arc<Share>>, Unavailable>> {
+        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(['/', '\0', '%']) {
+            return Answer::now(Ok(None));
+        }
+        let (inner, name) = (self.0.clone(), name.to_owned());
+        Answer::later(async move {
+            let asked = tokio::task::spawn_blocking(move || inner.share_of(&name, uid)).await;
+            asked.unwrap_or_else(|error| Err(Unavailable(format!("look-up of a home: {error}"))))
+        })
+    }
+
+    fn section(&self) -> &Share {
+        &self.0.shown
+    }
+}

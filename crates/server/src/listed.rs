@@ -1,0 +1,139 @@
+//! Who is meant by the lists of a share: `valid users`, `invalid users`, `read list`, `write list`, `admin users`.
+//!
+//! Names are compared without regard to case, as Samba does. A back end or name service that does not answer leaves open
+//! who is meant: nobody gets in on such a list, as nobody is kept out by one.
+
+use proto::dtyp::Sid;
+use proto::status::Status;
+
+use crate::accounts::{Accounts, Unavailable};
+use crate::error::{Error, Result};
+use crate::policy::template::Variable;
+use crate::policy::{Policy, UserPattern, fold};
+use crate::principals::{self, SidNameUse};
+use crate::session::User;
+
+/// A user whom lists are asked for.
+pub(crate) struct Who<'a> {
+    user: &'a User,
+    accounts: &'a dyn Accounts,
+    policy: &'a Policy,
+    /// The SIDs of the user and his groups.
+    sids: &'a [Sid],
+}
+
+impl<'a> Who<'a> {
+    /// `user` with all SIDs that he has.
+    pub(crate) fn new(user: &'a User, sids: &'a [Sid], accounts: &'a dyn Accounts, policy: &'a Policy) -> Self {
+        Who { user, accounts, policy, sids }
+    }
+
+    /// Whether he is on `list`.
+    pub(crate) async fn is_on(&self, list: &[UserPattern]) -> Result<bool> {
+        for pattern in list {
+            let is_meant = match pattern {
+                UserPattern::Variable(template) => match template.expand(|variable| self.value(variable)) {
+                    Some(text) => self.is(&UserPattern::parse(&text, &[&self.policy.netbios_name])).await,
+                    None => Ok(false),
+                },
+                pattern => self.is(pattern).await,
+            };
+            let unavailable = |why: Unavailable| {
+                tracing::error!(user = self.user.name, why = why.0, "who is on a list of users cannot be told");
+                Error::because(Status::NO_LOGON_SERVERS, "users and groups cannot be asked")
+            };
+            if is_meant.map_err(unavailable)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn value(&self, variable: Variable) -> Option<String> {
+        match variable {
+            Variable::SESSION_USER | Variable::USER => Some(self.user.name.clone()),
+            Variable::SESSION_GROUP | Variable::GROUP => self.user.groups.first().cloned(),
+            _ => None,
+        }
+    }
+
+    async fn is(&self, pattern: &UserPattern) -> std::result::Result<bool, Unavailable> {
+        match pattern {
+            UserPattern::User(name) => Ok(fold(name) == fold(&self.user.name)),
+            UserPattern::Group(name) => self.is_in_group(name).await,
+            UserPattern::Netgroup(name) => self.accounts.is_in_netgroup(&self.user.name, name).await,
+            UserPattern::NetgroupOrGroup(name) => {
+                // Most are groups, and those cost nothing.
+                Ok(self.is_in_group(name).await? || self.accounts.is_in_netgroup(&self.user.name, name).await?)
+            }
+            UserPattern::Sid(sid) => Ok(self.sids.contains(sid)),
+            // What a session fills has no variables any more.
+            UserPattern::Variable(_) => Ok(false),
+        }
+    }
+
+    async fn is_in_group(&self, name: &str) -> std::result::Result<bool, Unavailable> {
+        let folded = fold(name);
+        if self.user.groups.iter().any(|group| fold(group) == folded) {
+            return Ok(true);
+        }
+        let found = principals::by_name(self.accounts, &self.policy.netbios_name, name).await?;
+        let is_group = |kind| matches!(kind, SidNameUse::GROUP | SidNameUse::ALIAS | SidNameUse::WELL_KNOWN_GROUP);
+        Ok(found.is_some_and(|found| is_group(found.kind) && self.sids.contains(&found.sid)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::answer::block_on;
+    use crate::policy::Template;
+    use crate::rig::People;
+    use crate::vfs::Identity;
+
+    fn check(element: &str, expected: bool) {
+        let user = User {
+            name: "Alice".into(),
+            domain: "FREVO".into(),
+            guest: false,
+            anonymous: false,
+            workstation: String::new(),
+            sids: Arc::new([]),
+            identity: Arc::new(Identity { uid: 1000, gid: 1000, groups: Box::new([]) }),
+            groups: Arc::new(["staff".into(), "DOM\\Domain Users".into()]),
+        };
+        let policy = Policy::default();
+        let sids = [Sid::of(5, [21, 1, 2, 3, 1000]), Sid::BUILTIN_USERS, Sid::unix_group(1000)];
+        let pattern = match Template::parse(element) {
+            Ok(template) if template.constant().is_none() => UserPattern::Variable(template),
+            _ => UserPattern::parse(element, &["FREVO"]),
+        };
+        let who = Who::new(&user, &sids, &People, &policy);
+        assert_eq!(block_on(who.is_on(&[UserPattern::User("nobody".into()), pattern])).unwrap(), expected, "{element}");
+    }
+
+    #[test]
+    fn users_are_named_and_groups_marked() {
+        for element in ["alice", "ALICE", "FREVO\\alice", "S-1-5-21-1-2-3-1000", "%U", "%u"] {
+            check(element, true);
+        }
+        for element in ["bob", "OTHER\\alice", "staff", "S-1-5-21-1-2-3-1001", "alice ", "+alice", "%m"] {
+            check(element, false);
+        }
+        for element in ["+staff", "@STAFF", "@DOM\\domain users", "+BUILTIN\\Users", "@Users", "S-1-5-32-545", "@%G"] {
+            check(element, true);
+        }
+        for element in ["&staff", "+wheel", "+Administrators", "@bob", "S-1-5-32-544"] {
+            check(element, false);
+        }
+    }
+
+    #[test]
+    fn netgroups_are_asked_for() {
+        check("&night-shift", true);
+        check("@night-shift", true);
+        check("+night-shift", false);
+    }
+}
