@@ -134,7 +134,7 @@ mod tests {
         message[2..4].copy_from_slice(&flags.to_be_bytes());
         message[7] = 1;
         // The name of the question, SRV, IN, a time; priority, weight, port, and `dc` in front of `dom.test`.
-        message.extend([0xc0, 12, 0, 33, 0, 1, 0, 0, 3, 132, 0, 11, 0, 0, 0, 100, 1, 133, 2, b'd', b'c', 0xc0, 32]);
+        message.extend([0xc0, 12, 0, 33, 0, 1, 0, 0, 3, 132, 0, 11, 0, 0, 0, 100, 1, 133, 2, b'd', b'c', 0xc0, 33]);
         message
     }
 
