@@ -102,6 +102,7 @@ pub struct Server {
     pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
+    pub(crate) pipes: crate::pipe::Held,
     pub(crate) lockouts: Lockouts,
     pub(crate) offloads: Tokens,
     /// What protects files.
@@ -157,6 +158,7 @@ impl Server {
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
             guesses: Guesses::new(secret),
+            pipes: crate::pipe::Held::default(),
             lockouts: Lockouts::default(),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),

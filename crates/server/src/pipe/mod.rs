@@ -5,6 +5,7 @@
 
 mod handles;
 mod lsarpc;
+mod room;
 mod samr;
 mod security;
 mod srvsvc;
@@ -19,10 +20,11 @@ use proto::status::Status;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use handles::Handles;
+pub(crate) use room::Held;
 use security::{Security, Unprotected};
 
-/// How many bytes of one call's arguments a client may send.
-const MAX_STUB: usize = 1024 * 1024;
+/// How many bytes a client may send before they are executed.
+const MAX_INPUT: usize = 1024 * 1024;
 /// How many answers may wait to be read.
 const MAX_ANSWERS: usize = 64;
 
@@ -45,6 +47,14 @@ impl Service {
             Service::Srvsvc => "srvsvc",
             Service::Lsarpc => "lsarpc",
             Service::Samr => "samr",
+        }
+    }
+
+    /// How many bytes the arguments of one call may have: the longest are lists of SIDs to look up, all others are short.
+    fn max_stub(self) -> usize {
+        match self {
+            Service::Srvsvc | Service::Samr => 64 * 1024,
+            Service::Lsarpc => 1024 * 1024,
         }
     }
 
@@ -78,15 +88,35 @@ struct State {
     max_fragment: u16,
     /// Answers, each a message of its own.
     output: VecDeque<Vec<u8>>,
+    /// Bytes of all of that.
+    held: room::OfOne,
+}
+
+impl State {
+    /// Whether `more` bytes may come, and an answer.
+    fn check_room(&self, more: usize, request: &Request<'_>) -> Result<()> {
+        let limit = request.connection.server.policy().limits.pipe_bytes;
+        if self.input.len() + more > MAX_INPUT || self.output.len() >= MAX_ANSWERS || !self.held.may_take(more, limit) {
+            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe, or for all"));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        let answers: usize = self.output.iter().map(Vec::len).sum();
+        self.held.set(self.input.len() + self.stub.len() + answers);
+    }
 }
 
 impl Pipe {
     /// Opens the pipe called `name`; some clients write a backslash before it.
-    pub(crate) fn open(_request: &Request<'_>, name: &str) -> Result<Pipe> {
+    pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
         let name = name.strip_prefix('\\').unwrap_or(name);
         let service = Service::named(name)
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
-        Ok(Pipe { service, state: Mutex::default(), handles: Mutex::default(), security: Security::default() })
+        let held = request.connection.server.pipes.of_one();
+        let state = State { held, ..State::default() };
+        Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: Security::default() })
     }
 
     /// The pipe's name.
@@ -98,17 +128,19 @@ impl Pipe {
     pub(crate) async fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
         {
             let mut state = self.state.lock();
-            if state.input.len() + bytes.len() > MAX_STUB || state.output.len() >= MAX_ANSWERS {
-                return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe"));
-            }
+            state.check_room(bytes.len(), request)?;
             state.input.extend_from_slice(bytes);
+            state.count();
             if std::mem::replace(&mut state.busy, true) {
                 return Ok(());
             }
         }
         let mut turn = Turn { state: &self.state, over: false };
         while let Some(pdu) = turn.next()? {
-            self.execute(pdu, request).await?;
+            self.state.lock().check_room(0, request)?;
+            let executed = self.execute(pdu, request).await;
+            self.state.lock().count();
+            executed?;
         }
         Ok(())
     }
@@ -120,9 +152,12 @@ impl Pipe {
         if message.len() > room {
             let rest = message.split_off(room);
             let now = std::mem::replace(message, rest);
+            state.count();
             return Ok((now, Status::BUFFER_OVERFLOW));
         }
-        Ok((state.output.pop_front().unwrap_or_default(), Status::SUCCESS))
+        let message = state.output.pop_front().unwrap_or_default();
+        state.count();
+        Ok((message, Status::SUCCESS))
     }
 
     async fn execute(&self, mut bytes: Vec<u8>, request: &Request<'_>) -> Result<()> {
@@ -166,7 +201,7 @@ impl Pipe {
         if header.flags.contains(PduFlags::FIRST_FRAG) {
             state.stub.clear();
         }
-        if state.stub.len() + call.stub.len() > MAX_STUB {
+        if state.stub.len() + call.stub.len() > self.service.max_stub() {
             return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
         }
         state.stub.extend_from_slice(call.stub);

@@ -50,6 +50,9 @@ pub struct Limits {
     pub frame: usize,
     /// Bytes of one frame while nobody is logged on: a NEGOTIATE or a token is far smaller, and strangers get no more.
     pub frame_before_logon: usize,
+    /// Bytes that all pipes together hold of calls that have not come whole and of answers that nobody has read; past it,
+    /// a pipe takes what a short call needs and no more.
+    pub pipe_bytes: usize,
     /// Elements of one compound chain.
     pub chain: usize,
     /// Previous versions that a client is told of. The list is one response; each takes 50 bytes of it.
@@ -91,6 +94,7 @@ impl Default for Limits {
             bytes_per_watch: 512 * 1024,
             frame: 8 * 1024 * 1024 + 128 * 1024,
             frame_before_logon: 128 * 1024,
+            pipe_bytes: 64 << 20,
             chain: 256,
             snapshots: 8_192,
             offload_tokens: 16_384,
