@@ -23,8 +23,8 @@ pub trait Backend: Send + Sync {
     /// The account called `name`, for a logon. An error means that the back end could not be asked.
     fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>>;
 
-    /// The account called `name` as it is at this moment, where [`Backend::find`] answered from memory; `None` where it did
-    /// not, or there is none.
+    /// The account called `name` as it is at this moment, where [`Backend::find`] may have answered from memory; `None`
+    /// where it does not do so, or there is none.
     fn find_anew(&self, _name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
         Answer::now(Ok(None))
     }

@@ -141,6 +141,10 @@ impl Users {
 /// The superuser is reached by the name `root` alone: neither another name of uid 0 in the password file nor a number
 /// in an account makes anybody root.
 fn admit(key: &Key, user: User) -> Found {
+    // To the kernel, the highest number of both kinds says "as before", which is root.
+    if [user.identity.uid, user.identity.gid].contains(&u32::MAX) {
+        return Err(format!("UNIX user {:?} has the uid or gid 4294967295, which nobody may have", user.name).into());
+    }
     if user.identity.uid != 0 || *key == Key::Name("root".into()) {
         return Ok(Arc::new(user));
     }
@@ -368,6 +372,7 @@ mod tests {
         assert_eq!(find(Key::Name("root".into())).unwrap().identity.uid, 0);
         assert!(find(Key::Name("toor".into())).unwrap_err().contains("uid 0"));
         assert!(find(Key::Uid(0)).unwrap_err().contains("root"));
+        assert!(admit(&Key::Name("none".into()), user_of("none", u32::MAX)).unwrap_err().contains("4294967295"));
         assert!(find(Key::Name("nul\0".into())).unwrap_err().contains("no UNIX user"));
     }
 

@@ -51,7 +51,10 @@ impl Person {
         };
         let rid = sid.rid().ok_or_else(|| wrong("has a sambaSID without a number at its end"))?;
         let number = |attribute| found.first(attribute).and_then(|text| text.parse::<i64>().ok());
-        let id = |attribute| number(attribute).and_then(|number| u32::try_from(number).ok());
+        // The highest number is no user: to the kernel it says "as before", which is root.
+        let id = |attribute| {
+            number(attribute).and_then(|number| u32::try_from(number).ok()).filter(|number| *number != u32::MAX)
+        };
         let flags = Flags::read(found.first("sambaAcctFlags").unwrap_or("[U          ]"));
         let set = number("sambaPwdLastSet");
         let record = Record {

@@ -115,7 +115,8 @@ fn of_linux() -> Filter {
 }
 
 fn number(group: &Found) -> Option<u32> {
-    group.first("gidNumber").and_then(|text| text.parse().ok())
+    // The highest number is no group: the kernel refuses it.
+    group.first("gidNumber").and_then(|text| text.parse().ok()).filter(|number| *number != u32::MAX)
 }
 
 /// Group 0 is root's, and nobody gets into it by what a directory says.
@@ -147,6 +148,7 @@ mod tests {
             group("a", "10"),
             group("again", "10"),
             group("x", "?"),
+            group("none", "4294967295"),
         ];
         let user = super::user("ann", 7, 7, &found);
         assert_eq!((user.identity.uid, user.identity.gid, &*user.identity.groups), (7, 7, &[10, 20][..]));

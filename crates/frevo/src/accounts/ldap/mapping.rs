@@ -85,7 +85,7 @@ fn folded(key: &GroupKey) -> GroupKey {
 
 /// The group in an entry; `None` for one without a mapping. Group 0 is root's and nobody's else.
 fn read(found: &Found) -> Option<Group> {
-    let gid = found.first("gidNumber")?.parse().ok().filter(|gid| *gid != 0)?;
+    let gid = found.first("gidNumber")?.parse().ok().filter(|gid| ![0, u32::MAX].contains(gid))?;
     let kind = match found.first("sambaGroupType")? {
         "2" => GroupKind::Domain,
         "5" => GroupKind::Builtin,

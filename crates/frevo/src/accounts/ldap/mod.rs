@@ -131,7 +131,8 @@ impl Backend for Ldap {
 
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
         if !self.people.cache.was_kept(name) {
-            return Answer::now(Ok(None));
+            // The directory has said it since the question was asked; somebody else may have had it asked meanwhile.
+            return Answer::now(Ok(self.people.cache.fresh(name).flatten()));
         }
         let (people, name) = (self.people.clone(), name.to_owned());
         self.later(async move { people.find_anew(&name).await })

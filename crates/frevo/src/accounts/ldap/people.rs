@@ -181,6 +181,14 @@ impl People {
         match self.user(person).await? {
             Who::Known(user) => Ok(Some(entry_of(person, user))),
             Who::Root => Ok(refuse_root(person)),
+            Who::Nobody => {
+                tracing::warn!(
+                    account = person.record.name,
+                    dn = &*person.dn,
+                    "with `ldapsam:trusted` an account needs uidNumber and gidNumber, and this one cannot log on"
+                );
+                Ok(None)
+            }
             Who::Directorys(ids) => {
                 let user = self.groups.user(self, person, ids).await.map_err(unavailable)?;
                 Ok(Some(entry_of(person, Some(user))))
@@ -192,7 +200,7 @@ impl People {
     pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
         let user = match self.user(person).await.map_err(|Unavailable(why)| anyhow!(why))? {
             Who::Known(user) => user,
-            Who::Root => None,
+            Who::Root | Who::Nobody => None,
             Who::Directorys((uid, gid)) => {
                 let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
                 Some(Arc::new(User { name: person.record.name.clone(), identity, groups: Arc::new([]) }))
@@ -208,11 +216,16 @@ impl People {
         if !self.settings.trusted
             && let Ok(user) = self.users.find(Key::Name(person.record.name.clone())).await?
         {
-            return Ok(if user.identity.uid == 0 { Who::Root } else { Who::Known(Some(user)) });
+            return Ok(match (user.identity.uid, user.identity.gid) {
+                (0, _) | (_, 0) => Who::Root,
+                _ => Who::Known(Some(user)),
+            });
         }
         Ok(match person.ids {
             Some((0, _) | (_, 0)) => Who::Root,
             Some(ids) => Who::Directorys(ids),
+            // Whoever is left to NSS by name could be root there.
+            None if self.settings.trusted => Who::Nobody,
             None => Who::Known(None),
         })
     }
@@ -235,6 +248,8 @@ enum Who {
     Directorys((u32, u32)),
     /// Somebody whom no account of a directory may be.
     Root,
+    /// Whom the directory does not say, where nobody else is to be asked.
+    Nobody,
 }
 
 fn refuse_root(person: &Person) -> Option<Entry> {

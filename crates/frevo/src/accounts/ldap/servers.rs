@@ -26,6 +26,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const CONNECTIONS: usize = 4;
 /// Another connection is opened where so many wait on the one with the fewest.
 const CROWDED: usize = 16;
+/// How long that may take, with TLS and the bind.
+const RELIEF: Duration = Duration::from_secs(10);
 
 /// Nobody could be asked: why, for each that was tried.
 #[derive(Debug)]
@@ -206,7 +208,8 @@ impl Server {
         let server = self.clone();
         tokio::spawn(async move {
             if let Ok(_turn) = server.turn.try_lock() {
-                _ = server.open().await;
+                // Nobody waits for it who would give up: a server that hangs must not have the turn for ever.
+                _ = timeout(RELIEF, server.open()).await;
             }
         });
     }

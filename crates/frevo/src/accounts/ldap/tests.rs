@@ -182,7 +182,7 @@ async fn what_was_found_is_kept_and_asked_anew_once_it_was_used() {
     let ldap = open(vec![fake.uri()], |_| {});
     let asked = || fake.asked.load(Ordering::SeqCst);
     assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
-    assert!(name(ldap.find_anew("ann").await).is_none());
+    assert_eq!(name(ldap.find_anew("ann").await).unwrap(), "ann");
     assert_eq!(asked(), 1);
     for _ in 0..3 {
         assert!(matches!(ldap.find("Ann"), Answer::Now(_)));
@@ -190,6 +190,40 @@ async fn what_was_found_is_kept_and_asked_anew_once_it_was_used() {
     assert_eq!(asked(), 1);
     assert_eq!(name(ldap.find_anew("ann").await).unwrap(), "ann");
     assert_eq!(asked(), 2);
+}
+
+#[tokio::test]
+async fn whoever_is_asked_anew_hears_what_another_was_just_told() {
+    let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
+    let ldap = open(vec![fake.uri()], |_| {});
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    // Two logons have had the kept answer, and both proofs do not fit.
+    for _ in 0..2 {
+        assert!(matches!(ldap.find("ann"), Answer::Now(_)));
+    }
+    assert_eq!(name(ldap.find_anew("ann").await).unwrap(), "ann");
+    assert_eq!(name(ldap.find_anew("ann").await).unwrap(), "ann");
+    assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_trusted_directory_leaves_nobody_to_the_host() {
+    // The host's user of the name might be anybody, root among them.
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let attributes = [("uid", "root"), ("sambaSID", "S-1-5-21-1-2-3-1000"), ("gidNumber", "1002")];
+        let with_minus_one = [&attributes[..], &[("uidNumber", "4294967295")]].concat();
+        let root = match wanted(message).as_str() {
+            "root" => found(id, "uid=root,dc=x", &attributes),
+            _ => found(id, "uid=root,dc=x", &with_minus_one),
+        };
+        stream.write_all(&[root, done(id, 0x65, 0)].concat()).unwrap();
+    });
+    let ldap = open(vec![fake.uri()], |settings| settings.trusted = true);
+    assert!(name(ldap.find("root").await).is_none());
+    assert!(name(ldap.find("ann").await).is_none());
 }
 
 #[tokio::test]
