@@ -63,6 +63,10 @@ impl<A: Accounts> Accounts for WithDomain<A> {
         self.own.sids_of(identity)
     }
 
+    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
+        self.own.is_in_netgroup(user, group)
+    }
+
     fn policy(&self) -> AccountPolicy {
         self.own.policy()
     }
@@ -163,6 +167,11 @@ mod tests {
             Answer::now(Ok(Vec::new()))
         }
 
+        fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
+            self.0.lock().push("is_in_netgroup");
+            Answer::now(Ok(true))
+        }
+
         fn uid_of(&self, _: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
             self.0.lock().push("uid_of");
             Answer::now(Ok(None))
@@ -199,12 +208,23 @@ mod tests {
         assert!(all.find_anew("ann").await.is_ok());
         all.logged_on("ann", LogonOutcome::Success);
         assert!(all.sids_of(&identity).await.is_ok());
+        assert!(all.is_in_netgroup("ann", "all").await.unwrap());
         assert!(all.uid_of(&Sid::of(5, [21, 1, 2, 3, 1000])).await.is_ok());
         all.policy();
         all.lock("ann");
         assert!(all.change_password("ann", NtHash([1; 16]), NtHash([2; 16])).await.is_ok());
-        let asked =
-            ["find", "of_client", "find_anew", "logged_on", "sids_of", "uid_of", "policy", "lock", "change_password"];
+        let asked = [
+            "find",
+            "of_client",
+            "find_anew",
+            "logged_on",
+            "sids_of",
+            "is_in_netgroup",
+            "uid_of",
+            "policy",
+            "lock",
+            "change_password",
+        ];
         assert_eq!(*own.0.lock(), asked);
     }
 }
