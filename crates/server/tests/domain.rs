@@ -25,6 +25,9 @@ struct Controller {
     hangs: AtomicBool,
 }
 
+/// The domain's group of all users.
+const USERS: Sid = Sid::of(5, [21, 7, 8, 9, 513]);
+
 fn account(name: &str, uid: u32) -> Account {
     Account {
         name: format!(r"DOM\{name}"),
@@ -35,7 +38,7 @@ fn account(name: &str, uid: u32) -> Account {
         sid: Sid::of(5, [21, 7, 8, 9, uid]),
         domain: Some("DOM".into()),
         expires: None,
-        former_sids: Arc::new([Sid::of(5, [21, 7, 8, 9, 513])]),
+        former_sids: Arc::new([USERS, Sid::unix_user(0), Sid::BUILTIN_ADMINISTRATORS]),
         full_name: String::new(),
         password_last_set: None,
         identity: Arc::new(Identity { uid, gid: 5513, groups: Box::new([]) }),
@@ -114,6 +117,16 @@ fn the_domain_decides_on_its_accounts() {
     check("alice", PASSWORD, Status::SUCCESS, 0);
     check("alice", "wrong", Status::LOGON_FAILURE, 0);
     check("alice@dom.test", PASSWORD, Status::SUCCESS, 1);
+}
+
+#[test]
+fn a_domain_says_nothing_of_who_is_who_here() {
+    let (server, _) = member(policy());
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
+    let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
+    assert_eq!(user.sids[..], [Sid::of(5, [21, 7, 8, 9, 5001]), USERS]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::conn::Request;
 use crate::domain::Refused;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
+use crate::principals::may_come_from_domain;
 use crate::server::Server;
 use crate::tickets::{Cause, ClientName, Refusal, Ticket};
 use crate::vfs::Time;
@@ -33,7 +34,7 @@ impl Kerberos {
             Err(refusal) => return self.refuse(refusal),
         };
         let Ticket { client, logon, reply, key, lifetime, signatures } = ticket;
-        let account = match account(server, &client, logon.as_ref(), policy).await {
+        let account = match account(server, &client, logon.and_then(believed), policy).await {
             Ok(account) => account,
             Err(Refused::Unknown | Refused::Wrong) => {
                 tracing::warn!(client = %client, peer = %request.connection.peer.remote, "a good ticket of nobody here");
@@ -63,12 +64,18 @@ impl Kerberos {
     }
 }
 
+/// What of it is a domain's to say; nothing where not even the user is one of a domain.
+fn believed(mut logon: LogonInfo) -> Option<LogonInfo> {
+    logon.groups.retain(may_come_from_domain);
+    (may_come_from_domain(&logon.user) && may_come_from_domain(&logon.primary_group)).then_some(logon)
+}
+
 /// Who somebody with a good ticket is here. On a member of a domain that is the domain's to say: by the SIDs that its
 /// controller wrote into the ticket, else by the name. Elsewhere `Accounts` knows.
 async fn account(
     server: &Server,
     client: &ClientName,
-    logon: Option<&LogonInfo>,
+    logon: Option<LogonInfo>,
     policy: &Policy,
 ) -> std::result::Result<Account, Refused> {
     let cannot = |unavailable: Unavailable| Refused::Unavailable(unavailable.0);
@@ -81,7 +88,9 @@ async fn account(
             }
             _ => return Err(Refused::Unknown),
         },
-        (_, _, logon) => server.accounts.of_client(client, logon).await.map_err(cannot)?.ok_or(Refused::Unknown)?,
+        (_, _, logon) => {
+            server.accounts.of_client(client, logon.as_ref()).await.map_err(cannot)?.ok_or(Refused::Unknown)?
+        }
     };
     // Whoever answers for a realm does not make anybody root.
     match account.identity.uid {
@@ -97,5 +106,35 @@ fn check_account(account: &Account, now: Time) -> Result<()> {
         account if account.locked => Err(Error::new(Status::ACCOUNT_LOCKED_OUT)),
         account if account.expires.is_some_and(|end| end <= now) => Err(Error::new(Status::ACCOUNT_EXPIRED)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::dtyp::Sid;
+
+    use super::*;
+
+    #[test]
+    fn a_domain_says_nothing_of_who_is_who_here() {
+        let of_domain = |rid| Sid::of(5, [21, 1, 2, 3, rid]);
+        let logon = |user, primary_group, groups: &[Sid]| LogonInfo {
+            effective_name: "ann".into(),
+            full_name: String::new(),
+            logon_domain_name: "DOM".into(),
+            user,
+            primary_group,
+            groups: groups.to_vec(),
+        };
+        let asserted = Sid::of(18, [1]);
+        let local =
+            [Sid::unix_user(0), Sid::unix_group(0), Sid::BUILTIN_ADMINISTRATORS, Sid::SYSTEM, Sid::CREATOR_OWNER];
+        let groups = [&local[..], &[of_domain(5), asserted]].concat();
+        let left = believed(logon(of_domain(1), of_domain(2), &groups)).map(|logon| logon.groups);
+        assert_eq!(left, Some(vec![of_domain(5), asserted]));
+        for sid in local {
+            assert_eq!(believed(logon(sid, of_domain(2), &[])), None, "{sid}");
+            assert_eq!(believed(logon(of_domain(1), sid, &[])), None, "{sid}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
 use crate::accounts::Account;
 use crate::domain::{Membership, NetworkLogon, Refused};
 use crate::policy::Policy;
+use crate::principals::may_come_from_domain;
 use crate::server::Server;
 
 /// What the server calls itself in its challenge: the domain of its accounts is itself, or the one that it is a member
@@ -53,5 +54,10 @@ pub(super) async fn prove(
     if proven.account.identity.uid == 0 {
         return Err(Refused::Unmapped("the domain's user has uid 0 here".into()));
     }
-    Ok((verified, proven.account))
+    let mut account = proven.account;
+    if !may_come_from_domain(&account.sid) {
+        return Err(Refused::Unmapped(format!("{} is no SID of a domain's user", account.sid)));
+    }
+    account.former_sids = account.former_sids.iter().filter(|sid| may_come_from_domain(sid)).copied().collect();
+    Ok((verified, account))
 }
