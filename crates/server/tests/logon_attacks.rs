@@ -21,7 +21,7 @@ use proto::status::Status;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
-use server::policy::{MapToGuest, Policy, Share};
+use server::policy::{MapToGuest, Policy, Share, UsernameMap};
 use server::server::{Server, Volumes};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 use server::world::World;
@@ -345,6 +345,37 @@ fn accounts_are_locked_after_wrong_passwords_and_nobody_learns_more() {
         assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "other", "right"), (Status::SUCCESS, 0));
         bed.pass(31 * 60_000);
         assert_eq!(log_on("wrong"), (Status::LOGON_FAILURE, 2_000), "{user}");
+    }
+}
+
+/// Everybody is `fine`.
+struct OneForAll;
+
+impl UsernameMap for OneForAll {
+    fn account_of(&self, _: &str, _: &str) -> Answer<Option<String>> {
+        Answer::now(Some("fine".into()))
+    }
+}
+
+#[test]
+fn many_names_of_one_account_are_no_more_guesses() {
+    let bed = Bed::new(0, |policy| policy.username_map = Some(Arc::new(OneForAll)));
+    let clients: Vec<_> = ["ann", "bob", "carl"].map(|name| (name, bed.connect("192.0.2.1:1"))).into();
+    let mut before = Vec::new();
+    for ((name, mut client), expected) in clients.into_iter().zip([2_000, 4_000, 6_000]) {
+        client.prove(name, "wrong");
+        before.push((client, expected));
+    }
+    for (mut client, expected) in before {
+        let answered = (0..100).find(|_| {
+            let there = client.turn().is_some();
+            if !there {
+                bed.pass(100);
+            }
+            there
+        });
+        assert!(answered.is_some());
+        assert_eq!(bed.clock.now() - 1_000_000, expected);
     }
 }
 

@@ -64,7 +64,8 @@ impl Ntlm {
             return unproven(&claim, policy);
         }
         let server = &request.connection.server;
-        match self.prove(server, &claim, policy).await {
+        let mut meant = claim.user.clone();
+        match self.prove(server, &claim, policy, &mut meant).await {
             Ok((verified, account)) => {
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
@@ -86,7 +87,7 @@ impl Ntlm {
                     MapToGuest::BadPassword => true,
                 };
                 if !guest || policy.guest.is_none() {
-                    *guessed = Some(claim.user.clone());
+                    *guessed = Some(meant);
                     return Err(Error::because(Status::LOGON_FAILURE, format!("user {:?}", claim.user)));
                 }
                 unproven(&claim, policy)
@@ -94,7 +95,7 @@ impl Ntlm {
             Err(refused) => {
                 // With a right password as with a wrong one.
                 if matches!(refused, Refused::Because(Status::ACCOUNT_LOCKED_OUT)) {
-                    *guessed = Some(claim.user.clone());
+                    *guessed = Some(meant);
                 }
                 Err(refused.error(&claim.user))
             }
@@ -102,11 +103,13 @@ impl Ntlm {
     }
 
     /// Whether the proof is right, whoever has the account: this server, or the domain that it is a member of.
+    /// `meant` becomes the name of the own account that is asked for.
     async fn prove(
         &self,
         server: &Server,
         claim: &Claim,
         policy: &Policy,
+        meant: &mut String,
     ) -> std::result::Result<(ntlm::Session, Account), Refused> {
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
@@ -139,6 +142,7 @@ impl Ntlm {
         // of them was right is not to be seen once the account is locked.
         let found = proven.as_ref().map(|(_, account)| account).or(account.as_ref());
         let name = found.map_or_else(|| name.to_owned(), |account| account.name.clone());
+        meant.clone_from(&name);
         if server.is_locked_out(&name) {
             return Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT));
         }
