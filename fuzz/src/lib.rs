@@ -90,6 +90,12 @@ pub fn auth(bytes: &[u8]) {
 pub fn rpc(bytes: &[u8]) {
     if let Ok(header) = rpc::pdu::Header::decode(bytes) {
         let _ = rpc::pdu::Request::decode(&header, bytes);
+        let _ = rpc::auth::Trailer::decode(&header, bytes).map(|found| {
+            // Nobody knows the keys.
+            if let (Some((trailer, at)), Some(mut sealing)) = (found, sealing()) {
+                assert!(!trailer.unprotect(&mut bytes.to_vec(), at, &mut sealing), "a forged signature");
+            }
+        });
     }
     let _ = rpc::pdu::Bind::decode(bytes);
     let _ = rpc::srvsvc::ShareEnum::decode(bytes);
@@ -97,7 +103,25 @@ pub fn rpc(bytes: &[u8]) {
     let _ = rpc::srvsvc::ServerGetInfo::decode(bytes);
     for opnum in 0..=80 {
         let _ = rpc::lsarpc::Call::decode(opnum, bytes);
+        if let Ok(Some(rpc::samr::Call::ChangePassword(change))) = rpc::samr::Call::decode(opnum, bytes)
+            && let (Some(sealed), Some(proof)) = (change.new_password, change.old_hash)
+        {
+            assert!(ntlm::change::NewPassword::open(&[7; 16], &sealed, &proof).is_none(), "nobody knows that hash");
+        }
     }
+}
+
+/// What signs and seals calls after a logon, on the server's side.
+fn sealing() -> Option<ntlm::Sealing> {
+    let names = ntlm::TargetNames { netbios_computer: "FREVO".into(), ..ntlm::TargetNames::default() };
+    let mut acceptor = ntlm::Acceptor::new(names);
+    let credentials = ntlm::Credentials { user: "a".into(), domain: String::new(), nt_hash: [7; 16] };
+    let initiator = ntlm::Initiator::new(Some(credentials), "FUZZ", "");
+    let challenge = acceptor.challenge(initiator.negotiate(), [1; 8], 0).ok()?;
+    let random = ntlm::Random { client_challenge: [4; 8], session_key: [5; 16] };
+    let (proof, _) = initiator.authenticate(&challenge, &random, 0).ok()?;
+    let claim = acceptor.authenticate(&proof).ok()?;
+    acceptor.verify(&claim, Some(&[7; 16])).ok()?.sealing(ntlm::Sender::Server)
 }
 
 /// Sealed frames: what was not sealed with the key is not opened.
