@@ -135,6 +135,14 @@ impl StateDir {
         }
     }
 
+    /// Gives the file `from` the name `to`, in the place of what has it, so that it outlives a crash.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let renamed = rustix::fs::renameat(&self.directory, from, &self.directory, to);
+        renamed
+            .and_then(|()| rustix::fs::fsync(&self.directory))
+            .with_context(|| format!("replacing {}", self.path.join(to).display()))
+    }
+
     /// Removes the name `name`, where it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {

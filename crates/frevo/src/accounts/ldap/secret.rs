@@ -20,10 +20,18 @@ pub fn store(state: &StateDir, dn: &str, password: &str) -> Result<()> {
     ensure!(!dn.is_empty(), "`ldap admin dn` names nobody: there is no password to keep");
     ensure!(!dn.contains('\n') && !password.contains('\n'), "neither the name nor the password may have line breaks");
     ensure!(!password.is_empty(), "the password is empty: with that, LDAP servers let everybody in as nobody");
-    state.remove(FILE)?;
     let text = Zeroizing::new(format!("{dn}\n{password}\n"));
-    let mut file = state.create_file(FILE)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("writing the LDAP password")
+    // A server that reads it meanwhile finds the old one or the new one, and a full disk leaves the old one.
+    let unfinished = format!("{FILE}.{}", std::process::id());
+    state.remove(&unfinished)?;
+    let mut file = state.create_file(&unfinished)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("writing the LDAP password");
+    let stored = written.and_then(|()| state.rename(&unfinished, FILE));
+    if stored.is_err() {
+        // The error before it says more.
+        let _ = state.remove(&unfinished);
+    }
+    stored
 }
 
 /// The password of `dn`.
@@ -65,6 +73,13 @@ mod tests {
         assert!(said("cn=b").contains("cn=a"));
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+        // A password that cannot be stored leaves the one before.
+        let unfinished = dir.path().join(format!("{FILE}.{}", std::process::id()));
+        std::fs::create_dir(&unfinished).unwrap();
+        assert!(store(&state, "cn=a", "three").is_err());
+        std::fs::remove_dir(&unfinished).unwrap();
+        assert_eq!(*read(dir.path(), "cn=a").unwrap(), "two words ");
         for (dn, password) in [("", "x"), ("cn=a", ""), ("cn=a", "x\ny")] {
             assert!(store(&state, dn, password).is_err());
         }
