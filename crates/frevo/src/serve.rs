@@ -201,6 +201,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
         log,
         stop: stop.clone(),
         started: server.world.now(),
+        daemon: loaded.daemon,
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
@@ -377,6 +378,8 @@ struct Operations {
     log: Log,
     stop: Arc<watch::Sender<bool>>,
     started: server::vfs::Time,
+    /// What the process was started with.
+    daemon: Daemon,
 }
 
 impl Control for Operations {
@@ -413,7 +416,15 @@ impl Control for Operations {
                 let shares = loaded.policy.shares.len();
                 self.winbind.set_member(loaded.policy.membership.is_some());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts));
-                Ok(format!("configuration reloaded, {shares} shares"))
+                let later = self.daemon.changed_until_restart(&loaded.daemon);
+                Ok(match later.is_empty() {
+                    true => format!("configuration reloaded, {shares} shares"),
+                    false => format!(
+                        "configuration reloaded, {shares} shares; restart the server for what it reads at its start and has \
+                         changed: {}",
+                        later.join(", ")
+                    ),
+                })
             }
             Err(problems) => bail!("the configuration has errors, the old one stays in force\n{problems}"),
         }

@@ -62,6 +62,27 @@ impl Daemon {
         };
         all.iter().filter(chosen).collect()
     }
+
+    /// Which parameters say something else in `now`, and are read by a server at its start alone.
+    pub fn changed_until_restart(&self, now: &Daemon) -> Vec<&'static str> {
+        let changed = [
+            (self.passdb_backend != now.passdb_backend, "`passdb backend` and those of its back ends"),
+            (self.kerberos != now.kerberos, "those of Kerberos"),
+            (self.smb_ports != now.smb_ports, "`smb ports`"),
+            (
+                (&self.interfaces, self.bind_interfaces_only) != (&now.interfaces, now.bind_interfaces_only),
+                "`interfaces`",
+            ),
+            (self.state_directory != now.state_directory, "`state directory`"),
+            ((&self.log, self.max_log_size) != (&now.log, now.max_log_size), "those of the log file"),
+            (
+                (&self.socket_options, self.keepalive, self.dead_time)
+                    != (&now.socket_options, now.keepalive, now.dead_time),
+                "those of connections (`socket options`, `keepalive`, `deadtime`)",
+            ),
+        ];
+        changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()
+    }
 }
 
 /// Where the log goes.

@@ -444,3 +444,21 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_reload_knows_what_it_cannot_change() {
+    let daemon = |lines: &str| {
+        let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
+        load_files(&[("smb.conf", &text)]).0.unwrap_or_else(|problems| panic!("{problems}")).daemon
+    };
+    let before = daemon("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a");
+    let check = |lines: &str, expected: &[&str]| {
+        let changed = before.changed_until_restart(&daemon(lines));
+        assert_eq!(changed.len(), expected.len(), "{lines}: {changed:?}");
+        assert!(changed.iter().zip(expected).all(|(changed, part)| changed.contains(part)), "{lines}: {changed:?}");
+    };
+    check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nlog level = 3", &[]);
+    check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=b", &["passdb backend"]);
+    check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nsmb ports = 4450", &["smb ports"]);
+    check("realm = A.TEST", &["passdb backend", "Kerberos"]);
+}
