@@ -321,6 +321,18 @@ fn a_proof_that_does_not_fit_is_judged_by_what_the_back_end_says_now() {
 }
 
 #[test]
+fn guesses_count_while_the_back_end_is_away() {
+    let policy = AccountPolicy { lockout_attempts: 3, ..AccountPolicy::default() };
+    let bed = Bed::with(0, policy, |_| {});
+    let log_on = |password: &str| bed.log_on(&mut bed.connect("192.0.2.1:1"), "away", password);
+    for _ in 0..3 {
+        assert_eq!(log_on("wrong"), (Status::NO_LOGON_SERVERS, 2_000));
+        bed.pass(60_000);
+    }
+    assert_eq!(log_on("right").0, Status::ACCOUNT_LOCKED_OUT);
+}
+
+#[test]
 fn the_back_end_is_told_of_logons_to_accounts_that_exist() {
     let bed = Bed::new(0, |_| {});
     for (user, password) in [("fine", "right"), ("fine", "wrong"), ("unknown", "x"), ("disabled", "right")] {

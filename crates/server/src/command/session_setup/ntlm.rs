@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::pass_through;
 use super::spnego::{Proven, Said};
 use super::user::known_user;
-use crate::accounts::{Account, AccountPolicy, LogonOutcome};
+use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ impl Ntlm {
         }
         let server = &request.connection.server;
         let mut meant = claim.user.clone();
-        match self.prove(server, &claim, policy, &mut meant).await {
+        match self.prove(server, &claim, policy, &mut meant, guessed).await {
             Ok((verified, account)) => {
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
@@ -103,13 +103,15 @@ impl Ntlm {
     }
 
     /// Whether the proof is right, whoever has the account: this server, or the domain that it is a member of.
-    /// `meant` becomes the name of the own account that is asked for.
+    /// `meant` becomes the name of the own account that is asked for, and `guessed` that of one whose password was wrong by
+    /// all that can be known now.
     async fn prove(
         &self,
         server: &Server,
         claim: &Claim,
         policy: &Policy,
         meant: &mut String,
+        guessed: &mut Option<String>,
     ) -> std::result::Result<(ntlm::Session, Account), Refused> {
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
@@ -135,7 +137,7 @@ impl Ntlm {
         if proven.is_none() {
             // The account may have been made or changed a moment ago, and the back end remember what was before.
             let anew = server.accounts.find_anew(name).await;
-            let anew = anew.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
+            let anew = anew.map_err(|Unavailable(why)| unanswered(server, account.as_ref(), guessed, why))?;
             proven = anew.and_then(|anew| self.verify(claim, Some(&anew)).zip(Some(anew)));
         }
         // By its own name, whatever else leads to it. Looked at behind every wait: many may guess at once, and whether one
@@ -161,6 +163,18 @@ impl Ntlm {
 
 fn not_ntlm(_: impl std::error::Error) -> Error {
     Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode")
+}
+
+/// Why a proof is refused that does not fit what the back end remembers, while that cannot be asked anew. It is a guess as
+/// any other: a right one would have been taken.
+fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Option<String>, why: String) -> Refused {
+    let Some(account) = remembered else { return Refused::Unavailable(why) };
+    *guessed = Some(account.name.clone());
+    if server.is_locked_out(&account.name) {
+        return Refused::Because(Status::ACCOUNT_LOCKED_OUT);
+    }
+    server.wrong_password(&account.name, true);
+    Refused::Unavailable(why)
 }
 
 /// Why a proof that fits nothing is refused.
