@@ -219,16 +219,22 @@ impl Winbind {
         let mut names: Vec<Option<Option<Arc<Name>>>> = sids.iter().map(|sid| self.names.get(sid, now)).collect();
         let asked: Vec<Sid> = sids.iter().zip(&names).filter(|(_, name)| name.is_none()).map(|(sid, _)| *sid).collect();
         if !asked.is_empty() {
+            let this = self.clone();
             let work = move |winbind: &mut Connection| {
-                let one = |sid: Sid| match winbind.name_of_sid(&sid) {
-                    Ok((domain, name, kind)) => Ok((sid, Some(Arc::new(Name { domain, name, kind })))),
-                    Err(failed) if failed.is_missing() => Ok((sid, None)),
-                    Err(failed) => Err(failed),
+                let one = |sid: Sid| {
+                    let name = match winbind.name_of_sid(&sid) {
+                        Ok((domain, name, kind)) => Some(Arc::new(Name { domain, name, kind })),
+                        Err(failed) if failed.is_missing() => None,
+                        Err(failed) => return Err(failed),
+                    };
+                    // Each by itself: of a user with many groups, a slow controller may not tell all in time, and the next
+                    // attempt goes on from there.
+                    this.names.put(sid, name.clone(), name.is_some(), Instant::now());
+                    Ok((sid, name))
                 };
                 asked.into_iter().map(one).collect::<Result<Vec<_>, _>>()
             };
             for (sid, name) in self.look_up(work).await?.unwrap_or_default() {
-                self.names.put(sid, name.clone(), name.is_some(), now);
                 if let Some(at) = sids.iter().position(|each| *each == sid) {
                     names[at] = Some(name);
                 }
