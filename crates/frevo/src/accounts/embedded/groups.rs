@@ -8,7 +8,7 @@ use proto::dtyp::Sid;
 use redb::{ReadTransaction, ReadableTable, TableDefinition};
 use server::policy::fold;
 
-use super::{META, Store};
+use super::{FIRST_RID, META, Store};
 use crate::accounts::groups::{Group, GroupKey};
 
 /// SID as text -> [`Group`].
@@ -97,6 +97,9 @@ impl Store {
         }
         // No account is ever to get a number that a group has.
         let own = group.sid.rid().filter(|&rid| group.sid == self.domain.with_rid(rid));
+        if let Some(rid) = own.filter(|rid| *rid >= FIRST_RID && self.free_rid(*rid) != *rid) {
+            bail!("even RIDs are those of users in the smbpasswd file, {rid} too: take an odd one");
+        }
         let following = own.filter(|rid| rid >= &*next_rid).map_or(Some(*next_rid), |rid| rid.checked_add(1));
         let following = following.context("no RIDs are left")?;
         let write = || -> Result<()> {
@@ -161,6 +164,20 @@ mod tests {
         assert!(!store.remove_group(&GroupKey::Name("staff".into())).unwrap());
         drop(store);
         assert_eq!(Store::open(&state).unwrap().groups(None, 10).len(), 1);
+    }
+
+    #[test]
+    fn a_group_has_no_sid_of_a_user_in_an_smbpasswd_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+        store.keep_to_odd_rids();
+        let domain = store.domain();
+        let add = |rid, gid| {
+            let group = Group { name: format!("g{gid}"), gid, ..staff(domain.with_rid(rid)) };
+            store.add_group(|_| group)
+        };
+        assert!(add(3000, 1).unwrap_err().to_string().contains("odd"));
+        assert!(add(3001, 1).is_ok() && add(512, 2).is_ok());
     }
 
     #[test]
