@@ -2,6 +2,7 @@
 //! refused ([MS-FSA] 2.1.5.1.2.1, 2.1.5.14, 2.1.5.17).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -20,7 +21,8 @@ use server::answer::block_on;
 use server::policy::{AclStyle, InheritOwner, Share, StoredAcls};
 use server::rig::{self, Client, status};
 use server::server::Server;
-use server::vfs::{Case, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::{Case, Errno, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
 
 const ALICE: Sid = Sid::unix_user(1000);
 const BOB: Sid = Sid::unix_user(1001);
@@ -340,6 +342,32 @@ fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::ACCESS_DENIED);
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+/// Fails one reading of an attribute.
+struct OneFails(AtomicU64);
+
+impl Script for OneFails {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let fails = operation == Operation::GetXattr && self.0.fetch_sub(1, Ordering::Relaxed) == 0;
+        Fault { error: fails.then_some(Errno::IO), ..Fault::default() }
+    }
+}
+
+/// The stored descriptor as well as the lists beneath, of which it depends whether it counts.
+#[test]
+fn what_cannot_be_read_is_not_taken_for_missing() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    let opened = |number: u64| {
+        let volume = Faulty::new(scene.volume.clone(), Arc::new(OneFails(number.into())));
+        let policy = server::policy::Policy::clone(&scene.server.policy());
+        let server = rig::server(policy, Arc::new(rig::Still::default()), Arc::new(volume));
+        open(&mut Client::logged_on(&server, "alice"), "file", A::FILE_READ_DATA)
+    };
+    let failed = (0..8).filter(|&number| opened(number) == Status::IO_DEVICE_ERROR).count();
+    assert!(failed >= 2, "{failed}");
 }
 
 #[test]

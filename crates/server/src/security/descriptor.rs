@@ -107,7 +107,7 @@ struct Found {
 
 async fn look_up(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Found> {
     let Some(acls) = &disk.share.acls else {
-        let descriptor = posix::to_descriptor(&posix(&disk.identity, node, metadata).await, &UnixSids);
+        let descriptor = posix::to_descriptor(&posix(&disk.identity, node, metadata).await?, &UnixSids);
         return Ok(Found { descriptor, confirmed: false });
     };
     let stored = match read(disk, acls, node).await? {
@@ -122,7 +122,7 @@ async fn look_up(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
         };
         return Ok(Found { descriptor, confirmed: true });
     }
-    let lists = posix(&disk.identity, node, metadata).await;
+    let lists = posix(&disk.identity, node, metadata).await?;
     let counts = |condition| match condition {
         Condition::Always => true,
         Condition::SystemHash(hash) => hash == store::system_hash(metadata, &lists.access, lists.default.as_ref()),
@@ -146,20 +146,23 @@ async fn read(disk: &Disk, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Op
     }
 }
 
-/// What Linux knows of the file's permissions: its lists where it has any, else its permission bits.
-pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Posix {
-    let list = async |name| {
-        let value = node.get_xattr(who, name).await.ok()??;
-        PosixAcl::decode(&value).ok()
+/// What Linux knows of the file's permissions: its lists where it has any, else its permission bits. A list that cannot be
+/// read is not none: what is made of the bits alone may grant more, and is kept.
+pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
+    let list = async |name| match node.get_xattr(who, name).await {
+        Ok(value) => Ok(value.and_then(|value| PosixAcl::decode(&value).ok())),
+        // File systems without lists have none.
+        Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),
+        Err(errno) => Err(Error::from(errno)),
     };
     let directory = metadata.kind == Kind::Directory;
-    Posix {
+    Ok(Posix {
         directory,
         uid: metadata.uid,
         gid: metadata.gid,
-        access: list(posix_acl::ACCESS).await.unwrap_or_else(|| PosixAcl::of_mode(metadata.mode)),
-        default: if directory { list(posix_acl::DEFAULT).await } else { None },
-    }
+        access: list(posix_acl::ACCESS).await?.unwrap_or_else(|| PosixAcl::of_mode(metadata.mode)),
+        default: if directory { list(posix_acl::DEFAULT).await? } else { None },
+    })
 }
 
 /// What a file without a stored descriptor shows on a share that stores them: as Samba, a directory hands on what the

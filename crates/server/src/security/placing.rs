@@ -42,13 +42,13 @@ pub(crate) async fn inherit(
     let value = if acls.ignore_system_acls {
         store::encode_unconditional(&descriptor)
     } else {
-        let before = posix(&disk.identity, node, metadata).await;
+        let before = posix(&disk.identity, node, metadata).await?;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath).await?;
         // Full control of a file includes running it, but nobody said that it is a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = node.metadata().await?;
-        store::encode(&descriptor, hash(&disk.identity, node, &metadata).await, FileTime::from(now))
+        store::encode(&descriptor, hash(&disk.identity, node, &metadata).await?, FileTime::from(now))
     };
     match write(acls, node, value).await {
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
@@ -156,7 +156,7 @@ pub(crate) async fn set(
     let present = match of(disk, node, &metadata).await {
         Ok(present) => SecurityDescriptor::clone(&present.descriptor),
         // Who may set a whole new one need not know the damaged one.
-        Err(_) if parts.dacl => shown(disk, &posix(&disk.identity, node, &metadata).await),
+        Err(_) if parts.dacl => shown(disk, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let mut metadata = own(disk, node, &metadata, &present, new, parts, authority).await?;
@@ -171,14 +171,14 @@ pub(crate) async fn set(
         list(disk, node, &metadata, &merged, Duty::Beneath, authority).await?;
         metadata = node.metadata().await?;
     }
-    let hash = hash(&disk.identity, node, &metadata).await;
+    let hash = hash(&disk.identity, node, &metadata).await?;
     write(acls, node, store::encode(&merged, hash, FileTime::from(now))).await
 }
 
 /// The hash over what Linux now knows of the file's permissions.
-async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> [u8; 32] {
-    let lists = posix(who, node, metadata).await;
-    store::system_hash(metadata, &lists.access, lists.default.as_ref())
+async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
+    let lists = posix(who, node, metadata).await?;
+    Ok(store::system_hash(metadata, &lists.access, lists.default.as_ref()))
 }
 
 /// `present` with the parts of `new`. The control bits belong to the DACL.
@@ -274,7 +274,7 @@ async fn list(
     duty: Duty,
     authority: Authority,
 ) -> Result<()> {
-    let before = posix(&disk.identity, node, metadata).await;
+    let before = posix(&disk.identity, node, metadata).await?;
     let after = lists_for(disk, &before, descriptor, duty).await?;
     match apply(&disk.identity, node, metadata, &before, &after).await {
         // Not the owner, but the stored descriptor grants it.
