@@ -331,7 +331,7 @@ fn account_principal(entry: &Entry, sid: Sid) -> Principal {
 fn unix(id: UnixId, name: String) -> Principal {
     let (kind, realm) = match id {
         UnixId::User(_) | UnixId::Both(_) => (SidNameUse::USER, UNIX_USERS),
-        UnixId::Group(_) => (SidNameUse::ALIAS, UNIX_GROUPS),
+        UnixId::Group(_) => (SidNameUse::GROUP, UNIX_GROUPS),
     };
     Principal { sid: id.plain_sid(), kind, realm: Realm::Named(realm.into()), name }
 }

@@ -165,21 +165,18 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     })
 }
 
-/// On whose behalf the kernel is asked: `admin users` are root, then `force user` and `force group` apply.
-/// `guest only` comes before all of them.
+/// On whose behalf the kernel is asked: whom `force user` and `force group` say, and root where `admin users` lists whoever
+/// came. `guest only` comes before all of them.
 fn identity(server: &Server, share: &Share, user: &User, admin: bool) -> Result<Arc<Identity>> {
     if share.guest_only {
         let policy = server.policy();
         let guest = policy.guest.as_ref().ok_or(Error::because(Status::ACCESS_DENIED, "guest only, but no guest"))?;
         return Ok(guest.identity.clone());
     }
-    let identity = if let Some(forced) = &share.force_user {
-        forced.clone()
-    } else if admin {
-        Arc::new(Identity { uid: 0, gid: user.identity.gid, groups: user.identity.groups.clone() })
-    } else {
-        user.identity.clone()
-    };
+    let mut identity = share.force_user.clone().unwrap_or_else(|| user.identity.clone());
+    if admin {
+        identity = Arc::new(Identity { uid: 0, ..(*identity).clone() });
+    }
     let member = |gid| user.identity.gid == gid || user.identity.groups.contains(&gid);
     Ok(match share.force_group {
         Some(gid) if !share.force_group_members_only || member(gid) => {
@@ -237,9 +234,9 @@ fn protocol_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// `read list` wins over `read only`, `write list` over both.
+/// `read list` wins over `read only`, `write list` over both. Those of `admin users` write where others may, as in Samba.
 async fn read_only(share: &Share, who: &Who<'_>) -> Result<bool> {
-    if who.is_on(&share.write_list).await? || who.is_on(&share.admin_users).await? {
+    if who.is_on(&share.write_list).await? {
         return Ok(false);
     }
     Ok(share.read_only || who.is_on(&share.read_list).await?)
