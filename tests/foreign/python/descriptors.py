@@ -2,104 +2,33 @@
 should. Argument: the second server's port."""
 
 import os
-import struct
 import sys
 
 from bed import connect, disconnect
-from smbprotocol.exceptions import SMBResponseException
-from smbprotocol.open import (
-    CreateDisposition,
-    CreateOptions,
-    FileAttributes,
-    ImpersonationLevel,
-    Open,
-    ShareAccess,
-    SMB2QueryInfoRequest,
-    SMB2QueryInfoResponse,
-    SMB2SetInfoRequest,
+from security import (
+    ALL,
+    ALLOW,
+    DENY,
+    EVERYONE,
+    PROTECTED,
+    READ,
+    READ_DATA,
+    WRITE_DAC,
+    WRITE_DATA,
+    ask,
+    descriptor,
+    opened,
+    refused,
+    sid,
+    taken_apart,
+    tell,
 )
+from smbprotocol.open import CreateDisposition
 
-STATUS_ACCESS_DENIED = 0xC0000022
-SECURITY = 3
-OWNER, GROUP, DACL = 1, 2, 4
-READ_DATA, WRITE_DATA, READ, ALL = 0x1, 0x2, 0x120089, 0x1F01FF
-READ_CONTROL, WRITE_DAC = 0x20000, 0x40000
-ALLOW, DENY = 0, 1
 INHERITED_BY_ALL = 0x3
-PRESENT, PROTECTED, SELF_RELATIVE = 0x4, 0x1000, 0x8000
-SHARE_ALL = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
-
-
-def sid(authority, *parts):
-    return struct.pack("<BB", 1, len(parts)) + authority.to_bytes(6, "big") + struct.pack(f"<{len(parts)}I", *parts)
-
-
-EVERYONE = sid(1, 0)
 CREATOR_OWNER = sid(3, 0)
 CREW = sid(22, 2, 64210)
 STRANGER = sid(5, 21, 9, 9, 9, 1104)
-
-
-def descriptor(control, entries):
-    """A descriptor with a list of (kind, flags, mask, SID) and nothing else."""
-    aces = b"".join(struct.pack("<BBHI", kind, flags, 8 + len(who), mask) + who for kind, flags, mask, who in entries)
-    acl = struct.pack("<BBHHH", 2, 0, 8 + len(aces), len(entries), 0) + aces
-    return struct.pack("<BBHIIII", 1, 0, control | PRESENT | SELF_RELATIVE, 0, 0, 0, 20) + acl
-
-
-def taken_apart(data):
-    """Control bits, owner, group and list of a descriptor: where its parts stand is the server's business."""
-    _, _, control, owner, group, _, dacl = struct.unpack_from("<BBHIIII", data)
-    whole = lambda at: data[at : at + 8 + 4 * data[at + 1]] if at else None
-    size = struct.unpack_from("<H", data, dacl + 2)[0] if dacl else 0
-    return control, whole(owner), whole(group), data[dacl : dacl + size]
-
-
-def opened(tree, name, access, disposition=CreateDisposition.FILE_OPEN, directory=False):
-    handle = Open(tree, name)
-    options = CreateOptions.FILE_DIRECTORY_FILE if directory else 0
-    normal = FileAttributes.FILE_ATTRIBUTE_NORMAL
-    handle.create(ImpersonationLevel.Impersonation, access, normal, SHARE_ALL, disposition, options)
-    return handle
-
-
-def send(handle, request):
-    tree = handle.tree_connect
-    sent = tree.session.connection.send(request, tree.session.session_id, tree.tree_connect_id)
-    return tree.session.connection.receive(sent)
-
-
-def ask(tree, name, parts=OWNER | GROUP | DACL):
-    handle = opened(tree, name, READ_CONTROL)
-    query = SMB2QueryInfoRequest()
-    query["info_type"] = SECURITY
-    query["output_buffer_length"] = 65536
-    query["additional_information"] = parts
-    query["file_id"] = handle.file_id
-    response = SMB2QueryInfoResponse()
-    response.unpack(send(handle, query)["data"].get_value())
-    handle.close()
-    return taken_apart(response["buffer"].get_value())
-
-
-def tell(tree, name, given):
-    handle = opened(tree, name, WRITE_DAC)
-    change = SMB2SetInfoRequest()
-    change["info_type"] = SECURITY
-    change["additional_information"] = DACL
-    change["file_id"] = handle.file_id
-    change["buffer"] = given
-    send(handle, change)
-    handle.close()
-
-
-def refused(tree, name, access):
-    try:
-        opened(tree, name, access).close()
-    except SMBResponseException as error:
-        assert error.status == STATUS_ACCESS_DENIED, error
-        return True
-    return False
 
 
 def both_ways(one, other, name):

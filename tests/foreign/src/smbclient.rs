@@ -62,7 +62,8 @@ impl Stage {
         Ok(Said::new(output))
     }
 
-    fn program(&self, name: &str, server: &Server, credentials: &str) -> Command {
+    /// One of Samba's programs, for the server and with the credentials that are given.
+    pub(crate) fn program(&self, name: &str, server: &Server, credentials: &str) -> Command {
         let mut command = Command::new(name);
         command.arg("-s").arg(self.bed.dir().join("client/smb.conf"));
         command.args(["-p", &server.port().to_string(), "-U", credentials]).stdin(Stdio::null());

@@ -25,7 +25,7 @@ pub use backend::{Backend, Growing};
 pub use crowd::Crowd;
 pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
 pub use kdc::{Kdc, REALM};
-pub use people::{ALICE, BOB, CAROL, People, Person};
+pub use people::{ALICE, BOB, CAROL, CREW, People, Person};
 pub(crate) use server::free_port;
 pub use server::{Health, OtherBuild, Server, frevo};
 pub use slapd::Slapd;

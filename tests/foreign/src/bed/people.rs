@@ -76,7 +76,7 @@ impl People {
         let people = People::found(bed);
         let People::Many(over) = &people else { return Ok(people) };
         fs::create_dir_all(bed.join(DATABASES.trim_start_matches('/')))?;
-        for ((file, _), text) in over.iter().zip([passwd()?, group()?, nsswitch()?]) {
+        for ((file, _), text) in over.iter().zip([passwd(bed)?, group()?, nsswitch()?]) {
             fs::write(file, text)?;
         }
         let mut id = Command::new("id");
@@ -182,10 +182,12 @@ fn without(file: &str, names: &[&str]) -> Result<String> {
     Ok(text.lines().filter(|line| !ours(line)).flat_map(|line| [line, "\n"]).collect())
 }
 
-fn passwd() -> Result<String> {
+/// alice's home is below the bed, where a case makes it; the others have none.
+fn passwd(bed: &Path) -> Result<String> {
     let mut text = without("/etc/passwd", &EVERYBODY.map(|person| person.name))?;
     for person in EVERYBODY {
-        let _ = writeln!(text, "{0}:x:{1}:{1}::/nonexistent:/usr/sbin/nologin", person.name, person.id);
+        let home = if person.name == ALICE.name { bed.join("home/alice") } else { "/nonexistent".into() };
+        let _ = writeln!(text, "{0}:x:{1}:{1}::{2}:/usr/sbin/nologin", person.name, person.id, home.display());
     }
     Ok(text)
 }

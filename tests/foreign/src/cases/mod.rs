@@ -15,6 +15,7 @@ mod ldap;
 mod local;
 mod netbench;
 mod passwords;
+mod people;
 mod python;
 mod refusals;
 mod shares;
@@ -52,6 +53,7 @@ const AREAS: &[&[Case]] = &[
     local::CASES,
     smbpasswd::CASES,
     passwords::CASES,
+    people::CASES,
     versions::CASES,
 ];
 

@@ -1,0 +1,393 @@
+//! Who somebody is and what that opens: homes, names that stand for others, the lists of users of a share, guests, and
+//! groups with SIDs. What both servers are asked, both answer alike.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{self, ALICE, BOB, CREW, Person, Server};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("people.homes", homes).needs_root(),
+    Case::new("people.homes_of_a_path", homes_of_a_path).needs_root(),
+    Case::new("people.username_map", username_map).needs_root(),
+    Case::new("people.nobody_becomes_root", nobody_becomes_root).needs_root().frevo_only(),
+    Case::new("people.lists", lists).needs_root(),
+    Case::new("people.forced", forced).needs_root(),
+    Case::new("people.guests", guests).needs_root(),
+    Case::new("people.sids", sids).needs_root(),
+    Case::new("people.groups", groups).needs_root().frevo_only(),
+];
+
+const WRITES: &str = "writes";
+const READS: &str = "reads";
+const DENIED: &str = "NT_STATUS_ACCESS_DENIED";
+const NO_SHARE: &str = "NT_STATUS_BAD_NETWORK_NAME";
+const NO_LOGON: &str = "NT_STATUS_LOGON_FAILURE";
+
+/// What `credentials` may do on a share: write, read, or the status that keeps them out.
+fn access(stage: &Stage, server: &Server, credentials: &str, share: &str) -> Result<String> {
+    let file = stage.local("people")?.join("file");
+    fs::write(&file, "something")?;
+    let smbclient = || stage.smbclient().server(server).credentials(credentials).share(share);
+    let listed = smbclient().run("ls")?;
+    if let Some(status) = status(&listed.text) {
+        return Ok(status);
+    }
+    ensure!(listed.success, "{}", listed.text);
+    let name = format!("of-{}", credentials.replace([' ', '%'], "-"));
+    let put = smbclient().run(&format!("put {} {name}", file.display()))?;
+    Ok(match status(&put.text).as_deref() {
+        None => WRITES.to_owned(),
+        Some(DENIED | "NT_STATUS_MEDIA_WRITE_PROTECTED") => READS.to_owned(),
+        Some(other) => format!("{READS}, then {other}"),
+    })
+}
+
+/// The first status that a program names.
+fn status(text: &str) -> Option<String> {
+    let from = text.find("NT_STATUS_")?;
+    let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    Some(text[from..].chars().take_while(|letter| word(*letter)).collect())
+}
+
+/// Asks all of it and tells all that is otherwise.
+fn check(stage: &Stage, server: &Server, cases: &[(&str, &str, &str)]) -> Result<()> {
+    let mut wrong = String::new();
+    for (credentials, share, expected) in cases {
+        let seen = access(stage, server, credentials, share)?;
+        if seen != *expected {
+            wrong.push_str(&format!("{credentials} on {share}: {seen}, not {expected}\n"));
+        }
+    }
+    ensure!(wrong.is_empty(), "{wrong}{}", server.log_tail());
+    Ok(())
+}
+
+/// Uid and gid of a file in the bed.
+fn owner(stage: &Stage, path: &str) -> Result<(u32, u32)> {
+    let metadata = fs::metadata(stage.bed.dir().join(path)).with_context(|| path.to_owned())?;
+    Ok((metadata.uid(), metadata.gid()))
+}
+
+/// A home for alice, where her line of `/etc/passwd` has it. bob's is not there.
+fn home(stage: &Stage) -> Result<PathBuf> {
+    stage.bed.make_dir("home/alice", &ALICE, 0o700)
+}
+
+const HOMES: &str = "[global]\n@TARGET@\n\tread only = no\n\
+                     [homes]\n\tcomment = the home of %S\n\tbrowseable = no\n\tvalid users = %S\n";
+
+fn homes(stage: &mut Stage) -> Result<()> {
+    let home = home(stage)?;
+    let server = stage.bed.start("people-homes", HOMES)?;
+    let (alice, bob) = (ALICE.credentials(), BOB.credentials());
+    check(
+        stage,
+        &server,
+        &[
+            (&alice, "alice", WRITES),
+            (&alice, "ALICE", WRITES),
+            (&alice, "homes", WRITES),
+            (&bob, "alice", DENIED),
+            (&bob, "bob", NO_SHARE),
+            (&bob, "homes", NO_SHARE),
+            (&alice, "nobody-like-it", NO_SHARE),
+        ],
+    )?;
+    ensure!(fs::metadata(home.join("of-alice-alicepw"))?.uid() == ALICE.id, "the file is somebody else's");
+    let row = |person: &Person| -> Result<Vec<String>> {
+        let text = stage.smbclient().server(&server).user(person).list_shares()?.fine()?;
+        Ok(text.lines().filter(|line| line.contains("Disk")).map(|line| line.trim().to_owned()).collect())
+    };
+    let shown = row(&ALICE)?;
+    ensure!(shown.len() == 1 && shown[0].starts_with("alice ") && shown[0].contains("the home of alice"), "{shown:?}");
+    let shown = row(&BOB)?;
+    ensure!(!shown.iter().any(|line| line.contains("alice") || line.starts_with("homes")), "{shown:?}");
+    Ok(())
+}
+
+/// With a path, the section leads there for whoever has an account of UNIX.
+fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
+    for person in [&ALICE, &BOB] {
+        stage.bed.make_dir(&format!("data/own/{}", person.name), person, 0o700)?;
+    }
+    let template = "[global]\n@TARGET@\n\tread only = no\n[homes]\n\tpath = @DIR@/data/own/%S\n\tread list = bob\n";
+    let server = stage.bed.start("people-own", template)?;
+    let (alice, bob) = (ALICE.credentials(), BOB.credentials());
+    // Without `valid users` it is the kernel that keeps others out.
+    check(stage, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
+    ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file is somebody else's");
+    Ok(())
+}
+
+const MAP: &str = "# alice = robert\n; alice = robert\n!alice = \"Ann Miller\" ann\nbob = ann robert\nbob = @alice\n";
+
+fn username_map(stage: &mut Stage) -> Result<()> {
+    let map = stage.bed.dir().join("users.map");
+    fs::write(&map, MAP)?;
+    stage.bed.make_dir("data/map", &ALICE, 0o777)?;
+    let template =
+        "[global]\n@TARGET@\n\tread only = no\n\tusername map = @DIR@/users.map\n[map]\n\tpath = @DIR@/data/map\n";
+    let server = stage.bed.start("people-map", template)?;
+    check(
+        stage,
+        &server,
+        &[
+            ("ann%alicepw", "map", WRITES),
+            ("Ann Miller%alicepw", "map", WRITES),
+            ("ANN%alicepw", "map", WRITES),
+            ("ann%bobpw", "map", NO_LOGON),
+            ("robert%bobpw", "map", WRITES),
+            ("robert%alicepw", "map", NO_LOGON),
+            ("bob%bobpw", "map", WRITES),
+            ("alice%bobpw", "map", WRITES),
+            ("alice%alicepw", "map", NO_LOGON),
+            ("stranger%alicepw", "map", NO_LOGON),
+        ],
+    )?;
+    let files = [
+        ("of-ann-alicepw", &ALICE),
+        ("of-Ann-Miller-alicepw", &ALICE),
+        ("of-robert-bobpw", &BOB),
+        ("of-alice-bobpw", &BOB),
+    ];
+    for (file, person) in files {
+        ensure!(owner(stage, &format!("data/map/{file}"))?.0 == person.id, "{file} is not {}'s", person.name);
+    }
+    fs::write(&map, "!bob = bob\nalice = *\n")?;
+    check(
+        stage,
+        &server,
+        &[
+            ("stranger%alicepw", "map", WRITES),
+            ("robert%bobpw", "map", NO_LOGON),
+            ("bob%bobpw", "map", WRITES),
+            ("alice%alicepw", "map", WRITES),
+        ],
+    )?;
+    ensure!(owner(stage, "data/map/of-stranger-alicepw")?.0 == ALICE.id, "the stranger is not alice");
+    fs::remove_file(&map)?;
+    check(stage, &server, &[("alice%alicepw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])
+}
+
+fn nobody_becomes_root(stage: &mut Stage) -> Result<()> {
+    fs::write(stage.bed.dir().join("root.map"), "root = *\nroot = @crew +crew\n")?;
+    stage.bed.make_dir("data/map", &ALICE, 0o777)?;
+    let template =
+        "[global]\n@TARGET@\n\tread only = no\n\tusername map = @DIR@/root.map\n[map]\n\tpath = @DIR@/data/map\n";
+    let server = stage.bed.start("people-root", template)?;
+    check(stage, &server, &[("bob%bobpw", "map", WRITES), ("stranger%alicepw", "map", NO_LOGON)])?;
+    ensure!(owner(stage, "data/map/of-bob-bobpw")?.0 == BOB.id, "bob is somebody else");
+    Ok(())
+}
+
+/// Lists: the parameters of a share, and what alice and bob may do. `@SID@` is alice's SID, `@BED@` the server's name.
+const LISTS: &[(&str, &str, &str)] = &[
+    ("valid users = alice", WRITES, DENIED),
+    ("valid users = ALICE", WRITES, DENIED),
+    ("valid users = @alice", WRITES, DENIED),
+    ("valid users = +alice", WRITES, DENIED),
+    ("valid users = +crew", WRITES, WRITES),
+    ("valid users = &crew", DENIED, DENIED),
+    ("valid users = @BED@\\alice", WRITES, DENIED),
+    ("valid users = \"Unix User\\alice\"", WRITES, DENIED),
+    ("valid users = +\"Unix Group\\alice\"", WRITES, DENIED),
+    ("valid users = ELSEWHERE\\alice", DENIED, DENIED),
+    ("valid users = @SID@", WRITES, DENIED),
+    ("valid users = S-1-22-2-64201", WRITES, DENIED),
+    ("valid users = %U", WRITES, WRITES),
+    ("valid users = alice\n\tinvalid users = +crew", DENIED, DENIED),
+    ("invalid users = bob", WRITES, DENIED),
+    ("invalid users = @alice", DENIED, WRITES),
+    ("read list = bob", WRITES, READS),
+    ("read list = @crew\n\twrite list = alice", WRITES, READS),
+    ("read only = yes\n\twrite list = +alice", WRITES, READS),
+    ("read only = yes\n\twrite list = @SID@", WRITES, READS),
+    ("read only = yes\n\tread list = alice\n\twrite list = alice", WRITES, READS),
+    ("read only = yes\n\tadmin users = alice", ADMIN, READS),
+    ("read only = yes\n\tadmin users = alice\n\twrite list = alice", WRITES, READS),
+];
+
+/// Who administers a share writes to it only where others may.
+const ADMIN: &str = READS;
+
+fn lists(stage: &mut Stage) -> Result<()> {
+    stage.bed.make_dir("data/lists", &ALICE, 0o777)?;
+    let mut template = String::from("[global]\n@TARGET@\n\tnetbios name = BED\n\tread only = no\n");
+    for (number, (lines, ..)) in LISTS.iter().enumerate() {
+        template.push_str(&format!("[list{number}]\n\tpath = @DIR@/data/lists\n\t{}\n", lines.replace("@BED@", "BED")));
+    }
+    let mut server = stage.bed.start("people-lists", &template)?;
+    let sid = sid_of(stage, &server, ALICE.name)?;
+    let conf = fs::read_to_string(server.conf())?;
+    fs::write(server.conf(), conf.replace("@SID@", &sid))?;
+    server.restart()?;
+    let mut wrong = String::new();
+    for (number, (lines, alice, bob)) in LISTS.iter().enumerate() {
+        for (person, expected) in [(&ALICE, alice), (&BOB, bob)] {
+            let seen = access(stage, &server, &person.credentials(), &format!("list{number}"))?;
+            if seen != **expected {
+                wrong.push_str(&format!("{lines}: {} {seen}, not {expected}\n", person.name));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{wrong}");
+    Ok(())
+}
+
+/// Shares that make somebody of their users: the lines, who comes, and whose the new file is.
+const FORCED: &[(&str, &Person, (u32, u32))] = &[
+    ("force user = bob", &ALICE, (BOB.id, BOB.id)),
+    ("force group = crew", &ALICE, (ALICE.id, CREW.1)),
+    ("force group = +crew", &ALICE, (ALICE.id, CREW.1)),
+    ("force group = +alice", &BOB, (BOB.id, BOB.id)),
+    ("force group = alice", &BOB, (BOB.id, ALICE.id)),
+    ("force user = bob\n\tforce group = alice", &ALICE, (BOB.id, ALICE.id)),
+    ("force user = bob\n\tvalid users = alice", &ALICE, (BOB.id, BOB.id)),
+    ("admin users = alice", &ALICE, (0, ALICE.id)),
+    ("admin users = alice\n\tforce user = bob", &ALICE, (0, BOB.id)),
+    ("admin users = bob\n\tforce user = bob", &ALICE, (BOB.id, BOB.id)),
+];
+
+fn forced(stage: &mut Stage) -> Result<()> {
+    let mut template = String::from("[global]\n@TARGET@\n\tread only = no\n");
+    for (number, (lines, ..)) in FORCED.iter().enumerate() {
+        stage.bed.make_dir(&format!("data/forced{number}"), &ALICE, 0o777)?;
+        template.push_str(&format!("[forced{number}]\n\tpath = @DIR@/data/forced{number}\n\t{lines}\n"));
+    }
+    let server = stage.bed.start("people-forced", &template)?;
+    let mut wrong = String::new();
+    for (number, (lines, person, expected)) in FORCED.iter().enumerate() {
+        let seen = access(stage, &server, &person.credentials(), &format!("forced{number}"))?;
+        let owner = owner(stage, &format!("data/forced{number}/of-{0}-{0}pw", person.name));
+        if seen != WRITES || owner.as_ref().ok() != Some(expected) {
+            wrong.push_str(&format!("{lines}: {} {seen}, {owner:?}, not {expected:?}\n", person.name));
+        }
+    }
+    ensure!(wrong.is_empty(), "{wrong}");
+    Ok(())
+}
+
+/// Per `map to guest`: a stranger, alice with a wrong password, and nobody at all, on a share for guests.
+const GUESTS: &[(&str, &str, &str)] = &[
+    ("Never", NO_LOGON, NO_LOGON),
+    ("Bad User", WRITES, NO_LOGON),
+    ("Bad Password", WRITES, WRITES),
+    ("Bad Uid", NO_LOGON, NO_LOGON),
+];
+
+fn guests(stage: &mut Stage) -> Result<()> {
+    for name in ["open", "only", "closed"] {
+        stage.bed.make_dir(&format!("data/{name}"), &ALICE, 0o777)?;
+    }
+    let shares = "[open]\n\tpath = @DIR@/data/open\n\tguest ok = yes\n\
+                  [only]\n\tpath = @DIR@/data/only\n\tguest ok = yes\n\tguest only = yes\n\
+                  [closed]\n\tpath = @DIR@/data/closed\n";
+    for (number, (value, stranger, wrong)) in GUESTS.iter().enumerate() {
+        let template = format!("[global]\n@TARGET@\n\tread only = no\n\tmap to guest = {value}\n{shares}");
+        let server = stage.bed.start(&format!("people-guests{number}"), &template)?;
+        let closed = if *stranger == WRITES { DENIED } else { stranger };
+        let cases = [
+            ("stranger%x", "open", *stranger),
+            ("stranger%x", "closed", closed),
+            ("alice%wrong", "open", wrong),
+            ("alice%alicepw", "open", WRITES),
+            ("alice%alicepw", "only", WRITES),
+            ("alice%alicepw", "closed", WRITES),
+        ];
+        check(stage, &server, &cases).with_context(|| format!("map to guest = {value}"))?;
+        ensure!(owner(stage, "data/open/of-alice-alicepw")?.0 == ALICE.id, "{value}: alice is a guest");
+        let guest = owner(stage, "data/only/of-alice-alicepw")?.0;
+        ensure!(![0, ALICE.id, BOB.id].contains(&guest), "{value}: `guest only` makes alice {guest}");
+    }
+    Ok(())
+}
+
+/// rpcclient as alice.
+fn rpcclient(stage: &Stage, server: &Server, call: &str) -> Result<String> {
+    let mut command = stage.program("rpcclient", server, &ALICE.credentials());
+    output(command.args(["127.0.0.1", "-c", call]))
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// The SID that the server has for a name.
+fn sid_of(stage: &Stage, server: &Server, name: &str) -> Result<String> {
+    let said = rpcclient(stage, server, &format!("lookupnames {name}"))?;
+    let sid = said.split_whitespace().find(|word| word.starts_with("S-1-"));
+    sid.map(str::to_owned).with_context(|| format!("no SID of {name} in {said}"))
+}
+
+const ACLS: &str = "[global]\n@TARGET@\n\tnetbios name = BED\n\tread only = no\n\
+                    [acls]\n\tpath = @DIR@/data/acls-people\n\tvfs objects = acl_xattr\n";
+
+/// Accounts, UNIX groups and well-known SIDs by name and by SID, and the owner of a file.
+fn sids(stage: &mut Stage) -> Result<()> {
+    stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
+    let server = stage.bed.start("people-sids", ACLS)?;
+    let alice = sid_of(stage, &server, ALICE.name)?;
+    ensure!(alice.starts_with("S-1-5-21-"), "alice is {alice}");
+    let names = [
+        (alice.as_str(), "BED\\alice (1)"),
+        ("S-1-22-1-64202", "Unix User\\bob (1)"),
+        ("S-1-22-2-64210", "Unix Group\\crew (2)"),
+        ("S-1-5-32-544", "BUILTIN\\Administrators (4)"),
+        ("S-1-1-0", "\\Everyone (5)"),
+        ("S-1-5-11", "NT AUTHORITY\\Authenticated Users (5)"),
+    ];
+    for (sid, name) in names {
+        let said = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;
+        ensure!(said.to_uppercase().contains(&format!("{sid} {name}").to_uppercase()), "{sid}: {said}");
+    }
+    let by_name = [("\"Unix Group\\crew\"", "S-1-22-2-64210"), ("\"BED\\alice\"", &alice), ("crew", "S-1-22-2-64210")];
+    for (name, sid) in by_name {
+        let said = rpcclient(stage, &server, &format!("lookupnames {name}"))?;
+        ensure!(said.contains(sid), "{name}: {said}");
+    }
+    let said = rpcclient(stage, &server, "lookupnames nobody-like-it")?;
+    ensure!(said.contains("NT_STATUS_NONE_MAPPED"), "{said}");
+    let file = stage.local("acls")?.join("file");
+    fs::write(&file, "something")?;
+    let put = format!("put {} file", file.display());
+    stage.smbclient().server(&server).share("acls").run(&put)?.fine()?;
+    let shown = stage.smbclient().server(&server).share("acls").run("showacls; ls file")?.fine()?;
+    ensure!(shown.contains(&format!("Owner SID:\t{alice}\n")), "{alice}: {shown}");
+    Ok(())
+}
+
+/// `frevo group` gives a UNIX group a SID that a DACL grants something by.
+fn groups(stage: &mut Stage) -> Result<()> {
+    stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
+    let server = stage.bed.start("people-groups", ACLS)?;
+    let mut add = Command::new(bed::frevo());
+    add.args(["group", "add", "Night Shift", "--unix-group", CREW.0, "-c"]).arg(server.conf());
+    let said = output(stage.bed.people().enter(&mut add))?;
+    let sid = sid_of(stage, &server, "\"Night Shift\"")?;
+    ensure!(said.contains(&sid), "{sid}: {said}");
+    let seen = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;
+    ensure!(seen.contains("BED\\Night Shift (2)"), "{seen}");
+    let file = stage.local("acls")?.join("file");
+    fs::write(&file, "something")?;
+    let alice = stage.smbclient().server(&server).share("acls");
+    alice.run(&format!("put {} shift", file.display()))?.fine()?;
+    let reads = || stage.smbclient().server(&server).user(&BOB).share("acls").run("get shift /dev/null");
+    let grant = |arguments: &[&str]| {
+        let mut script = stage.script_command("grant.py", arguments);
+        output(script.env("SERVER_PORT", server.port().to_string()))
+    };
+    let said = grant(&["acls", "shift"])?;
+    reads()?.refused_with(DENIED).with_context(|| format!("before: {said}"))?;
+    let said = grant(&["acls", "shift", &sid])?;
+    reads()?.fine().with_context(|| format!("granted: {said}"))?;
+    ensure!(said.is_empty(), "{said}");
+    Ok(())
+}
