@@ -43,8 +43,17 @@ def taken_apart(data):
     """Control bits, owner, group and list of a descriptor: where its parts stand is the server's business."""
     _, _, control, owner, group, _, dacl = struct.unpack_from("<BBHIIII", data)
     whole = lambda at: data[at : at + 8 + 4 * data[at + 1]] if at else None
-    size = struct.unpack_from("<H", data, dacl + 2)[0] if dacl else 0
-    return control, whole(owner), whole(group), data[dacl : dacl + size]
+    return control, whole(owner), whole(group), entries(data[dacl:]) if dacl else None
+
+
+def entries(acl):
+    """What `descriptor` takes: (kind, flags, mask, SID) of each entry."""
+    at, found = 8, []
+    for _ in range(struct.unpack_from("<H", acl, 4)[0]):
+        kind, flags, size, mask = struct.unpack_from("<BBHI", acl, at)
+        found.append((kind, flags, mask, acl[at + 8 : at + size]))
+        at += size
+    return found
 
 
 def opened(tree, name, access, disposition=CreateDisposition.FILE_OPEN, directory=False):

@@ -1,8 +1,11 @@
 //! A directory whose Windows ACLs Frevo and Samba keep at the same time, each in the other's format.
 
+use std::process::Command;
+
 use anyhow::{Context, Result, ensure};
 
 use crate::bed::{ALICE, Bed, Server, Target};
+use crate::cases::people::{output, sid_of};
 use crate::stage::Stage;
 use crate::suite::Case;
 
@@ -15,12 +18,28 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
     let template = SHARE.replace("@ACLS@", path.to_str().context("a path of text")?);
     let samba_bed = Bed::make(Target::Samba)?;
-    let samba: Server = samba_bed.start("samba", &template)?;
+    let mut samba: Server = samba_bed.start("samba", &template)?;
     let frevo = stage.bed.start("acls", &template)?;
+    let alice = sid_of(stage, &frevo, ALICE.name)?;
+    give_sid(&samba_bed, &mut samba, &alice)?;
+    let seen = sid_of(stage, &samba, ALICE.name)?;
+    ensure!(seen == alice, "alice is {alice}, and {seen} to Samba");
     let usual = std::mem::replace(&mut stage.server, frevo);
-    let done = stage.script("descriptors.py", &[&samba.port().to_string()]);
+    let done = stage.script("descriptors.py", &[&samba.port().to_string(), &alice]);
     stage.server = usual;
     done?;
     ensure!(path.join("from-first").exists(), "the share is another directory");
     Ok(())
+}
+
+/// Makes alice's SID that which the other server has for her, with its domain for the machine's.
+fn give_sid(bed: &Bed, samba: &mut Server, alice: &str) -> Result<()> {
+    let (domain, _) = alice.rsplit_once('-').context("a SID with a RID")?;
+    let mut machine = Command::new("net");
+    machine.arg("-s").arg(samba.conf()).args(["setlocalsid", domain]);
+    let mut account = Command::new("pdbedit");
+    account.arg("-s").arg(samba.conf()).args(["-r", "-u", ALICE.name, "-U", alice]);
+    samba.stop();
+    let said = [output(bed.people().enter(&mut machine))?, output(bed.people().enter(&mut account))?].concat();
+    samba.restart().context(said)
 }

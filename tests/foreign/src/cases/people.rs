@@ -315,13 +315,14 @@ fn rpcclient(stage: &Stage, server: &Server, call: &str) -> Result<String> {
     output(command.args(["127.0.0.1", "-c", call]))
 }
 
-fn output(command: &mut Command) -> Result<String> {
+/// What a program says, which need not succeed.
+pub(super) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// The SID that the server has for a name.
-fn sid_of(stage: &Stage, server: &Server, name: &str) -> Result<String> {
+pub(super) fn sid_of(stage: &Stage, server: &Server, name: &str) -> Result<String> {
     let said = rpcclient(stage, server, &format!("lookupnames {name}"))?;
     let sid = said.split_whitespace().find(|word| word.starts_with("S-1-"));
     sid.map(str::to_owned).with_context(|| format!("no SID of {name} in {said}"))
