@@ -37,10 +37,13 @@ struct Inner {
     kept: Mutex<Option<Kept>>,
 }
 
+/// Tells versions of the file apart: device, inode, size, and change time in seconds and nanoseconds.
+type Stamp = [i64; 5];
+
 struct Kept {
     looked: Instant,
     /// Device, inode, size and time of change; `None` where the file cannot be read.
-    stamp: Option<[i64; 5]>,
+    stamp: Option<Stamp>,
     lines: Arc<[Line]>,
 }
 
@@ -132,7 +135,7 @@ impl Inner {
     }
 
     /// The lines, from `before` where the file has not changed since.
-    fn read(&self, before: Option<&Kept>) -> io::Result<(Option<[i64; 5]>, Arc<[Line]>)> {
+    fn read(&self, before: Option<&Kept>) -> io::Result<(Option<Stamp>, Arc<[Line]>)> {
         let file = File::open(&self.path)?;
         let metadata = file.metadata()?;
         let number = |number: u64| i64::from_ne_bytes(number.to_ne_bytes());
