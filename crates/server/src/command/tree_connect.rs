@@ -8,6 +8,7 @@ use proto::smb2::negotiate::{Capabilities, Dialect};
 use proto::smb2::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use proto::status::Status;
 
+use crate::accounts::Unavailable;
 use crate::conn::{Negotiated, Reply, Request};
 use crate::domain;
 use crate::error::{Error, Result};
@@ -250,20 +251,31 @@ async fn sids(server: &Server, user: &User) -> Result<Vec<Sid>> {
     Ok(std::iter::once(token.user).chain(token.groups.iter().copied()).collect())
 }
 
-/// The home of the user `name`, or one's own by `homes`.
+/// The home of the user `name`, or one's own by `homes`, which a share of one's name comes before. A name that is nobody's
+/// leads to the home of the account that `username map` has for it.
 pub(crate) async fn home(policy: &Policy, name: &str, user: &User) -> Result<Option<Arc<Share>>> {
     let Some(homes) = policy.homes.as_ref().filter(|_| !user.anonymous) else { return Ok(None) };
     // Names of a domain's accounts have it in front, names of shares have not.
     let own = user.name.rsplit('\\').next().unwrap_or_default();
-    let is_own = name.eq_ignore_ascii_case("homes") || fold(name) == fold(own);
-    let found = match is_own {
-        true => homes.share_of(&user.name, Some(user.identity.uid)).await,
-        false => homes.share_of(name, None).await,
-    };
-    found.map_err(|why| {
+    let by_homes = name.eq_ignore_ascii_case("homes");
+    if by_homes && let Some(share) = policy.share(own) {
+        return Ok(Some(share.clone()));
+    }
+    let unavailable = |why: Unavailable| {
         tracing::error!(name, why = why.0, "whose home it is cannot be told");
         Error::because(Status::BAD_NETWORK_NAME, "homes cannot be asked for")
-    })
+    };
+    if by_homes || fold(name) == fold(own) {
+        return homes.share_of(&user.name, Some(user.identity.uid)).await.map_err(unavailable);
+    }
+    if let Some(found) = homes.share_of(name, None).await.map_err(unavailable)? {
+        return Ok(Some(found));
+    }
+    let Some(map) = &policy.username_map else { return Ok(None) };
+    match map.account_of("", name).await {
+        Some(account) => homes.share_of(&account, None).await.map_err(unavailable),
+        None => Ok(None),
+    }
 }
 
 fn connections_to(request: &Request<'_>, share: &Share) -> usize {
