@@ -111,6 +111,11 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// Which program it is.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
     /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.port

@@ -8,20 +8,21 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{self, ALICE, BOB, CREW, Person, Server};
+use crate::bed::{self, ALICE, BOB, CREW, Person, Server, Target};
 use crate::stage::Stage;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("people.homes", homes).needs_root(),
     Case::new("people.homes_of_a_path", homes_of_a_path).needs_root(),
+    Case::new("people.homes_among_shares", homes_among_shares).needs_root(),
     Case::new("people.username_map", username_map).needs_root(),
     Case::new("people.nobody_becomes_root", nobody_becomes_root).needs_root().frevo_only(),
     Case::new("people.lists", lists).needs_root(),
     Case::new("people.forced", forced).needs_root(),
     Case::new("people.guests", guests).needs_root(),
     Case::new("people.sids", sids).needs_root(),
-    Case::new("people.groups", groups).needs_root().frevo_only(),
+    Case::new("people.groups", groups).needs_root(),
 ];
 
 const WRITES: &str = "writes";
@@ -123,6 +124,39 @@ fn homes_of_a_path(stage: &mut Stage) -> Result<()> {
     // Without `valid users` it is the kernel that keeps others out.
     check(stage, &server, &[(&alice, "homes", WRITES), (&bob, "bob", READS), (&bob, "alice", DENIED)])?;
     ensure!(owner(stage, "data/own/alice/of-alice-alicepw")? == (ALICE.id, ALICE.id), "the file is somebody else's");
+    Ok(())
+}
+
+/// A section of its own comes before the home of that name, a mapped name leads to the home of its account, guests have
+/// none, and whoever NSS knows has one.
+fn homes_among_shares(stage: &mut Stage) -> Result<()> {
+    home(stage)?;
+    stage.bed.make_dir("data/bob", &ALICE, 0o777)?;
+    fs::write(stage.bed.dir().join("homes.map"), "alice = ann\n")?;
+    let template = "[global]\n@TARGET@\n\tread only = no\n\tmap to guest = Bad User\n\tusername map = @DIR@/homes.map\n\
+                    [homes]\n\tcomment = the home of %S\n[bob]\n\tpath = @DIR@/data/bob\n";
+    let server = stage.bed.start("people-among", template)?;
+    let (alice, bob) = (ALICE.credentials(), BOB.credentials());
+    check(
+        stage,
+        &server,
+        &[
+            (&alice, "bob", WRITES),
+            (&bob, "bob", WRITES),
+            (&bob, "homes", WRITES),
+            ("ann%alicepw", "homes", WRITES),
+            ("ann%alicepw", "alice", WRITES),
+            ("ann%alicepw", "ann", WRITES),
+            ("ann%alicepw", "anna", NO_SHARE),
+            (&bob, "daemon", READS),
+            (&bob, "root", DENIED),
+            ("stranger%x", "alice", DENIED),
+        ],
+    )?;
+    let text = stage.smbclient().server(&server).credentials("stranger%x").list_shares()?.fine()?;
+    let shown: Vec<&str> = text.lines().filter(|line| line.contains("Disk")).map(str::trim).collect();
+    ensure!(shown.iter().any(|line| line.starts_with("homes")), "{shown:?}");
+    ensure!(!shown.iter().any(|line| line.starts_with("alice")), "{shown:?}");
     Ok(())
 }
 
@@ -365,15 +399,35 @@ fn sids(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// `frevo group` gives a UNIX group a SID that a DACL grants something by.
+/// `frevo group`, or Samba's `net groupmap`: gives `crew` the name Night Shift.
+fn map_crew(stage: &Stage, server: &Server) -> Result<String> {
+    let mut command = match server.target() {
+        Target::Frevo => {
+            let mut frevo = Command::new(bed::frevo());
+            frevo.args(["group", "add", "Night Shift", "--unix-group", CREW.0, "-c"]).arg(server.conf());
+            frevo
+        }
+        Target::Samba => {
+            let mut net = Command::new("net");
+            net.arg("-s").arg(server.conf()).args(["groupmap", "add", "ntgroup=Night Shift", "type=domain"]);
+            net.arg(format!("unixgroup={}", CREW.0));
+            net
+        }
+    };
+    output(stage.bed.people().enter(&mut command))
+}
+
+/// A UNIX group is given a SID and a name, by which an ACL and the lists of a share let its members in.
 fn groups(stage: &mut Stage) -> Result<()> {
     stage.bed.make_dir("data/acls-people", &ALICE, 0o777)?;
-    let server = stage.bed.start("people-groups", ACLS)?;
-    let mut add = Command::new(bed::frevo());
-    add.args(["group", "add", "Night Shift", "--unix-group", CREW.0, "-c"]).arg(server.conf());
-    let said = output(stage.bed.people().enter(&mut add))?;
-    let sid = sid_of(stage, &server, "\"Night Shift\"")?;
-    ensure!(said.contains(&sid), "{sid}: {said}");
+    let lists = "[byname]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @\"Night Shift\"\n\
+                 [bywhole]\n\tpath = @DIR@/data/acls-people\n\tvalid users = +\"BED\\Night Shift\"\n\
+                 [byunix]\n\tpath = @DIR@/data/acls-people\n\tvalid users = +crew\n\
+                 [bysid]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @SID@\n\tread list = @SID@\n\
+                 [byother]\n\tpath = @DIR@/data/acls-people\n\tvalid users = @SID@9\n";
+    let mut server = stage.bed.start("people-groups", &format!("{ACLS}{lists}"))?;
+    let said = map_crew(stage, &server)?;
+    let sid = sid_of(stage, &server, "\"Night Shift\"").context(said)?;
     let seen = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;
     ensure!(seen.contains("BED\\Night Shift (2)"), "{seen}");
     let file = stage.local("acls")?.join("file");
@@ -390,5 +444,14 @@ fn groups(stage: &mut Stage) -> Result<()> {
     let said = grant(&["acls", "shift", &sid])?;
     reads()?.fine().with_context(|| format!("granted: {said}"))?;
     ensure!(said.is_empty(), "{said}");
-    Ok(())
+    let path = stage.share("acls-people").join("shift");
+    std::os::unix::fs::chown(&path, None, Some(CREW.1))?;
+    let shown = stage.smbclient().server(&server).share("acls").run("showacls; ls shift")?.fine()?;
+    ensure!(shown.contains(&format!("Group SID:\t{sid}\n")), "{sid}: {shown}");
+    let conf = fs::read_to_string(server.conf())?;
+    fs::write(server.conf(), conf.replace("@SID@", &sid))?;
+    server.restart()?;
+    let bob = BOB.credentials();
+    let expected = [("byname", WRITES), ("bywhole", WRITES), ("byunix", WRITES), ("bysid", READS), ("byother", DENIED)];
+    check(stage, &server, &expected.map(|(share, access)| (bob.as_str(), share, access)))
 }
