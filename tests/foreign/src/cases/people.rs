@@ -246,6 +246,14 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("read only = yes\n\tread list = alice\n\twrite list = alice", WRITES, READS),
     ("read only = yes\n\tadmin users = alice", ADMIN, READS),
     ("read only = yes\n\tadmin users = alice\n\twrite list = alice", WRITES, READS),
+    // Whom a share makes of its users has no part in its lists.
+    ("force user = bob\n\tvalid users = bob", DENIED, WRITES),
+    ("force user = bob\n\tinvalid users = bob", WRITES, DENIED),
+    ("force user = bob\n\tread list = bob", WRITES, READS),
+    ("force user = bob\n\tread only = yes\n\twrite list = bob", READS, WRITES),
+    ("force user = bob\n\tread only = yes\n\twrite list = alice", WRITES, READS),
+    ("force group = alice\n\tvalid users = @alice", WRITES, DENIED),
+    ("force group = alice\n\tread list = @alice", READS, WRITES),
 ];
 
 /// Who administers a share writes to it only where others may.
@@ -266,6 +274,8 @@ fn lists(stage: &mut Stage) -> Result<()> {
     for (number, (lines, alice, bob)) in LISTS.iter().enumerate() {
         for (person, expected) in [(&ALICE, alice), (&BOB, bob)] {
             let seen = access(stage, &server, &person.credentials(), &format!("list{number}"))?;
+            // On another share he may be somebody else, who could not write to it.
+            let _ = fs::remove_file(stage.share("lists").join(format!("of-{0}-{0}pw", person.name)));
             if seen != **expected {
                 wrong.push_str(&format!("{lines}: {} {seen}, not {expected}\n", person.name));
             }
