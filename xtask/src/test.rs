@@ -51,7 +51,7 @@ pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
     tally.step("smbtorture", || torture::run(&torture_options(options)))?;
     if filter.is_none() {
         tally.step("the client against Samba", client_against_samba)?;
-        tally.step("every experiment on both servers, briefly", || compare::run(&compare::Options::brief()))?;
+        tally.step("every experiment on both servers, briefly", compare::run_briefly)?;
     }
     if filter.is_none() && crate::root().join("fuzz/Cargo.toml").exists() {
         let seconds = if options.quick { "2" } else { "10" };

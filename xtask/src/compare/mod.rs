@@ -56,7 +56,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// Every experiment for a moment: whether it can be run at all, not what it finds.
-    pub(crate) fn brief() -> Options {
+    fn brief() -> Options {
         Options {
             experiments: Vec::new(),
             quick: true,
@@ -94,6 +94,15 @@ impl Options {
 /// no folder of this machine.
 fn short(text: &str) -> String {
     text.replace(&format!("{}/", crate::root().display()), "")
+}
+
+/// Everything once, small and short. What an earlier run in this checkout left goes first.
+pub(crate) fn run_briefly() -> Result<(usize, usize)> {
+    let brief = Options::brief();
+    if let Some(out) = brief.out.as_ref().filter(|out| out.exists()) {
+        std::fs::remove_dir_all(out).with_context(|| format!("cannot remove {}", out.display()))?;
+    }
+    run(&brief)
 }
 
 /// Runs the command: how many experiments could be run, and how many not.
