@@ -3,6 +3,7 @@
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::Sid;
+use crate::status::Status;
 
 /// A context handle as it travels: its attributes, always 0, and a UUID (C706 appendix N).
 pub type ContextHandle = [u8; 20];
@@ -178,6 +179,21 @@ impl Encoder {
             self.bytes.extend_from_slice(&unit.to_le_bytes());
         }
     }
+}
+
+/// The results of a call that answers its status alone.
+pub fn status_response(status: Status) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(status.0);
+    out.into_bytes()
+}
+
+/// A handle and a status: the results of opening and closing.
+pub fn handle_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.array(4, handle);
+    out.u32(status.0);
+    out.into_bytes()
 }
 
 #[cfg(test)]

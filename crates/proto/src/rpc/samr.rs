@@ -139,21 +139,6 @@ fn change_password(from: &mut Decoder<'_>) -> Result<ChangePassword> {
     Ok(ChangePassword { user, new_password, old_hash })
 }
 
-/// The results of a call that answers its status alone.
-pub fn status_response(status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.u32(status.0);
-    out.into_bytes()
-}
-
-/// A handle and a status: the results of opening and closing.
-pub fn handle_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.array(4, handle);
-    out.u32(status.0);
-    out.into_bytes()
-}
-
 /// The results of SamrConnect5: revision 3, no further features ([MS-SAMR] 3.1.5.1.1).
 pub fn connect_5_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
     let mut out = Encoder::default();

@@ -7,7 +7,7 @@ use proto::rpc::lsarpc::{
     self, Call, Domains, Generation, LookupLevel, PolicyInformationClass, ReferencedDomain, SidNameUse, TranslatedName,
     TranslatedSid,
 };
-use proto::rpc::ndr::ContextHandle;
+use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::status::Status;
 
@@ -29,7 +29,7 @@ pub(super) async fn call(
         Call::OpenPolicy => open(handles, request),
         Call::Close(handle) => {
             let closed = handles.lock().close(&handle);
-            lsarpc::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
+            ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
         }
         Call::QueryInformation(handle, class) => information(known(&handle), class, request),
         Call::EnumerateAccounts(handle, _) | Call::EnumerateTrustedDomains(handle) if !known(&handle) => {
@@ -58,12 +58,12 @@ fn open(handles: &Mutex<Handles>, request: &Request<'_>) -> Vec<u8> {
     let server = &request.connection.server;
     let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
     if anonymous && server.policy().restrict_anonymous >= 1 {
-        return lsarpc::handle_response(&[0; 20], Status::ACCESS_DENIED);
+        return ndr::handle_response(&[0; 20], Status::ACCESS_DENIED);
     }
     let handle = handles.lock().open(Object::Policy, &*server.world);
     match handle {
-        Some(handle) => lsarpc::handle_response(&handle, Status::SUCCESS),
-        None => lsarpc::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),
+        Some(handle) => ndr::handle_response(&handle, Status::SUCCESS),
+        None => ndr::handle_response(&[0; 20], Status::INSUFFICIENT_RESOURCES),
     }
 }
 
@@ -78,7 +78,7 @@ fn check(known: bool, level: LookupLevel) -> Result<(), Status> {
 /// Results with nothing in them: `zeros` counts and pointers, then the status.
 fn failed(zeros: usize, status: Status) -> Vec<u8> {
     let mut stub = vec![0; zeros * 4];
-    stub.extend_from_slice(&lsarpc::status_response(status));
+    stub.extend_from_slice(&ndr::status_response(status));
     stub
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use proto::auth::ntlm::change::{NewPassword, SEALED_PASSWORD};
 use proto::dtyp::Sid;
-use proto::rpc::ndr::ContextHandle;
+use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::rpc::samr::{self, Call, ChangePassword, DomainPolicy};
 use proto::status::Status;
@@ -39,7 +39,7 @@ pub(super) async fn call(
     Ok(match Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)? {
         Call::Connect => {
             let (handle, status) = if may_ask(request) { open(Object::Sam) } else { refused(Status::ACCESS_DENIED) };
-            samr::handle_response(&handle, status)
+            ndr::handle_response(&handle, status)
         }
         Call::Connect5 => {
             let (handle, status) = if may_ask(request) { open(Object::Sam) } else { refused(Status::ACCESS_DENIED) };
@@ -47,7 +47,7 @@ pub(super) async fn call(
         }
         Call::Close(handle) => {
             let closed = handles.lock().close(&handle);
-            samr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
+            ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
         }
         Call::EnumerateDomains(handle, _) if !known(&handle, Object::Sam) => {
             samr::no_domains_response(Status::INVALID_HANDLE)
@@ -68,14 +68,14 @@ pub(super) async fn call(
                 sid if sid == own || sid == builtin => open(Object::SamDomain),
                 _ => refused(Status::NO_SUCH_DOMAIN),
             };
-            samr::handle_response(&handle, status)
+            ndr::handle_response(&handle, status)
         }
         Call::QueryDomain(handle, class) if known(&handle, Object::SamDomain) => {
             samr::domain_information_response(class, &told(&server.accounts.policy()))
                 .unwrap_or_else(|| samr::no_information_response(Status::INVALID_INFO_CLASS))
         }
         Call::QueryDomain(..) => samr::no_information_response(Status::INVALID_HANDLE),
-        Call::ChangePassword(asked) => samr::status_response(change_password(&asked, request).await),
+        Call::ChangePassword(asked) => ndr::status_response(change_password(&asked, request).await),
         Call::GetDomainPasswordInformation => {
             let least = server.accounts.policy().min_password_length;
             samr::password_information_response(u16::try_from(least).unwrap_or(u16::MAX))

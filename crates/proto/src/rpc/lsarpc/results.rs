@@ -2,7 +2,7 @@
 
 use super::{Generation, PolicyInformationClass, SidNameUse};
 use crate::dtyp::Sid;
-use crate::rpc::ndr::{ContextHandle, Encoder};
+use crate::rpc::ndr::Encoder;
 use crate::status::Status;
 
 /// A domain that answers refer to: LSAPR_TRUST_INFORMATION.
@@ -45,21 +45,6 @@ pub struct Domains {
     pub primary: ReferencedDomain,
     /// DNS name of that domain; empty without one.
     pub dns: String,
-}
-
-/// The results of a call that answers its status alone.
-pub fn status_response(status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.u32(status.0);
-    out.into_bytes()
-}
-
-/// A handle and a status: the results of opening and closing.
-pub fn handle_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.array(4, handle);
-    out.u32(status.0);
-    out.into_bytes()
 }
 
 /// The results of LsarQueryInformationPolicy; `None` for a class that is not told.
