@@ -1,5 +1,6 @@
 //! The accounts that may log on, as the server sees them: a trait that the daemon's back ends fill.
 
+mod plain;
 mod policy;
 
 use std::fmt;
@@ -14,7 +15,8 @@ use crate::principals::{Principal, UnixId};
 use crate::tickets::ClientName;
 use crate::vfs::{Identity, Time};
 
-/// The one thing that a logon needs from a back end.
+/// What the server asks of a back end. No method has a body of its own: who wraps another's accounts must not be able to
+/// forget one. Those in tests take what they have no answer to from [`plain_accounts`](crate::plain_accounts).
 pub trait Accounts: Send + Sync {
     /// The account of `name`, compared without regard to case; `None` where there is none.
     /// An error means that the back end could not be asked: it must never be taken for "no such user".
@@ -23,76 +25,50 @@ pub trait Accounts: Send + Sync {
     /// The account of whoever came with a good Kerberos ticket to a server that is no member of a domain; `logon` is what
     /// a domain controller says of that user. `None` where it is nobody here. Never root: a name in a realm is no reason
     /// to be that.
-    fn of_client(
-        &self,
-        _client: &ClientName,
-        _logon: Option<&LogonInfo>,
-    ) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
+    fn of_client(&self, client: &ClientName, logon: Option<&LogonInfo>)
+    -> Answer<Result<Option<Account>, Unavailable>>;
 
     /// The account of `name` as the back end has it at this moment, for a proof that does not fit what [`Accounts::find`]
     /// answered; `None` where that was no older, or there is no such account any more.
-    fn find_anew(&self, _name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
+    fn find_anew(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>>;
 
     /// A logon with the password of the account `name` ended so. Must not block; for back ends that count.
-    fn logged_on(&self, _name: &str, _outcome: LogonOutcome) {}
+    fn logged_on(&self, name: &str, outcome: LogonOutcome);
 
     /// The UNIX user of the account that has or had the SID `sid`; `None` where there is none. For many SIDs in a row: it
     /// must not take long where the SID is none of an account.
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>>;
 
     /// The user or group of Linux that has or had the SID `sid`. For many SIDs in a row, as [`Accounts::uid_of`].
-    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
-        if let Some(id) = UnixId::in_sid(sid) {
-            return Answer::now(Ok(Some(id)));
-        }
-        self.uid_of(sid).map(|uid| uid.map(|uid| uid.map(UnixId::User)))
-    }
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>>;
 
     /// The SID that a user or group of Linux is shown as: an account's, a mapped group's, else the one with the id in it.
-    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
-        Answer::now(Ok(id.plain_sid()))
-    }
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>>;
 
     /// The SIDs of accounts and mapped groups that a user of Linux and his groups have, besides those with the ids in them.
-    fn sids_of(&self, _identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
-        Answer::now(Ok(Vec::new()))
-    }
+    fn sids_of(&self, identity: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>>;
 
     /// Whose SID `sid` is, where it is an account's, a mapped group's or a user's or group's of Linux.
-    fn principal(&self, _sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
+    fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>>;
 
     /// Who is called `name`: an account or group of this server's where `realm` is `None`, else one of the realm so
     /// called (`Unix User`, `Unix Group`, a domain).
-    fn named(&self, _realm: Option<&str>, _name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
+    fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>>;
 
     /// Whether the user of Linux called `user` is in the netgroup `group`.
-    fn is_in_netgroup(&self, _user: &str, _group: &str) -> Answer<Result<bool, Unavailable>> {
-        Answer::now(Ok(false))
-    }
+    fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>>;
 
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 
     /// The account policies in force. Asked at each logon.
-    fn policy(&self) -> AccountPolicy {
-        AccountPolicy::default()
-    }
+    fn policy(&self) -> AccountPolicy;
 
     /// The account was locked after wrong passwords and stays so until an administrator enables it. Must not block.
-    fn lock(&self, _name: &str) {}
+    fn lock(&self, name: &str);
 
     /// Gives the account another password, of which `old` and `new` are the hashes, where `old` is still the present one.
-    fn change_password(&self, _name: &str, _old: NtHash, _new: NtHash) -> Answer<Result<(), NotChanged>> {
-        Answer::now(Err(NotChanged::Unavailable("its back end changes no passwords".into())))
-    }
+    fn change_password(&self, name: &str, old: NtHash, new: NtHash) -> Answer<Result<(), NotChanged>>;
 }
 
 /// The SID of a machine or domain, S-1-5-21-x-y-z ([MS-DTYP] 2.4.2.4): the three numbers that tell it from others.

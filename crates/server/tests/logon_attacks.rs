@@ -141,6 +141,8 @@ impl Accounts for People {
     fn policy(&self) -> AccountPolicy {
         self.policy
     }
+
+    server::plain_accounts!(of_client, id_of, sid_of, sids_of, principal, named, is_in_netgroup, lock, change_password);
 }
 
 struct NoVolume;

@@ -194,9 +194,11 @@ mod tests {
         fn domain(&self) -> DomainSid {
             DomainSid([1, 2, 3])
         }
+
+        server::plain_accounts!(id_of, sid_of, principal, named);
     }
 
-    /// The methods of `Accounts` have answers of their own, so that one that is left out is not noticed otherwise.
+    /// What is asked goes on to the accounts under the same name.
     #[tokio::test]
     async fn own_accounts_are_asked_whatever_is_asked() {
         let own = Arc::new(Own::default());

@@ -170,6 +170,18 @@ mod tests {
         fn domain(&self) -> DomainSid {
             DomainSid([1, 2, 3])
         }
+
+        crate::plain_accounts!(
+            of_client,
+            find_anew,
+            logged_on,
+            sids_of,
+            named,
+            is_in_netgroup,
+            policy,
+            lock,
+            change_password
+        );
     }
 
     fn descriptor(owner: Sid, group: Sid, trustees: &[Sid]) -> SecurityDescriptor {

@@ -103,6 +103,20 @@ impl Accounts for People {
     fn domain(&self) -> DomainSid {
         DomainSid([1, 2, 3])
     }
+
+    server::plain_accounts!(
+        find_anew,
+        logged_on,
+        id_of,
+        sid_of,
+        sids_of,
+        principal,
+        named,
+        is_in_netgroup,
+        policy,
+        lock,
+        change_password
+    );
 }
 
 struct OneVolume(Arc<dyn Vfs>);
