@@ -3,11 +3,11 @@
 //! The user is whoever the host's ticket cache says, and how a host's name becomes a principal is the business of the
 //! host's `krb5.conf`. Leaves out: getting tickets by a password, delegation, user-to-user, falling back to NTLM.
 
-use std::mem;
+use std::{io, mem};
 
+use gssapi::{Failure, Initiator, Library};
 use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
 
-use crate::gssapi::Context;
 use crate::{Error, Result};
 
 /// What is offered: one mechanism by both its names, the one that Windows looks for first.
@@ -18,7 +18,8 @@ const OFFERED: [MechType<'static>; 2] = [MechType::MS_KERBEROS, MechType::KERBER
 /// All of it blocks: the KDC is asked for a ticket to the server when the cache has none. Asynchronous code does it in
 /// `spawn_blocking`.
 pub struct Kerberos {
-    context: Context,
+    initiator: Initiator,
+    host: String,
     /// The list of mechanisms as it was sent, which is what both sides may sign.
     offered: Vec<u8>,
     /// The mechanism's first token, until the server has taken it.
@@ -31,11 +32,16 @@ impl Kerberos {
     /// Fails when the host has no library for Kerberos, no ticket, or none is to be had for that server; the text says
     /// which of these.
     pub fn initiate(host: &str) -> Result<(Kerberos, Vec<u8>)> {
-        let mut context = Context::new(&format!("cifs@{host}"))?;
-        let token = context.step(&[])?;
+        let library = Library::get().map_err(|missing| {
+            io::Error::new(io::ErrorKind::NotFound, format!("no Kerberos on this host: {missing}"))
+        })?;
+        let service = format!("cifs@{host}");
+        let mut initiator = Initiator::new(library, &service)
+            .map_err(|failure| failed(&format!("no Kerberos name for {service}"), failure))?;
+        let token = initiator.step(&[]).map_err(|failure| no_logon(host, failure))?;
         let offered = encode_mech_types(&OFFERED);
         let message = encode_init(&offered, Some(&token));
-        Ok((Kerberos { context, offered, first: token }, message))
+        Ok((Kerberos { initiator, host: host.to_owned(), offered, first: token }, message))
     }
 
     /// Takes the security buffer of a SESSION_SETUP response, the last one (`STATUS_SUCCESS`) included; what to answer,
@@ -43,18 +49,21 @@ impl Kerberos {
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>> {
         let response = answer(token)?;
         let next = match response.response_token {
-            Some(token) if !self.context.is_established() => {
+            Some(token) if !self.initiator.is_established() => {
                 self.first.clear();
-                self.context.step(token)?
+                self.initiator.step(token).map_err(|failure| no_logon(&self.host, failure))?
             }
             Some(_) => Vec::new(),
             // A server that knows Kerberos by its other name alone did not look at a token for the first one.
             None => mem::take(&mut self.first),
         };
-        let established = self.context.is_established();
+        let established = self.initiator.is_established();
         match response.mech_list_mic {
             Some(_) if !established => return Err(Error::Protocol("a signature before Kerberos is done")),
-            Some(mic) => self.context.verify_mic(&self.offered, mic)?,
+            Some(mic) => {
+                let verified = self.initiator.context_mut().verify_mic(&self.offered, mic);
+                verified.map_err(|failure| failed("a signature of the server is wrong", failure))?;
+            }
             None => {}
         }
         match response.neg_state {
@@ -62,7 +71,8 @@ impl Kerberos {
                 Err(Error::Protocol("the server accepts the Kerberos logon and does not prove who it is"))
             }
             Some(NegState::ACCEPT_INCOMPLETE | NegState::REQUEST_MIC) if established => {
-                let mic = self.context.mic(&self.offered)?;
+                let mic = self.initiator.context_mut().mic(&self.offered);
+                let mic = mic.map_err(|failure| failed("no signature by the Kerberos logon", failure))?;
                 let response_token = (!next.is_empty()).then_some(&next[..]);
                 let mech_list_mic = Some(&mic[..]);
                 Ok(Some(NegTokenResp { response_token, mech_list_mic, ..NegTokenResp::default() }.encode()))
@@ -78,11 +88,22 @@ impl Kerberos {
     /// The whole key of the logon, 16 or 32 bytes: `Session.FullSessionKey`, whose first 16 bytes are
     /// `Session.SessionKey` ([MS-SMB2] 3.2.5.3.1). An error before the server has proved who it is.
     pub fn session_key(&self) -> Result<Vec<u8>> {
-        if !self.context.is_established() {
+        if !self.initiator.is_established() {
             return Err(Error::Protocol("the server let somebody in without proving who it is"));
         }
-        self.context.session_key()
+        let key = self.initiator.context().session_key();
+        key.map(|(key, _)| key.to_vec()).map_err(|failure| failed("no session key of the Kerberos logon", failure))
     }
+}
+
+/// What did not work, why in the library's words, and the remedy where it is the user's.
+fn failed(what: &str, failure: Failure) -> Error {
+    let remedy = if failure.wants_ticket() { "; kinit gets a ticket" } else { "" };
+    io::Error::other(format!("{what}: {}{remedy}", failure.text)).into()
+}
+
+fn no_logon(host: &str, failure: Failure) -> Error {
+    failed(&format!("no Kerberos logon to cifs@{host}"), failure)
 }
 
 /// The server's token, which must be about Kerberos.

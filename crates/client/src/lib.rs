@@ -11,7 +11,6 @@
 mod chain;
 mod client;
 mod connection;
-mod gssapi;
 mod kerberos;
 mod logon;
 mod negotiate;

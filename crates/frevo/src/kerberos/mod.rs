@@ -1,22 +1,19 @@
-//! Taking Kerberos tickets: the host's library ([`gssapi`]) with the keys of a keytab (RFC 4121, [MS-KILE] 3.4.5).
+//! Taking Kerberos tickets: the host's library ([`gssapi`], a crate) with the keys of a keytab (RFC 4121, [MS-KILE] 3.4.5).
 //!
 //! The library reads the keytab for each ticket, so that new keys count at once, and keeps its replay cache; it works with
 //! files and blocks, so it runs on blocking threads, a bounded number at a time. Leaves out getting and renewing keys.
-
-mod gssapi;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gssapi::{Accepted, Context, Failure, Keys, Library, LogonBuffer};
 use parking_lot::Mutex;
 use proto::auth::kerberos::{EncryptionType, Envelope};
 use proto::auth::pac::LogonInfo;
 use server::answer::Answer;
-use server::tickets::{Cause, ClientName, Refusal, Ticket, Tickets};
+use server::tickets::{Cause, ClientName, Refusal, Signatures, Ticket, Tickets};
 use tokio::sync::Semaphore;
-
-use self::gssapi::{Accepted, Failure, Gssapi, Keys, LogonBuffer};
 
 /// Tickets looked at, at a time: a disk that hangs must not take all blocking threads of the runtime.
 const AT_A_TIME: usize = 16;
@@ -26,13 +23,6 @@ const SEEN_TIME: Duration = Duration::from_secs(1);
 
 /// The longest name of a client that is looked at, in bytes.
 const LONGEST_NAME: usize = 1024;
-
-/// `KRB5KRB_AP_ERR_SKEW`, `_TKT_EXPIRED` and `_TKT_NYV` as MIT numbers them.
-const CLOCK_SKEW: u32 = 0x96c7_3a25;
-const TICKET_EXPIRED: u32 = 0x96c7_3a20;
-const TICKET_NOT_YET_VALID: u32 = 0x96c7_3a21;
-/// `KRB5KRB_AP_ERR_REPEAT`.
-const REPLAY: u32 = 0x96c7_3a22;
 
 /// What the configuration says of Kerberos.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,10 +67,10 @@ impl Keytab {
     /// The acceptor for a server. What stands in its way now is logged; a keytab may come later. `None` where the host
     /// lacks the library. Blocks.
     pub fn of_server(settings: Settings) -> Option<Keytab> {
-        let gssapi = Gssapi::get()
+        let library = Library::get()
             .map_err(|missing| tracing::error!("Kerberos is configured and cannot be offered: {missing}"))
             .ok()?;
-        if let Err(failure) = Keys::of(gssapi, &name(&settings.keytab)) {
+        if let Err(failure) = Keys::of(library, &name(&settings.keytab)) {
             let keytab = settings.keytab.display();
             tracing::warn!(
                 "Kerberos is configured and has no keys yet: keytab {keytab}: {}; write one with `kadmin ktadd -k {keytab} \
@@ -123,6 +113,19 @@ impl Tickets for Keytab {
     }
 }
 
+/// Signatures by an established context.
+struct Signer(Context);
+
+impl Signatures for Signer {
+    fn sign(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        self.0.mic(message).ok()
+    }
+
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> bool {
+        self.0.verify_mic(message, signature).is_ok()
+    }
+}
+
 /// What the library calls the keytab at `path`.
 fn name(path: &Path) -> String {
     format!("FILE:{}", path.display())
@@ -137,8 +140,8 @@ fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
     let refused = |why: String| Refusal { cause: Cause::Other, why, reply: Vec::new() };
     let envelope = Envelope::decode(token).map_err(|_| refused("the token is no Kerberos request".into()))?;
     check_type(settings, envelope.encryption, "ticket").map_err(refused)?;
-    let gssapi = Gssapi::get().map_err(unavailable)?;
-    let keys = Keys::of(gssapi, &name(&settings.keytab))
+    let library = Library::get().map_err(unavailable)?;
+    let keys = Keys::of(library, &name(&settings.keytab))
         .map_err(|failure| unavailable(format!("keytab {}: {}", settings.keytab.display(), failure.text)))?;
     let accepted = keys.accept(token).map_err(|failure| explain(settings, &envelope, failure))?;
     let Accepted { client, logon, lifetime, reply, key, key_type, context } = accepted;
@@ -159,7 +162,7 @@ fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
         ),
     };
     let lifetime = lifetime.map(|seconds| Duration::from_secs(seconds.into()));
-    Ok(Ticket { client, logon, reply, key, lifetime, signatures: Box::new(context) })
+    Ok(Ticket { client, logon, reply, key, lifetime, signatures: Box::new(Signer(context)) })
 }
 
 fn check_type(settings: &Settings, encryption: EncryptionType, of: &str) -> Result<(), String> {
@@ -174,19 +177,19 @@ fn check_type(settings: &Settings, encryption: EncryptionType, of: &str) -> Resu
 
 /// What the library refused, with what the administrator can do about it.
 fn explain(settings: &Settings, envelope: &Envelope, failure: Failure) -> Refusal {
-    let Failure { minor, text, token } = failure;
+    let Failure { minor, text, token, .. } = failure;
     let cause = match minor {
-        CLOCK_SKEW => Cause::Clock,
-        TICKET_EXPIRED | TICKET_NOT_YET_VALID => Cause::Time,
+        Failure::CLOCK_SKEW => Cause::Clock,
+        Failure::TICKET_EXPIRED | Failure::TICKET_NOT_YET_VALID => Cause::Time,
         _ => Cause::Other,
     };
     let keytab = settings.keytab.display();
     let Envelope { realm, service, encryption, key_version } = envelope;
     let kvno = key_version.map_or_else(|| "no version".into(), |version| format!("version {version}"));
     let remedy = match minor {
-        CLOCK_SKEW => "set the clocks of client and server by the same source (NTP)".into(),
-        TICKET_EXPIRED | TICKET_NOT_YET_VALID => "the client needs a new ticket (kinit)".into(),
-        REPLAY => "the same token was sent before; a client that is not attacked sends a new one".into(),
+        Failure::CLOCK_SKEW => "set the clocks of client and server by the same source (NTP)".into(),
+        Failure::TICKET_EXPIRED | Failure::TICKET_NOT_YET_VALID => "the client needs a new ticket (kinit)".into(),
+        Failure::REPLAY => "the same token was sent before; a client that is not attacked sends a new one".into(),
         _ => format!(
             "see `klist -ket {keytab}`: where this key is missing, export the service's keys anew; where it is there and \
              newer, the client needs a new ticket"

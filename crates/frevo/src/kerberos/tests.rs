@@ -56,13 +56,13 @@ fn a_refusal_names_the_key_the_keytab_and_the_remedy() {
         key_version: Some(3),
     };
     for (minor, cause, remedy) in [
-        (CLOCK_SKEW, Cause::Clock, "NTP"),
-        (TICKET_EXPIRED, Cause::Time, "kinit"),
-        (TICKET_NOT_YET_VALID, Cause::Time, "kinit"),
-        (REPLAY, Cause::Other, "before"),
+        (Failure::CLOCK_SKEW, Cause::Clock, "NTP"),
+        (Failure::TICKET_EXPIRED, Cause::Time, "kinit"),
+        (Failure::TICKET_NOT_YET_VALID, Cause::Time, "kinit"),
+        (Failure::REPLAY, Cause::Other, "before"),
         (0, Cause::Other, "klist -ket /etc/krb5.keytab"),
     ] {
-        let failure = Failure { minor, text: "said".into(), token: vec![7] };
+        let failure = Failure { major: 13 << 16, minor, text: "said".into(), token: vec![7] };
         let refusal = explain(&settings(), &envelope, failure);
         assert_eq!((refusal.cause, &refusal.reply[..]), (cause, &[7][..]));
         for part in

@@ -1,0 +1,191 @@
+//! Taking tickets: the keys of a keytab, and what a client's ticket says of it.
+
+use std::ffi::{CString, c_int};
+use std::ptr;
+
+use zeroize::Zeroizing;
+
+use crate::library::{Buffer, CONTINUE_NEEDED, KERBEROS, KeyValue, KeyValueSet, Library, OidSet, Opaque};
+use crate::{Context, Failure, UNAVAILABLE};
+
+/// `GSS_C_ACCEPT`: credentials for accepting.
+const ACCEPT: c_int = 2;
+/// `GSS_C_INDEFINITE`.
+const INDEFINITE: u32 = u32::MAX;
+/// The name under which MIT shows the logon information of a PAC.
+const LOGON_INFO: &[u8] = b"urn:mspac:logon-info";
+
+/// The keys of a keytab, whichever service they are for.
+pub struct Keys {
+    library: &'static Library,
+    handle: Opaque,
+}
+
+impl Keys {
+    /// The keytab `name` (`FILE:/etc/krb5.keytab`), which must have a key.
+    pub fn of(library: &'static Library, name: &str) -> Result<Keys, Failure> {
+        let value = CString::new(name).map_err(|_| Failure::own(format!("{name:?} is no name")))?;
+        let element = KeyValue { key: c"keytab".as_ptr(), value: value.as_ptr() };
+        let store = KeyValueSet { count: 1, elements: &element };
+        let mechanisms = OidSet { count: 1, elements: &KERBEROS };
+        let (mut minor, mut handle) = (0, ptr::null_mut());
+        // SAFETY: mechanisms and store outlive the call, which only reads them; no name, no interest in which mechanisms
+        // and times came of it are null and 0.
+        let major = unsafe {
+            (library.acquire_cred_from)(
+                &mut minor,
+                ptr::null_mut(),
+                0,
+                &mechanisms,
+                ACCEPT,
+                &store,
+                &mut handle,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        // Made before the outcome is looked at, so that whatever there is goes away with it.
+        let keys = Keys { library, handle };
+        library.checked(major, minor)?;
+        Ok(keys)
+    }
+
+    /// Takes a client's token.
+    pub fn accept(&self, token: &[u8]) -> Result<Accepted, Failure> {
+        let library = self.library;
+        let mut context = Context::none(library);
+        let mut name = Name { library, handle: ptr::null_mut() };
+        let (input, mut seconds) = (Buffer::reading(token), 0);
+        let (context_handle, name_handle) = (&mut context.handle, &mut name.handle);
+        // SAFETY: the credentials are the library's; context and name are null and written; the input outlives the call;
+        // no bindings and no interest in mechanism, flags and delegated credentials are null.
+        let (outcome, reply) = library.written(|minor, output| unsafe {
+            (library.accept_sec_context)(
+                minor,
+                context_handle,
+                self.handle,
+                &input,
+                ptr::null(),
+                name_handle,
+                ptr::null_mut(),
+                output,
+                ptr::null_mut(),
+                &mut seconds,
+                ptr::null_mut(),
+            )
+        });
+        let major = match outcome {
+            Ok(major) => major,
+            Err(failure) => return Err(Failure { token: reply, ..failure }),
+        };
+        if major & CONTINUE_NEEDED != 0 {
+            return Err(Failure::own("the client wants a third message (DCE style), which SMB has no use for"));
+        }
+        let (key, key_type) = context.session_key()?;
+        let lifetime = (seconds != INDEFINITE).then_some(seconds);
+        Ok(Accepted { client: name.text()?, logon: name.logon_info()?, lifetime, reply, key, key_type, context })
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        unsafe { (self.library.release_cred)(&mut 0, &mut self.handle) };
+    }
+}
+
+/// A client that has shown a good ticket.
+pub struct Accepted {
+    /// Its name as the library writes it.
+    pub client: String,
+    /// What its PAC says.
+    pub logon: LogonBuffer,
+    /// Seconds.
+    pub lifetime: Option<u32>,
+    /// The answer for the client.
+    pub reply: Vec<u8>,
+    /// The whole key.
+    pub key: Zeroizing<Vec<u8>>,
+    /// The encryption type that the key is for.
+    pub key_type: Option<i32>,
+    /// For signatures.
+    pub context: Context,
+}
+
+/// The logon information of a PAC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogonBuffer {
+    /// The ticket has none.
+    Absent,
+    /// It has, and no controller's signature of it that the server's key would confirm.
+    Unsigned,
+    /// It has, signed.
+    Signed(Vec<u8>),
+}
+
+/// A client's name.
+struct Name {
+    library: &'static Library,
+    handle: Opaque,
+}
+
+impl Name {
+    fn text(&self) -> Result<String, Failure> {
+        // SAFETY: the name is the library's, or null, which it refuses; no interest in its type is null.
+        let (outcome, bytes) = self.library.written(|minor, buffer| unsafe {
+            (self.library.display_name)(minor, self.handle, buffer, ptr::null_mut())
+        });
+        outcome?;
+        String::from_utf8(bytes).map_err(|_| Failure::own("the client's name is no UTF-8"))
+    }
+
+    /// The library checks the signature of a PAC with the server's key and calls its parts authenticated if it is right.
+    fn logon_info(&self) -> Result<LogonBuffer, Failure> {
+        let attribute = Buffer::reading(LOGON_INFO);
+        let (mut authenticated, mut complete, mut more) = (0, 0, -1);
+        let mut shown = Buffer::EMPTY;
+        // SAFETY: the name is the library's, or null, which it refuses; the attribute outlives the call; the rest is written.
+        let (outcome, bytes) = self.library.written(|minor, value| unsafe {
+            (self.library.get_name_attribute)(
+                minor,
+                self.handle,
+                &attribute,
+                &mut authenticated,
+                &mut complete,
+                value,
+                &mut shown,
+                &mut more,
+            )
+        });
+        // SAFETY: the library wrote the buffer, or it is empty.
+        unsafe { self.library.taken(&mut shown) };
+        match outcome {
+            Err(failure) if failure.major == UNAVAILABLE => Ok(LogonBuffer::Absent),
+            Err(failure) => Err(failure),
+            Ok(_) if authenticated == 0 => Ok(LogonBuffer::Unsigned),
+            Ok(_) => Ok(LogonBuffer::Signed(bytes)),
+        }
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        unsafe { (self.library.release_name)(&mut 0, &mut self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs no KDC: what goes wrong is said by the library itself, which hosts without it say instead.
+    #[test]
+    fn a_keytab_that_is_not_there_is_named() {
+        let text = match Library::get() {
+            Ok(library) => Keys::of(library, "FILE:/nonexistent/keytab").err().expect("no keytab").text,
+            Err(missing) => return assert!(missing.contains("libgssapi-krb5-2"), "{missing}"),
+        };
+        assert!(text.contains("/nonexistent/keytab"), "{text}");
+    }
+}
