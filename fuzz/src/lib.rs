@@ -9,7 +9,7 @@ use proto::auth::{kerberos, ntlm, pac, spnego};
 use proto::bytes::Reader;
 use proto::crypto::seal::SealingKey;
 use proto::dtyp::security_descriptor::SecurityDescriptor;
-use proto::dtyp::{Guid, Sid};
+use proto::dtyp::{Guid, Sid, sddl};
 use proto::fscc;
 use proto::rpc;
 use proto::smb2::decoders;
@@ -62,6 +62,19 @@ pub fn dtyp(bytes: &[u8]) {
     let _ = Guid::decode(&mut Reader::new(bytes));
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = text.parse::<Sid>();
+    }
+}
+
+/// Security descriptors as text.
+pub fn sddl(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let domains = sddl::Domains::standalone(Sid::of(5, [21, 1, 2, 3]));
+    match sddl::decode(text, &domains) {
+        Ok(descriptor) => {
+            let again = sddl::encode(&descriptor).expect("what was read can be written");
+            assert_eq!(sddl::decode(&again, &domains), Ok(descriptor), "{again}");
+        }
+        Err(error) => assert!(text.is_char_boundary(error.position), "{error}"),
     }
 }
 
@@ -160,11 +173,12 @@ mod tests {
     /// Inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 9] = [
+        let targets: [Target; 10] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
             ("dtyp", super::dtyp),
+            ("sddl", super::sddl),
             ("auth", super::auth),
             ("rpc", super::rpc),
             ("sealed", super::sealed),

@@ -6,6 +6,7 @@ pub mod access_mask;
 pub mod acl;
 pub mod filetime;
 pub mod guid;
+pub mod sddl;
 pub mod security_descriptor;
 pub mod security_information;
 pub mod sid;
