@@ -3,6 +3,9 @@
 //!
 //! Samba's CVE-2017-7494 and CVE-2023-3961: a pipe's name never reaches a file system, a library or a socket here.
 
+#[cfg(test)]
+mod bed;
+mod guessed;
 mod handles;
 mod lsarpc;
 mod room;

@@ -14,11 +14,10 @@ use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::rpc::samr::{self, Call, ChangePassword, DomainPolicy};
 use proto::status::Status;
 
+use super::guessed::slow_down;
 use super::handles::{Handles, Object};
 use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
 use crate::conn::Request;
-use crate::error::Disconnect;
-use crate::guesses::{Failed, Guess, NoRoom};
 
 /// The encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(
@@ -191,13 +190,4 @@ fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: 
     // Whoever must change it need not wait.
     let too_young = !account.must_change && policy.is_too_young(account.password_last_set, now);
     if long_enough && !too_young { Ok(()) } else { Err(Status::PASSWORD_RESTRICTION) }
-}
-
-async fn slow_down(name: &str, asked: Duration, request: &Request<'_>) {
-    let connection = &**request.connection;
-    let guess = Guess { name, from: connection.peer.remote.ip().into(), asked };
-    let failed = Failed { connection, guess, length: request.message.len() };
-    if failed.wait(&connection.server).await == Err(NoRoom) {
-        connection.end(Disconnect("too many failed changes of passwords"));
-    }
 }

@@ -3,7 +3,8 @@
 //!
 //! Some programs want it although the session below has authenticated them, and SMB's own signatures and seals protect the
 //! pipe: Samba's `smbpasswd` seals what it sends. It must be the session's own user who authenticates here. Whoever is
-//! logged on as nobody could guess passwords with it, so nobody can be anybody here.
+//! logged on as nobody could guess passwords with it, so nobody can be anybody here; and whoever came by without a password
+//! guesses his own as slowly as at a logon.
 
 use std::sync::Arc;
 
@@ -16,8 +17,10 @@ use proto::status::Status;
 
 use crate::command::session_setup::target_names;
 use crate::conn::Request;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result as Executed};
 use crate::session::User;
+
+use super::guessed::slow_down;
 
 /// Bytes of an NTLM NEGOTIATE, which is kept until the third PDU.
 const LONGEST_NEGOTIATE: usize = 1024;
@@ -43,7 +46,13 @@ pub(super) struct Unprotected;
 
 impl Security {
     /// The bind `pdu`, and `answer` to it, which gets the challenge where there is a NEGOTIATE.
-    pub(super) fn begin(&self, header: &Header, pdu: &[u8], answer: &mut Vec<u8>, request: &Request<'_>) -> Result<()> {
+    pub(super) fn begin(
+        &self,
+        header: &Header,
+        pdu: &[u8],
+        answer: &mut Vec<u8>,
+        request: &Request<'_>,
+    ) -> Executed<()> {
         let Some((trailer, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
         let negotiate = Trailer::value(pdu, at);
         let known = trailer.kind == AuthType::WINNT
@@ -65,21 +74,24 @@ impl Security {
     }
 
     /// The third PDU, with the proof.
-    pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Result<()> {
+    pub(super) async fn finish(&self, header: &Header, pdu: &[u8], request: &Request<'_>) -> Executed<()> {
         let State::Challenged(challenged) = std::mem::replace(&mut *self.0.lock(), State::Failed) else {
             return Err(Error::because(Status::INVALID_PARAMETER, "a proof that nobody asked for"));
         };
         let (acceptor, trailer) = *challenged;
         let Some((_, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
         let Some(user) = request.session()?.user().filter(|user| !user.anonymous && !user.guest) else { return Ok(()) };
-        if let Some(sealing) = prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
-            *self.0.lock() = State::Protected(Box::new((sealing, trailer)));
+        let arrived = request.connection.server.world.uptime();
+        match prove(&acceptor, Trailer::value(pdu, at), &user, request).await {
+            Ok(sealing) => *self.0.lock() = State::Protected(Box::new((sealing, trailer))),
+            // Whatever comes behind it through this pipe waits as well.
+            Err(Wrong) => slow_down(&user.name, arrived, request).await,
         }
         Ok(())
     }
 
     /// Checks and opens a request.
-    pub(super) fn open(&self, header: &Header, pdu: &mut Vec<u8>) -> Result<std::result::Result<(), Unprotected>> {
+    pub(super) fn open(&self, header: &Header, pdu: &mut Vec<u8>) -> Executed<Result<(), Unprotected>> {
         let found = Trailer::decode(header, pdu)?;
         Ok(match (&mut *self.0.lock(), found) {
             (State::None, None) => Ok(()),
@@ -113,20 +125,23 @@ impl Security {
     }
 }
 
+/// A proof that is none.
+struct Wrong;
+
 /// The keys, where the proof is the session's own user's.
-async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Option<Sealing> {
-    let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous)?;
+async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Request<'_>) -> Result<Sealing, Wrong> {
+    let claim = acceptor.authenticate(proof).ok().filter(|claim| !claim.anonymous).ok_or(Wrong)?;
     let server = &request.connection.server;
-    let account = server.accounts.find(&claim.user).await.ok()??;
+    let account = server.accounts.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
     if account.name != user.name || server.is_locked_out(&account.name) {
-        return None;
+        return Err(Wrong);
     }
     let hash = account.nt_hash.as_ref().map(|hash| &hash.0);
     match acceptor.verify(&claim, hash) {
-        Ok(verified) => verified.sealing(Sender::Server),
+        Ok(verified) => verified.sealing(Sender::Server).ok_or(Wrong),
         Err(_) => {
             server.wrong_password(&account.name, true);
-            None
+            Err(Wrong)
         }
     }
 }

@@ -1,0 +1,96 @@
+//! A client's end of a pipe, for the tests of the services.
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::rpc::pdu::{self, Bind, Context, Header, PduFlags, PduType};
+use proto::smb2::FileId;
+use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
+use proto::smb2::header::Command;
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::write::WriteRequest;
+use proto::status::Status;
+
+use super::Service;
+use crate::rig::{Client, status};
+
+/// A pipe that is open, and bound to its service.
+pub(super) struct Bound {
+    pub(super) client: Client,
+    file_id: FileId,
+}
+
+impl Bound {
+    /// Opens the pipe called `name`.
+    pub(super) fn open(mut client: Client, name: &str) -> Bound {
+        assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
+        let path = utf16_bytes(name);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: 0x0012_019f,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN,
+            name: &path,
+            ..CreateRequest::default()
+        };
+        let response = client.request(Command::CREATE, |out| create.encode(out));
+        let file_id = CreateResponse::decode(&response).expect("the pipe is there").file_id;
+        Bound { client, file_id }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Status {
+        let write = WriteRequest {
+            length: bytes.len() as u32,
+            file_id: self.file_id,
+            buffer: bytes,
+            ..WriteRequest::default()
+        };
+        status(&self.client.request(Command::WRITE, |out| write.encode(out)))
+    }
+
+    pub(super) fn read(&mut self) -> Vec<u8> {
+        let read = ReadRequest { length: 65_536, file_id: self.file_id, ..ReadRequest::default() };
+        let response = self.client.request(Command::READ, |out| read.encode(out));
+        ReadResponse::decode(&response).expect("an answer").buffer.to_vec()
+    }
+
+    /// The results of a call.
+    pub(super) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
+        let mut bytes = pdu_of(PduType::REQUEST, |out| {
+            out.u32(stub.len() as u32);
+            out.u16(0);
+            out.u16(opnum);
+            out.bytes(stub);
+        });
+        assert_eq!(self.write(&bytes), Status::SUCCESS);
+        let (mut results, mut last) = (Vec::new(), false);
+        while !last {
+            bytes = self.read();
+            let mut rest = &bytes[..];
+            while let Ok(header) = Header::decode(rest) {
+                assert_eq!(header.kind, PduType::RESPONSE, "call {opnum}");
+                let (one, others) = rest.split_at(usize::from(header.frag_length));
+                results.extend_from_slice(&one[24..]);
+                (rest, last) = (others, header.flags.contains(PduFlags::LAST_FRAG));
+            }
+        }
+        results
+    }
+}
+
+/// A PDU with this body.
+pub(super) fn pdu_of(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = Writer::new(&mut bytes);
+    let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
+    Header { kind, flags, frag_length: 0, auth_length: 0, call_id: 1 }.encode(&mut out);
+    body(&mut out);
+    pdu::finish(&mut out);
+    bytes
+}
+
+/// A bind to the service of that pipe.
+pub(super) fn bind(name: &str) -> Vec<u8> {
+    let interface = Service::named(name).expect("a service").interface();
+    let contexts = vec![Context { id: 0, interface, transfer_syntaxes: vec![pdu::NDR] }];
+    let bind = Bind { max_xmit_frag: 4280, max_recv_frag: 4280, assoc_group_id: 0, contexts };
+    pdu_of(PduType::BIND, |out| bind.encode(out))
+}

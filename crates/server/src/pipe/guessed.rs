@@ -1,0 +1,90 @@
+//! Passwords that are guessed through a pipe: answered as slowly as failed logons are, by account and by address.
+
+use std::time::Duration;
+
+use crate::conn::Request;
+use crate::error::Disconnect;
+use crate::guesses::{Failed, Guess, NoRoom};
+
+/// Returns when a wrong password for `name`, sent at `asked`, may be answered. A connection with too many that wait ends.
+pub(super) async fn slow_down(name: &str, asked: Duration, request: &Request<'_>) {
+    let connection = &**request.connection;
+    let guess = Guess { name, from: connection.peer.remote.ip().into(), asked };
+    let failed = Failed { connection, guess, length: request.message.len() };
+    if failed.wait(&connection.server).await == Err(NoRoom) {
+        connection.end(Disconnect("too many wrong passwords through pipes"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proto::auth::ntlm::change::{SEALED_PASSWORD, seal_password};
+    use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+    use proto::rpc::auth::{AuthLevel, AuthType, Trailer};
+    use proto::rpc::ndr::Encoder;
+    use proto::rpc::pdu::{Header, PduType};
+    use proto::rpc::samr::opnum;
+
+    use super::super::bed::{self, Bound};
+    use super::*;
+    use crate::guesses::Verdict;
+    use crate::rig::{self, Client};
+
+    /// Signs the association that `password` is the user's, and makes a call.
+    fn bind_with(pipe: &mut Bound, password: &str) {
+        let credentials = Credentials { user: "alice".into(), domain: String::new(), nt_hash: nt_hash(password) };
+        let initiator = Initiator::new(Some(credentials), "TEST", "");
+        let trailer = Trailer { kind: AuthType::WINNT, level: AuthLevel::PKT_INTEGRITY, padding: 0, context: 0 };
+        let mut bind = bed::bind("samr");
+        trailer.with_token(&mut bind, initiator.negotiate());
+        pipe.write(&bind);
+        let answer = pipe.read();
+        let header = Header::decode(&answer).expect("an answer");
+        let (_, at) = Trailer::decode(&header, &answer).expect("decodes").expect("a challenge");
+        let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
+        let (proof, _) = initiator.authenticate(Trailer::value(&answer, at), &random, 0).expect("NTLM answers NTLM");
+        let mut auth3 = bed::pdu_of(PduType::AUTH3, |out| out.zeros(4));
+        trailer.with_token(&mut auth3, &proof);
+        pipe.write(&auth3);
+    }
+
+    /// Changes alice's password, where `password` is the old one.
+    fn change_with(pipe: &mut Bound, password: &str) {
+        pipe.write(&bed::bind("samr"));
+        pipe.read();
+        let (sealed, proof) = seal_password(&nt_hash(password), "another", &[7; SEALED_PASSWORD]).expect("it fits");
+        let mut out = Encoder::default();
+        out.null();
+        out.unicode("alice");
+        out.text("alice");
+        out.pointer();
+        out.array(1, &sealed);
+        out.pointer();
+        out.array(1, &proof);
+        pipe.call(opnum::SAMR_UNICODE_CHANGE_PASSWORD_USER_2, &out.into_bytes());
+    }
+
+    /// Whether a guess has to wait for others.
+    fn waits(pipe: &Bound, name: &str, from: IpAddr) -> bool {
+        let guess = Guess { name, from: from.into(), asked: Duration::ZERO };
+        let verdict = pipe.client.connection.server.guesses.failed(guess, Duration::ZERO);
+        !matches!(verdict, Verdict::At { first: true, .. })
+    }
+
+    #[test]
+    fn a_password_is_guessed_through_a_pipe_as_slowly_as_at_a_logon() {
+        for try_with in [bind_with, change_with] {
+            for (password, counts) in [(rig::PASSWORD, false), ("wrong", true)] {
+                let mut pipe = Bound::open(Client::logged_on(&rig::plain_server(), "alice"), "samr");
+                try_with(&mut pipe, password);
+                let elsewhere = IpAddr::from([192, 0, 2, 1]);
+                let here = pipe.client.connection.peer.remote.ip();
+                assert_eq!(waits(&pipe, "Alice", elsewhere), counts, "{password}");
+                assert_eq!(waits(&pipe, "bob", here), counts, "{password}");
+                assert!(!waits(&pipe, "carol", elsewhere));
+            }
+        }
+    }
+}
