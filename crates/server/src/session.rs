@@ -15,6 +15,7 @@ pub use crate::channel::{Channel, Terms};
 use crate::channel::{Channels, NoChannel};
 use crate::conn::Connection;
 use crate::conn::Pending;
+use crate::durable::Owner;
 use crate::open::Open;
 use crate::tree::Tree;
 use crate::vfs::{Identity, Time};
@@ -56,8 +57,17 @@ pub struct User {
 impl User {
     /// Whether both are one account, which proved its password both times: no guests, nobody anonymous.
     pub fn is_same_account(&self, other: &User) -> bool {
-        let proven = |user: &User| !user.guest && !user.anonymous;
-        proven(self) && proven(other) && self.name == other.name && self.identity.uid == other.identity.uid
+        match (Owner::of(self), Owner::of(other)) {
+            (Some(one), Some(two)) => one.is(&two),
+            _ => false,
+        }
+    }
+
+    /// Whether both are one user in the sense of `PreviousSessionId` ([MS-SMB2] 3.3.5.5.3). Who was let in as the guest
+    /// has not shown that he is the account which the guest goes by.
+    pub(crate) fn may_end_sessions_of(&self, other: &User) -> bool {
+        let both_guests = self.guest && other.guest;
+        self.is_same_account(other) || (both_guests && self.name == other.name && self.identity == other.identity)
     }
 }
 
@@ -307,5 +317,47 @@ impl Session {
     /// How many opens there are.
     pub fn open_count(&self) -> usize {
         self.open_count.load(Ordering::Relaxed) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_who() {
+        let sid = |rid| Sid::of(5, [21, 1, 2, 3, rid]);
+        let user = |sid: Option<Sid>, name: &str, uid: u32| User {
+            name: name.into(),
+            domain: "DOM".into(),
+            guest: false,
+            anonymous: false,
+            workstation: String::new(),
+            sids: sid.into_iter().chain([Sid::of(5, [21, 1, 2, 3, 513])]).filter(|_| sid.is_some()).collect(),
+            identity: Arc::new(Identity { uid, gid: 1, groups: Box::new([]) }),
+            groups: Arc::new([]),
+        };
+        let check = |one: &User, two: &User, expected: bool| {
+            for (one, two) in [(one, two), (two, one)] {
+                assert_eq!(one.is_same_account(two), expected, "{one:?} {two:?}");
+                assert_eq!(one.may_end_sessions_of(two), expected, "{one:?} {two:?}");
+            }
+        };
+        let ann = user(Some(sid(1103)), "ann", 1000);
+        check(&ann, &ann, true);
+        check(&ann, &user(Some(sid(1103)), "ann miller", 1000), true);
+        // Made anew, with the same name and number.
+        check(&ann, &user(Some(sid(1104)), "ann", 1000), false);
+        // Of one of them it is not known, or it is only the number once more.
+        check(&ann, &user(None, "ann", 1000), true);
+        check(&ann, &user(Some(Sid::unix_user(1000)), "ann", 1000), true);
+        check(&ann, &user(None, "ann", 1001), false);
+        check(&ann, &user(None, "bob", 1000), false);
+        check(&ann, &User { domain: "SRV".into(), ..user(None, "ann", 1000) }, false);
+        let guest = || User { guest: true, ..user(None, "ann", 1000) };
+        check(&ann, &guest(), false);
+        assert!(!guest().is_same_account(&guest()) && guest().may_end_sessions_of(&guest()));
+        let nobody = User { anonymous: true, ..user(None, "ann", 1000) };
+        check(&nobody, &nobody, false);
     }
 }

@@ -10,11 +10,16 @@ use std::time::Duration;
 
 use bed::{Bed, Client, Message};
 use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, encode_mech_types};
+use proto::bytes::utf16_bytes;
 use proto::smb2::close::{CloseFlags, CloseRequest};
-use proto::smb2::create::CreateDisposition;
+use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{
+    CreateContext, DurableHandleFlags, DurableHandleReconnectV2, DurableHandleRequestV2,
+};
 use proto::smb2::header::{Command, Flags};
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
 use proto::smb2::logoff::LogoffRequest;
+use proto::smb2::negotiate::Dialect;
 use proto::smb2::session_setup::SessionSetupResponse;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
@@ -304,4 +309,42 @@ fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> Message {
 #[track_caller]
 fn close(client: &mut Client, file_id: FileId) -> Message {
     client.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
+}
+
+/// Who has no account has no password, and is known by a ticket alone: what he holds waits for him all the same.
+#[test]
+fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
+    let realm = Arc::new(Realm { ready: AtomicBool::new(true) });
+    let mut bed = Bed::with(|share| {
+        share.continuously_available = true;
+        share.posix_locking = false;
+    });
+    bed.server.take_tickets(realm.clone());
+    let come = |bed: &Bed, ticket: &str, contexts: Vec<CreateContext<'static>>| {
+        let mut client = bed.connect_as(Dialect::SMB_3_0, [7; 16]);
+        log_on(&mut client, ticket);
+        client.tree_connect();
+        let name = utf16_bytes("file");
+        let create = CreateRequest {
+            desired_access: 0x001f_01ff,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN_IF,
+            name: &name,
+            create_contexts: contexts,
+            ..CreateRequest::default()
+        };
+        let message = client.request(Command::CREATE, |out| create.encode(out));
+        let response = CreateResponse::decode(message.bytes()).map(|response| response.file_id);
+        (message.header().status, response.unwrap_or_default())
+    };
+    let (flags, create_guid) = (DurableHandleFlags::PERSISTENT, [5; 16]);
+    let asked = DurableHandleRequestV2 { timeout: 0, flags, create_guid }.to_context();
+    let (status, file_id) = come(&bed, "nora", vec![asked]);
+    assert_eq!((status, bed.store.records.lock().len()), (Status::SUCCESS, 1));
+    bed.crash();
+    assert_eq!(bed.server.open_count(), 1);
+    bed.server.take_tickets(realm);
+    let again = DurableHandleReconnectV2 { file_id, create_guid, flags }.to_context();
+    assert_eq!(come(&bed, "bob", vec![again.clone()]).0, Status::ACCESS_DENIED);
+    assert_eq!(come(&bed, "nora", vec![again]).0, Status::SUCCESS);
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use proto::dtyp::Guid;
+use proto::dtyp::{Guid, Sid};
 use proto::smb2::create::CreateAction;
 use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHandleResponse, DurableHandleResponseV2};
 
@@ -36,6 +36,7 @@ pub use restore::Restored;
 pub(crate) use restore::restore;
 pub use store::{Failed, Records, Store};
 
+use crate::principals::UnixId;
 use crate::session::User;
 use crate::vfs::Time;
 
@@ -47,8 +48,12 @@ pub const DURABLE_TIME_V2: Duration = Duration::from_secs(60);
 pub const MAX_DURABLE_TIME_V2: Duration = Duration::from_secs(300);
 
 /// Whose open it is: `Open.DurableOwner`. Nobody is told apart among guests and anonymous users, so they have none.
+///
+/// Whether two are one is [`Owner::is`]'s to say; that all fields are equal means less.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
+    /// The account's own SID, where it has one that is more than its uid in another form.
+    pub sid: Option<Sid>,
     /// The account's name.
     pub name: String,
     /// The domain or server that the account belongs to.
@@ -61,7 +66,21 @@ impl Owner {
     /// The owner of what `user` opens; `None` for guests and anonymous users.
     pub fn of(user: &User) -> Option<Owner> {
         let known = !user.guest && !user.anonymous;
-        known.then(|| Owner { name: user.name.clone(), domain: user.domain.clone(), uid: user.identity.uid })
+        known.then(|| Owner {
+            sid: user.sids.first().filter(|sid| UnixId::in_sid(sid).is_none()).copied(),
+            name: user.name.clone(),
+            domain: user.domain.clone(),
+            uid: user.identity.uid,
+        })
+    }
+
+    /// Whether both are one account. Where both have a SID that alone counts, as names and uids are given anew to others
+    /// and SIDs never ([MS-SMB2] 3.3.5.9.7 compares security contexts).
+    pub fn is(&self, other: &Owner) -> bool {
+        match (self.sid, other.sid) {
+            (Some(one), Some(two)) => one == two,
+            _ => self.uid == other.uid && self.name == other.name && self.domain == other.domain,
+        }
     }
 }
 

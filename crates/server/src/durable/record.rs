@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
-use proto::dtyp::{AccessMask, Guid};
+use proto::dtyp::{AccessMask, Guid, Sid};
 use proto::smb2::create::{CreateAction, CreateOptions, ShareAccess};
 use proto::smb2::create_context::AppInstanceVersion;
 use proto::smb2::{LeaseState, OplockLevel};
@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::vfs::{RelPath, Time};
 
 /// The layout that is written, and the only one that is read.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 
 /// What is kept of a persistent open.
 #[derive(Clone, PartialEq, Debug)]
@@ -204,6 +204,7 @@ fn decode_time(reader: &mut Reader<'_>) -> Result<Time> {
 
 fn encode_terms(terms: &Terms, out: &mut Writer<'_>) {
     out.u64(u64::try_from(terms.timeout.as_millis()).unwrap_or(u64::MAX));
+    optional(out, terms.owner.sid, |out, sid| sid.encode(out));
     text(out, terms.owner.name.as_bytes());
     text(out, terms.owner.domain.as_bytes());
     out.u32(terms.owner.uid);
@@ -219,7 +220,12 @@ fn decode_terms(reader: &mut Reader<'_>) -> Result<Terms> {
     Ok(Terms {
         reason: Reason::Persistent,
         timeout: Duration::from_millis(reader.u64()?),
-        owner: Owner { name: string(reader)?, domain: string(reader)?, uid: reader.u32()? },
+        owner: Owner {
+            sid: if reader.u8()? != 0 { Some(Sid::decode(reader)?) } else { None },
+            name: string(reader)?,
+            domain: string(reader)?,
+            uid: reader.u32()?,
+        },
         create_guid: Some(Guid(reader.array()?)),
         persistent: Some(Persistent {
             desired_access: reader.u32()?,
@@ -309,7 +315,12 @@ mod tests {
             terms: Terms {
                 reason: Reason::Persistent,
                 timeout: Duration::from_secs(60),
-                owner: Owner { name: "ann".into(), domain: "D".into(), uid: 1000 },
+                owner: Owner {
+                    sid: Some(Sid::of(5, [21, 1, 2, 3, 1103])),
+                    name: "ann".into(),
+                    domain: "D".into(),
+                    uid: 1000,
+                },
                 create_guid: Some(Guid([4; 16])),
                 persistent: Some(Persistent {
                     desired_access: 1,

@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use proto::dtyp::AccessMask;
 use proto::smb2::OplockLevel;
 
+use super::Owner;
 use super::record::{Caching, Record, asked_again};
+use crate::accounts::{Account, Unavailable};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
 use crate::command::{session_setup, tree_connect};
@@ -20,6 +22,7 @@ use crate::files::{OpenName, ShareMode};
 use crate::local::{self, locks};
 use crate::open::{FileOpen, Open, Target};
 use crate::server::Server;
+use crate::tickets::ClientName;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Links, Lookup};
 
@@ -162,19 +165,29 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let share = policy.share(&record.share).filter(|share| share.available && share.continuously_available).cloned();
     let share = share.ok_or_else(|| format!("there is no continuously available share {:?}", record.share))?;
     let owner = &record.terms.owner;
-    // Names of the server's own accounts have no backslash.
-    let found = match server.domain().filter(|_| domain::split(&owner.name).is_some()) {
-        Some(domain) => domain.find(&owner.name).await,
-        None => server.accounts.find(&owner.name).await,
-    };
-    let account = found.map_err(|unavailable| unavailable.0)?;
+    let account = account(server, owner, policy.membership.is_some()).await.map_err(|unavailable| unavailable.0)?;
     let account = account.filter(|account| !account.disabled && account.identity.uid == owner.uid);
     let account = account.ok_or_else(|| format!("there is no account {:?}", owner.name))?;
     let user = session_setup::known_user(&account, String::new(), &policy);
-    if user.domain != owner.domain {
-        return Err(format!("the account {:?} belongs to another domain now", owner.name));
+    if !Owner::of(&user).is_some_and(|now| now.is(owner)) {
+        return Err(format!("{:?} is another account now", owner.name));
     }
     tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())
+}
+
+/// Who the owner is now: a user of the domain, an account, or a user of the kernel's alone, whom a ticket let in.
+async fn account(server: &Server, owner: &Owner, member: bool) -> Result<Option<Account>, Unavailable> {
+    // Names of the server's own accounts have no backslash.
+    if let Some(domain) = server.domain().filter(|_| domain::split(&owner.name).is_some()) {
+        return domain.find(&owner.name).await;
+    }
+    match server.accounts.find(&owner.name).await? {
+        None if !member => {
+            let client = ClientName { components: vec![owner.name.clone()], realm: String::new(), own_realm: true };
+            server.accounts.of_client(&client, None).await
+        }
+        found => Ok(found),
+    }
 }
 
 /// Gives the open its oplock, or its part of a lease, again.

@@ -46,7 +46,7 @@ pub(super) async fn repeat(
     id: u64,
 ) -> Result<Status> {
     let reclaimed = reclaim(request, disk, id, |_, terms, owner| {
-        if owner != Some(&terms.owner) {
+        if !owner.is_some_and(|owner| owner.is(&terms.owner)) {
             return Err(Status::ACCESS_DENIED);
         }
         let is_it = terms.persistent.is_some_and(|made| {
@@ -160,7 +160,7 @@ fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts
             _ => {}
         }
         check_lease(file, disk, create, contexts.lease, client_guid)?;
-        if owner != Some(&terms.owner) {
+        if !owner.is_some_and(|owner| owner.is(&terms.owner)) {
             return Err(Status::ACCESS_DENIED);
         }
         Ok(())

@@ -61,7 +61,8 @@ pub(super) fn turn(request: &Request<'_>, disk: &Disk, contexts: &Contexts) -> R
     let user = request.session()?.user();
     let owner = user.and_then(|user| Owner::of(&user));
     let key = |file: &FileOpen| file.lease.map(|lease| lease.id.key);
-    if owner.is_none() || owner != creation.owner || open.file().and_then(key) != contexts.lease_key() {
+    let same = owner.zip(creation.owner.as_ref()).is_some_and(|(owner, first)| owner.is(first));
+    if !same || open.file().and_then(key) != contexts.lease_key() {
         return Err(Error::because(Status::ACCESS_DENIED, "not the CREATE that it repeats"));
     }
     if request.session()?.open(open.persistent_id, open.volatile_id).is_none() {

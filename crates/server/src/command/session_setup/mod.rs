@@ -196,11 +196,7 @@ pub(super) async fn end_previous(request: &Request<'_>, channel: &Channel, previ
     }
     let Some(previous) = server.session(previous_id) else { return };
     let same = match (previous.user(), channel.session.user()) {
-        (Some(old), Some(new)) => {
-            // Who was let in as the guest has not shown that he is the account which the guest goes by.
-            let same_kind = old.guest == new.guest && !old.anonymous && !new.anonymous;
-            same_kind && old.name == new.name && old.identity == new.identity
-        }
+        (Some(old), Some(new)) => new.may_end_sessions_of(&old),
         _ => false,
     };
     if same {
