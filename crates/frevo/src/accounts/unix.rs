@@ -112,6 +112,11 @@ impl Users {
         })
     }
 
+    /// Whether so few look-ups are under way that one may be begun which may turn out not to be needed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.gate.available_permits() > AT_A_TIME / 2
+    }
+
     /// [`Users::find`] on a thread that may block.
     pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
         // Others may have waited for the same name before the gate.

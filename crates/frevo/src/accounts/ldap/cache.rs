@@ -74,6 +74,8 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
 
 /// Accounts by their folded names, and whose SIDs and uids are whose.
 pub(super) struct Cache {
+    /// How often something was forgotten because it was changed: who asked before that may have the answer from before.
+    generation: Mutex<u64>,
     names: Kept<String, Option<Entry>>,
     sids: Kept<Sid, Option<String>>,
     uids: Kept<u32, Option<String>>,
@@ -81,7 +83,7 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn new() -> Cache {
-        Cache { names: Kept::new(), sids: Kept::new(), uids: Kept::new() }
+        Cache { generation: Mutex::new(0), names: Kept::new(), sids: Kept::new(), uids: Kept::new() }
     }
 
     /// The account called `name`, where that was asked a moment ago.
@@ -104,7 +106,17 @@ impl Cache {
         self.names.0.lock().get(&fold(name)).is_some_and(|answer| answer.value.is_some())
     }
 
-    pub(super) fn put(&self, name: &str, entry: Option<Entry>) {
+    /// For [`Cache::put`], before the directory is asked.
+    pub(super) fn generation(&self) -> u64 {
+        *self.generation.lock()
+    }
+
+    /// Keeps what the directory said to who asked at `seen`, unless an account was changed since.
+    pub(super) fn put(&self, name: &str, entry: Option<Entry>, seen: u64) {
+        let generation = self.generation.lock();
+        if *generation != seen {
+            return;
+        }
         if let Some(entry) = &entry {
             self.sids.put(entry.sid, Some(entry.record.name.clone()), STALE);
             if let Some(user) = &entry.user {
@@ -116,6 +128,7 @@ impl Cache {
 
     /// What is known of `name` is not true any more.
     pub(super) fn forget(&self, name: &str) {
+        *self.generation.lock() += 1;
         self.names.remove(&fold(name));
     }
 
@@ -174,6 +187,19 @@ mod tests {
         assert!(!kept.used(&"a"));
         kept.remove(&"a");
         assert_eq!(get(9), None);
+    }
+
+    #[test]
+    fn who_asked_before_a_change_does_not_undo_it() {
+        let cache = Cache::new();
+        let (before, other) = (cache.generation(), "bob");
+        cache.put("ann", None, before);
+        assert!(cache.fresh("Ann").is_some());
+        cache.forget("ANN");
+        cache.put("ann", None, before);
+        assert!(cache.fresh("ann").is_none());
+        cache.put(other, None, cache.generation());
+        assert!(cache.fresh(other).is_some());
     }
 
     #[test]

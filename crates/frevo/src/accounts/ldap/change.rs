@@ -23,10 +23,17 @@ impl People {
             "who {name} is on Linux lies in the directory itself (uidNumber) or in NSS; it cannot be given along"
         );
         let mut there =
-            self.search(&self.settings.suffix, Filter::Equal("uid", name.clone()), &["objectClass"], 2).await?;
+            self.search(&self.settings.suffix, Filter::Equal("uid", name.clone()), &["uid", "objectClass"], 2).await?;
         ensure!(there.len() < 2, "the directory has more than one entry with uid {name}");
         let there = there.pop();
         if let Some(entry) = &there {
+            let other = || entry.first("uid").unwrap_or_default().to_owned();
+            ensure!(
+                entry.all("uid").any(|uid| fold(uid) == fold(&name)),
+                "the directory takes {name:?} for {:?}, which {} has: no account can be told from that one",
+                other(),
+                entry.dn
+            );
             let is_account = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(ACCOUNT));
             ensure!(!is_account, "account {name} exists already");
         }
@@ -37,12 +44,11 @@ impl People {
             None => format!("uid={},{}", in_dn(&name), self.settings.user_suffix),
         };
         let reply = match there {
-            Some(_) => self.change(&Request::Modify { dn: &dn, changes: &attributes }).await?,
-            None => self.change(&Request::Add { dn: &dn, attributes: &new_entry(&name, attributes) }).await?,
+            Some(_) => self.change_of(&name, &Request::Modify { dn: &dn, changes: &attributes }).await?,
+            None => self.change_of(&name, &Request::Add { dn: &dn, attributes: &new_entry(&name, attributes) }).await?,
         };
         ensure!(reply.outcome.code != ResultCode::ENTRY_ALREADY_EXISTS, "the directory has an entry {dn} already");
         done(reply, &dn)?;
-        self.cache.forget(&name);
         self.get(&name).await?.with_context(|| format!("{dn} was made and is not found: is it below `ldap suffix`?"))
     }
 
@@ -50,8 +56,8 @@ impl People {
     pub(super) async fn write(&self, person: &Person, record: &Record) -> Result<Option<Entry>> {
         let changes = changes(person, record);
         if !changes.is_empty() {
-            let reply = self.change(&Request::Modify { dn: &person.dn, changes: &changes }).await?;
-            self.cache.forget(&record.name);
+            let modify = Request::Modify { dn: &person.dn, changes: &changes };
+            let reply = self.change_of(&record.name, &modify).await?;
             let lost =
                 [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, ResultCode::NO_SUCH_OBJECT];
             if lost.contains(&reply.outcome.code) {
@@ -67,12 +73,11 @@ impl People {
     pub(super) async fn remove(&self, name: &str) -> Result<bool> {
         let Some(person) = self.person(name).await? else { return Ok(false) };
         let reply = if self.settings.delete_dn {
-            self.change(&Request::Delete { dn: &person.dn }).await?
+            self.change_of(name, &Request::Delete { dn: &person.dn }).await?
         } else {
             let changes = self.what_makes_it_an_account(&person).await?;
-            self.change(&Request::Modify { dn: &person.dn, changes: &changes }).await?
+            self.change_of(name, &Request::Modify { dn: &person.dn, changes: &changes }).await?
         };
-        self.cache.forget(name);
         if reply.outcome.code == ResultCode::NO_SUCH_OBJECT {
             return Ok(false);
         }
@@ -93,6 +98,14 @@ impl People {
         let mut changes = vec![Change::new(ChangeKind::Delete, "objectClass", ACCOUNT)];
         changes.extend(OF_ACCOUNTS.iter().filter(has).map(|name| Change::clear(name)));
         Ok(changes)
+    }
+
+    /// Asks for a change of the account `name`. What was known of it counts no more, however that ends: where no answer
+    /// came, the change may have been made.
+    async fn change_of(&self, name: &str, request: &Request<'_>) -> Result<Reply> {
+        let reply = self.change(request).await;
+        self.cache.forget(name);
+        reply
     }
 
     pub(super) async fn change(&self, request: &Request<'_>) -> Result<Reply> {

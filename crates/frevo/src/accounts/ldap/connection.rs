@@ -1,32 +1,32 @@
 //! One connection to a directory: requests of many logons under way at a time, each answer given to whom it is for.
 //!
-//! A task of its own reads and writes. A connection that answers what cannot be understood, that ends, or on which
-//! somebody has waited too long is closed, and all that wait on it hear why; [`super::servers`] opens another.
+//! Whoever asks writes his request himself ([`super::line`]); a task of its own reads. A connection that answers what cannot
+//! be understood, that ends, or on which somebody has waited too long is closed, and all that wait on it hear why;
+//! [`super::servers`] opens another.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
 use super::ber::{Malformed, SEQUENCE, whole_length};
+use super::line::Line;
 use super::message::{Found, Outcome, Request, Response, ResultCode, decode, envelope};
 use super::uri::Uri;
 
 /// The longest message that is taken. An account has some KiB; of groups the members are not asked for.
 const LONGEST_MESSAGE: usize = 1 << 20;
-/// The most entries that one search may bring: no page is larger.
-const MOST_ENTRIES: usize = 10_000;
-/// Requests that wait to be written.
-const QUEUE: usize = 256;
+/// Requests under way at a time; who comes after them waits.
+const AT_A_TIME: usize = 1024;
 /// After so much silence TCP asks whether the server is still there, so often, so many times.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
 
@@ -48,23 +48,15 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// Who waits for an answer.
-type Waiter = oneshot::Sender<Result<Reply, Closed>>;
-
-/// A request on its way.
-struct Asked {
-    body: Zeroizing<Vec<u8>>,
-    answer: Waiter,
-}
-
 /// A connection that is open, or was when last looked at.
 pub(super) struct Connection {
-    queue: mpsc::Sender<Asked>,
+    line: Arc<Line>,
+    turns: Semaphore,
     waiting: AtomicUsize,
     task: AbortHandle,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// How to connect.
@@ -114,19 +106,21 @@ impl Connection {
     }
 
     fn over(stream: Box<dyn Stream>) -> Connection {
-        let (queue, asked) = mpsc::channel(QUEUE);
-        let task = tokio::spawn(async move { Driver::new(stream, asked).run().await }).abort_handle();
-        Connection { queue, waiting: AtomicUsize::new(0), task }
+        let (read, write) = tokio::io::split(stream);
+        let line = Arc::new(Line::new(write));
+        let task = tokio::spawn(Reader::new(read, line.clone()).run()).abort_handle();
+        Connection { line, turns: Semaphore::new(AT_A_TIME), waiting: AtomicUsize::new(0), task }
     }
 
     /// Ends it for all who wait on it.
     pub(super) fn close(&self) {
+        self.line.close(&Closed("the connection was closed".into()));
         self.task.abort();
     }
 
     /// Whether nothing can be asked on it any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.queue.is_closed()
+        self.line.is_closed()
     }
 
     /// How many wait for an answer.
@@ -137,10 +131,15 @@ impl Connection {
     /// Asks, and waits for the answer.
     pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Reply, Closed> {
         let _waits = Waits::new(&self.waiting);
-        let (answer, answered) = oneshot::channel();
-        let closed = || Closed("the connection was closed".into());
-        self.queue.send(Asked { body: request.encode(), answer }).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        let _turn = self.turns.acquire().await.expect("nobody closes it");
+        let question = self.line.ask(&request.encode())?;
+        question.answered().await
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -204,45 +203,31 @@ async fn secured(stream: TcpStream, host: &str, way: &Way) -> Result<tokio_rustl
 }
 
 /// The task of a connection.
-struct Driver {
+struct Reader {
     read: ReadHalf<Box<dyn Stream>>,
-    write: WriteHalf<Box<dyn Stream>>,
-    asked: mpsc::Receiver<Asked>,
-    waiting: HashMap<i32, (Vec<Found>, Waiter)>,
-    next_id: i32,
+    line: Arc<Line>,
     /// What was read and is not yet a message.
     bytes: Zeroizing<Vec<u8>>,
 }
 
-impl Driver {
-    fn new(stream: Box<dyn Stream>, asked: mpsc::Receiver<Asked>) -> Driver {
-        let (read, write) = tokio::io::split(stream);
+impl Reader {
+    fn new(read: ReadHalf<Box<dyn Stream>>, line: Arc<Line>) -> Reader {
         // Room for the longest message, so that what was read is never left behind by a vector that grows.
-        let bytes = Zeroizing::new(Vec::with_capacity(64 << 10));
-        Driver { read, write, asked, waiting: HashMap::new(), next_id: 1, bytes }
+        Reader { read, line, bytes: Zeroizing::new(Vec::with_capacity(64 << 10)) }
     }
 
     async fn run(mut self) {
-        let why = match self.turn().await {
-            Ok(()) => Closed("the connection is not needed any more".into()),
-            Err(error) => Closed(format!("{error:#}").into()),
-        };
-        self.asked.close();
-        let closed = |answer: Waiter| _ = answer.send(Err(why.clone()));
-        self.waiting.drain().for_each(|(_, (_, answer))| closed(answer));
-        while let Ok(asked) = self.asked.try_recv() {
-            closed(asked.answer);
-        }
+        let Err(why) = self.turn().await;
+        self.line.close(&Closed(format!("{why:#}").into()));
     }
 
-    async fn turn(&mut self) -> Result<()> {
+    async fn turn(&mut self) -> Result<std::convert::Infallible> {
+        let line = self.line.clone();
         loop {
             self.make_room()?;
             tokio::select! {
-                asked = self.asked.recv() => match asked {
-                    Some(asked) => self.send(asked).await?,
-                    None => return Ok(_ = self.write.shutdown().await),
-                },
+                // What could not be written at once is written while it is read: a server may want that.
+                Err(failed) = poll_fn(|context| line.poll_unwritten(context)) => return Err(failed),
                 read = self.read.read_buf(&mut *self.bytes) => {
                     if read.context("reading")? == 0 {
                         bail!("it has ended the connection");
@@ -265,25 +250,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes what was asked for, and all else that waits to be written, with one call.
-    async fn send(&mut self, first: Asked) -> Result<()> {
-        let mut bytes = Zeroizing::new(Vec::new());
-        let mut next = Some(first);
-        while let Some(asked) = next {
-            let id = self.next_id;
-            self.next_id = id.checked_add(1).unwrap_or(1);
-            let message = envelope(id, &asked.body);
-            let mut longer = Zeroizing::new(Vec::with_capacity(bytes.len() + message.len()));
-            longer.extend_from_slice(&bytes);
-            longer.extend_from_slice(&message);
-            bytes = longer;
-            self.waiting.insert(id, (Vec::new(), asked.answer));
-            next = self.asked.try_recv().ok();
-        }
-        self.write.write_all(&bytes).await.context("writing")?;
-        self.write.flush().await.context("writing")
-    }
-
     fn take_messages(&mut self) -> Result<()> {
         let mut taken = 0;
         while let Some(length) = whole_length(&self.bytes[taken..])? {
@@ -293,30 +259,18 @@ impl Driver {
             let Some(message) = self.bytes.get(taken..taken + length) else { break };
             let (id, response) = decode(message)?;
             taken += length;
-            self.take(id, response)?;
+            self.line.take(id, response)?;
         }
         self.bytes.copy_within(taken.., 0);
         let left = self.bytes.len() - taken;
         self.bytes.truncate(left);
         Ok(())
     }
+}
 
-    fn take(&mut self, id: i32, response: Response) -> Result<()> {
-        match response {
-            Response::Done(outcome) if id == 0 => bail!("it closes the connection: {outcome}"),
-            Response::Done(outcome) => {
-                if let Some((found, answer)) = self.waiting.remove(&id) {
-                    _ = answer.send(Ok(Reply { found, outcome }));
-                }
-            }
-            Response::Entry(entry) => {
-                if let Some((found, _)) = self.waiting.get_mut(&id) {
-                    anyhow::ensure!(found.len() < MOST_ENTRIES, "it finds more than {MOST_ENTRIES} entries at a time");
-                    found.push(entry);
-                }
-            }
-            Response::Reference => {}
-        }
-        Ok(())
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // Also where the task was ended from outside: nobody would read the answers.
+        self.line.close(&Closed("the connection was closed".into()));
     }
 }

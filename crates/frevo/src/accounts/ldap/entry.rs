@@ -34,8 +34,10 @@ pub(super) struct Person {
     pub(super) ids: Option<(u32, u32)>,
     /// `sambaKickoffTime`: the account ends then, in seconds since 1970.
     pub(super) ends: Option<i64>,
-    /// `sambaAcctFlags` as they are.
+    /// `sambaAcctFlags`, read.
     pub(super) flags: Flags,
+    /// `sambaAcctFlags` as they lie there; `None` where there are none.
+    pub(super) flags_there: Option<String>,
     /// `sambaBadPasswordCount`.
     pub(super) bad_passwords: u32,
 }
@@ -78,6 +80,7 @@ impl Person {
             // Samba writes the largest number that it has for "never".
             ends: number("sambaKickoffTime").filter(|seconds| (1..i64::from(i32::MAX)).contains(seconds)),
             flags,
+            flags_there: found.first("sambaAcctFlags").map(str::to_owned),
             bad_passwords: id("sambaBadPasswordCount").unwrap_or(0),
         })
     }
@@ -124,7 +127,10 @@ pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
         flags.set('L', now.locked);
     }
     if flags != before.flags {
-        changes.push(Change::new(ChangeKind::Replace, "sambaAcctFlags", flags.write()));
+        // What was read has to be there still: who else changed other flags meanwhile is not undone.
+        let gone = before.flags_there.as_ref().map(|there| Change::new(ChangeKind::Delete, "sambaAcctFlags", there));
+        changes.extend(gone);
+        changes.push(Change::new(ChangeKind::Add, "sambaAcctFlags", flags.write()));
     }
     let bytes = |hash: &Option<NtHash>| hash.as_ref().map(|hash| hash.0);
     if bytes(&was.nt_hash) != bytes(&now.nt_hash) {

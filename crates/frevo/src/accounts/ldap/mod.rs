@@ -4,7 +4,7 @@
 //! who the account is on Linux, one more for its groups. What was found is kept for a short time ([`cache`]); a proof that
 //! does not fit what was kept is judged by what the directory says at that moment, so a new password works at once.
 //! Where no server answers, what was kept counts longer, and who is not known from before is told that the accounts cannot
-//! be asked. All of it happens on one thread of its own ([`worker`]); whoever logs on waits without holding a thread.
+//! be asked. Whoever logs on asks and hears the answer on his own thread ([`worker`]), without holding it while he waits.
 //!
 //! Left out: referrals and SASL but EXTERNAL.
 
@@ -15,6 +15,7 @@ mod connection;
 mod domain;
 mod entry;
 mod groups;
+mod line;
 mod listing;
 mod mapping;
 mod message;
@@ -26,7 +27,6 @@ mod tls;
 mod uri;
 mod worker;
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,16 +104,6 @@ impl Ldap {
         let notes = Notes::start(&worker, people.clone());
         Ok(Ldap { people, notes, listing: Listing::default(), worker })
     }
-
-    fn later<T: Send + 'static>(
-        &self,
-        ask: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
-    ) -> Answer<Result<T, Unavailable>> {
-        let asked = self.worker.run(ask);
-        Answer::later(
-            async move { asked.await.unwrap_or_else(|_| Err(Unavailable("the LDAP thread has ended".into()))) },
-        )
-    }
 }
 
 impl Backend for Ldap {
@@ -126,7 +116,7 @@ impl Backend for Ldap {
             return Answer::now(Ok(kept));
         }
         let (people, name) = (self.people.clone(), name.to_owned());
-        self.later(async move { people.find(&name).await })
+        self.worker.answer(async move { people.find(&name).await })
     }
 
     fn find_anew(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
@@ -135,7 +125,7 @@ impl Backend for Ldap {
             return Answer::now(Ok(self.people.cache.fresh(name).flatten()));
         }
         let (people, name) = (self.people.clone(), name.to_owned());
-        self.later(async move { people.find_anew(&name).await })
+        self.worker.answer(async move { people.find_anew(&name).await })
     }
 
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
@@ -149,7 +139,7 @@ impl Backend for Ldap {
             }
         }
         let (people, sid) = (self.people.clone(), *sid);
-        self.later(async move { people.by_sid(&sid).await })
+        self.worker.answer(async move { people.by_sid(&sid).await })
     }
 
     fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
@@ -158,7 +148,7 @@ impl Backend for Ldap {
             Some(Some(name)) => self.find(&name),
             None => {
                 let people = self.people.clone();
-                self.later(async move { people.by_uid(uid).await })
+                self.worker.answer(async move { people.by_uid(uid).await })
             }
         }
     }
@@ -168,7 +158,7 @@ impl Backend for Ldap {
             return Answer::now(Ok(kept));
         }
         let (people, key) = (self.people.clone(), key.clone());
-        self.later(async move { people.group(key).await })
+        self.worker.answer(async move { people.group(key).await })
     }
 
     fn logged_on(&self, name: &str, outcome: LogonOutcome) {

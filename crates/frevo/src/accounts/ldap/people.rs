@@ -1,11 +1,16 @@
 //! Searches for accounts, and who they are on Linux.
 
+use std::future::{Future, poll_fn};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
 use server::accounts::{DomainSid, Unavailable};
+use server::answer::Answer;
+use server::policy::fold;
 use server::vfs::Identity;
 
 use super::Settings;
@@ -19,7 +24,7 @@ use super::secret;
 use super::servers::{Servers, Unasked};
 use super::tls;
 use crate::accounts::backend::Entry;
-use crate::accounts::unix::{Key, User, Users};
+use crate::accounts::unix::{self, Key, User, Users};
 
 /// The class of accounts.
 pub(super) const ACCOUNT: &str = "sambaSamAccount";
@@ -76,19 +81,33 @@ impl People {
     }
 
     async fn ask(&self, name: &str) -> Result<Option<Entry>, Unavailable> {
-        match self.person(name).await.map_err(unavailable)? {
-            Some(person) => self.noted(&person).await,
+        let seen = self.cache.generation();
+        let mut early = self.ask_nss_early(name);
+        match meanwhile(self.person(name), &mut early).await.map_err(unavailable)? {
+            Some(person) => {
+                // It is about the name that was asked for, which the directory may write in another way.
+                let early = early.filter(|_| person.record.name == name);
+                self.noted(&person, early, seen).await
+            }
             None => {
-                self.cache.put(name, None);
+                self.cache.put(name, None, seen);
                 Ok(None)
             }
         }
     }
 
+    /// Who `name` is by NSS, asked while the directory is asked; not where many ask NSS already, for the directory may
+    /// know nobody of that name.
+    fn ask_nss_early(&self, name: &str) -> Option<Asked> {
+        let asked = !self.settings.trusted && self.users.only().is_none() && self.users.is_idle();
+        asked.then(|| self.users.find(Key::Name(name.to_owned())))
+    }
+
     /// Whose `sid` is; where no server answers, whose it was.
     pub(super) async fn by_sid(&self, sid: &Sid) -> Result<Option<Entry>, Unavailable> {
+        let seen = self.cache.generation();
         match self.one(Filter::Equal("sambaSID", sid.to_string())).await {
-            Ok(Some(person)) => self.noted(&person).await,
+            Ok(Some(person)) => self.noted(&person, None, seen).await,
             Ok(None) => {
                 self.cache.put_nobodys_sid(*sid);
                 Ok(None)
@@ -99,9 +118,10 @@ impl People {
 
     /// The account that is the UNIX user `uid`; where no server answers, who it was. NSS may know another of that name.
     pub(super) async fn by_uid(&self, uid: u32) -> Result<Option<Entry>, Unavailable> {
+        let seen = self.cache.generation();
         match self.one(Filter::Equal("uidNumber", uid.to_string())).await {
             Ok(Some(person)) => {
-                let entry = self.noted(&person).await?;
+                let entry = self.noted(&person, None, seen).await?;
                 Ok(entry.filter(|entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid)))
             }
             Ok(None) => {
@@ -112,9 +132,9 @@ impl People {
         }
     }
 
-    async fn noted(&self, person: &Person) -> Result<Option<Entry>, Unavailable> {
-        let entry = self.entry(person).await?;
-        self.cache.put(&person.record.name, entry.clone());
+    async fn noted(&self, person: &Person, early: Option<Asked>, seen: u64) -> Result<Option<Entry>, Unavailable> {
+        let entry = self.entry(person, early).await?;
+        self.cache.put(&person.record.name, entry.clone(), seen);
         Ok(entry)
     }
 
@@ -124,23 +144,27 @@ impl People {
         self.shown(&person).await.map(Some)
     }
 
-    /// The account called `name` as it lies in the directory.
+    /// The account called `name` as it lies in the directory. That its server takes two names for one is not enough: it may
+    /// do so with spaces and with letters that only look alike.
     pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {
-        self.one(Filter::Equal("uid", name.to_owned())).await
+        let asked = fold(name);
+        let is_it = |found: &Found| found.all("uid").any(|uid| fold(uid) == asked);
+        let found = self.one_entry(Filter::Equal("uid", name.to_owned())).await?;
+        Ok(found.filter(is_it).and_then(|found| read(&found)))
     }
 
     async fn one(&self, filter: Filter) -> Result<Option<Person>> {
+        Ok(self.one_entry(filter).await?.and_then(|found| read(&found)))
+    }
+
+    async fn one_entry(&self, filter: Filter) -> Result<Option<Found>> {
         let filter = Filter::And(vec![filter, Filter::Equal("objectClass", ACCOUNT.into())]);
         let mut found = self.search(&self.settings.suffix, filter, ATTRIBUTES, 2).await?;
         if let [one, other, ..] = &found[..] {
             tracing::error!("two accounts have one name or SID, so neither may log on: {} and {}", one.dn, other.dn);
             return Ok(None);
         }
-        let Some(found) = found.pop() else { return Ok(None) };
-        Person::read(&found).map(Some).or_else(|why| {
-            tracing::error!("an account cannot be used: {why}");
-            Ok(None)
-        })
+        Ok(found.pop())
     }
 
     /// Entries below `base`, at most `most`.
@@ -177,8 +201,8 @@ impl People {
 
     /// Who `person` is on Linux: with `ldapsam:trusted` the directory says so; else NSS, and the directory of those that
     /// NSS does not know. Nobody is root: an account of a directory is not this machine's administrator.
-    async fn entry(&self, person: &Person) -> Result<Option<Entry>, Unavailable> {
-        match self.user(person).await? {
+    async fn entry(&self, person: &Person, early: Option<Asked>) -> Result<Option<Entry>, Unavailable> {
+        match self.user(person, early).await? {
             Who::Known(user) => Ok(Some(entry_of(person, user))),
             Who::Root => Ok(refuse_root(person)),
             Who::Nobody => {
@@ -198,7 +222,7 @@ impl People {
 
     /// An account for `frevo user`, which is told of those too that may not log on, and of nobody's groups.
     pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
-        let user = match self.user(person).await.map_err(|Unavailable(why)| anyhow!(why))? {
+        let user = match self.user(person, None).await.map_err(|Unavailable(why)| anyhow!(why))? {
             Who::Known(user) => user,
             Who::Root | Who::Nobody => None,
             Who::Directorys((uid, gid)) => {
@@ -209,12 +233,13 @@ impl People {
         Ok(entry_of(person, user))
     }
 
-    async fn user(&self, person: &Person) -> Result<Who, Unavailable> {
+    async fn user(&self, person: &Person, early: Option<Asked>) -> Result<Who, Unavailable> {
         if self.users.only().is_some() {
             return Ok(Who::Known(None));
         }
+        let asked = || early.unwrap_or_else(|| self.users.find(Key::Name(person.record.name.clone())));
         if !self.settings.trusted
-            && let Ok(user) = self.users.find(Key::Name(person.record.name.clone())).await?
+            && let Ok(user) = asked().await?
         {
             return Ok(match (user.identity.uid, user.identity.gid) {
                 (0, _) | (_, 0) => Who::Root,
@@ -236,8 +261,33 @@ impl People {
             Filter::Equal("uid", name.to_owned()),
             Filter::Equal("objectClass", "posixAccount".into()),
         ]);
-        Ok(!self.search(&self.settings.suffix, filter, &["uid"], 2).await?.is_empty())
+        let found = self.search(&self.settings.suffix, filter, &["uid"], 2).await?;
+        Ok(found.iter().flat_map(|entry| entry.all("uid")).any(|uid| fold(uid) == fold(name)))
     }
+}
+
+/// A question to NSS.
+type Asked = Answer<Result<unix::Found, Unavailable>>;
+
+/// Waits for `question`, with which `early` goes on as far as it comes.
+async fn meanwhile<T>(question: impl Future<Output = T>, early: &mut Option<Asked>) -> T {
+    let mut question = pin!(question);
+    poll_fn(|context| {
+        let polled = question.as_mut().poll(context);
+        if polled.is_pending()
+            && let Some(Answer::Later(later)) = early
+            && let Poll::Ready(found) = later.as_mut().poll(context)
+        {
+            *early = Some(Answer::now(found));
+        }
+        polled
+    })
+    .await
+}
+
+fn read(found: &Found) -> Option<Person> {
+    let person = Person::read(found);
+    person.inspect_err(|why| tracing::error!("an account cannot be used: {why}")).ok()
 }
 
 /// Who an account is on Linux.

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::connection::{Closed, Connection, Reply, Way};
 use super::message::{Request, ResultCode};
 use super::uri::Uri;
+use super::worker::as_process;
 
 /// How long a server that failed is passed over while another answers.
 const DEAD: Duration = Duration::from_secs(5);
@@ -215,9 +216,8 @@ impl Server {
     }
 
     async fn open(&self) -> Result<Arc<Connection>, String> {
-        let way = (self.way)().map_err(|error| format!("{error:#}"))?;
-        let opened = Connection::open(&self.uri, &way).await.map_err(|error| format!("{error:#}"))?;
-        let connection = Arc::new(opened);
+        let opened = as_process(async { Connection::open(&self.uri, &(self.way)()?).await });
+        let connection = Arc::new(opened.await.map_err(|error| format!("{error:#}"))?);
         self.state.lock().connections.push(connection.clone());
         Ok(connection)
     }

@@ -1,5 +1,7 @@
 //! A directory of a few lines, on a socket, that behaves well or badly.
 
+mod in_server;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,9 +123,8 @@ fn friendly(id: i32, tag: u8, message: &[u8], stream: &mut TcpStream) {
     stream.write_all(&answer).unwrap();
 }
 
-/// The accounts of such servers, on a host where every account has a UNIX user.
-fn open(servers: Vec<Uri>, change: impl FnOnce(&mut Settings)) -> Ldap {
-    let mut settings = Settings {
+fn settings(servers: Vec<Uri>) -> Settings {
+    Settings {
         name: "ldapsam:fake".into(),
         servers,
         suffix: "dc=x".into(),
@@ -139,7 +140,12 @@ fn open(servers: Vec<Uri>, change: impl FnOnce(&mut Settings)) -> Ldap {
         delete_dn: false,
         trusted: false,
         domain: "FAKE".into(),
-    };
+    }
+}
+
+/// The accounts of such servers, on a host where every account has a UNIX user.
+fn open(servers: Vec<Uri>, change: impl FnOnce(&mut Settings)) -> Ldap {
+    let mut settings = settings(servers);
     change(&mut settings);
     let user = |key: &Key| {
         let Key::Name(name) = key else { return Ok(None) };
@@ -226,7 +232,7 @@ async fn a_trusted_directory_leaves_nobody_to_the_host() {
     assert!(name(ldap.find("ann").await).is_none());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_none_end_the_connection_and_are_named() {
     let bad: [&[u8]; 4] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -244,7 +250,7 @@ async fn answers_that_are_none_end_the_connection_and_are_named() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_does_not_answer_is_passed_over() {
     let silent = Fake::start(|_, id, tag, message, stream| {
         if tag == 0x60 {
@@ -265,7 +271,7 @@ async fn one_that_does_not_answer_is_passed_over() {
     assert_eq!((asked(&silent), asked(&busy), asked(&well)), (1, 1, 2));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
     let fake = Fake::start(|number, id, tag, message, stream| match number {
         0 | 1 => friendly(id, tag, message, stream),
@@ -283,7 +289,7 @@ async fn where_nobody_answers_the_error_names_all_and_what_was_known_counts() {
     assert_eq!(name(ldap.people.find("ann").await).unwrap(), "ann");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_connection_that_has_ended_is_replaced() {
     let fake = Fake::start(|number, id, tag, message, stream| {
         friendly(id, tag, message, stream);
@@ -349,7 +355,7 @@ async fn groups_are_one_search_and_members_by_name_are_asked_for_where_there_are
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starttls_is_answered_alone_or_not_at_all() {
     let certificate = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(certificate.path(), CERTIFICATE).unwrap();

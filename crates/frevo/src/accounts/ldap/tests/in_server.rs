@@ -1,0 +1,110 @@
+//! Among the tasks of a server: questions are written by whoever asks, and NSS is asked at the same time.
+
+use std::sync::Barrier;
+
+use super::*;
+use crate::accounts::ldap::message::{Filter, Request};
+use crate::accounts::unix::User;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_thread_is_started_and_nobody_blocks() {
+    let fake = Fake::start(|_, id, tag, message, stream| friendly(id, tag, message, stream));
+    let ldap = Arc::new(open(vec![fake.uri()], |_| {}));
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    let blocking = ldap.clone();
+    let got = tokio::task::spawn_blocking(move || blocking.get("bob").unwrap().unwrap().record.name.clone());
+    assert_eq!(got.await.unwrap(), "bob");
+    assert!(ldap.worker.thread.is_none());
+}
+
+/// A server that reads late has the sockets full by then, and what does not fit is written when it fits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_kernel_does_not_take_at_once_is_written_later() {
+    const QUESTIONS: usize = 40;
+    let (read_on, wait) = std::sync::mpsc::channel();
+    let wait = parking_lot::Mutex::new(wait);
+    let fake = Fake::start(move |number, id, tag, message, stream| {
+        if number == 1 {
+            wait.lock().recv().unwrap();
+        }
+        friendly(id, tag, message, stream);
+    });
+    let ldap = Arc::new(open(vec![fake.uri()], |settings| settings.timeout = Duration::from_secs(120)));
+    let connection = ldap.people.servers.pin(Duration::from_secs(10)).await.unwrap();
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..QUESTIONS {
+        let (ldap, connection) = (ldap.clone(), connection.clone());
+        asking.spawn(async move {
+            let long = format!("{number}{}", "x".repeat(150_000));
+            let search = ldap.people.search_for("dc=x", Filter::Equal("uid", long.clone()), &["uid"], 2);
+            let found = connection.ask(&Request::Search(&search)).await.unwrap().found;
+            found.len() == 1 && found[0].first("uid") == Some(&long)
+        });
+    }
+    while connection.waiting() < QUESTIONS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    read_on.send(()).unwrap();
+    assert!(asking.join_all().await.into_iter().all(|is_it| is_it));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_up_is_forgotten() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 || wanted(message) != "slow" {
+            friendly(id, tag, message, stream);
+        }
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    assert_eq!(name(ldap.find("ann").await).unwrap(), "ann");
+    let gave_up = tokio::time::timeout(Duration::from_millis(50), ldap.find("slow")).await;
+    assert!(gave_up.is_err());
+    assert_eq!(name(ldap.find("bob").await).unwrap(), "bob");
+    assert_eq!(fake.asked.load(Ordering::SeqCst), 3);
+    let connection = ldap.people.servers.pin(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(connection.waiting(), 0);
+}
+
+/// NSS answers only once the directory is asked, and the directory only once NSS is: each of them waits for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nss_and_the_directory_are_asked_at_the_same_time() {
+    let meet = Arc::new(Barrier::new(2));
+    let there = meet.clone();
+    let fake = Fake::start(move |_, id, tag, message, stream| {
+        if tag != 0x60 {
+            there.wait();
+        }
+        friendly(id, tag, message, stream);
+    });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let user = move |key: &Key| {
+        let Key::Name(name) = key else { return Ok(None) };
+        count.fetch_add(1, Ordering::SeqCst);
+        meet.wait();
+        let identity = Arc::new(server::vfs::Identity { uid: 100, gid: 5, groups: Box::new([]) });
+        Ok(Some(User { name: name.clone(), identity, groups: Arc::new([]) }))
+    };
+    let settings = settings(vec![fake.uri()]);
+    let users = Users::new(None, Box::new(user));
+    let ldap = Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
+    let entry = ldap.find("ann").await.unwrap().unwrap();
+    assert_eq!(entry.user.unwrap().identity.uid, 100);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+/// A directory may take "a  nn", "ａnn" and "ann" for the same; an account has the name by which it is asked for.
+#[tokio::test]
+async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        stream.write_all(&[entry(id, "Ann"), done(id, 0x65, 0)].concat()).unwrap();
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    for (asked, found) in [("Ann", true), ("ANN", true), ("ann", true), (" ann", false), ("\u{ff41}nn", false)] {
+        assert_eq!(name(ldap.find(asked).await).is_some(), found, "{asked:?}");
+        assert_eq!(ldap.people.person(asked).await.unwrap().is_some(), found, "{asked:?}");
+    }
+}
