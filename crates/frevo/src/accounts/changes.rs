@@ -39,7 +39,11 @@ impl Directory {
             _ => return Err(NotChanged::Wrong),
         }
         // The one before is known to the history only where it was set under this policy.
-        self.own.remember_password(name, new).map_err(failed)
+        if let Err(error) = self.own.remember_password(name, new) {
+            // The password is changed already, and whoever asked must not believe that the old one counts.
+            tracing::error!(account = name, "`password history` does not know the new password: {error:#}");
+        }
+        Ok(())
     }
 
     /// [`server::accounts::Accounts::lock`].

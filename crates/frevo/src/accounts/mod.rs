@@ -174,8 +174,14 @@ impl Directory {
                     record.password_last_set = Some(when::now());
                     (record.locked, record.must_change) = (false, false);
                 })?;
-                self.own.remember_password(&name, &nt_hash)?;
-                Ok(done)
+                match (self.own.remember_password(&name, &nt_hash), done) {
+                    (Err(error), UserReply::Done(warning)) => {
+                        let why =
+                            format!("the password is changed, but `password history` does not know it: {error:#}");
+                        Ok(UserReply::Done(Some(warning.map_or(why.clone(), |first| format!("{first}; {why}")))))
+                    }
+                    (_, done) => Ok(done),
+                }
             }
             UserRequest::Enable { name, enabled } => self.edit(&name, &mut |record| {
                 record.disabled = !enabled;
