@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::acl::{self, AclArgs};
 use crate::check::{self, CheckArgs};
 use crate::group::{self, GroupArgs};
 use crate::join::{self, JoinArgs};
@@ -27,6 +28,7 @@ enum Command {
     Group(GroupArgs),
     Join(JoinArgs),
     Status(StatusArgs),
+    Acl(AclArgs),
     Bench(bench::cli::BenchArgs),
     /// Prints the manual page frevo-smb.conf(5)
     #[command(hide = true)]
@@ -42,6 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Group(args) => group::run(args),
         Command::Join(args) => join::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Acl(args) => acl::run(args),
         Command::Bench(args) => bench::cli::run(args),
         Command::Man => {
             print!("{}", crate::config::man::page());

@@ -4,6 +4,7 @@
 
 pub mod accounts;
 mod acknowledgment;
+pub mod acl;
 pub mod admin;
 pub mod check;
 pub mod cli;

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::accounts::Directory;
 use crate::accounts::username_map::FileMap;
+use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::{Control, Listener};
 use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
@@ -172,7 +173,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let world = Arc::new(RealWorld::new());
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
-    let policy = complete(loaded.policy, &loaded.daemon, &accounts);
+    let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state);
     let winbind = Winbind::new(policy.membership.is_some());
     let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
     let server = Server::new(policy, guid, world, everybody, workers);
@@ -196,6 +197,7 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let control = Arc::new(Operations {
         server: server.clone(),
         accounts,
+        state: state.clone(),
         winbind,
         plan: Mutex::new(plan),
         log,
@@ -373,6 +375,7 @@ async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
 struct Operations {
     server: Arc<Server>,
     accounts: Arc<Directory>,
+    state: Arc<StateDir>,
     winbind: Arc<Winbind>,
     plan: Mutex<Plan>,
     log: Log,
@@ -417,7 +420,7 @@ impl Control for Operations {
                 }
                 let shares = loaded.policy.shares.len();
                 self.winbind.set_member(loaded.policy.membership.is_some());
-                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts));
+                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state));
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares"),
@@ -438,7 +441,10 @@ impl Control for Operations {
 }
 
 /// The policy with what takes more than the configuration, and within the means of this process.
-fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory) -> Policy {
+fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir) -> Policy {
+    saved::fill_in(&mut policy, state, &mut |share, error| {
+        tracing::warn!(share = share.name, "frevo:acl store = auto stores nothing: {error:#}");
+    });
     policy.username_map = daemon.username_map.clone().map(|path| {
         let users = accounts.users().clone();
         Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _

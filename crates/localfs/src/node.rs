@@ -289,12 +289,12 @@ impl Open {
         }
     }
 
-    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<&[u8]>, how: XattrFlags) -> Result<()> {
         let _own = self.changes();
         identity::assume(who)?;
         let path = held_path(&self.fd());
         let done = match value {
-            Some(value) => rustix::fs::setxattr(path, name, value, XattrFlags::empty()),
+            Some(value) => rustix::fs::setxattr(path, name, value, how),
             None => rustix::fs::removexattr(path, name),
         };
         done.map_err(errno)
@@ -461,7 +461,12 @@ impl Node for Handle {
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
         let (who, name) = (Arc::clone(who), name.to_owned());
-        change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, value.as_deref()))
+        change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, value.as_deref(), XattrFlags::empty()))
+    }
+
+    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
+        let (who, name) = (Arc::clone(who), name.to_owned());
+        change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, Some(&value), XattrFlags::CREATE))
     }
 
     fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {

@@ -8,6 +8,7 @@
 //! [`load`] looks at files and at nothing else of the world but what [`Names`] tells it, and changes nothing: a reload
 //! is a second call.
 
+mod acl_store;
 mod daemon;
 mod homes;
 mod kerberos;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use server::policy::Policy;
 use server::vfs::Identity;
 
+pub(crate) use acl_store::parse as parse_acl_store;
 pub(crate) use value::list;
 
 pub use daemon::{Daemon, LogTarget, PassdbBackend};

@@ -5,9 +5,10 @@ mod snapshots;
 use std::path::Path;
 use std::time::Duration;
 
-use server::policy::{AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern};
+use server::policy::{AclStore, AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern};
 use server::streams::Layout;
 
+use super::acl_store;
 use super::membership::Naming;
 use super::policy;
 use super::problem::{Code, Problem, error, note, warning};
@@ -153,6 +154,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     };
     share.inherit_permissions = reader.boolean("inherit permissions");
     share.acls = stored_acls(reader);
+    share.acl_store = conversions_stored(reader, share.acls.as_ref());
     if share.acls.as_ref().is_some_and(|acls| acls.ignore_system_acls) {
         // The kernel must not refuse what a descriptor grants.
         share.create_mask |= 0o666;
@@ -200,6 +202,26 @@ fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
     };
     let is_it = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "acl_xattr";
     reader.list("vfs objects").iter().any(is_it).then_some(acls)
+}
+
+/// `frevo:acl store`.
+fn conversions_stored(reader: &Reader<'_>, acls: Option<&StoredAcls>) -> AclStore {
+    const NAME: &str = "frevo:acl store";
+    let text = reader.text(NAME);
+    let Some(store) = acl_store::parse(&text) else {
+        reader.bad_value(NAME, &text, acl_store::ALLOWED);
+        return AclStore::Auto(None);
+    };
+    let why = match acls {
+        None => "the share stores no descriptors, having no vfs objects = acl_xattr",
+        Some(acls) if acls.ignore_system_acls => "no POSIX ACL is converted with acl_xattr:ignore system acls = yes",
+        Some(_) => return store,
+    };
+    if reader.share.is_some_and(|share| share.0.contains_key(NAME)) {
+        let problem = note(Code::Accepted, format!("`{NAME}` changes nothing: {why}"));
+        reader.report(NAME, problem.remedy("the line may be removed"));
+    }
+    store
 }
 
 /// Alternate streams are there unless `vfs objects` are named and `streams_xattr` is not among them.

@@ -18,6 +18,7 @@ use crate::command::cancel;
 use crate::dispatch;
 use crate::error::{Disconnect, Error, Result};
 use crate::open::Open;
+use crate::security::storing;
 use crate::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
 
@@ -123,8 +124,15 @@ impl Chain {
         self.elements.iter().any(|element| element.header.command == Command::CANCEL)
     }
 
-    /// Executes the requests in their order and puts the responses into the connection's outbox.
-    pub async fn run(mut self) {
+    /// Executes the requests in their order and puts the responses into the connection's outbox; then does what may wait
+    /// until they are sent.
+    pub async fn run(self) {
+        let server = self.connection.server.clone();
+        self.answer().await;
+        storing::after_answer(&server.descriptors, &*server.world).await;
+    }
+
+    async fn answer(mut self) {
         let mut reply = Reply::new(&self.connection);
         let mut previous: Option<Related> = None;
         let mut elements = std::mem::take(&mut self.elements).into_iter();

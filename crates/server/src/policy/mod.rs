@@ -2,6 +2,7 @@
 //!
 //! Fields carry the names of the smb.conf parameters that they come from.
 
+mod acl_store;
 pub mod hosts;
 pub mod limits;
 mod people;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use acl_store::{AclStore, Entries, FEWEST as FEWEST_ENTRIES};
 pub use hosts::HostAccess;
 pub use limits::Limits;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};
@@ -187,6 +189,8 @@ pub struct Share {
     pub dos_filemode: bool,
     /// `vfs objects = acl_xattr`: security descriptors are stored; `None` where permissions are Linux's alone.
     pub acls: Option<StoredAcls>,
+    /// `frevo:acl store`: which descriptors are stored that a conversion made. Only where `acls` is there.
+    pub acl_store: AclStore,
     /// `inherit owner`: to whom belongs what is made in a directory.
     pub inherit_owner: InheritOwner,
     /// `inherit permissions`: new directories have the mode of theirs, new files its `r` and `w` bits, instead of what the
@@ -328,6 +332,7 @@ impl Share {
             delete_readonly: false,
             dos_filemode: false,
             acls: None,
+            acl_store: AclStore::Auto(None),
             inherit_owner: InheritOwner::No,
             inherit_permissions: false,
             acl_flag_inherited_canonicalization: true,

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
+use super::storing::Waiting;
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
 use crate::vfs::{FileId, Metadata, Time};
@@ -26,7 +27,7 @@ use crate::world::World;
 
 /// How long ago a file must have changed for its change time to tell all later changes from that one: Linux stamps files
 /// by a clock that ticks every 10 ms at the slowest.
-const SETTLED: Duration = Duration::from_millis(20);
+pub(super) const SETTLED: Duration = Duration::from_millis(20);
 
 /// Parts that are locked one by one.
 const SHARDS: usize = 16;
@@ -70,6 +71,8 @@ pub(crate) struct Cache {
     entries: AtomicUsize,
     pool: Arc<Pool>,
     views: Mutex<Vec<View>>,
+    /// What was converted and is to be stored.
+    pub(super) waiting: Waiting,
     tokens: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -100,6 +103,7 @@ impl Cache {
             entries: AtomicUsize::new(0),
             pool: Arc::default(),
             views: Mutex::default(),
+            waiting: Waiting::default(),
             tokens: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

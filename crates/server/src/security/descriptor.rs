@@ -18,8 +18,9 @@ use super::posix::{self, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::is_account;
 use super::store::{self, Condition};
+use super::storing;
 use crate::error::{Error, Result};
-use crate::policy::{AclStyle, StoredAcls};
+use crate::policy::{AclStyle, Share, StoredAcls};
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
@@ -90,27 +91,39 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
         return Ok(known);
     }
     let settled = disk.descriptors.is_settled(metadata);
-    let Found { descriptor, confirmed } = look_up(disk, node, metadata).await?;
+    let Found { descriptor, confirmed, converted } = look_up(&disk.share, &disk.identity, node, metadata).await?;
     let descriptor = disk.descriptors.share(descriptor);
     let protection = Arc::new(Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed));
     if settled {
         disk.descriptors.keep(disk.place, metadata, protection.clone());
     }
+    if let Some(lists) = converted {
+        storing::offer(disk, node, metadata, lists, &protection.descriptor);
+    }
     Ok(protection)
 }
 
 /// What the file system says.
-struct Found {
-    descriptor: SecurityDescriptor,
-    confirmed: bool,
+pub(super) struct Found {
+    pub(super) descriptor: SecurityDescriptor,
+    pub(super) confirmed: bool,
+    /// What it was made of, where the share stores descriptors and this file has none.
+    pub(super) converted: Option<Posix>,
 }
 
-async fn look_up(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Found> {
-    let Some(acls) = &disk.share.acls else {
-        let descriptor = posix::to_descriptor(&posix(&disk.identity, node, metadata).await?, &UnixSids);
-        return Ok(Found { descriptor, confirmed: false });
+pub(super) async fn look_up(
+    share: &Share,
+    who: &Arc<Identity>,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+) -> Result<Found> {
+    let Some(acls) = &share.acls else {
+        let descriptor = posix::to_descriptor(&posix(who, node, metadata).await?, &UnixSids);
+        return Ok(Found { descriptor, confirmed: false, converted: None });
     };
-    let stored = match read(disk, acls, node).await? {
+    let value = read(who, acls, node).await?;
+    let is_bare = value.is_none();
+    let stored = match value {
         None => None,
         Some(value) => store::decode(&value)
             .map_err(|_| Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute)))?,
@@ -120,24 +133,27 @@ async fn look_up(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
             Some(stored) => stored.descriptor,
             None => default_descriptor(acls.default_style, metadata),
         };
-        return Ok(Found { descriptor, confirmed: true });
+        return Ok(Found { descriptor, confirmed: true, converted: None });
     }
-    let lists = posix(&disk.identity, node, metadata).await?;
+    let lists = posix(who, node, metadata).await?;
     let counts = |condition| match condition {
         Condition::Always => true,
         Condition::SystemHash(hash) => hash == store::system_hash(metadata, &lists.access, lists.default.as_ref()),
         Condition::Unknown => false,
     };
     Ok(match stored.filter(|stored| counts(stored.condition)) {
-        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true },
-        None => Found { descriptor: shown(disk, &lists), confirmed: false },
+        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true, converted: None },
+        None => {
+            let descriptor = shown(share, &lists);
+            Found { descriptor, confirmed: false, converted: is_bare.then_some(lists) }
+        }
     })
 }
 
 /// The attribute, read as the user where any user may read it.
-async fn read(disk: &Disk, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
+async fn read(who: &Arc<Identity>, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
     let public = acls.attribute.starts_with("security.");
-    let who = if public { &disk.identity } else { &*SERVER };
+    let who = if public { who } else { &*SERVER };
     match node.get_xattr(who, &acls.attribute).await {
         Ok(value) => Ok(value),
         // Links, devices and file systems without attributes have none.
@@ -167,11 +183,10 @@ pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &
 
 /// What a file without a stored descriptor shows on a share that stores them: as Samba, a directory hands on what the
 /// masks of the share allow, and its list is not protected.
-pub(super) fn shown(disk: &Disk, lists: &Posix) -> SecurityDescriptor {
+pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let mut descriptor = posix::to_descriptor(lists, &UnixSids);
     descriptor.control = descriptor.control.without(Control::DACL_PROTECTED);
     if lists.directory && !inherit::is_inheritable(&descriptor) {
-        let share = &disk.share;
         let directories = 0o777 & share.directory_mask | share.force_directory_mode;
         let mode = directories | 0o666 & share.create_mask | share.force_create_mode;
         let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT | AceFlags::INHERIT_ONLY;

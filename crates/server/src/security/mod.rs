@@ -10,4 +10,6 @@ pub mod posix;
 pub mod posix_acl;
 pub(crate) mod sids;
 pub mod store;
+pub(crate) mod storing;
 pub(crate) mod token;
+pub mod trial;

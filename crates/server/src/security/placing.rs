@@ -156,7 +156,7 @@ pub(crate) async fn set(
     let present = match of(disk, node, &metadata).await {
         Ok(present) => SecurityDescriptor::clone(&present.descriptor),
         // Who may set a whole new one need not know the damaged one.
-        Err(_) if parts.dacl => shown(disk, &posix(&disk.identity, node, &metadata).await?),
+        Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let mut metadata = own(disk, node, &metadata, &present, new, parts, authority).await?;

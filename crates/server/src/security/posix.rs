@@ -72,6 +72,11 @@ pub struct Posix {
 }
 
 impl Posix {
+    /// How many entries both lists have: 3 for a file with nothing but permission bits.
+    pub fn entries(&self) -> usize {
+        self.access.entries().len() + self.default.as_ref().map_or(0, |list| list.entries().len())
+    }
+
     /// The same lists without any `x`.
     pub fn not_executable(self) -> Posix {
         let without = |entry: &Entry| Entry { permissions: entry.permissions & !1, ..*entry };

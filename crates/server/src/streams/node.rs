@@ -159,6 +159,10 @@ impl Node for StreamNode {
         self.file.set_xattr(who, name, value)
     }
 
+    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
+        self.file.add_xattr(who, name, value)
+    }
+
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
         self.file.list_xattrs(who)
     }

@@ -539,7 +539,8 @@ fn extended_attributes(fixture: &Fixture) {
     let who = &fixture.owner;
     assert_eq!(now(node.get_xattr(who, "user.a")), None);
     now(node.set_xattr(who, "user.a", Some(b"1".to_vec())));
-    now(node.set_xattr(who, "user.b", Some(Vec::new())));
+    now(node.add_xattr(who, "user.b", Vec::new()));
+    assert_eq!(block_on(node.add_xattr(who, "user.b", b"late".to_vec())), Err(Errno::EXIST));
     now(node.set_xattr(who, "user.a", Some(b"22".to_vec())));
     assert_eq!(now(node.get_xattr(who, "user.a")), Some(b"22".to_vec()));
     assert_eq!(now(node.get_xattr(who, "user.b")), Some(Vec::new()));

@@ -412,6 +412,11 @@ impl Node for FaultyNode {
         pass!(self, SetXattr, set_xattr(who, name; value))
     }
 
+    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
+        let name = name.to_owned();
+        pass!(self, SetXattr, add_xattr(who, name; value))
+    }
+
     fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
         self.inner.watch(wanted, listener)
     }

@@ -419,6 +419,10 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Sets or, with `None`, removes an extended attribute.
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>>;
 
+    /// Gives the file an extended attribute that it does not have: `Errno::EXIST` where it does, also if somebody else was
+    /// faster by a moment.
+    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>>;
+
     /// Tells `listener` what others than this process change in the directory from now on, until the answer is dropped.
     /// What the process itself changes through this [`Vfs`] is not told. Never waits: what takes long goes on beside.
     /// `Errno::OPNOTSUPP` where the file system cannot tell.

@@ -122,6 +122,12 @@ pub(super) static TABLE: &[Parameter] = &[
         "posix",
         "What a file without a descriptor has where POSIX lists do not count.",
     ),
+    share(
+        "frevo:acl store",
+        TEXT,
+        "auto",
+        "Which descriptors converted from POSIX ACLs are stored: always, never, >= N or N-M entries; auto is what `frevo acl calibrate` found. Frevo's own.",
+    ),
     share("acl check permissions", BOOL, "yes", "Check the right to delete when a file is opened for it.")
         .unserved(ACLS),
     share("acl flag inherited canonicalization", BOOL, "yes", "Store the inherited flag as Windows does."),

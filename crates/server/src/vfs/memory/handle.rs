@@ -181,13 +181,14 @@ impl Handle {
         Ok(())
     }
 
-    fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>) -> Result<()> {
+    fn store_xattr(&self, who: &Identity, name: &str, value: Option<Vec<u8>>, new: bool) -> Result<()> {
         let now = self.shared.world.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
         xattr_permitted(inode, who, name, 2)?;
         match value {
             Some(value) if value.len() > XATTR_VALUE => return Err(Errno::TOOBIG),
+            Some(_) if new && inode.xattrs.contains_key(name) => return Err(Errno::EXIST),
             Some(value) => drop(inode.xattrs.insert(name.to_owned(), value)),
             None => drop(inode.xattrs.remove(name).ok_or(Errno::NODATA)?),
         }
@@ -377,7 +378,11 @@ impl Node for Handle {
     }
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
-        Answer::now(self.store_xattr(who, name, value))
+        Answer::now(self.store_xattr(who, name, value, false))
+    }
+
+    fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
+        Answer::now(self.store_xattr(who, name, Some(value), true))
     }
 
     /// Everything that happens here happens through this file system.

@@ -1,0 +1,137 @@
+//! `frevo acl calibrate`: measures on a share's own file system for which files it pays to store the descriptor that a
+//! conversion of their POSIX ACL made, for `frevo:acl store = auto`.
+//!
+//! After "Concurrent use of POSIX ACL and rich ACL" (2011): an access check takes T_A where a converted descriptor is
+//! stored, T_C where it is converted and not stored, T_CW where it is converted and stored. Of n checks of a file, storing
+//! at the first makes T_CW + (n-1) T_A of n T_C. What is timed is the server's own code: the look-up, reading the
+//! attributes, the conversion, the check. The cache is left out, for it knows what it knows either way.
+
+mod ground;
+mod measure;
+pub(crate) mod saved;
+mod shown;
+mod verdict;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use bench::machine;
+use clap::Args;
+use server::policy::Share;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config;
+use crate::host::Host;
+use crate::state_dir::{StateDir, locate};
+use ground::Ground;
+use saved::Calibration;
+
+/// Measures for which files of a share it pays to store converted descriptors (frevo:acl store = auto)
+///
+/// Makes a few hundred files in a hidden directory of the share, and removes them. Takes root, and throws the machine's
+/// file caches away 27 times unless --warm says not to: a busy server is slow meanwhile.
+#[derive(Args, Debug)]
+pub(crate) struct CalibrateArgs {
+    /// The share; of the configuration, with vfs objects = acl_xattr
+    share: String,
+    /// Measures with warm caches only, and leaves those of the machine alone
+    #[arg(long)]
+    warm: bool,
+    /// How often each is measured
+    #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Prints JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Where the plot goes, a page to look at in a browser [default: beside the state of the share]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Only measures: `auto` goes on as before
+    #[arg(long)]
+    dry_run: bool,
+    /// The state directory of the server
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// The configuration [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
+    let share = share(args)?;
+    if !localfs::identity::may_switch() {
+        bail!("this takes root: only root writes the attributes, and throws the caches away; run it with sudo");
+    }
+    let state = locate(args.state_dir.as_deref(), args.config.as_deref())?;
+    let (begun, started) = (std::time::Instant::now(), machine::rfc3339_now());
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("starting threads")?;
+    runtime.spawn(watch_for_signals(stop.clone()));
+    let ground = Ground::make(&share)?;
+    let plan = measure::Plan { runs: args.runs as usize, cold: !args.warm };
+    let samples = runtime.block_on(measure::measure(&ground, plan, &stop))?;
+    drop(ground);
+    let calibration = Calibration::new(&share, started, args.runs, samples);
+    let page = shown::page(&calibration, begun.elapsed().as_secs_f64());
+    let plot = match (&args.plot, args.dry_run) {
+        (Some(path), _) => {
+            std::fs::write(path, &page).with_context(|| format!("writing the plot to {}", path.display()))?;
+            Some(path.clone())
+        }
+        (None, true) => None,
+        (None, false) => Some(saved::keep_page(&StateDir::create(&state)?, &share.name, &page)?),
+    };
+    if !args.dry_run {
+        calibration.keep(&StateDir::create(&state)?)?;
+    }
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&calibration)? + "\n",
+        false => shown::text(&calibration, &share, plot.as_deref(), args.dry_run),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The share, where it is one that this is for.
+fn share(args: &CalibrateArgs) -> Result<Share> {
+    let path = args.config.clone().or_else(config::default_path);
+    let path = path.context("there is no configuration: name one with -c")?;
+    let host = Host::of_process().context("this process's user")?;
+    let loaded = config::load(&path, &host).map_err(|problems| anyhow::anyhow!("{problems}"))?;
+    let Some(share) = loaded.policy.share(&args.share) else {
+        bail!("{}: there is no share `{}`", path.display(), args.share);
+    };
+    let Some(acls) = &share.acls else {
+        bail!("the share `{}` stores no descriptors: it has no vfs objects = acl_xattr", share.name);
+    };
+    if acls.ignore_system_acls {
+        bail!("the share `{}` converts no POSIX ACLs: it has acl_xattr:ignore system acls = yes", share.name);
+    }
+    if share.path_template.is_some() {
+        bail!(
+            "the share `{}` has a path for each session ({}): name a share of one directory",
+            share.name,
+            share.path.display()
+        );
+    }
+    Ok(Share::clone(share))
+}
+
+/// Raises `stop` at SIGINT and SIGTERM, so that what was made is removed.
+async fn watch_for_signals(stop: Arc<AtomicBool>) {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    stop.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,250 @@
+//! What was measured, as it lies beside the state of the server: `acl-store.SHARE.json`, and the page with its plot.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bench::machine;
+use serde::{Deserialize, Serialize};
+use server::policy::{AclStore, Entries, Policy, Share, fold};
+
+use super::verdict;
+use crate::config;
+use crate::state_dir::StateDir;
+
+/// The form of the file.
+const FORMAT: u32 = 1;
+
+/// The longest file that is read, bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// How often a file is looked at of which the server knows nothing: what the study found.
+pub(super) const ACCESSES: u32 = 4;
+
+/// One calibration. Times are seconds.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub(crate) struct Calibration {
+    format: u32,
+    /// The share's name.
+    pub(super) share: String,
+    /// Its directory then.
+    pub(super) path: PathBuf,
+    /// The file system, as the kernel describes it.
+    pub(super) file_system: Option<String>,
+    /// When it began, RFC 3339.
+    pub(super) taken: String,
+    /// How often each was measured.
+    pub(super) runs: u32,
+    /// Checks of a file that were reckoned with.
+    pub(super) accesses: u32,
+    /// What was measured, by number of entries.
+    pub(super) samples: Vec<Sample>,
+    /// For which files it pays, as `frevo:acl store` would say it.
+    store: String,
+}
+
+/// Files with so many entries.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub(super) struct Sample {
+    pub(super) entries: u32,
+    /// The kernel knew all.
+    pub(super) warm: Times,
+    /// The kernel knew nothing; `None` where that was not measured.
+    pub(super) cold: Option<Times>,
+}
+
+/// What a check takes.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub(super) struct Times {
+    /// T_C: converts, and does not store.
+    pub(super) converted: Spread,
+    /// T_CW: converts and stores; `None` where the file system has no room for it.
+    pub(super) written: Option<Spread>,
+    /// T_A: reads what is stored.
+    pub(super) stored: Option<Spread>,
+}
+
+/// Over the runs, each the mean over its files.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub(super) struct Spread {
+    pub(super) minimum: f64,
+    pub(super) mean: f64,
+}
+
+impl Calibration {
+    /// What `samples` say of `share`.
+    pub(super) fn new(share: &Share, taken: String, runs: u32, samples: Vec<Sample>) -> Calibration {
+        Calibration {
+            format: FORMAT,
+            share: share.name.clone(),
+            path: share.path.clone(),
+            file_system: machine::file_system_of(&share.path),
+            taken,
+            runs,
+            accesses: ACCESSES,
+            store: verdict::entries(&samples).to_string(),
+            samples,
+        }
+    }
+
+    /// For which files it pays.
+    pub(crate) fn entries(&self) -> Entries {
+        match config::parse_acl_store(&self.store) {
+            Some(AclStore::Said(entries)) => entries,
+            _ => Entries::NONE,
+        }
+    }
+
+    /// Writes it, in the place of an earlier one.
+    pub(super) fn keep(&self, state: &StateDir) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        replace(state, &file_name(&self.share, "json"), text.as_bytes())
+    }
+
+    /// The one of `share`; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is none of these, or was made for another directory.
+    pub(crate) fn of(state: &StateDir, share: &Share) -> Result<Option<Calibration>> {
+        let name = file_name(&share.name, "json");
+        let Some(file) = state.open_file(&name)? else { return Ok(None) };
+        let place = || format!("{}: measure anew with `frevo acl calibrate`", state.path().join(&name).display());
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).with_context(place)?;
+        let calibration: Calibration = serde_json::from_str(&text).with_context(place)?;
+        if calibration.format != FORMAT || config::parse_acl_store(&calibration.store).is_none() {
+            bail!("{}: of another version", place());
+        }
+        if calibration.path != share.path {
+            bail!("{}: it was {} that was measured", place(), calibration.path.display());
+        }
+        Ok(Some(calibration))
+    }
+}
+
+/// Fills in what was measured where a share's `frevo:acl store` is `auto`. What cannot be read is said to `complain` and
+/// counts as not measured.
+pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn FnMut(&Share, &anyhow::Error)) {
+    for share in policy.shares.values_mut() {
+        let measured = share.acls.is_some() && matches!(share.acl_store, AclStore::Auto(_));
+        if !measured || share.path_template.is_some() {
+            continue;
+        }
+        match Calibration::of(state, share) {
+            Ok(Some(calibration)) => {
+                Arc::make_mut(share).acl_store = AclStore::Auto(Some(calibration.entries()));
+            }
+            Ok(None) => {}
+            Err(error) => complain(share, &error),
+        }
+    }
+}
+
+/// Writes the page with the plot, and says where.
+pub(super) fn keep_page(state: &StateDir, share: &str, page: &str) -> Result<PathBuf> {
+    let name = file_name(share, "html");
+    replace(state, &name, page.as_bytes())?;
+    Ok(state.path().join(name))
+}
+
+fn replace(state: &StateDir, name: &str, content: &[u8]) -> Result<()> {
+    let new = format!("{name}.new");
+    state.remove(&new)?;
+    let mut file: File = state.create_file(&new)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.with_context(|| format!("writing {}", state.path().join(&new).display()))?;
+    state.rename(&new, name)
+}
+
+/// The file of a share: whatever is no plain letter or digit in its name is written as its number.
+fn file_name(share: &str, kind: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let mut name = String::from("acl-store.");
+    for letter in fold(share).chars() {
+        match plain(letter) {
+            true => name.push(letter),
+            false => name += &format!("%{:x}", u32::from(letter)),
+        }
+    }
+    format!("{name}.{kind}")
+}
+
+#[cfg(test)]
+mod tests {
+    use server::policy::StoredAcls;
+
+    use super::*;
+
+    fn share(name: &str, path: &str) -> Share {
+        let acls = StoredAcls {
+            attribute: "security.NTACL".into(),
+            ignore_system_acls: false,
+            default_style: server::policy::AclStyle::Posix,
+        };
+        Share { acls: Some(acls), ..Share::new(name, path) }
+    }
+
+    fn samples(stored: f64) -> Vec<Sample> {
+        let spread = |seconds| Spread { minimum: seconds, mean: seconds };
+        let times = Times { converted: spread(4e-6), written: Some(spread(9e-6)), stored: Some(spread(stored)) };
+        [3, 4, 5].map(|entries| Sample { entries, warm: times.clone(), cold: Some(times.clone()) }).into()
+    }
+
+    #[test]
+    fn what_was_measured_counts_for_its_share_and_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&directory.path().join("state")).unwrap();
+        let measured = share("Data", "/srv/data");
+        assert_eq!(Calibration::of(&state, &measured).unwrap(), None);
+        for stored in [5e-6, 1e-6] {
+            let calibration = Calibration::new(&measured, "2026-01-01T00:00:00Z".into(), 9, samples(stored));
+            calibration.keep(&state).unwrap();
+            assert_eq!(Calibration::of(&state, &share("DATA", "/srv/data")).unwrap(), Some(calibration));
+        }
+        assert!(Calibration::of(&state, &share("data", "/srv/other")).is_err());
+        let mut policy = Policy::default();
+        for share in [measured, share("moved", "/srv/moved"), Share { acls: None, ..share("plain", "/srv/data") }] {
+            policy.shares.insert(fold(&share.name), Arc::new(share));
+        }
+        fill_in(&mut policy, &state, &mut |share, error| panic!("{}: {error:#}", share.name));
+        let of = |name: &str| policy.shares[name].acl_store.clone();
+        assert_eq!(of("data"), AclStore::Auto(Some(Entries::ALL)));
+        assert_eq!((of("moved"), of("plain")), (AclStore::Auto(None), AclStore::Auto(None)));
+    }
+
+    #[test]
+    fn what_somebody_said_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&directory.path().join("state")).unwrap();
+        let said = Share { acl_store: AclStore::Said(Entries::NONE), ..share("data", "/srv/data") };
+        Calibration::new(&said, String::new(), 9, samples(1e-6)).keep(&state).unwrap();
+        let mut policy = Policy::default();
+        policy.shares.insert("data".into(), Arc::new(said.clone()));
+        fill_in(&mut policy, &state, &mut |_, error| panic!("{error:#}"));
+        assert_eq!(policy.shares["data"].acl_store, said.acl_store);
+    }
+
+    #[test]
+    fn a_damaged_file_is_said_and_counts_for_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&directory.path().join("state")).unwrap();
+        for content in ["", "{}", "\u{0}"] {
+            replace(&state, &file_name("data", "json"), content.as_bytes()).unwrap();
+            let mut policy = Policy::default();
+            policy.shares.insert("data".into(), Arc::new(share("data", "/srv/data")));
+            let mut said = 0;
+            fill_in(&mut policy, &state, &mut |_, _| said += 1);
+            assert_eq!((said, &policy.shares["data"].acl_store), (1, &AclStore::Auto(None)), "{content:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_shares_make_names_of_files() {
+        for (share, name) in [("Data", "acl-store.data.json"), ("a/b ../é", "acl-store.a%2fb%20%2e%2e%2f%e9.json")] {
+            assert_eq!(file_name(share, "json"), name);
+        }
+    }
+}

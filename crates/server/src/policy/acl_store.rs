@@ -1,0 +1,115 @@
+//! Which converted descriptors are stored on access: `frevo:acl store`.
+//!
+//! What counts is how many entries the POSIX lists of a file have: converting costs more the more there are, and storing
+//! costs in steps, as the attribute outgrows the inode and the block.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// The fewest entries that a file has: those of its permission bits.
+pub const FEWEST: u32 = 3;
+
+/// Numbers of POSIX entries of a file, those of its default list included.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entries(RangeInclusive<u32>);
+
+impl Entries {
+    /// No number at all.
+    pub const NONE: Entries = Entries(RangeInclusive::new(1, 0));
+
+    /// All numbers.
+    pub const ALL: Entries = Entries(FEWEST..=u32::MAX);
+
+    /// `least` entries and more.
+    pub fn at_least(least: u32) -> Entries {
+        Entries(least.max(FEWEST)..=u32::MAX)
+    }
+
+    /// `least` to `most` entries; none where `least` is more than `most`.
+    pub fn between(least: u32, most: u32) -> Entries {
+        let range = least.max(FEWEST)..=most;
+        if range.is_empty() { Entries::NONE } else { Entries(range) }
+    }
+
+    /// Whether a file with `count` entries is meant.
+    pub fn contains(&self, count: usize) -> bool {
+        u32::try_from(count).is_ok_and(|count| self.0.contains(&count))
+    }
+
+    /// Whether no file is meant.
+    pub fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// As `frevo:acl store` writes it.
+impl fmt::Display for Entries {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (*self.0.start(), *self.0.end()) {
+            _ if self.0.is_empty() => formatter.write_str("never"),
+            (FEWEST, u32::MAX) => formatter.write_str("always"),
+            (least, u32::MAX) => write!(formatter, ">= {least}"),
+            (least, most) => write!(formatter, "{least}-{most}"),
+        }
+    }
+}
+
+/// `frevo:acl store`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AclStore {
+    /// The administrator said for which files.
+    Said(Entries),
+    /// `auto`: for those for which `frevo acl calibrate` found that it pays; `None` where nothing was measured.
+    Auto(Option<Entries>),
+}
+
+impl AclStore {
+    /// For which files. Unmeasured, for none: what is stored is read together with the lists that its hash is over, so
+    /// reading it takes more calls than converting.
+    pub fn entries(&self) -> &Entries {
+        match self {
+            AclStore::Said(entries) | AclStore::Auto(Some(entries)) => entries,
+            AclStore::Auto(None) => &Entries::NONE,
+        }
+    }
+}
+
+impl fmt::Display for AclStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AclStore::Said(entries) => entries.fmt(formatter),
+            AclStore::Auto(Some(entries)) => write!(formatter, "auto ({entries}, as measured)"),
+            AclStore::Auto(None) => formatter.write_str("auto (never, as nothing was measured)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_files_are_meant() {
+        for (entries, text, inside, outside) in [
+            (Entries::NONE, "never", &[][..], &[0, 1, 3, 300][..]),
+            (Entries::ALL, "always", &[3, 4, 300, 16_000], &[]),
+            (Entries::at_least(0), "always", &[3], &[]),
+            (Entries::at_least(6), ">= 6", &[6, 7, 300], &[3, 5]),
+            (Entries::between(6, 34), "6-34", &[6, 34], &[5, 35]),
+            (Entries::between(0, 3), "3-3", &[3], &[4]),
+            (Entries::between(7, 6), "never", &[], &[6, 7]),
+        ] {
+            assert_eq!(entries.to_string(), text);
+            assert_eq!(entries.is_none(), inside.is_empty());
+            assert!(inside.iter().all(|&count| entries.contains(count)), "{text}");
+            assert!(!outside.iter().any(|&count| entries.contains(count)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_stored() {
+        assert!(AclStore::Auto(None).entries().is_none());
+        assert!(AclStore::Auto(Some(Entries::at_least(6))).entries().contains(6));
+        assert!(AclStore::Said(Entries::ALL).entries().contains(3));
+    }
+}

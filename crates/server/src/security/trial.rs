@@ -1,0 +1,79 @@
+//! One access check from outside, for measuring what it takes: `frevo acl calibrate`.
+//!
+//! It does what a request does that finds nothing in the cache: look the file up, read or make its descriptor, check the
+//! access, and store what was made where that is asked for.
+
+use std::sync::Arc;
+
+use proto::dtyp::{AccessMask, FileTime, Sid};
+
+use super::descriptor::{SERVER, look_up};
+use super::evaluate::{Token, granted};
+use super::storing;
+use crate::error::Result;
+use crate::policy::Share;
+use crate::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Time, Vfs};
+
+/// Access checks on the files of a share, by root.
+pub struct Trial {
+    share: Share,
+    vfs: Arc<dyn Vfs>,
+    token: Token,
+}
+
+/// What a check came upon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checked {
+    /// A descriptor was stored, and it counts.
+    pub was_stored: bool,
+    /// The one that was made has been stored.
+    pub is_stored: bool,
+    /// What a user may do whom no list names.
+    pub granted: AccessMask,
+}
+
+impl Trial {
+    /// Checks on `vfs`, which is the directory of `share`.
+    pub fn new(share: Share, vfs: Arc<dyn Vfs>) -> Trial {
+        let nobody = Identity { uid: 65_534, gid: 65_534, groups: Box::new([]) };
+        let groups = [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED_USERS, Sid::unix_group(nobody.gid)];
+        let (security, take_ownership) = (false, false);
+        let token = Token { user: Sid::unix_user(nobody.uid), groups: groups.into(), security, take_ownership };
+        Trial { share, vfs, token }
+    }
+
+    /// Checks the access to the file `path`.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says; `Errno::NOENT` where there is no such file.
+    pub async fn check(&self, path: &RelPath) -> Result<Checked> {
+        self.run(path, None).await
+    }
+
+    /// The same, and stores what was made at the time `now`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trial::check`], and what the file system says to writing the attribute.
+    pub async fn check_and_store(&self, path: &RelPath, now: Time) -> Result<Checked> {
+        self.run(path, Some(now)).await
+    }
+
+    async fn run(&self, path: &RelPath, store: Option<Time>) -> Result<Checked> {
+        let links = Links { follow: false, wide: false };
+        let Lookup::Found { node, metadata, .. } = self.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? else {
+            return Err(Errno::NOENT.into());
+        };
+        let found = look_up(&self.share, &SERVER, &node, &metadata).await?;
+        let granted = granted(&self.token, &found.descriptor);
+        let is_stored = match (store, &found.converted) {
+            (Some(now), Some(lists)) => {
+                let now = FileTime::from(now);
+                storing::put(&self.share, &node, &metadata, lists, &found.descriptor, now).await?
+            }
+            _ => false,
+        };
+        Ok(Checked { was_stored: found.confirmed, is_stored, granted })
+    }
+}
