@@ -78,7 +78,7 @@ pub struct Principal {
 /// Whether a domain may say of its user that he has `sid`: those of accounts and groups of domains, S-1-5-21-..., and how
 /// the user was authenticated, S-1-18-n. Who is root, an administrator or the owner of a file here is no domain's to say,
 /// be it that one of those which it trusts has said so ([MS-PAC] 4.1.2.2).
-pub(crate) fn may_come_from_domain(sid: &Sid) -> bool {
+pub fn may_come_from_domain(sid: &Sid) -> bool {
     match sid.authority() {
         5 => sid.sub_authorities().first() == Some(&21),
         authority => authority == 18,

@@ -22,6 +22,8 @@ pub struct WithDomain<A> {
 impl<A: Accounts> WithDomain<A> {
     /// Those of `own`, then those that `winbind` knows.
     pub fn new(own: Arc<A>, winbind: Arc<Winbind>) -> WithDomain<A> {
+        // Only the first counts, and a server has but one SID.
+        let _ = winbind.machine.set(own.domain());
         WithDomain { own, winbind }
     }
 

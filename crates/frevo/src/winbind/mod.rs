@@ -8,17 +8,17 @@ mod kept;
 pub mod library;
 mod members;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
 use proto::status::Status;
-use server::accounts::{Account, Unavailable};
+use server::accounts::{Account, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, NetworkLogon, Proven, Refused, split};
-use server::principals::{Principal, Realm, SidNameUse, UnixId};
+use server::principals::{Principal, Realm, SidNameUse, UnixId, may_come_from_domain};
 use server::vfs::Identity;
 use tokio::sync::Semaphore;
 
@@ -50,6 +50,8 @@ pub struct Winbind {
     sids: Kept<UnixId, Option<Sid>>,
     names: Kept<Sid, Option<Arc<Name>>>,
     rests_until: Mutex<Option<Instant>>,
+    /// This machine as a domain of its own, whose users are not the domain's to name.
+    machine: OnceLock<DomainSid>,
 }
 
 /// Who is let ask at a time, and for how long.
@@ -94,6 +96,7 @@ impl Winbind {
             sids: Kept::default(),
             names: Kept::default(),
             rests_until: Mutex::default(),
+            machine: OnceLock::new(),
         })
     }
 
@@ -262,8 +265,20 @@ impl Winbind {
         }
     }
 
+    /// Whether a domain may say of its user that he has `sid`. A controller's S-1-5-32-... are its own groups, not those
+    /// of this host, whose members NSS says.
+    fn is_believed(&self, sid: &Sid) -> bool {
+        let ours = |machine: &DomainSid| sid.rid().is_some_and(|rid| machine.with_rid(rid) == *sid);
+        may_come_from_domain(sid) && !self.machine.get().is_some_and(ours)
+    }
+
     async fn account_of(self: &Arc<Self>, mut sids: Vec<Sid>) -> Result<Account, Refused> {
         sids.truncate(MOST_SIDS);
+        // The first two say who the user is and what his primary group: without them there is nobody.
+        if let Some(sid) = sids.iter().take(2).find(|sid| !self.is_believed(sid)) {
+            return Err(Refused::Unmapped(format!("{sid} is no SID that a domain gives to its users and groups")));
+        }
+        sids.retain(|sid| self.is_believed(sid));
         let unavailable = |Unavailable(why): Unavailable| Refused::Unavailable(why);
         let ids = self.ids_of(&sids).await.map_err(unavailable)?;
         let names = self.names_of(&sids).await.map_err(unavailable)?;
@@ -289,9 +304,9 @@ fn ids(winbind: &mut Connection, sids: &[Sid]) -> Result<Vec<Option<UnixId>>, Fa
     Ok(sids.iter().map(|sid| may_be_mapped(sid).then(|| found.next().flatten()).flatten()).collect())
 }
 
-/// Whether a SID can be a user's or a group's of a domain, or a group's of this machine: S-1-5-21-... or S-1-5-32-...
+/// Whether a SID can be a user's or a group's of a domain: S-1-5-21-x-y-z-RID.
 fn may_be_mapped(sid: &Sid) -> bool {
-    sid.authority() == 5 && matches!(sid.sub_authorities(), [21, _, _, _, _] | [32, _])
+    sid.authority() == 5 && matches!(sid.sub_authorities(), [21, _, _, _, _])
 }
 
 /// Why a question was not answered.

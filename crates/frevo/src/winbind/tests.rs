@@ -51,13 +51,50 @@ fn nobody_becomes_root() {
 fn well_known_sids_are_nobodys() {
     for (sid, expected) in [
         (USER, true),
-        (Sid::BUILTIN_USERS, true),
+        (Sid::BUILTIN_USERS, false),
         (Sid::of(18, [1]), false),
         (Sid::EVERYONE, false),
         (Sid::of(5, [21, 1, 2, 3]), false),
         (Sid::AUTHENTICATED_USERS, false),
     ] {
         assert_eq!(may_be_mapped(&sid), expected, "{sid}");
+    }
+}
+
+/// winbindd maps S-1-5-32-... for the host's own sake, and a controller may name the groups of this machine: neither makes
+/// anybody a member of them.
+#[tokio::test]
+async fn a_domain_says_nothing_of_this_hosts_groups() {
+    const OWN: Sid = Sid::of(5, [21, 7, 7, 7, 1001]);
+    const ASSERTED: Sid = Sid::of(18, [1]);
+    let winbind = Winbind::new(true);
+    winbind.machine.set(DomainSid([7, 7, 7])).expect("the first");
+    let now = Instant::now();
+    let mut next = 60_000;
+    for (sid, kind) in [
+        (USER, SidNameUse::USER),
+        (GROUP, SidNameUse::GROUP),
+        (OTHER, SidNameUse::GROUP),
+        (OWN, SidNameUse::ALIAS),
+        (ASSERTED, SidNameUse::WELL_KNOWN_GROUP),
+        (Sid::BUILTIN_USERS, SidNameUse::ALIAS),
+        (Sid::BUILTIN_ADMINISTRATORS, SidNameUse::ALIAS),
+    ] {
+        next += 1;
+        winbind.ids.put(sid, Some(UnixId::Both(next)).filter(|_| sid != ASSERTED), true, now);
+        winbind.names.put(sid, named("name", kind), true, now);
+    }
+    // Nobody may ask: all of it is known.
+    winbind.look_ups.turns.close();
+    let all = vec![USER, GROUP, Sid::BUILTIN_ADMINISTRATORS, OTHER, OWN, Sid::BUILTIN_USERS, ASSERTED];
+    let account = winbind.account_of(all).await.expect("an account");
+    assert_eq!(*account.identity.groups, [60_001, 60_003]);
+    assert_eq!(*account.former_sids, [GROUP, OTHER, ASSERTED]);
+    for sids in [vec![OWN, GROUP], vec![USER, Sid::BUILTIN_USERS], vec![USER, OWN]] {
+        match winbind.account_of(sids.clone()).await {
+            Err(Refused::Unmapped(why)) => assert!(why.contains("S-1-5-"), "{why}"),
+            _ => panic!("{sids:?}"),
+        }
     }
 }
 
