@@ -90,7 +90,7 @@ pub fn may_come_from_domain(sid: &Sid) -> bool {
 pub enum Realm {
     /// The server itself, whose accounts are [`Accounts::domain`]'s.
     Server,
-    /// Anywhere else, by its name: `BUILTIN`, `NT AUTHORITY`, `Unix Group`, a domain.
+    /// Anywhere else, by its name: `BUILTIN`, `NT Authority`, `Unix Group`, a domain.
     Named(String),
     /// Nowhere: `Everyone` and a few more.
     Nowhere,

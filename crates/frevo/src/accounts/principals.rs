@@ -166,20 +166,20 @@ impl Directory {
         )
     }
 
-    /// The name of a user or group that is called by its id.
+    /// The name of a user or group that is called by its id: the number where the host has no name for it, as in Samba.
     fn unix_principal(&self, id: UnixId) -> Maybe<Principal> {
         let names = self.users.names();
-        let reply = match id {
-            UnixId::User(uid) | UnixId::Both(uid) => names.ask(Question::User(uid)),
-            UnixId::Group(gid) => names.ask(Question::Group(gid)),
+        let (reply, number) = match id {
+            UnixId::User(uid) | UnixId::Both(uid) => (names.ask(Question::User(uid)), uid),
+            UnixId::Group(gid) => (names.ask(Question::Group(gid)), gid),
         };
         either(
             reply,
             move |reply| match reply {
                 Reply::Named(name, _) => some(unix(id, name)),
-                _ => none(),
+                _ => some(unix(id, number.to_string())),
             },
-            none,
+            move || some(unix(id, number.to_string())),
         )
     }
 

@@ -106,7 +106,7 @@ fn user_name(with_domain: bool, request: &Request<'_>) -> Vec<u8> {
     let user = request.session().ok().and_then(|session| session.user());
     let (name, domain) = match user.as_ref().filter(|user| !user.anonymous) {
         Some(user) => (user.name.as_str(), user.domain.as_str()),
-        None => ("ANONYMOUS LOGON", "NT AUTHORITY"),
+        None => ("Anonymous Logon", "NT Authority"),
     };
     lsarpc::user_name_response(name, with_domain.then_some(domain))
 }

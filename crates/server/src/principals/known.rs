@@ -1,37 +1,43 @@
-//! The SIDs that mean the same everywhere ([MS-DTYP] 2.4.2.4).
+//! The SIDs that mean the same everywhere ([MS-DTYP] 2.4.2.4), spelled as in [MS-LSAT] 3.1.1.1.1, but for `SYSTEM`, which
+//! Windows and Samba write in capitals.
 
 use proto::dtyp::Sid;
 
 use super::{FullName, Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS};
 
-const AUTHORITY: &str = "NT AUTHORITY";
+const AUTHORITY: &str = "NT Authority";
 const BUILTIN: &str = "BUILTIN";
 
 /// SID, realm (empty for none), name, kind. A domain's own name is its realm's.
 const KNOWN: &[(Sid, &str, &str, SidNameUse)] = &[
-    (Sid::NULL, "", "NULL SID", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::NULL, "", "Null Sid", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::EVERYONE, "", "Everyone", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(2, [0]), "", "LOCAL", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::CREATOR_OWNER, "", "CREATOR OWNER", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::CREATOR_GROUP, "", "CREATOR GROUP", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::OWNER_RIGHTS, "", "OWNER RIGHTS", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(2, [0]), "", "Local", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(2, [1]), "", "Console Logon", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::CREATOR_OWNER, "", "Creator Owner", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::CREATOR_GROUP, "", "Creator Group", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(3, [2]), "", "Creator Owner Server", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(3, [3]), "", "Creator Group Server", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::OWNER_RIGHTS, "", "Owner Rights", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::of(5, []), AUTHORITY, "", SidNameUse::DOMAIN),
-    (Sid::of(5, [1]), AUTHORITY, "DIALUP", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::NETWORK, AUTHORITY, "NETWORK", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [3]), AUTHORITY, "BATCH", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [4]), AUTHORITY, "INTERACTIVE", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [6]), AUTHORITY, "SERVICE", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::ANONYMOUS, AUTHORITY, "ANONYMOUS LOGON", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [9]), AUTHORITY, "ENTERPRISE DOMAIN CONTROLLERS", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::PRINCIPAL_SELF, AUTHORITY, "SELF", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [1]), AUTHORITY, "Dialup", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::NETWORK, AUTHORITY, "Network", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [3]), AUTHORITY, "Batch", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [4]), AUTHORITY, "Interactive", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [6]), AUTHORITY, "Service", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::ANONYMOUS, AUTHORITY, "Anonymous Logon", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [8]), AUTHORITY, "Proxy", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [9]), AUTHORITY, "Enterprise Domain Controllers", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::PRINCIPAL_SELF, AUTHORITY, "Self", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::AUTHENTICATED_USERS, AUTHORITY, "Authenticated Users", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [12]), AUTHORITY, "RESTRICTED", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [13]), AUTHORITY, "TERMINAL SERVER USER", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [14]), AUTHORITY, "REMOTE INTERACTIVE LOGON", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [12]), AUTHORITY, "Restricted", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [13]), AUTHORITY, "Terminal Server User", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [14]), AUTHORITY, "Remote Interactive Logon", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::of(5, [15]), AUTHORITY, "This Organization", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [17]), AUTHORITY, "IUSR", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::SYSTEM, AUTHORITY, "SYSTEM", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [19]), AUTHORITY, "LOCAL SERVICE", SidNameUse::WELL_KNOWN_GROUP),
-    (Sid::of(5, [20]), AUTHORITY, "NETWORK SERVICE", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [19]), AUTHORITY, "Local Service", SidNameUse::WELL_KNOWN_GROUP),
+    (Sid::of(5, [20]), AUTHORITY, "Network Service", SidNameUse::WELL_KNOWN_GROUP),
     (Sid::of(5, [32]), BUILTIN, "", SidNameUse::DOMAIN),
     (Sid::BUILTIN_ADMINISTRATORS, BUILTIN, "Administrators", SidNameUse::ALIAS),
     (Sid::BUILTIN_USERS, BUILTIN, "Users", SidNameUse::ALIAS),
@@ -42,6 +48,7 @@ const KNOWN: &[(Sid, &str, &str, SidNameUse)] = &[
     (Sid::of(5, [32, 550]), BUILTIN, "Print Operators", SidNameUse::ALIAS),
     (Sid::of(5, [32, 551]), BUILTIN, "Backup Operators", SidNameUse::ALIAS),
     (Sid::of(5, [32, 552]), BUILTIN, "Replicator", SidNameUse::ALIAS),
+    (Sid::of(5, [32, 554]), BUILTIN, "Pre-Windows 2000 Compatible Access", SidNameUse::ALIAS),
     (Sid::of(22, [1]), UNIX_USERS, "", SidNameUse::DOMAIN),
     (Sid::of(22, [2]), UNIX_GROUPS, "", SidNameUse::DOMAIN),
 ];

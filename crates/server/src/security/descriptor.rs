@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::acl::{Ace, AceBody, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
@@ -119,6 +119,7 @@ pub(super) async fn look_up(
 ) -> Result<Found> {
     let Some(acls) = &share.acls else {
         let descriptor = posix::to_descriptor(&posix(who, node, metadata).await?, &UnixSids);
+        let descriptor = if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor };
         return Ok(Found { descriptor, confirmed: false, converted: None });
     };
     let value = read(who, acls, node).await?;
@@ -182,7 +183,7 @@ pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &
 }
 
 /// What a file without a stored descriptor shows on a share that stores them: as Samba, a directory hands on what the
-/// masks of the share allow, and its list is not protected.
+/// masks of the share allow, its list is not protected, and who may write may change it.
 pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let mut descriptor = posix::to_descriptor(lists, &UnixSids);
     descriptor.control = descriptor.control.without(Control::DACL_PROTECTED);
@@ -195,28 +196,31 @@ pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
         let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
         descriptor.dacl = Acl::new(Acl::REVISION, aces.into_iter().chain(handed_on).collect()).or(Some(Acl::empty()));
     }
-    descriptor
+    changed_by_writers(descriptor)
 }
 
 /// What counts for a file without a stored descriptor where POSIX lists do not: `acl_xattr:default acl style`.
 fn default_descriptor(style: AclStyle, metadata: &Metadata) -> SecurityDescriptor {
     let all = AccessMask::FILE_ALL_ACCESS;
     let (owner, group) = (UnixSids.user(metadata.uid), UnixSids.group(metadata.gid));
+    let read = AccessMask::FILE_GENERIC_READ | AccessMask::FILE_EXECUTE;
+    let own = match metadata.mode >> 6 & 6 {
+        6 => all,
+        4 => read,
+        2 => AccessMask::FILE_GENERIC_WRITE | AccessMask::DELETE,
+        _ => AccessMask::NONE,
+    };
     let rules = match style {
-        AclStyle::Windows => vec![(owner, all), (Sid::SYSTEM, all)],
+        AclStyle::Windows => vec![(owner, own), (Sid::SYSTEM, all)],
         AclStyle::Everyone => vec![(Sid::EVERYONE, all)],
         AclStyle::Posix => {
-            let read = AccessMask::FILE_GENERIC_READ | AccessMask::FILE_EXECUTE;
             let bits = |shift: u32| {
                 let bit = |bit, rights| if metadata.mode >> shift & bit != 0 { rights } else { AccessMask::NONE };
                 bit(4, read) | bit(2, AccessMask::FILE_GENERIC_WRITE)
             };
-            let own = match metadata.mode >> 6 & 6 {
-                6 => all,
-                2 => AccessMask::FILE_GENERIC_WRITE | AccessMask::DELETE,
-                _ => bits(6),
-            };
-            vec![(owner, own), (group, bits(3)), (Sid::EVERYONE, bits(0)), (Sid::SYSTEM, all)]
+            let others = [(group, bits(3)), (Sid::EVERYONE, bits(0))];
+            let others = others.into_iter().filter(|(_, rights)| *rights != AccessMask::NONE);
+            [(owner, own)].into_iter().chain(others).chain([(Sid::SYSTEM, all)]).collect()
         }
     };
     let aces = rules.into_iter().map(|(sid, mask)| Ace::allow(sid, mask, AceFlags::NONE)).collect();
@@ -227,4 +231,19 @@ fn default_descriptor(style: AclStyle, metadata: &Metadata) -> SecurityDescripto
         dacl: Some(Acl::new(Acl::REVISION, aces).unwrap_or(Acl::empty())),
         ..SecurityDescriptor::default()
     }
+}
+
+/// Who may write a file may change what protects it, and delete it: `dos filemode`, which stored descriptors bring along
+/// in Samba.
+fn changed_by_writers(mut descriptor: SecurityDescriptor) -> SecurityDescriptor {
+    const MORE: AccessMask = AccessMask(AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::DELETE.0);
+    let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
+    let aces = aces.into_iter().map(|ace| match ace.body {
+        AceBody::Trustee { mask, sid } if mask.contains(AccessMask::FILE_WRITE_DATA) => {
+            Ace { body: AceBody::Trustee { mask: mask | MORE, sid }, ..ace }
+        }
+        _ => ace,
+    });
+    descriptor.dacl = Acl::new(Acl::REVISION, aces.collect()).or(Some(Acl::empty()));
+    descriptor
 }

@@ -145,7 +145,7 @@ pub fn from_descriptor(
     }
 }
 
-/// The rules that a file is shown with.
+/// The rules that a file is shown with, in Samba's order.
 fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
     let rule = |sid, entry: &Entry, list: &PosixAcl, inheritance| Rule {
         allow: true,
@@ -154,7 +154,7 @@ fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
         inheritance,
     };
     let mut rules = Vec::new();
-    for entry in file.access.entries() {
+    for entry in in_order(&file.access) {
         let sid = match entry.tag {
             Tag::Owner => sids.user(file.uid),
             Tag::OwningGroup => sids.group(file.gid),
@@ -166,17 +166,42 @@ fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
         rules.push(rule(sid, entry, &file.access, Inheritance::default()));
     }
     for list in file.default.iter().filter(|_| file.directory) {
-        for entry in list.entries() {
+        for entry in in_order(list) {
             let Some(sid) = sid_of(entry.tag, sids) else { continue };
-            let inherited = rule(sid, entry, list, Inheritance { files: true, directories: true, only: true });
-            // One rule where directory and content have the same rights.
-            match rules.iter_mut().find(|own| own.sid == sid && own.mask == inherited.mask) {
-                Some(own) => own.inheritance = Inheritance { only: false, ..inherited.inheritance },
-                None => rules.push(inherited),
-            }
+            rules.push(rule(sid, entry, list, Inheritance { files: true, directories: true, only: true }));
         }
     }
+    merge(&mut rules);
     rules
+}
+
+/// The entries in the order in which Samba shows them: the owner, then those that grant nothing as they stand, then the
+/// rest from the last to the first, and everybody at the end.
+fn in_order(list: &PosixAcl) -> impl Iterator<Item = &Entry> {
+    let is_outer = |entry: &&Entry| matches!(entry.tag, Tag::Owner | Tag::Other);
+    let inner = || list.entries().iter().filter(move |entry| !is_outer(entry));
+    let grants = |entry: &&Entry| list.effective(entry) != 0;
+    let of = |tag| list.entries().iter().filter(move |entry| entry.tag == tag);
+    let granting = inner().rev().filter(move |entry| grants(entry));
+    of(Tag::Owner).chain(inner().filter(move |entry| !grants(entry))).chain(granting).chain(of(Tag::Other))
+}
+
+/// Makes one rule of two where directory and content have the same rights. They come first: those that grant something in
+/// the order of the directory's, then those that grant nothing in the order of the content's. As Samba does it, a rule is
+/// passed over that follows one of the directory's that is taken away.
+fn merge(rules: &mut Vec<Rule>) {
+    let mut at = 0;
+    while let Some(own) = rules.get(at) {
+        let same = |rule: &Rule| rule.inheritance.only && rule.sid == own.sid && rule.mask == own.mask;
+        let other = rules.iter().skip(at + 1).position(same).map(|ahead| at + 1 + ahead);
+        if let Some(other) = other.filter(|_| !own.inheritance.only) {
+            let (kept, gone) = if own.mask == AccessMask::NONE { (other, at) } else { (at, other) };
+            rules[kept].inheritance = Inheritance { files: true, directories: true, only: false };
+            rules.remove(gone);
+        }
+        at += 1;
+    }
+    rules.sort_by_key(|rule| (rule.inheritance.only, !rule.inheritance.files));
 }
 
 /// The SID of an entry that new files get; `None` for the mask.
@@ -389,9 +414,9 @@ mod tests {
             &named,
             &[
                 ("S-1-22-1-10", 0x12_019f),
-                ("S-1-22-1-5", 0x12_019f),
-                ("S-1-22-2-20", 0x12_0089),
                 ("S-1-22-2-100", 0x12_0089),
+                ("S-1-22-2-20", 0x12_0089),
+                ("S-1-22-1-5", 0x12_019f),
                 ("S-1-1-0", 0x12_0089),
             ],
         );
@@ -400,10 +425,40 @@ mod tests {
         check(
             &directory,
             &[
+                ("S-1-1-0 OI|CI", 0x12_00a9),
                 ("S-1-22-1-10", 0x1f_01ff),
                 ("S-1-22-2-20", 0x12_00a9),
-                ("S-1-1-0 OI|CI", 0x12_00a9),
                 ("S-1-3-0 OI|CI|IO", 0x1f_01ff),
+                ("S-1-3-1 OI|CI|IO", 0x12_00a9),
+            ],
+        );
+    }
+
+    /// As Samba 4.17 shows a directory with all kinds of entries, those of user and group 9 without any rights.
+    #[test]
+    fn the_order_is_samba_s() {
+        let list = |other| {
+            let named = [(Tag::User(5), 7), (Tag::User(6), 5), (Tag::Group(7), 4), (Tag::Group(8), 6)];
+            let named = named.into_iter().chain([(Tag::User(9), 0), (Tag::Group(9), 0)]);
+            let entries = named.map(|(tag, permissions)| Entry { tag, permissions });
+            PosixAcl::new(PosixAcl::of_mode(other).entries().iter().copied().chain(entries).collect())
+        };
+        let mut directory = file(0, true);
+        (directory.access, directory.default) = (list(0o755), Some(list(0o755)));
+        check(
+            &directory,
+            &[
+                ("S-1-22-2-8 OI|CI", 0x12_01df),
+                ("S-1-22-2-7 OI|CI", 0x12_0089),
+                ("S-1-22-1-6 OI|CI", 0x12_00a9),
+                ("S-1-22-1-5 OI|CI", 0x1f_01ff),
+                ("S-1-1-0 OI|CI", 0x12_00a9),
+                ("S-1-22-1-9 OI|CI", 0),
+                ("S-1-22-1-10", 0x1f_01ff),
+                ("S-1-22-2-9", 0),
+                ("S-1-22-2-20", 0x12_00a9),
+                ("S-1-3-0 OI|CI|IO", 0x1f_01ff),
+                ("S-1-22-2-9 OI|CI|IO", 0),
                 ("S-1-3-1 OI|CI|IO", 0x12_00a9),
             ],
         );

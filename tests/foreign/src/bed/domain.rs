@@ -34,8 +34,8 @@ pub(crate) const FAYE: &str = r"DOM\faye%Faye.Pw1";
 
 /// How long the controller, winbindd or Frevo may take until it answers.
 const START: Duration = Duration::from_secs(60);
-const CONTROLLER: [u8; 4] = [10, 99, 0, 1];
-const SERVED: [u8; 4] = [10, 99, 0, 2];
+pub(super) const CONTROLLER: [u8; 4] = [10, 99, 0, 1];
+pub(super) const SERVED: [u8; 4] = [10, 99, 0, 2];
 
 /// Makes the users before the controller runs, in one process: Samba's own tool takes a second for each.
 const MAKE_USERS: &str = "
@@ -63,10 +63,10 @@ pub(crate) struct Domain {
     served: Option<Group>,
 }
 
-/// A process that does nothing but hold the network namespace.
-struct Holder {
+/// A process that does nothing but hold a network namespace, whose loopback interface has both addresses.
+pub(super) struct Holder {
     child: Child,
-    network: OwnedFd,
+    pub(super) network: OwnedFd,
 }
 
 impl Drop for Holder {
@@ -278,7 +278,7 @@ impl Domain {
 }
 
 impl Holder {
-    fn start() -> Result<Holder> {
+    pub(super) fn start() -> Result<Holder> {
         let mut command = Command::new("sleep");
         command.arg("infinity").stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: between fork and exec the closure makes system calls only.
@@ -312,7 +312,7 @@ impl Holder {
     }
 }
 
-fn move_to(network: libc::c_int) -> std::io::Result<()> {
+pub(super) fn move_to(network: libc::c_int) -> std::io::Result<()> {
     // SAFETY: setns takes two numbers.
     match unsafe { libc::setns(network, libc::CLONE_NEWNET) } {
         0 => Ok(()),

@@ -7,6 +7,7 @@
 mod backend;
 mod crowd;
 mod domain;
+mod doors;
 pub mod interrupt;
 mod kdc;
 pub mod people;
@@ -24,6 +25,7 @@ use anyhow::{Context, Result};
 pub use backend::{Backend, Growing};
 pub use crowd::Crowd;
 pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
+pub(crate) use doors::Doors;
 pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, CREW, People, Person};
 pub(crate) use server::free_port;

@@ -14,6 +14,7 @@ mod keytabs;
 mod ldap;
 mod local;
 mod netbench;
+mod parity;
 mod passwords;
 mod people;
 mod python;
@@ -24,6 +25,7 @@ mod sizes;
 mod smbpasswd;
 mod streams;
 mod trees;
+mod twins;
 mod versions;
 
 use crate::suite::Case;
@@ -43,6 +45,7 @@ const AREAS: &[&[Case]] = &[
     sizes::CASES,
     streams::CASES,
     acls::CASES,
+    parity::CASES,
     trees::CASES,
     netbench::CASES,
     hammer::CASES,

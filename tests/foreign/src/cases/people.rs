@@ -387,7 +387,7 @@ fn sids(stage: &mut Stage) -> Result<()> {
         ("S-1-22-2-64210", "Unix Group\\crew (2)"),
         ("S-1-5-32-544", "BUILTIN\\Administrators (4)"),
         ("S-1-1-0", "\\Everyone (5)"),
-        ("S-1-5-11", "NT AUTHORITY\\Authenticated Users (5)"),
+        ("S-1-5-11", "NT Authority\\Authenticated Users (5)"),
     ];
     for (sid, name) in names {
         let said = rpcclient(stage, &server, &format!("lookupsids {sid}"))?;

@@ -1,0 +1,85 @@
+//! Servers of a bed on port 445, for client programs that know no other: a network namespace of its own, where each address
+//! leads to the port that a server really listens on.
+
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::domain::{CONTROLLER, Holder, SERVED, move_to};
+
+/// The namespace; gone with all connections when dropped.
+pub(crate) struct Doors {
+    space: Holder,
+    listeners: Vec<TcpListener>,
+}
+
+impl Doors {
+    /// The addresses that there are.
+    pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [
+        Ipv4Addr::new(CONTROLLER[0], CONTROLLER[1], CONTROLLER[2], CONTROLLER[3]),
+        Ipv4Addr::new(SERVED[0], SERVED[1], SERVED[2], SERVED[3]),
+    ];
+
+    /// Port 445 of the first address leads to the first of `servers`, that of the second address to the second.
+    pub(crate) fn open(servers: [SocketAddr; 2]) -> Result<Doors> {
+        let space = Holder::start()?;
+        let network = space.network.as_raw_fd();
+        let mut listeners = Vec::new();
+        for (address, server) in Self::ADDRESSES.into_iter().zip(servers) {
+            // A socket belongs to the namespace that it was made in, whoever uses it.
+            let made = thread::spawn(move || move_to(network).and_then(|()| TcpListener::bind((address, 445))));
+            let listener =
+                made.join().map_err(|_| anyhow!("a thread panicked"))?.context("cannot listen on port 445")?;
+            let accepting = listener.try_clone()?;
+            thread::spawn(move || accept(&accepting, server));
+            listeners.push(listener);
+        }
+        Ok(Doors { space, listeners })
+    }
+
+    /// Makes `command` run where the doors are.
+    pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let network = self.space.network.as_raw_fd();
+        // SAFETY: between fork and exec the closure makes one system call.
+        unsafe { command.pre_exec(move || move_to(network)) }
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        for listener in &self.listeners {
+            // SAFETY: shutdown takes two numbers; on Linux it ends the wait for connections.
+            unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, server: SocketAddr) {
+    while let Ok((client, _)) = listener.accept() {
+        thread::spawn(move || join(client, server));
+    }
+}
+
+/// Carries bytes both ways until both have said all.
+fn join(client: TcpStream, server: SocketAddr) -> io::Result<()> {
+    let server = TcpStream::connect(server)?;
+    for end in [&client, &server] {
+        end.set_nodelay(true)?;
+    }
+    let (from, to) = (client.try_clone()?, server.try_clone()?);
+    let back = thread::spawn(move || carry(&to, &from));
+    let there = carry(&client, &server);
+    let _ = back.join();
+    there
+}
+
+fn carry(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+    let carried = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+    carried.map(drop)
+}
