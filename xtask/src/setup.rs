@@ -107,8 +107,9 @@ const DEBIAN_KERBEROS: &[Package] = &[
 ];
 
 /// What the experiments use besides: a recorded load, servers of other protocols, networks with delay, a browser that
-/// looks at the report, accounts in a directory, a name service with an index.
+/// looks at the report, accounts in a directory, a file system with small inodes, a name service with an index.
 const DEBIAN_COMPARE: &[Package] = &[
+    package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("dbench", "/usr/share/dbench/client.txt"),
     package("nginx", "/usr/sbin/nginx"),
     package("vsftpd", "/usr/sbin/vsftpd"),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -78,6 +79,10 @@ pub struct Common {
     #[arg(long, value_name = "FILE", help_heading = "Servers")]
     vs_conf: Option<PathBuf>,
 
+    /// A further server, or another share of one: NAME=URL,path=DIR,pid=PID,conf=FILE, of which NAME=URL has to be there
+    #[arg(long, value_name = "SERVER", help_heading = "Servers")]
+    more: Vec<More>,
+
     /// Offer this dialect alone: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1
     #[arg(long, value_parser = dialect, help_heading = "Protocol")]
     dialect: Option<Dialect>,
@@ -122,6 +127,38 @@ pub struct Common {
     /// Write everything that was measured to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
+}
+
+/// What `--more` says.
+#[derive(Clone, PartialEq, Debug)]
+struct More {
+    name: String,
+    target: Target,
+    path: Option<PathBuf>,
+    pids: Vec<u32>,
+    conf: Option<PathBuf>,
+}
+
+impl FromStr for More {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<More> {
+        const FORM: &str = "a further server is NAME=URL,path=DIR,pid=PID,conf=FILE";
+        let mut words = text.split(',');
+        let first = words.next().unwrap_or_default();
+        let (name, url) = first.split_once('=').with_context(|| format!("'{first}' is not NAME=URL: {FORM}"))?;
+        ensure!(!name.is_empty(), "'{first}' has no name: {FORM}");
+        let mut more = More { name: name.to_owned(), target: url.parse()?, path: None, pids: Vec::new(), conf: None };
+        for word in words {
+            match word.split_once('=') {
+                Some(("path", value)) => more.path = Some(value.into()),
+                Some(("pid", value)) => more.pids.push(value.parse().with_context(|| format!("'{value}' is no pid"))?),
+                Some(("conf", value)) => more.conf = Some(value.into()),
+                _ => bail!("'{word}' in '{text}' is not known: {FORM}"),
+            }
+        }
+        Ok(more)
+    }
 }
 
 fn dialect(text: &str) -> Result<Dialect, String> {
@@ -233,8 +270,8 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
     for server in &bench.servers[servers.len()..] {
         servers.push(introduce(server).await?);
     }
-    for (index, record) in servers.iter_mut().enumerate() {
-        record.configuration = common.configuration(index)?;
+    for (record, server) in servers.iter_mut().zip(&bench.servers) {
+        record.configuration = common.configuration(server)?;
     }
     let (experiments, failed) = experiments::run(experiment, bench).await?;
     bench.end();
@@ -292,10 +329,13 @@ fn command_line() -> Vec<String> {
 }
 
 fn without_password(word: &str) -> String {
-    let Some(start) = word.find("smb://") else { return word.to_owned() };
-    match word[start..].parse::<Target>() {
-        Ok(target) => format!("{}{target}", &word[..start]),
-        Err(_) => word.to_owned(),
+    let Some((before, address)) = word.find("smb://").map(|start| word.split_at(start)) else { return word.to_owned() };
+    // Of --more, the address ends with a comma.
+    let (more, after) = address.split_at(address.find(',').unwrap_or(address.len()));
+    match (address.parse::<Target>(), more.parse::<Target>()) {
+        (Ok(target), _) => format!("{before}{target}"),
+        (Err(_), Ok(target)) => format!("{before}{target}{after}"),
+        _ => word.to_owned(),
     }
 }
 
@@ -342,23 +382,32 @@ impl Common {
         let target = target.context("say which server: --target smb://user:password@host:port/share")?;
         let pids = |pids| if starts { None } else { Some(pids) };
         let mut servers =
-            vec![self.server(0, &self.name, &target, pids(&self.server_pid), self.share_path.as_ref())?];
+            vec![self.server(&self.name, &target, pids(&self.server_pid), self.share_path.as_ref(), &self.conf)?];
         if let Some(vs) = &named(&self.vs, &self.vs_conf)? {
             ensure!(self.name != self.vs_name, "both servers are called '{}': --name and --vs-name differ", self.name);
-            servers.push(self.server(1, &self.vs_name, vs, pids(&self.vs_pid), self.vs_path.as_ref())?);
+            servers.push(self.server(&self.vs_name, vs, pids(&self.vs_pid), self.vs_path.as_ref(), &self.vs_conf)?);
         } else if !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some() {
             bail!("--vs-pid, --vs-path and --vs-conf are about a second server: give --vs too");
+        }
+        ensure!(self.more.is_empty() || !starts, "--more is for servers that run, and this experiment starts its own");
+        for More { name, target, path, pids, conf } in &self.more {
+            let taken = servers.iter().any(|server| server.name == *name);
+            ensure!(!taken, "two servers are called '{name}'");
+            servers.push(self.server(name, target, Some(pids), path.as_ref(), conf)?);
+        }
+        for (index, server) in servers.iter_mut().enumerate() {
+            server.index = index;
         }
         Ok(servers)
     }
 
     fn server(
         &self,
-        index: usize,
         name: &str,
         target: &Target,
         pids: Option<&Vec<u32>>,
         path: Option<&PathBuf>,
+        conf: &Option<PathBuf>,
     ) -> Result<Server> {
         let credentials = if self.kerberos { Credentials::Kerberos } else { target.credentials()? };
         let mut options = Options {
@@ -375,18 +424,18 @@ impl Common {
             ensure!(path.is_dir(), "{} is not a directory on this machine", path.display());
         }
         Ok(Server {
-            index,
+            index: 0,
             name: name.to_owned(),
             target: target.clone(),
             options,
             path: path.cloned(),
-            conf: if index == 0 { self.conf.clone() } else { self.vs_conf.clone() },
+            conf: conf.clone(),
             processes: pids.map(|pids| processes(target, pids)).transpose()?.flatten(),
         })
     }
 
-    fn configuration(&self, index: usize) -> Result<Option<String>> {
-        let path = if index == 0 { &self.conf } else { &self.vs_conf };
+    fn configuration(&self, server: &Server) -> Result<Option<String>> {
+        let path = &server.conf;
         let read =
             |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         path.as_ref().map(read).transpose()
@@ -421,6 +470,7 @@ mod tests {
         assert_eq!(without_password("--target=smb://a:secret@h/s"), "--target=smb://a@h:445/s");
         assert_eq!(without_password("smb://a:secret@h:4450/s"), "smb://a@h:4450/s");
         assert_eq!(without_password("--quick"), "--quick");
+        assert_eq!(without_password("--more=x=smb://a:b@h/s,path=/p"), "--more=x=smb://a@h:445/s,path=/p");
     }
 
     #[test]
@@ -435,6 +485,25 @@ mod tests {
         assert!(std::fs::read_to_string(&path).unwrap().contains(&run.started));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(Results::create(&directory.path().join("no/run.json")).is_err());
+    }
+
+    #[test]
+    fn further_servers() {
+        let check = |text: &str| text.parse::<More>().map_err(|error| error.to_string());
+        let more = check("frevo/c/#1=smb://a:b@h:4450/s,path=/x/y,pid=7,pid=8,conf=/c").unwrap();
+        assert_eq!((more.name.as_str(), more.pids.as_slice()), ("frevo/c/#1", &[7, 8][..]));
+        assert_eq!((more.path, more.conf), (Some("/x/y".into()), Some("/c".into())));
+        assert_eq!(check("x=smb://a@h/s").unwrap().path, None);
+        for (text, expected) in [
+            ("smb://a@h/s", "not NAME=URL"),
+            ("=smb://a@h/s", "no name"),
+            ("x=smb://h/s", "names no user"),
+            ("x=smb://a@h/s,pid=y", "'y' is no pid"),
+            ("x=smb://a@h/s,speed=1", "'speed=1' in"),
+        ] {
+            let said = check(text).unwrap_err();
+            assert!(said.contains(expected), "{text}: {said}");
+        }
     }
 
     #[test]

@@ -84,6 +84,7 @@ pub const NAMES: &[&str] = &[
     "protocols",
     "acl check",
     "acl mix",
+    "acl memory",
     "tune",
     "tune socket",
 ];
@@ -140,6 +141,7 @@ pub async fn run(experiment: &Experiment, bench: &Bench) -> Result<Measured> {
         Experiment::Protocols(asked) => one(protocols::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Check(asked)) => one(acl::check::run(bench, &asked.own).await),
         Experiment::Acl(acl::Acl::Mix(asked)) => one(acl::mix::run(bench, &asked.own).await),
+        Experiment::Acl(acl::Acl::Memory(asked)) => one(acl::memory::run(bench, &asked.own).await),
         Experiment::Tune(tune) => one(tune.run(bench).await),
         Experiment::All(asked) => all(bench, &asked.own).await,
     }
@@ -165,8 +167,11 @@ async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
             bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
             continue;
         }
-        if *name == "acl check" && bench.servers.iter().any(|server| server.path.is_none()) {
-            bench.print("acl check is left out: it needs the directories of the shares (--share-path, --vs-path)");
+        let behind = ["acl check", "acl memory"].contains(name);
+        if behind && bench.servers.iter().any(|server| server.path.is_none()) {
+            bench.print(&format!(
+                "{name} is left out: it needs the directories of the shares (--share-path, --vs-path)"
+            ));
             continue;
         }
         let outcome = match *name {
@@ -182,6 +187,7 @@ async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
             "protocols" => protocols::run(bench, &Default::default()).await,
             "acl check" => acl::check::run(bench, &Default::default()).await,
             "acl mix" => acl::mix::run(bench, &Default::default()).await,
+            "acl memory" => acl::memory::run(bench, &Default::default()).await,
             other => bail!("{other} cannot be run"),
         };
         match outcome {

@@ -64,7 +64,7 @@ impl Server {
 
     /// The share's directory on this machine; an error that says why it is needed when it is not known.
     pub fn path_for(&self, what_for: &str) -> Result<&PathBuf> {
-        let flag = if self.index == 0 { "--share-path" } else { "--vs-path" };
+        let flag = ["--share-path", "--vs-path"].get(self.index).unwrap_or(&"path= in --more");
         self.path.as_ref().with_context(|| format!("{what_for} needs the directory of {}: give {flag}", self.target))
     }
 }

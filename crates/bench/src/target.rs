@@ -10,7 +10,7 @@ use client::Credentials;
 pub const PASSWORD: &str = "FREVO_BENCH_PASSWORD";
 
 /// A share on a server, and who uses it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Target {
     /// The user's domain; may be empty.
     pub domain: String,

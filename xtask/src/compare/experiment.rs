@@ -36,9 +36,9 @@ impl Experiment {
         }
     }
 
-    /// The share that it works on.
-    fn share(&self) -> &'static str {
-        if self.name.starts_with("acl") { "acl" } else { "plain" }
+    /// Whether it compares shares of several servers ([`super::cells`]).
+    pub(super) fn has_many_servers(&self) -> bool {
+        self.name.starts_with("acl")
     }
 
     /// Whether it starts both servers itself, with one configuration after another.
@@ -69,7 +69,7 @@ impl Experiment {
         let program = std::path::absolute(frevo())?;
         let mut command = Command::new(&program);
         command.current_dir(crate::root()).arg0(short(&program.to_string_lossy()));
-        let share = self.share();
+        let share = "plain";
         command.arg("bench").args(self.name.split(' ')).args(["--json", &short(&json.to_string_lossy())]);
         let options = ["--target", "--name", "--conf", "--share-path", "--server-pid"];
         self.side(&mut command, &pair.frevo, share, options);

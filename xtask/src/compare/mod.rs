@@ -3,6 +3,7 @@
 //!
 //! What is measured and how is `frevo bench`'s own matter; here are the servers, and what a run leaves behind.
 
+mod cells;
 mod experiment;
 mod hold;
 mod outcome;
@@ -16,6 +17,7 @@ use foreign::bed::{Backend, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
+use crate::torture::place::Disk;
 pub(crate) use experiment::Register;
 use experiment::{Experiment, counts};
 use outcome::Outcome;
@@ -38,6 +40,9 @@ pub(crate) struct Options {
     /// A directory on the file system to measure on [default: $TMPDIR or /var/tmp]
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Measure on XFS with inodes of 512 bytes, made for this run in a loop device in that directory
+    #[arg(long)]
+    xfs: bool,
     /// Accounts u00001, u00002 and so on: with --hold how many there are [default: 100], else up to how many logon registers,
     /// or where there are several numbers, exactly how many one after the other [default: 10000, quick 100]
     #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
@@ -62,6 +67,7 @@ impl Options {
             quick: true,
             out: Some(crate::root().join("target/compare")),
             dir: None,
+            xfs: false,
             users: vec![20],
             backends: Backend::ALL.to_vec(),
             hold: false,
@@ -121,11 +127,23 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     let free = free_space(&dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
     let room = if options.quick { ROOM.1 } else { ROOM.0 };
     ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
+    // Declared before the servers: it goes when they are gone.
+    let disk = if options.xfs { Some(xfs(&dir)?) } else { None };
+    let dir = disk.as_ref().map_or(dir, Disk::point);
     if options.hold {
         hold::hold(&mut start(options, &dir)?)?;
         return Ok((1, 0));
     }
     measure(options, &dir, &experiments)
+}
+
+/// The study's file system: inodes of 512 bytes, so that short ACLs are in them and longer ones are not.
+fn xfs(base: &Path) -> Result<Disk> {
+    let mut make = Command::new("mkfs.xfs");
+    make.args(["-q", "-i", "size=512"]);
+    let disk = Disk::with(base, make, "loop").context("--xfs: no XFS can be made here")?;
+    println!("XFS in a loop device on {}, mounted at {}", base.display(), disk.point().display());
+    Ok(disk)
 }
 
 fn start(options: &Options, dir: &Path) -> Result<Pair> {
@@ -139,7 +157,7 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
     let mut pair = start(options, dir)?;
     let mut counts = (0, 0);
     for experiment in experiments {
-        match one(options, experiment, &mut pair, &mut outcome) {
+        match one(options, dir, experiment, &mut pair, &mut outcome) {
             Ok(()) => counts.0 += 1,
             Err(_) if interrupt::interrupted() => break,
             Err(error) => {
@@ -155,13 +173,17 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
 }
 
 /// One experiment on servers that were just started and shares that are empty.
-fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
+fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, outcome: &mut Outcome) -> Result<()> {
     interrupt::check()?;
+    if experiment.has_many_servers() {
+        pair.renew(false)?;
+        return cells::run(options, dir, &experiment.name, outcome);
+    }
     pair.renew(!experiment.starts_servers() && !experiment.registers_users())?;
     let json = outcome.json(&experiment.title());
     // Many accounts make logons slow; the experiments that follow are not to know them.
     let mut own = match experiment.registers_users() {
-        true => Some(Pair::start(&options.dir()?, 0, experiment.backend)?),
+        true => Some(Pair::start(dir, 0, experiment.backend)?),
         false => None,
     };
     let pair = own.as_mut().unwrap_or(pair);
@@ -172,7 +194,7 @@ fn one(options: &Options, experiment: &Experiment, pair: &mut Pair, outcome: &mu
     if options.quick {
         command.arg("--quick");
     } else if experiment.fills_the_disk() && !options.bench.iter().any(|word| word.starts_with("--size")) {
-        experiment.fit(&mut command, free_space(&options.dir()?)?);
+        experiment.fit(&mut command, free_space(dir)?);
     }
     command.args(&options.bench);
     outcome.note(&command);

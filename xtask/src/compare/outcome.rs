@@ -48,6 +48,12 @@ impl Outcome {
         let _ = writeln!(self.commands, "{}", line.join(" "));
     }
 
+    /// Keeps a file under this name.
+    pub(super) fn keep(&self, name: &str, path: &Path) -> Result<()> {
+        fs::copy(path, self.dir.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+        Ok(())
+    }
+
     /// Keeps what is known of the servers, and draws the page of all records. Of a run that was interrupted before it
     /// measured anything nothing is left.
     pub(super) fn finish(&mut self, pair: &mut Pair) -> Result<()> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use foreign::bed::{ALICE, Backend, Bed, Crowd, Health, Server, Slapd, Target};
 
-const TEMPLATE: &str = include_str!("../../compare/smb.conf");
+pub(super) const TEMPLATE: &str = include_str!("../../compare/smb.conf");
 /// The name of each server on its bed.
 pub(super) const SERVER: &str = "server";
 /// The shares of both.

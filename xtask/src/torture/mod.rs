@@ -6,7 +6,7 @@
 
 mod ground;
 mod list;
-mod place;
+pub(crate) mod place;
 mod report;
 mod run;
 mod subunit;

@@ -125,17 +125,27 @@ impl Place {
 }
 
 /// A file system in a loop device.
-struct Disk {
+pub(crate) struct Disk {
     mounted: bool,
     dir: tempfile::TempDir,
 }
 
 impl Disk {
     fn make(base: &Path, kind: FileSystem) -> Result<Option<Disk>> {
-        let Some(mut make) = kind.make() else { return Ok(None) };
+        let Some(make) = kind.make() else { return Ok(None) };
+        Disk::with(base, make, kind.options()).map(Some)
+    }
+
+    /// One that `make` makes when it is given the file, mounted with `options`. The calling thread is in a mount namespace
+    /// of its own from then on.
+    ///
+    /// # Errors
+    ///
+    /// Nobody but root can mount, and the programs have to be there.
+    pub(crate) fn with(base: &Path, mut make: Command, options: &str) -> Result<Disk> {
         // SAFETY: geteuid has no preconditions and cannot fail.
         ensure!(unsafe { libc::geteuid() } == 0, "only root can mount");
-        let dir = tempfile::Builder::new().prefix("frevo-torture-").tempdir_in(base)?;
+        let dir = tempfile::Builder::new().prefix("frevo-disk-").tempdir_in(base)?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         let image = dir.path().join("disk");
         File::create(&image)?.set_len(DISK)?;
@@ -143,14 +153,15 @@ impl Disk {
         own_mounts().context("cannot make a mount namespace")?;
         let mut disk = Disk { mounted: false, dir };
         fs::create_dir(disk.point())?;
-        done(Command::new("mount").args(["-o", kind.options()]).arg(&image).arg(disk.point()))?;
+        done(Command::new("mount").args(["-o", options]).arg(&image).arg(disk.point()))?;
         disk.mounted = true;
         fs::remove_file(&image)?;
         fs::set_permissions(disk.point(), fs::Permissions::from_mode(0o755))?;
-        Ok(Some(disk))
+        Ok(disk)
     }
 
-    fn point(&self) -> PathBuf {
+    /// Where it is mounted.
+    pub(crate) fn point(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
 

@@ -51,6 +51,8 @@ pub struct Daemon {
     pub max_smbd_processes: usize,
     /// `max open files`: of one session. Also in the policy's limits.
     pub max_open_files: usize,
+    /// `frevo:acl cache`: bytes for what protects files. Also in the policy's limits.
+    pub acl_cache: u64,
 }
 
 impl Daemon {
@@ -80,6 +82,7 @@ impl Daemon {
                     != (&now.socket_options, now.keepalive, now.dead_time),
                 "those of connections (`socket options`, `keepalive`, `deadtime`)",
             ),
+            (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
         ];
         changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()
     }
@@ -131,6 +134,7 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         socket_options: socket_options(global),
         max_smbd_processes: global.number("max smbd processes").unwrap_or(0),
         max_open_files: global.number("max open files").unwrap_or(0),
+        acl_cache: global.bytes("frevo:acl cache"),
     }
 }
 

@@ -212,6 +212,7 @@ fn limits(global: &Reader<'_>) -> Limits {
     if let Some(opens) = global.number("max open files").filter(|number: &usize| *number > 0) {
         limits.opens_per_session = opens;
     }
+    limits.descriptor_bytes = usize::try_from(global.bytes("frevo:acl cache")).unwrap_or(usize::MAX);
     limits
 }
 

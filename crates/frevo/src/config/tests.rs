@@ -446,6 +446,20 @@ proptest::proptest! {
 }
 
 #[test]
+fn the_cache_of_what_protects_files_has_a_size_or_is_none() {
+    let check = |line: &str, expected: usize| {
+        let text = format!("[global]\n{line}\n[x]\npath = @DIR@/x\n");
+        let loaded = load_files(&[("smb.conf", &text)]).0.unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(loaded.policy.limits.descriptor_bytes, expected, "{line}");
+        assert_eq!(loaded.daemon.acl_cache, expected as u64, "{line}");
+    };
+    check("", 32 << 20);
+    check("frevo:acl cache = 0", 0);
+    check("frevo:acl cache = 4M", 4 << 20);
+    check("frevo: acl cache = 512", 512);
+}
+
+#[test]
 fn a_reload_knows_what_it_cannot_change() {
     let daemon = |lines: &str| {
         let text = format!("[global]\n{lines}\n[x]\npath = @DIR@/x\n");
@@ -461,4 +475,5 @@ fn a_reload_knows_what_it_cannot_change() {
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=b", &["passdb backend"]);
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nsmb ports = 4450", &["smb ports"]);
     check("realm = A.TEST", &["passdb backend", "Kerberos"]);
+    check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nfrevo:acl cache = 0", &["frevo:acl cache"]);
 }

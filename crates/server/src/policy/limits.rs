@@ -63,8 +63,8 @@ pub struct Limits {
     pub offload_tokens_per_open: usize,
     /// How long a token is good: a copy writes what it has read at once.
     pub offload_token_life: Duration,
-    /// Bytes that are kept of what protects files. An entry takes about 300, and most files of a tree share a
-    /// descriptor. Set once, when the server starts.
+    /// Bytes that are kept of what protects files (`frevo:acl cache`); 0 keeps nothing. An entry takes about 300, and most
+    /// files of a tree share a descriptor. Set once, when the server starts.
     pub descriptor_bytes: usize,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,

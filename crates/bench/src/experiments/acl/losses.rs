@@ -2,7 +2,7 @@
 
 use super::posix::PLAIN;
 use crate::method::{counts, median};
-use crate::record::{Axis, Case, Experiment, Figure, Table};
+use crate::record::{Axis, Case, Experiment, Figure, Round, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
 
@@ -10,11 +10,11 @@ use crate::units;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Files {
     /// ACL entries of a file in the mean.
-    mean: f64,
+    pub(super) mean: f64,
     /// The most of one file.
-    most: usize,
+    pub(super) most: usize,
     /// The share of files that have an ACL at all.
-    with: f64,
+    pub(super) with: f64,
 }
 
 impl Files {
@@ -46,7 +46,7 @@ const THEN: [Then; 3] = [
 
 /// Operations for a second of the server's processor time: what the throughput would be where nothing else limits it, and
 /// nobody else is at work on the machine.
-const BY_CPU: Metric = Metric {
+pub(super) const BY_CPU: Metric = Metric {
     name: "operations for a second of CPU",
     of: |round| {
         let cpu = round.cost.as_ref()?.cpu;
@@ -58,16 +58,17 @@ const BY_CPU: Metric = Metric {
 /// How much less than the first case each of the others does on a server, as a share of 1: the middle of the rounds, each
 /// compared with what the same turn did before.
 fn losses(cases: &[Case], server: usize, metric: Metric) -> Vec<Option<f64>> {
-    let rounds = |case: &Case| -> Vec<Option<f64>> {
-        let rounds = case.servers.get(server).map_or(&[][..], Vec::as_slice);
-        rounds.iter().filter(|round| counts(round)).map(metric.of).collect()
-    };
+    let rounds = |case: &Case| case.servers.get(server).cloned().unwrap_or_default();
     let plain = cases.first().map(rounds).unwrap_or_default();
-    let loss = |case: &Case| {
-        let pairs = rounds(case).into_iter().zip(&plain);
-        median(pairs.filter_map(|(rate, plain)| Some(1.0 - rate? / (*plain)?)))
-    };
-    cases.iter().skip(1).map(loss).collect()
+    cases.iter().skip(1).map(|case| loss(&plain, &rounds(case), metric)).collect()
+}
+
+/// How much less is done in `rounds` than in those of the same turns before, as a share of 1: the middle of the rounds.
+pub(super) fn loss(before: &[Round], rounds: &[Round], metric: Metric) -> Option<f64> {
+    let values =
+        |rounds: &[Round]| -> Vec<Option<f64>> { rounds.iter().filter(|round| counts(round)).map(metric.of).collect() };
+    let pairs = values(rounds).into_iter().zip(values(before));
+    median(pairs.filter_map(|(rate, before)| Some(1.0 - rate? / before?)))
 }
 
 /// From the cases, the plain one first, to the whole.
@@ -90,8 +91,8 @@ pub(super) fn experiment(
     tables.extend(summary::comparisons("A file server's mix", &cases, names, &Metric::OPERATIONS));
     remarks.push(
         "The servers stored, cached and converted ACLs as they do by themselves. The study's twelve cells for each data set \
-         (store none, #0, #1, #2 or #3; with and without a cache; before, while and after converting) are settings of a server, \
-         and were not set."
+         (store none, #0, #1, #2 or #3; with and without a cache; before, while and after converting) are settings of a server: \
+         they are measured where the servers' names say which cell each is."
             .into(),
     );
     remarks.extend(names.iter().enumerate().filter_map(|(index, name)| summary::client_share(&cases, index, name)));
@@ -164,8 +165,6 @@ fn figure(names: &[&str], cases: &[Case]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Round;
-
     fn case(name: &str, rates: &[u64]) -> Case {
         let round = |rate: &u64| vec![Round { operations: *rate, seconds: 1.0, ..Round::default() }];
         Case { name: name.into(), x: None, servers: rates.iter().map(round).collect(), ..Case::default() }

@@ -3,8 +3,8 @@
 //! the other, so that they are compared under the same conditions.
 //!
 //! The files are made behind the server's back. Where the shares' directories are not known they are made over SMB, without
-//! ACLs. Leaves out the study's twelve cells: what is stored, and whether there is a cache, is the server's own policy,
-//! and it is measured as it is.
+//! ACLs. What is stored, and whether there is a cache, is the server's own policy, and here it is measured as it is. Where
+//! the names of the servers say it, the study's cells are measured instead: [`cells`].
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -19,50 +19,55 @@ use proto::status::Status;
 use super::ground::Ground;
 use super::operations::{About, FILE_SIZE, Operation, Requests, perform};
 use super::sets::{DataSet, SETS};
-use super::{losses, posix};
+use super::{cells, losses, posix};
 use crate::load::{self, Done, Sample, Worker};
 use crate::method::{Bench, Server, Turn};
 use crate::random::{Content, Random};
 use crate::record::{Case, Experiment};
 
-const DIRECTORY: &str = "frevo-bench-acl-mix";
+pub(super) const DIRECTORY: &str = "frevo-bench-acl-mix";
 /// Where files are made and removed.
-const NEW: &str = "new";
+pub(super) const NEW: &str = "new";
 /// Files of a directory.
 const FILES: usize = 100;
 /// The longest ACL that a file is given.
 const LONGEST: usize = 1000;
 
-/// What it is asked for.
+/// What it is asked for. Servers whose names are SERVER/CACHE/STORE, with c or n for CACHE and posix, #0, #1, #2 or #3 for
+/// STORE, are cells of the study, compared with the SERVER/CACHE/posix among them.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Files of each data set [default: 20000, quick 1000]
+    /// Files of each data set [default: 20000, of cells 4000, quick 1000, of cells 300]
     #[arg(long)]
     files: Option<usize>,
     /// Connections that work at once [default: 8, quick 4]
     #[arg(long)]
     workers: Option<usize>,
+    /// Drop the kernel's caches before each cell (root only)
+    #[arg(long)]
+    pub(super) cold: bool,
 }
 
 /// What was settled before anything is measured.
-struct Plan {
-    files: usize,
-    workers: usize,
+pub(super) struct Plan {
+    pub(super) files: usize,
+    pub(super) workers: usize,
     sets: &'static [DataSet],
     /// The ACL entries of the files of each set.
-    entries: Vec<Vec<usize>>,
+    pub(super) entries: Vec<Vec<usize>>,
     /// The longest ACL that the file system takes, when files are made behind the server's back.
     longest: Option<usize>,
 }
 
 /// The files that are made and removed while it is measured: they go at the end, also those of a failure.
-type Made = Arc<Mutex<HashSet<String>>>;
+pub(super) type Made = Arc<Mutex<HashSet<String>>>;
 
 /// A connection with what it is to do.
-struct Hand {
+pub(super) struct Hand {
     client: Client,
     number: usize,
-    set: DataSet,
+    /// The directory with the files.
+    tree: String,
     list: VecDeque<(Operation, usize)>,
     content: Arc<[u8]>,
     /// What it made and did not remove yet.
@@ -78,7 +83,7 @@ impl Worker for Hand {
             Operation::Create => self.create().await,
             Operation::Remove => self.remove().await,
             _ => {
-                let (file, directory) = (path(self.set, file), directory(self.set, file / FILES));
+                let (file, directory) = (path(&self.tree, file), directory(&self.tree, file / FILES));
                 let about = About { file: &file, directory: &directory, content: &self.content };
                 let bytes = perform(&mut self.client, operation, &about).await;
                 bytes.map(Done::one).with_context(|| file)
@@ -113,8 +118,9 @@ impl Hand {
 }
 
 impl Plan {
-    fn new(bench: &Bench, options: &Options) -> Result<Plan> {
-        let files = options.files.unwrap_or(bench.method.pick(20_000, 1000)).clamp(1, 10_000_000);
+    fn new(bench: &Bench, options: &Options, cells: bool) -> Result<Plan> {
+        let usual = if cells { bench.method.pick(4000, 300) } else { bench.method.pick(20_000, 1000) };
+        let files = options.files.unwrap_or(usual).clamp(1, 10_000_000);
         let workers = options.workers.unwrap_or(bench.method.pick(8, 4)).clamp(1, 10_000);
         let local = bench.servers.iter().all(|server| server.path.is_some());
         let sets = if local { &SETS[..] } else { &[DataSet::Plain] };
@@ -127,7 +133,7 @@ impl Plan {
         Ok(Plan { files, workers, sets, entries, longest })
     }
 
-    fn settings(&self) -> Vec<(String, String)> {
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
         let longest = self.longest.unwrap_or(posix::PLAIN);
         let settings = [
             ("files of each data set", self.files.to_string()),
@@ -142,7 +148,11 @@ impl Plan {
 
 /// Runs it.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
-    let plan = Plan::new(bench, options)?;
+    let cells = cells::of(bench)?;
+    let plan = Plan::new(bench, options, cells.is_some())?;
+    if let Some(cells) = cells {
+        return cells::run(bench, &plan, &cells, options.cold).await;
+    }
     bench.begin("acl mix", plan.sets.len());
     let (cases, remarks) = if plan.longest.is_some() {
         measure_here(bench, &plan).await?
@@ -164,7 +174,7 @@ fn longest(bench: &Bench) -> Result<usize> {
     Ok(longest)
 }
 
-fn ground(server: &Server) -> Result<Ground> {
+pub(super) fn ground(server: &Server) -> Result<Ground> {
     Ground::make(server, DIRECTORY, "acl mix makes files with POSIX ACLs behind the server's back: it")
 }
 
@@ -176,7 +186,7 @@ async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<Stri
         ground.directory(NEW)?;
         for (set, entries) in plan.sets.iter().zip(&plan.entries) {
             bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
-            fill(&ground, *set, entries)?;
+            fill(&ground, set.directory(), entries)?;
         }
         grounds.push(ground);
     }
@@ -214,24 +224,7 @@ async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
 
 /// All turns of all servers.
 async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
-    let mut content = vec![0; FILE_SIZE as usize];
-    Content { file: 0 }.fill(0, &mut content);
-    let content: Arc<[u8]> = content.into();
-    let mut hands = Vec::new();
-    for (server, made) in bench.servers.iter().zip(made) {
-        let clients = server.connect_many(plan.workers).await?;
-        let hand = |(number, client)| Hand {
-            client,
-            number,
-            set: DataSet::Plain,
-            list: VecDeque::new(),
-            content: content.clone(),
-            own: VecDeque::new(),
-            count: 0,
-            made: made.clone(),
-        };
-        hands.push(RefCell::new(clients.into_iter().enumerate().map(hand).collect::<Vec<_>>()));
-    }
+    let hands = hands(bench, plan.workers, made).await?;
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let held = &hands[server.index];
         let mut requests = Requests::draw(plan.files, &mut Random::new(turn.seed)).list;
@@ -241,7 +234,7 @@ async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
         // Whoever comes first finds the machine as the other server left it: each set does so in its turn.
         for place in 0..plan.sets.len() {
             let case = (place + turn.number as usize) % plan.sets.len();
-            turn.measure_as(case, work(held, plan.sets[case], &requests, turn)).await?;
+            turn.measure_as(case, work(held, plan.sets[case].directory(), &requests, turn)).await?;
         }
         Ok(())
     };
@@ -249,10 +242,33 @@ async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
     bench.cases(&names, turn).await
 }
 
-/// Shares the requests out, and has them done.
-async fn work(
+/// Connections to each server.
+pub(super) async fn hands(bench: &Bench, workers: usize, made: &[Made]) -> Result<Vec<RefCell<Vec<Hand>>>> {
+    let mut content = vec![0; FILE_SIZE as usize];
+    Content { file: 0 }.fill(0, &mut content);
+    let content: Arc<[u8]> = content.into();
+    let mut hands = Vec::new();
+    for (server, made) in bench.servers.iter().zip(made) {
+        let clients = server.connect_many(workers).await?;
+        let hand = |(number, client)| Hand {
+            client,
+            number,
+            tree: String::new(),
+            list: VecDeque::new(),
+            content: content.clone(),
+            own: VecDeque::new(),
+            count: 0,
+            made: made.clone(),
+        };
+        hands.push(RefCell::new(clients.into_iter().enumerate().map(hand).collect::<Vec<_>>()));
+    }
+    Ok(hands)
+}
+
+/// Shares the requests out, and has them done on the files in `tree`.
+pub(super) async fn work(
     held: &RefCell<Vec<Hand>>,
-    set: DataSet,
+    tree: &str,
     requests: &[(Operation, usize)],
     turn: &Turn<'_>,
 ) -> Result<Sample> {
@@ -262,7 +278,7 @@ async fn work(
     hands.sort_by_key(|hand| hand.number);
     let (count, each) = (hands.len(), requests.len() / hands.len());
     for (place, hand) in hands.iter_mut().enumerate() {
-        hand.set = set;
+        tree.clone_into(&mut hand.tree);
         hand.list = requests.iter().skip(place).step_by(count).take(each).copied().collect();
     }
     let pace = load::Pace { until: load::Until::Operations(each as u64), ..turn.pace() };
@@ -271,25 +287,28 @@ async fn work(
     Ok(sample)
 }
 
-fn directory(set: DataSet, number: usize) -> String {
-    format!(r"{DIRECTORY}\{}\{number}", set.directory())
+fn directory(tree: &str, number: usize) -> String {
+    format!(r"{DIRECTORY}\{tree}\{number}")
 }
 
-fn path(set: DataSet, file: usize) -> String {
-    format!(r"{DIRECTORY}\{}\{}\file-{file}", set.directory(), file / FILES)
+/// The path of a file in the share.
+pub(super) fn path(tree: &str, file: usize) -> String {
+    format!(r"{DIRECTORY}\{tree}\{}\file-{file}", file / FILES)
 }
 
-fn local(set: DataSet, file: usize) -> String {
-    format!("{}/{}/file-{file}", set.directory(), file / FILES)
+/// The path of a file in its ground.
+pub(super) fn local(tree: &str, file: usize) -> String {
+    format!("{tree}/{}/file-{file}", file / FILES)
 }
 
-fn fill(ground: &Ground, set: DataSet, entries: &[usize]) -> Result<()> {
-    ground.directory(set.directory())?;
+/// Makes files with so many ACL entries.
+pub(super) fn fill(ground: &Ground, tree: &str, entries: &[usize]) -> Result<()> {
+    ground.directory(tree)?;
     for (file, entries) in entries.iter().enumerate() {
         if file % FILES == 0 {
-            ground.directory(&format!("{}/{}", set.directory(), file / FILES))?;
+            ground.directory(&format!("{tree}/{}", file / FILES))?;
         }
-        let made = ground.file(&local(set, file), FILE_SIZE.into(), *entries, file as u32)?;
+        let made = ground.file(&local(tree, file), FILE_SIZE.into(), *entries, file as u32)?;
         ensure!(made, "the file system took an ACL of {entries} entries, and then takes it no more");
     }
     Ok(())
@@ -299,7 +318,7 @@ fn fill(ground: &Ground, set: DataSet, entries: &[usize]) -> Result<()> {
 fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Result<Option<String>> {
     let (mut count, mut example) = (0, None);
     for file in (0..entries.len()).filter(|file| entries[*file] > posix::PLAIN) {
-        if let Some(attribute) = posix::attributes(&ground.path(&local(set, file)))?.pop() {
+        if let Some(attribute) = posix::attributes(&ground.path(&local(set.directory(), file)))?.pop() {
             count += 1;
             example = Some(attribute);
         }
@@ -311,7 +330,7 @@ fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Resul
 fn directories(files: usize) -> impl DoubleEndedIterator<Item = String> {
     let above =
         [DIRECTORY.to_owned(), format!(r"{DIRECTORY}\{NEW}"), format!(r"{DIRECTORY}\{}", DataSet::Plain.directory())];
-    above.into_iter().chain((0..files.div_ceil(FILES)).map(|number| directory(DataSet::Plain, number)))
+    above.into_iter().chain((0..files.div_ceil(FILES)).map(|number| directory(DataSet::Plain.directory(), number)))
 }
 
 async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
@@ -321,7 +340,7 @@ async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
     }
     let zeros = vec![0; FILE_SIZE as usize];
     for file in 0..files {
-        let name = path(DataSet::Plain, file);
+        let name = path(DataSet::Plain.directory(), file);
         let id = client.open(&Open::file(&name).with_disposition(CreateDisposition::OVERWRITE_IF)).await?;
         client.write(id, 0, &zeros).await?;
         client.close(id).await?;
@@ -333,7 +352,7 @@ async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
 async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<()> {
     let mut client = server.connect().await?;
     let made: Vec<String> = made.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
-    let files_of_all = made.into_iter().chain((0..files).map(|file| path(DataSet::Plain, file)));
+    let files_of_all = made.into_iter().chain((0..files).map(|file| path(DataSet::Plain.directory(), file)));
     for path in files_of_all.chain(directories(files).rev()) {
         delete(&mut client, &path).await?;
     }

@@ -1,15 +1,19 @@
 //! E11 and E12: what access control lists cost (Hitachi and Osaka University, *Concurrent use of POSIX ACL and rich ACL*,
 //! 2011). Files get POSIX ACLs behind the server's back, as a file system has that was in use before.
 
+mod cells;
 pub mod check;
+mod grid;
 mod ground;
 mod losses;
+pub mod memory;
 pub mod mix;
 mod operations;
 mod posix;
 mod security;
 mod sets;
 mod steps;
+mod threes;
 
 use clap::Subcommand;
 
@@ -23,6 +27,8 @@ pub enum Acl {
     Check(Asked<check::Options>),
     /// Throughput under a file server's mix of operations, on files with ACLs against files without (E12)
     Mix(Asked<mix::Options>),
+    /// The server's memory while more and more files with long ACLs are accessed (E12)
+    Memory(Asked<memory::Options>),
 }
 
 impl Acl {
@@ -31,6 +37,7 @@ impl Acl {
         match self {
             Acl::Check(asked) => &asked.common,
             Acl::Mix(asked) => &asked.common,
+            Acl::Memory(asked) => &asked.common,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the times of access checks mean: from how many ACL entries on it pays to store what was converted.
 
 use super::check::{KINDS, Kind};
+use super::threes::Shares;
 use crate::record::{Axis, Case, Experiment, Figure, Round, Series, Table};
 use crate::summary::{self, Metric};
 use crate::units;
@@ -8,18 +9,18 @@ use crate::units;
 /// The name of a round's fastest access among its figures.
 pub(super) const FASTEST: &str = "fastest access, µs";
 
-const MEAN: Metric = Metric {
+pub(super) const MEAN: Metric = Metric {
     name: "mean time of an access",
     unit: "µs",
     of: |round| round.latency.map(|latency| latency.mean),
     ..Metric::MEDIAN_LATENCY
 };
 
-const MINIMUM: Metric =
+pub(super) const MINIMUM: Metric =
     Metric { name: "fastest access", of: |round| round.figures.get(FASTEST).copied(), ..Metric::MEDIAN_LATENCY };
 
 /// What the study found for so many entries.
-fn then(entries: f64) -> &'static str {
+pub(super) fn then(entries: f64) -> &'static str {
     match entries {
         ..6.0 => "T_A > T_C: never write",
         ..35.0 => "write at first access",
@@ -69,7 +70,7 @@ impl Verdict {
 }
 
 /// The cases of a kind.
-fn of_kind(cases: &[Case], kind: Kind) -> Vec<Case> {
+pub(super) fn of_kind(cases: &[Case], kind: Kind) -> Vec<Case> {
     let place = KINDS.iter().position(|it| *it == kind).unwrap_or(0);
     cases.iter().skip(place).step_by(KINDS.len()).cloned().collect()
 }
@@ -101,7 +102,14 @@ pub(super) fn experiment(
     settings: Vec<(String, String)>,
     mut remarks: Vec<String>,
 ) -> Experiment {
-    let mut tables: Vec<Table> = Vec::new();
+    let shares = Shares::of(names);
+    let mut tables: Vec<Table> = shares.iter().map(|shares| shares.table(&cases)).collect();
+    let mut drawn: Vec<Figure> = Vec::new();
+    for shares in &shares {
+        drawn.push(shares.figure(&cases, names, "time of an access check", MEAN));
+        drawn.push(shares.figure(&cases, names, "time of the fastest access check", MINIMUM));
+    }
+    drawn.extend(figures(names, &cases, at_access));
     for (server, name) in names.iter().enumerate() {
         tables.push(steps(name, &cases, server, at_access[server]));
         if !at_access[server] {
@@ -126,7 +134,7 @@ pub(super) fn experiment(
                 with sorting: write, unless an ACL cache keeps the result."
             .into(),
         settings,
-        figures: figures(names, &cases, at_access),
+        figures: drawn,
         tables,
         remarks,
         cases,

@@ -114,6 +114,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "no",
         "Reading suffices to run a file, where descriptors are stored; elsewhere it always does.",
     ),
+    global("frevo:acl cache", BYTES, "32M", "Memory for what protects files, bytes; 0: it is read at each access."),
     share("acl_xattr:security_acl_name", TEXT, "security.NTACL", "The extended attribute that holds descriptors."),
     share("acl_xattr:ignore system acls", BOOL, "no", "Descriptors count alone; POSIX lists are left as they are."),
     share(
