@@ -211,7 +211,11 @@ fn what_is_set_is_what_is_shown() {
     assert_eq!(shown.control, kept);
     let dacl = query(&mut scene.alice, file, SecurityInformation::DACL);
     assert_eq!((dacl.owner, dacl.dacl), (None, shown.dacl));
-    assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
+    assert_eq!(
+        scene.mode("file"),
+        0o544,
+        "Linux is told as well as it can be: alice is in the group that may not write"
+    );
 }
 
 #[test]
@@ -470,4 +474,23 @@ fn descriptors_alone_count_where_system_lists_are_ignored() {
     block_on(scene.node("file").set_metadata(&Arc::new(root()), mode)).expect("root may");
     assert_eq!(open(&mut scene.bob, "file", A::FILE_READ_DATA), Status::SUCCESS);
     assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
+
+/// The kernel looks at the owner's entry alone, and at that of a user whom the list names.
+#[test]
+fn what_a_group_is_granted_its_members_have_whoever_owns_the_file() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let staff = Sid::unix_group(1000);
+    set_dacl(
+        &mut scene.alice,
+        directory,
+        vec![
+            allow(ALICE, A::FILE_ALL_ACCESS),
+            Ace::allow(staff, A(0x13_01bf), INHERITED),
+            Ace::allow(Sid::SYSTEM, A::FILE_ALL_ACCESS, INHERITED),
+        ],
+    );
+    make(&mut scene.alice, r"directory\file", false);
+    assert_eq!(open(&mut scene.alice, r"directory\file", A(3)), Status::SUCCESS);
 }

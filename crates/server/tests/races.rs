@@ -274,14 +274,14 @@ fn a_deleted_file_is_closed_last_by_somebody_else() {
     assert!(!exists(&mut alice, r"hers\file"));
 }
 
-/// Everything takes its time, and while it is told so, no file can be opened for data.
+/// Everything takes its time, longer than a step of the test, and while it is told so, no file can be opened for data.
 #[derive(Default)]
 struct Refusing(AtomicBool);
 
 impl Script for Refusing {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
         let refused = operation == Operation::Open && self.0.load(Ordering::Relaxed);
-        Fault { before: Some(faulty::yields(1)), after: None, error: refused.then_some(Errno::ACCES) }
+        Fault { before: Some(faulty::yields(2)), after: None, error: refused.then_some(Errno::ACCES) }
     }
 }
 

@@ -11,7 +11,7 @@ use proto::dtyp::AccessMask;
 use proto::status::Status;
 
 use super::cache::Descriptor;
-use super::descriptor;
+use super::descriptor::{self, Protection};
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::tree::Disk;
@@ -29,13 +29,15 @@ const WRITE: u32 = AccessMask::FILE_WRITE_DATA.0
     | AccessMask::FILE_WRITE_ATTRIBUTES.0;
 /// What everybody may do who can reach the file: Linux shows attributes and permissions to all of them.
 const REACH: u32 = AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0;
+/// What needs `w`.
+const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
 /// What Linux lets the owner do whatever the permission bits say.
 const OWNER: u32 = AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0;
 /// What it takes to see a file in a listing with `hide unreadable`, as in Samba and Windows.
 const VISIBLE: AccessMask = AccessMask(READ | AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0);
 
-/// The permission bits (`rwx`) that the mode gives to `who`, POSIX ACLs left aside.
-pub(crate) fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
+/// The permission bits (`rwx`) that the mode gives to `who`: all there is for root, the owner, and a file without a list.
+fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
     if who.uid == 0 {
         return 0o7;
     }
@@ -104,10 +106,13 @@ async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
         return Ok(false);
     }
     if is_checked(disk) {
-        return Ok(granted(disk, &node, &metadata).await?.contains(AccessMask::FILE_DELETE_CHILD));
+        let granted = granted(disk, &node, &metadata).await?;
+        if !granted.contains(AccessMask::FILE_DELETE_CHILD) {
+            return Ok(false);
+        }
     }
     // Writing and searching the directory.
-    Ok(node.permissions(who).await? & 0o3 == 0o3)
+    kernel_permits(disk, &node, &metadata, 0o3).await
 }
 
 /// All rights that the user has on a file: by its descriptor, less what the kernel refuses; or the kernel's alone.
@@ -130,22 +135,44 @@ pub(crate) async fn maximal(
     Ok(all)
 }
 
-/// Which of `granted` rights to a file's data the kernel would refuse.
-async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted: AccessMask) -> Result<AccessMask> {
-    const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
-    let needs = |permissions: u32| {
-        let lacks = |bit, rights: AccessMask| if permissions & bit == 0 { granted & rights } else { AccessMask::NONE };
-        lacks(4, AccessMask::FILE_READ_DATA) | lacks(2, WRITING)
-    };
-    if metadata.kind != Kind::File || needs(0).is_empty() {
-        return Ok(AccessMask::NONE);
-    }
-    let of_owner = disk.identity.uid == metadata.uid && needs(mode_permissions(metadata, &disk.identity)).is_empty();
-    if of_owner { Ok(AccessMask::NONE) } else { Ok(needs(node.permissions(&disk.identity).await?)) }
+/// Whether the mode says what the kernel gives to `who`. For others than the owner it may stand for a list, which Linux
+/// looks at where there is any bit for the group.
+fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {
+    who.uid == 0 || who.uid == metadata.uid || metadata.mode & 0o070 == 0
 }
 
-/// Whether the user has `wanted` on an existing file. Without stored descriptors, the common case is decided from the
-/// mode bits at hand, without a system call.
+/// Whether the kernel gives the user all of the permission bits `wanted`.
+async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, wanted: u8) -> Result<bool> {
+    let (who, bits) = (&disk.identity, u32::from(wanted));
+    if is_by_mode(metadata, who) {
+        return Ok(mode_permissions(metadata, who) & bits == bits);
+    }
+    match descriptor::of(disk, node, metadata).await?.permits(who, wanted) {
+        Some(known) => Ok(known),
+        None => Ok(node.permissions(who).await? & bits == bits),
+    }
+}
+
+/// Which of `granted` rights to the data of a file or the entries of a directory the kernel would refuse.
+async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted: AccessMask) -> Result<AccessMask> {
+    let (reading, writing) = match metadata.kind {
+        Kind::File => (AccessMask::FILE_READ_DATA, WRITING),
+        Kind::Directory => (AccessMask::FILE_LIST_DIRECTORY, WRITING | AccessMask::FILE_DELETE_CHILD),
+        Kind::Special | Kind::Symlink => return Ok(AccessMask::NONE),
+    };
+    if !granted.intersects(reading | writing) {
+        return Ok(AccessMask::NONE);
+    }
+    let lacks = async |bit, rights| -> Result<AccessMask> {
+        let rights = granted & rights;
+        let has = rights.is_empty() || kernel_permits(disk, node, metadata, bit).await?;
+        Ok(if has { AccessMask::NONE } else { rights })
+    };
+    Ok(lacks(0o4, reading).await? | lacks(0o2, writing).await?)
+}
+
+/// Whether the user has `wanted` on an existing file. For the owner the mode bits at hand decide, without a system call.
+/// What a stored descriptor grants of a file's data the kernel allows or refuses when the file is opened, right after.
 pub(crate) async fn permits(
     disk: &Disk,
     path: &RelPath,
@@ -154,21 +181,26 @@ pub(crate) async fn permits(
     wanted: AccessMask,
 ) -> Result<bool> {
     let who = &disk.identity;
-    let by_parent = wanted.contains(AccessMask::DELETE);
+    let needed = wanted.without(AccessMask::DELETE);
     if is_checked(disk) {
         let lacks = wanted.without(granted_on_open(disk, node, metadata).await?);
-        return match lacks.without(AccessMask::DELETE).is_empty() {
+        let by_kernel = metadata.kind != Kind::Directory || refused(disk, node, metadata, needed).await?.is_empty();
+        return match lacks.without(AccessMask::DELETE).is_empty() && by_kernel {
             true => Ok(lacks.is_empty() || may_unlink(disk, path, metadata.uid).await?),
             false => Ok(false),
         };
     }
-    let beyond = |all: AccessMask| wanted.0 & !AccessMask::DELETE.0 & !all.0 != 0;
-    if beyond(rights(mode_permissions(metadata, who), metadata, who))
-        && beyond(rights(node.permissions(who).await?, metadata, who))
-    {
-        return Ok(false);
+    if !rights(0, metadata, who).contains(needed) {
+        let mut permissions = 0;
+        for bit in [0o4, 0o2, 0o1] {
+            let has = kernel_permits(disk, node, metadata, bit).await?;
+            permissions |= if has { u32::from(bit) } else { 0 };
+        }
+        if !rights(permissions, metadata, who).contains(needed) {
+            return Ok(false);
+        }
     }
-    if !by_parent || path.is_root() {
+    if !wanted.contains(AccessMask::DELETE) || path.is_root() {
         return Ok(true);
     }
     may_unlink(disk, path, metadata.uid).await
@@ -228,19 +260,20 @@ pub(crate) async fn may_name(
 
 /// `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
-    let by_mode = mode_permissions(metadata, &disk.identity) & 0o4 != 0;
-    if by_mode && !is_checked(disk) {
-        return true;
+    let who = &disk.identity;
+    let seen = |protection: &Protection| {
+        let by_kernel = protection.permits(who, 0o4);
+        match is_checked(disk) {
+            true => Some(by_kernel != Some(false) && protection.granted(disk).contains(VISIBLE)),
+            false => by_kernel,
+        }
+    };
+    if !is_checked(disk) && is_by_mode(metadata, who) {
+        return mode_permissions(metadata, who) & 0o4 != 0;
     }
-    if is_checked(disk)
-        && let Some(known) = descriptor::known(disk, metadata)
-    {
-        return known.granted(disk).contains(VISIBLE);
+    if let Some(seen) = descriptor::known(disk, metadata).and_then(|known| seen(&known)) {
+        return seen;
     }
     let Ok(Some((node, metadata))) = find(disk, path).await else { return false };
-    if is_checked(disk) {
-        return granted(disk, &node, &metadata).await.is_ok_and(|granted| granted.contains(VISIBLE));
-    }
-    // A POSIX ACL may let the user read what the mode bits do not.
-    node.permissions(&disk.identity).await.is_ok_and(|permissions| permissions & 0o4 != 0)
+    descriptor::of(disk, &node, &metadata).await.is_ok_and(|protection| seen(&protection) == Some(true))
 }

@@ -70,6 +70,8 @@ pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
     entries: AtomicUsize,
+    /// What the entries take beyond [`ENTRY`] and their descriptors.
+    beyond: AtomicUsize,
     pool: Arc<Pool>,
     views: Mutex<Vec<View>>,
     /// What was converted and is to be stored.
@@ -102,6 +104,7 @@ impl Cache {
             shards: Default::default(),
             grants: Default::default(),
             entries: AtomicUsize::new(0),
+            beyond: AtomicUsize::new(0),
             pool: Arc::default(),
             views: Mutex::default(),
             waiting: Waiting::default(),
@@ -155,15 +158,18 @@ impl Cache {
         let key = Key { file: metadata.id, place };
         let mut shard = self.shard(&key).lock();
         if let Some(&index) = shard.index.get(&key) {
-            shard.ring[index] = Slot { key, changed: metadata.changed, protection, used: true };
+            self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
+            let new = Slot { key, changed: metadata.changed, protection, used: true };
+            let former = std::mem::replace(&mut shard.ring[index], new);
+            self.beyond.fetch_sub(former.protection.bytes(), Ordering::Relaxed);
             return;
         }
-        while self.bytes() + ENTRY > self.limit {
-            if !shard.evict() {
-                return;
-            }
+        while self.bytes() + ENTRY + protection.bytes() > self.limit {
+            let Some(gone) = shard.evict() else { return };
             self.entries.fetch_sub(1, Ordering::Relaxed);
+            self.beyond.fetch_sub(gone.bytes(), Ordering::Relaxed);
         }
+        self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
         let index = shard.ring.len();
         shard.index.insert(key, index);
         shard.ring.push(Slot { key, changed: metadata.changed, protection, used: false });
@@ -201,7 +207,8 @@ impl Cache {
     }
 
     fn bytes(&self) -> usize {
-        self.entries.load(Ordering::Relaxed) * ENTRY + self.pool.bytes.load(Ordering::Relaxed)
+        let entries = self.entries.load(Ordering::Relaxed) * ENTRY + self.beyond.load(Ordering::Relaxed);
+        entries + self.pool.bytes.load(Ordering::Relaxed)
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
@@ -210,8 +217,8 @@ impl Cache {
 }
 
 impl Shard {
-    /// Takes out an entry that was not used since the hand came by last; `false` where there is none at all.
-    fn evict(&mut self) -> bool {
+    /// Takes out an entry that was not used since the hand came by last; `None` where there is none at all.
+    fn evict(&mut self) -> Option<Arc<Protection>> {
         while !self.ring.is_empty() {
             self.hand %= self.ring.len();
             if !std::mem::take(&mut self.ring[self.hand].used) {
@@ -220,11 +227,11 @@ impl Shard {
                 if let Some(moved) = self.ring.get(self.hand) {
                     self.index.insert(moved.key, self.hand);
                 }
-                return true;
+                return Some(gone.protection);
             }
             self.hand += 1;
         }
-        false
+        None
     }
 }
 

@@ -38,12 +38,25 @@ pub(crate) struct Protection {
     owner: (u32, u32),
     /// It was stored, and its condition holds.
     confirmed: bool,
+    /// The list by which the kernel decides; `None` where it was not read.
+    list: Option<PosixAcl>,
 }
 
 impl Protection {
     /// What `descriptor` protects, which is a file of the owner and group `owner`.
     pub(super) fn new(descriptor: Arc<Descriptor>, owner: (u32, u32), confirmed: bool) -> Self {
-        Protection { descriptor, owner, confirmed }
+        Protection { descriptor, owner, confirmed, list: None }
+    }
+
+    /// The bytes that it takes besides its own size and the descriptor.
+    pub(super) fn bytes(&self) -> usize {
+        self.list.as_ref().map_or(0, |list| size_of_val(list.entries()))
+    }
+
+    /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root; `None` where the list is not known.
+    pub(super) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
+        let (uid, gid) = self.owner;
+        self.list.as_ref().map(|list| list.permits(who, uid, gid, wanted))
     }
 
     /// All rights that the user of `disk` has by it.
@@ -91,9 +104,10 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
         return Ok(known);
     }
     let settled = disk.descriptors.is_settled(metadata);
-    let Found { descriptor, confirmed, converted } = look_up(&disk.share, &disk.identity, node, metadata).await?;
+    let Found { descriptor, confirmed, converted, list } = look_up(&disk.share, &disk.identity, node, metadata).await?;
     let descriptor = disk.descriptors.share(descriptor);
-    let protection = Arc::new(Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed));
+    let protection = Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed);
+    let protection = Arc::new(Protection { list, ..protection });
     if settled {
         disk.descriptors.keep(disk.place, metadata, protection.clone());
     }
@@ -109,6 +123,8 @@ pub(super) struct Found {
     pub(super) confirmed: bool,
     /// What it was made of, where the share stores descriptors and this file has none.
     pub(super) converted: Option<Posix>,
+    /// The list by which the kernel decides, where it was read.
+    list: Option<PosixAcl>,
 }
 
 pub(super) async fn look_up(
@@ -118,9 +134,10 @@ pub(super) async fn look_up(
     metadata: &Metadata,
 ) -> Result<Found> {
     let Some(acls) = &share.acls else {
-        let descriptor = posix::to_descriptor(&posix(who, node, metadata).await?, &UnixSids);
+        let lists = posix(who, node, metadata).await?;
+        let descriptor = posix::to_descriptor(&lists, &UnixSids);
         let descriptor = if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor };
-        return Ok(Found { descriptor, confirmed: false, converted: None });
+        return Ok(Found { descriptor, confirmed: false, converted: None, list: Some(lists.access) });
     };
     let value = read(who, acls, node).await?;
     let is_bare = value.is_none();
@@ -134,7 +151,7 @@ pub(super) async fn look_up(
             Some(stored) => stored.descriptor,
             None => default_descriptor(acls.default_style, metadata),
         };
-        return Ok(Found { descriptor, confirmed: true, converted: None });
+        return Ok(Found { descriptor, confirmed: true, converted: None, list: None });
     }
     let lists = posix(who, node, metadata).await?;
     let counts = |condition| match condition {
@@ -142,11 +159,12 @@ pub(super) async fn look_up(
         Condition::SystemHash(hash) => hash == store::system_hash(metadata, &lists.access, lists.default.as_ref()),
         Condition::Unknown => false,
     };
+    let list = Some(lists.access.clone());
     Ok(match stored.filter(|stored| counts(stored.condition)) {
-        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true, converted: None },
+        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true, converted: None, list },
         None => {
             let descriptor = shown(share, &lists);
-            Found { descriptor, confirmed: false, converted: is_bare.then_some(lists) }
+            Found { descriptor, confirmed: false, converted: is_bare.then_some(lists), list }
         }
     })
 }

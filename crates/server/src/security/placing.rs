@@ -43,7 +43,7 @@ pub(crate) async fn inherit(
         store::encode_unconditional(&descriptor)
     } else {
         let before = posix(&disk.identity, node, metadata).await?;
-        let after = lists_for(disk, &before, &descriptor, Duty::Beneath).await?;
+        let after = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await?;
         // Full control of a file includes running it, but nobody said that it is a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
@@ -275,7 +275,7 @@ async fn list(
     authority: Authority,
 ) -> Result<()> {
     let before = posix(&disk.identity, node, metadata).await?;
-    let after = lists_for(disk, &before, descriptor, duty).await?;
+    let after = lists_for(disk, &before, descriptor, duty, true).await?;
     match apply(&disk.identity, node, metadata, &before, &after).await {
         // Not the owner, but the stored descriptor grants it.
         Err(Errno::PERM | Errno::ACCES) if duty == Duty::Beneath && authority.write_dac => {
@@ -285,9 +285,22 @@ async fn list(
     }
 }
 
-/// The lists for a file that has those of `before` now.
-async fn lists_for(disk: &Disk, before: &Posix, descriptor: &SecurityDescriptor, duty: Duty) -> Result<Posix> {
-    let sids = FileSids::of(&*disk.accounts, descriptor, before.uid, before.gid).await;
+/// The lists for a file that has those of `before` now. The groups of the owner and of the user who asks count for their
+/// entries, and those of the `others` whom the descriptor names.
+async fn lists_for(
+    disk: &Disk,
+    before: &Posix,
+    descriptor: &SecurityDescriptor,
+    duty: Duty,
+    others: bool,
+) -> Result<Posix> {
+    let accounts = &*disk.accounts;
+    let mut sids = FileSids::of(accounts, descriptor, before.uid, before.gid).await;
+    if duty == Duty::Beneath {
+        let mut users = if others { sids.users(descriptor) } else { Vec::new() };
+        users.push(before.uid);
+        sids = sids.knowing(accounts, &disk.identity, &users).await;
+    }
     posix::from_descriptor(before, descriptor, &sids, duty).map_err(|inexpressible| {
         Error::because(Status::NOT_SUPPORTED, format!("permission bits cannot deny {}", inexpressible.0))
     })

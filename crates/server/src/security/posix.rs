@@ -18,7 +18,8 @@ pub enum Duty {
     /// A stored descriptor decides first, and the kernel after it. The lists let through what the descriptor grants, as
     /// Samba makes them: any right of reading becomes `r`, of writing `w`, and who may use a directory may pass through
     /// it, for Windows asks nobody for that right. What is denied to a group is taken from that group's own entry, what
-    /// is denied to somebody whom Linux does not know is left to the descriptor.
+    /// is denied to somebody whom Linux does not know is left to the descriptor. The entries of the owner and of users
+    /// have what the rules say of their groups, as far as those are known: the kernel looks at no other entry for them.
     Beneath,
 }
 
@@ -32,6 +33,8 @@ pub trait Sids {
     fn uid(&self, sid: &Sid) -> Option<u32>;
     /// The group of a SID; `None` where it is none.
     fn gid(&self, sid: &Sid) -> Option<u32>;
+    /// Whether the user is known to be in the group.
+    fn is_member(&self, uid: u32, gid: u32) -> bool;
 }
 
 /// The ids themselves: S-1-22-1-uid and S-1-22-2-gid.
@@ -53,6 +56,10 @@ impl Sids for UnixSids {
 
     fn gid(&self, sid: &Sid) -> Option<u32> {
         sid.as_unix_group()
+    }
+
+    fn is_member(&self, _: u32, _: u32) -> bool {
+        false
     }
 }
 
@@ -237,8 +244,15 @@ fn from_dacl(file: &Posix, dacl: Option<&[Rule]>, sids: &dyn Sids, duty: Duty) -
     };
     let bits = Bits { directory: file.directory, duty };
     let for_itself = rules.iter().filter(|rule| !rule.inheritance.only);
-    let access = compose(for_itself, &own, 0, bits)?;
+    let is_in = |tag: Tag, group: Tag| {
+        let gid = if group == Tag::OwningGroup { Some(file.gid) } else { group.gid() };
+        let uid = if tag == Tag::Owner { Some(file.uid) } else { tag.uid() };
+        uid.zip(gid).is_some_and(|(uid, gid)| sids.is_member(uid, gid))
+    };
+    let access = compose(for_itself, &Whose { tag_of: &own, is_in: &is_in }, 0, bits)?;
     let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
+    let is_in = |tag: Tag, group: Tag| tag.uid().zip(group.gid()).is_some_and(|(uid, gid)| sids.is_member(uid, gid));
+    let new = Whose { tag_of: &new, is_in: &is_in };
     let has_default = file.directory && inherited.clone().next().is_some();
     let owner = access.entries().iter().find(|entry| entry.tag == Tag::Owner).map_or(0, |entry| entry.permissions);
     let default = if has_default { Some(compose(inherited, &new, owner, bits)?) } else { None };
@@ -255,16 +269,24 @@ fn named(sid: &Sid, sids: &dyn Sids, duty: Duty) -> Option<Tag> {
     sids.uid(sid).map(Tag::User).or_else(|| sids.gid(sid).map(Tag::Group))
 }
 
+/// For whom rules are.
+struct Whose<'a> {
+    /// The entry that a SID has.
+    tag_of: &'a dyn Fn(&Sid) -> Option<Tag>,
+    /// Whether the user of one entry is known to be in the group of another.
+    is_in: &'a dyn Fn(Tag, Tag) -> bool,
+}
+
 /// Builds a list from rules. `owner` is what the owner gets where neither he nor everybody is spoken of.
 fn compose<'a>(
     rules: impl Iterator<Item = &'a Rule> + Clone,
-    tag_of: &dyn Fn(&Sid) -> Option<Tag>,
+    whose: &Whose<'_>,
     owner: u8,
     bits: Bits,
 ) -> Result<PosixAcl, Inexpressible> {
     let mut tags = vec![Tag::Owner, Tag::OwningGroup, Tag::Other];
     for rule in rules.clone() {
-        match (tag_of(&rule.sid), rule.allow) {
+        match ((whose.tag_of)(&rule.sid), rule.allow) {
             (Some(Tag::Group(_) | Tag::OwningGroup) | None, false)
                 if denied(rule.mask) != 0 && bits.duty == Duty::Alone =>
             {
@@ -274,33 +296,35 @@ fn compose<'a>(
             _ => {}
         }
     }
-    let spoken_of = |tag| rules.clone().any(|rule| rule.allow && tag_of(&rule.sid) == Some(tag));
+    let spoken_of = |tag| rules.clone().any(|rule| rule.allow && (whose.tag_of)(&rule.sid) == Some(tag));
     let everybody = spoken_of(Tag::Other);
     let entries = tags.iter().map(|&tag| {
         let is_own = spoken_of(tag);
-        let permissions = match tag {
-            Tag::Owner if !is_own && !everybody => owner,
-            // A right of everybody's is one of his, too, and the kernel looks at one entry only.
-            _ => decide(rules.clone(), tag_of, tag, !is_own || bits.duty == Duty::Beneath, bits),
-        };
-        Entry { tag, permissions }
+        // A right of everybody's is one of his, too, and the kernel looks at one entry only.
+        let permissions = decide(rules.clone(), whose, tag, !is_own || bits.duty == Duty::Beneath, bits);
+        let unspoken = if tag == Tag::Owner && !is_own && !everybody { owner } else { 0 };
+        Entry { tag, permissions: permissions | unspoken }
     });
     Ok(PosixAcl::new(entries.collect()))
 }
 
-/// What the rules give to `tag`, in their order: those for it, those that deny to everybody and, `with_everybody`,
-/// those that allow to everybody.
+/// What the rules give to `tag`, in their order: those for it, beneath a descriptor those for its groups, those that deny
+/// to everybody and, `with_everybody`, those that allow to everybody.
 fn decide<'a>(
     rules: impl Iterator<Item = &'a Rule>,
-    tag_of: &dyn Fn(&Sid) -> Option<Tag>,
+    whose: &Whose<'_>,
     tag: Tag,
     with_everybody: bool,
     bits: Bits,
 ) -> u8 {
     let (mut gets, mut lacks) = (0, 0);
     for rule in rules {
-        let of = tag_of(&rule.sid);
-        let counts = of == Some(tag) || of == Some(Tag::Other) && (!rule.allow || with_everybody);
+        let counts = match (whose.tag_of)(&rule.sid) {
+            Some(of) if of == tag => true,
+            Some(Tag::Other) => !rule.allow || with_everybody,
+            Some(group) => bits.duty == Duty::Beneath && (whose.is_in)(tag, group),
+            None => false,
+        };
         match rule.allow {
             _ if !counts => {}
             true => gets |= bits.allowed(rule.mask) & !lacks,

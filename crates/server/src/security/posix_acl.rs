@@ -3,6 +3,8 @@
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
 
+use crate::vfs::Identity;
+
 /// The attribute that holds the list of a file.
 pub const ACCESS: &str = "system.posix_acl_access";
 
@@ -30,6 +32,18 @@ pub enum Tag {
     Mask,
     /// Everybody else.
     Other,
+}
+
+impl Tag {
+    /// The user that it names.
+    pub fn uid(self) -> Option<u32> {
+        if let Tag::User(uid) = self { Some(uid) } else { None }
+    }
+
+    /// The group that it names.
+    pub fn gid(self) -> Option<u32> {
+        if let Tag::Group(gid) = self { Some(gid) } else { None }
+    }
 }
 
 /// One entry.
@@ -96,6 +110,30 @@ impl PosixAcl {
         let class = |tag| u32::from(self.get(tag).unwrap_or(0));
         let group = self.get(Tag::Mask).map_or_else(|| class(Tag::OwningGroup), u32::from);
         class(Tag::Owner) << 6 | group << 3 | class(Tag::Other)
+    }
+
+    /// Whether the kernel gives all of the `rwx` bits `wanted` to `who` by this list on a file of `uid` and `gid` (acl(5),
+    /// "access check algorithm"). Of several groups one must have them all. Where the mask is empty Linux does not look
+    /// at the list: whom it names has what everybody has. Root is not asked for.
+    pub fn permits(&self, who: &Identity, uid: u32, gid: u32, wanted: u8) -> bool {
+        let is_in = |group| who.gid == group || who.groups.contains(&group);
+        let has = |permissions: u8| permissions & wanted == wanted;
+        if who.uid == uid {
+            return has(self.get(Tag::Owner).unwrap_or(0));
+        }
+        let other = has(self.get(Tag::Other).unwrap_or(0));
+        if self.mode() & 0o070 == 0 {
+            return if is_in(gid) { has(0) } else { other };
+        }
+        if let Some(own) = self.0.iter().find(|entry| entry.tag == Tag::User(who.uid)) {
+            return has(self.effective(own));
+        }
+        let of_groups = self.0.iter().filter(|entry| match entry.tag {
+            Tag::OwningGroup => is_in(gid),
+            Tag::Group(group) => is_in(group),
+            _ => false,
+        });
+        of_groups.map(|entry| has(self.effective(entry))).reduce(|any, one| any || one).unwrap_or(other)
     }
 
     fn get(&self, tag: Tag) -> Option<u8> {

@@ -1,6 +1,7 @@
 //! Whose SIDs are whose: users and groups of Linux for the SIDs that descriptors name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use proto::dtyp::acl::{Ace, AceBody};
 use proto::dtyp::{Acl, SecurityDescriptor, Sid};
@@ -9,7 +10,12 @@ use proto::status::Status;
 use super::posix::{Sids, UnixSids};
 use crate::accounts::{Accounts, Unavailable};
 use crate::error::{Error, Result};
-use crate::principals::{SidNameUse, UnixId};
+use crate::principals::{Realm, SidNameUse, UnixId};
+use crate::vfs::Identity;
+
+/// Users of one list whose groups are asked for: enough for lists that people write, and short where it is an LDAP
+/// server that must be asked about each.
+const MOST_ASKED_FOR: usize = 64;
 
 /// Whether `sid` is an account's of some machine or domain (S-1-5-21-...).
 pub(super) fn is_account(sid: &Sid) -> bool {
@@ -21,6 +27,8 @@ pub(super) struct FileSids {
     ids: HashMap<Sid, UnixId>,
     owner: Option<(Sid, u32)>,
     group: Option<(Sid, u32)>,
+    /// Users whose groups are known.
+    known: Vec<Arc<Identity>>,
 }
 
 impl FileSids {
@@ -36,7 +44,31 @@ impl FileSids {
                 ids.insert(sid, one_of_both(accounts, &sid, id).await);
             }
         }
-        FileSids { ids, owner, group }
+        FileSids { ids, owner, group, known: Vec::new() }
+    }
+
+    /// The same, which know the groups of `who` and of those users of `uids` who have accounts. Who cannot be asked for is
+    /// known for nothing.
+    pub(super) async fn knowing(self, accounts: &dyn Accounts, who: &Arc<Identity>, uids: &[u32]) -> FileSids {
+        let mut known = vec![who.clone()];
+        let others: BTreeSet<u32> = uids.iter().copied().filter(|&uid| uid != who.uid).collect();
+        for uid in others.into_iter().take(MOST_ASKED_FOR) {
+            let Ok(sid) = accounts.sid_of(UnixId::User(uid)).await else { continue };
+            let Ok(Some(user)) = accounts.principal(&sid).await else { continue };
+            let name = match &user.realm {
+                Realm::Named(realm) => format!("{realm}\\{}", user.name),
+                _ => user.name,
+            };
+            let Ok(Some(account)) = accounts.find(&name).await else { continue };
+            known.extend(Some(account.identity).filter(|identity| identity.uid == uid));
+        }
+        FileSids { known, ..self }
+    }
+
+    /// The users that rules of `descriptor` are for.
+    pub(super) fn users(&self, descriptor: &SecurityDescriptor) -> Vec<u32> {
+        let aces = descriptor.dacl.iter().flat_map(Acl::aces);
+        aces.filter_map(|ace| ace.trustee()).filter_map(|(_, sid)| self.uid(sid)).collect()
     }
 }
 
@@ -71,6 +103,11 @@ impl Sids for FileSids {
     fn gid(&self, sid: &Sid) -> Option<u32> {
         let own = self.group.filter(|(group, _)| group == sid).map(|(_, gid)| gid);
         own.or_else(|| self.ids.get(sid).and_then(|id| id.gid())).or_else(|| UnixSids.gid(sid))
+    }
+
+    fn is_member(&self, uid: u32, gid: u32) -> bool {
+        let whose = self.known.iter().find(|identity| identity.uid == uid);
+        whose.is_some_and(|identity| identity.gid == gid || identity.groups.contains(&gid))
     }
 }
 

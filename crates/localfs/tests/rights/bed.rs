@@ -1,0 +1,409 @@
+//! A directory that a server shares, its users as clients, and threads that are those users to the kernel.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use localfs::{LocalFs, Options, identity};
+use proto::bytes::utf16_bytes;
+use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{CreateContext, QueryMaximalAccessResponse, name as context};
+use proto::smb2::header::Command;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+use rustix::fs::{Access, XattrFlags, access, setxattr};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use server::policy::{AclStyle, Policy, Share, StoredAcls};
+use server::rig::{self, Client, status};
+use server::security::posix_acl;
+use server::vfs::{Identity, Time};
+use server::world::World;
+
+use super::Linux;
+
+/// A user of Linux without a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) groups: &'static [u32],
+}
+
+/// Groups that files belong to and lists name.
+pub(crate) const GIDS: [u32; 4] = [62_001, 62_002, 62_003, 62_004];
+
+/// Who asks.
+pub(crate) const USERS: [User; 4] = [
+    User { uid: 61_001, gid: 62_001, groups: &[] },
+    User { uid: 61_002, gid: 62_002, groups: &[62_001] },
+    User { uid: 61_003, gid: 62_003, groups: &[62_001, 62_002] },
+    User { uid: 61_004, gid: 62_009, groups: &[] },
+];
+
+/// The clock of the machine: what is kept of a file depends on how long ago that changed.
+struct Clock(Instant, AtomicU64);
+
+impl World for Clock {
+    fn now(&self) -> Time {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let seed = self.1.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        bytes.iter_mut().zip(seed.into_iter().cycle()).for_each(|(byte, dice)| *byte = dice);
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that is somebody to the kernel, by another way than the one that the server goes.
+struct Witness(Sender<Work>);
+
+impl Witness {
+    /// Of `user`; of root where there is none.
+    fn new(user: Option<User>) -> Witness {
+        let (ask, asked) = channel::<Work>();
+        std::thread::spawn(move || {
+            if let Some(User { uid, gid, groups }) = user {
+                let gid = rustix::fs::Gid::from_raw(gid);
+                let groups: Vec<_> = groups.iter().map(|&gid| rustix::fs::Gid::from_raw(gid)).collect();
+                set_thread_groups(&groups).expect("root may");
+                set_thread_res_gid(gid, gid, gid).expect("root may");
+                let uid = rustix::fs::Uid::from_raw(uid);
+                set_thread_res_uid(uid, uid, uid).expect("root may");
+            }
+            asked.into_iter().for_each(|work| work());
+        });
+        Witness(ask)
+    }
+
+    fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = channel();
+        let work = move || tell.send(work()).expect("somebody waits");
+        self.0.send(Box::new(work)).expect("the thread lives as long as the bed");
+        told.recv().expect("it does not panic")
+    }
+}
+
+/// What the kernel lets a user do with a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) execute: bool,
+    pub(crate) owns: bool,
+}
+
+/// The directory, the clients by their number, and the witnesses.
+pub(crate) struct Bed {
+    directory: PathBuf,
+    clients: Vec<Client>,
+    /// For each user the client on the share without stored descriptors.
+    pub(crate) posix: [usize; 4],
+    /// The same where they are stored.
+    pub(crate) stored: [usize; 4],
+    /// Root's, where they are stored.
+    administrator: usize,
+    root: Witness,
+    witnesses: Vec<Witness>,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let directory = self.directory.clone();
+        self.root.ask(move || fs::remove_dir_all(directory.parent().expect("it has one")).expect("root may"));
+    }
+}
+
+impl Bed {
+    /// `None` without root, which is said.
+    pub(crate) fn new() -> Option<Bed> {
+        if !identity::may_switch() {
+            eprintln!("does not apply: without root, every operation is the process's user's");
+            return None;
+        }
+        rustix::process::umask(rustix::fs::Mode::empty());
+        // Before this thread is anybody else: threads inherit.
+        let root = Witness::new(None);
+        let witnesses = USERS.iter().map(|user| Witness::new(Some(*user))).collect();
+        let directory = root.ask(|| {
+            let directory = tempfile::tempdir().expect("a temporary directory").keep();
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("root may");
+            let shared = directory.join("share");
+            fs::create_dir(&shared).expect("a fresh name");
+            shared
+        });
+        let volume = LocalFs::open(&directory, Options::default()).expect("the directory opens");
+        let server = rig::server(policy(), Arc::new(Clock(Instant::now(), AtomicU64::new(1))), Arc::new(volume));
+        let mut clients = Vec::new();
+        let mut connect = |share: String| {
+            let mut client = Client::logged_on(&server, "alice");
+            assert_eq!(client.tree_connect(&share), Status::SUCCESS, "{share}");
+            clients.push(client);
+            clients.len() - 1
+        };
+        let posix = [0, 1, 2, 3].map(|index| connect(format!("posix{index}")));
+        let stored = [0, 1, 2, 3].map(|index| connect(format!("stored{index}")));
+        let administrator = connect("administrator".to_owned());
+        Some(Bed { directory, clients, posix, stored, administrator, root, witnesses })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&self) {
+        let directory = self.directory.clone();
+        self.root.ask(move || {
+            for entry in fs::read_dir(directory).expect("root may").flatten() {
+                discard(&entry.path());
+            }
+        });
+    }
+
+    /// Removes one file or directory, where it is there.
+    pub(crate) fn remove(&self, name: &str) {
+        let path = self.at(name);
+        self.root.ask(move || discard(&path));
+    }
+
+    /// Makes a file or directory past the server.
+    pub(crate) fn make(&self, name: &str, directory: bool, linux: &Linux) {
+        let (path, linux) = (self.at(name), linux.clone());
+        self.root.ask(move || {
+            if directory {
+                fs::create_dir(&path).expect("a fresh name");
+            } else {
+                fs::write(&path, "content").expect("root may");
+            }
+            chown(&path, Some(linux.uid), Some(linux.gid)).expect("root may");
+            let mode = linux.access.mode() | if linux.sticky && directory { 0o1000 } else { 0 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root may");
+            if !linux.access.is_minimal() {
+                let list = linux.access.encode();
+                setxattr(&path, posix_acl::ACCESS, &list, XattrFlags::empty()).expect("the file system keeps lists");
+            }
+        });
+    }
+
+    /// What the kernel says to user number `index`; `None` where the user does not reach the file.
+    pub(crate) fn kernel(&self, index: usize, name: &str, directory: bool) -> Option<Kernel> {
+        let (path, uid) = (self.at(name), USERS[index].uid);
+        self.witnesses[index].ask(move || {
+            use std::os::unix::fs::MetadataExt;
+            let owns = fs::metadata(&path).ok()?.uid() == uid;
+            let execute = access(&path, Access::EXEC_OK).is_ok();
+            let (read, write) = if directory {
+                (fs::read_dir(&path).is_ok(), access(&path, Access::WRITE_OK).is_ok())
+            } else {
+                (fs::File::open(&path).is_ok(), fs::OpenOptions::new().write(true).open(&path).is_ok())
+            };
+            Some(Kernel { read, write, execute, owns })
+        })
+    }
+
+    /// Whether the kernel lets the user make `name`, which is gone again afterwards.
+    pub(crate) fn creates(&self, index: usize, name: &str) -> bool {
+        let path = self.at(name);
+        let made = self.witnesses[index].ask(move || fs::File::create_new(path).is_ok());
+        self.remove(name);
+        made
+    }
+
+    /// Whether the kernel lets the user remove `name`, tried on another of the same owner beside it.
+    pub(crate) fn unlinks(&self, index: usize, name: &str, directory: bool) -> bool {
+        let path = self.at(name);
+        let twin = path.with_file_name("twin");
+        let made = twin.clone();
+        self.root.ask(move || {
+            use std::os::unix::fs::MetadataExt;
+            let model = fs::metadata(&path).expect("it is there");
+            if directory {
+                fs::create_dir(&made).expect("a fresh name");
+            } else {
+                fs::write(&made, "").expect("root may");
+            }
+            chown(&made, Some(model.uid()), Some(model.gid())).expect("root may");
+        });
+        let gone = twin.clone();
+        let removed = self.witnesses[index]
+            .ask(move || if directory { fs::remove_dir(gone).is_ok() } else { fs::remove_file(gone).is_ok() });
+        self.root.ask(move || discard(&twin));
+        removed
+    }
+
+    fn create(
+        &mut self,
+        client: usize,
+        name: &str,
+        access: A,
+        disposition: CreateDisposition,
+        options: CreateOptions,
+        contexts: Vec<CreateContext<'_>>,
+    ) -> Vec<u8> {
+        let path = utf16_bytes(&name.replace('/', "\\"));
+        let create = CreateRequest {
+            desired_access: access.0,
+            share_access: ShareAccess(7),
+            create_disposition: disposition,
+            create_options: options,
+            name: &path,
+            create_contexts: contexts,
+            ..CreateRequest::default()
+        };
+        request(&mut self.clients[client], Command::CREATE, |out| create.encode(out))
+    }
+
+    fn close(&mut self, client: usize, response: &[u8]) {
+        let file_id = opened(response);
+        let close = CloseRequest { flags: CloseFlags(0), file_id };
+        request(&mut self.clients[client], Command::CLOSE, |out| close.encode(out));
+    }
+
+    /// Whether a client gets `access` on `name`; any other answer than yes and no is a failure.
+    pub(crate) fn opens(&mut self, client: usize, name: &str, access: A) -> bool {
+        let response = self.create(client, name, access, CreateDisposition::OPEN, CreateOptions(0), Vec::new());
+        match status(&response) {
+            Status::SUCCESS => self.close(client, &response),
+            Status::ACCESS_DENIED => return false,
+            other => panic!("opening {name} for {access:?}: {other:?}"),
+        }
+        true
+    }
+
+    /// Whether a client can make the file `name`.
+    pub(crate) fn makes(&mut self, client: usize, name: &str) -> bool {
+        let new = CreateDisposition::CREATE;
+        let response = self.create(client, name, A::FILE_READ_DATA, new, CreateOptions(0), Vec::new());
+        if status(&response) == Status::SUCCESS {
+            self.close(client, &response);
+        }
+        status(&response) == Status::SUCCESS
+    }
+
+    /// Whether a client may remove the file `name`, and whether it then is gone.
+    pub(crate) fn deletes(&mut self, client: usize, name: &str) -> (bool, bool) {
+        let options = CreateOptions::DELETE_ON_CLOSE;
+        let response = self.create(client, name, A::DELETE, CreateDisposition::OPEN, options, Vec::new());
+        if status(&response) == Status::SUCCESS {
+            self.close(client, &response);
+        }
+        let path = self.at(name);
+        let gone = self.root.ask(move || !path.exists());
+        (status(&response) == Status::SUCCESS, gone)
+    }
+
+    /// All rights that the server says the client has; `None` where it may not even know.
+    pub(crate) fn maximum(&mut self, client: usize, name: &str) -> Option<A> {
+        let asked = vec![CreateContext::new(context::QUERY_MAXIMAL_ACCESS, Vec::new())];
+        let open = CreateDisposition::OPEN;
+        let response = self.create(client, name, A::FILE_READ_ATTRIBUTES, open, CreateOptions(0), asked);
+        if status(&response) != Status::SUCCESS {
+            return None;
+        }
+        let contexts = CreateResponse::decode(&response).expect("it decodes").create_contexts;
+        let answer = CreateContext::find(&contexts, context::QUERY_MAXIMAL_ACCESS).expect("it was asked for");
+        let answer = QueryMaximalAccessResponse::decode(&answer.data).expect("it decodes");
+        self.close(client, &response);
+        Some(A(answer.maximal_access))
+    }
+
+    /// Makes `name` as root on the share that stores descriptors, and gives it the owner and group of `descriptor`; the
+    /// list is then set by the owner, where that is one of the users.
+    pub(crate) fn administer(&mut self, name: &str, directory: bool, descriptor: &SecurityDescriptor) {
+        let options = if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) };
+        let (administrator, new) = (self.administrator, CreateDisposition::CREATE);
+        let response = self.create(administrator, name, A::FILE_ALL_ACCESS, new, options, Vec::new());
+        let owns = |user: &User| descriptor.owner == Some(Sid::unix_user(user.uid));
+        let owner = USERS.iter().position(owns).map_or(administrator, |index| self.stored[index]);
+        self.set(administrator, &response, SecurityInformation::OWNER | SecurityInformation::GROUP, descriptor);
+        self.close(administrator, &response);
+        let open = CreateDisposition::OPEN;
+        let response = self.create(owner, name, A::WRITE_DAC, open, CreateOptions(0), Vec::new());
+        self.set(owner, &response, SecurityInformation::DACL, descriptor);
+        self.close(owner, &response);
+    }
+
+    fn set(&mut self, client: usize, of: &[u8], parts: SecurityInformation, descriptor: &SecurityDescriptor) {
+        let buffer = descriptor.to_bytes();
+        let set = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            file_info_class: 0,
+            additional_information: parts.0,
+            file_id: opened(of),
+            buffer: &buffer,
+        };
+        let answer = request(&mut self.clients[client], Command::SET_INFO, |out| set.encode(out));
+        assert_eq!(status(&answer), Status::SUCCESS, "{descriptor:?}");
+    }
+}
+
+fn discard(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+fn opened(response: &[u8]) -> FileId {
+    assert_eq!(status(response), Status::SUCCESS);
+    CreateResponse::decode(response).expect("it decodes").file_id
+}
+
+/// Sends one request and waits for its answer, which may come from another thread.
+fn request(client: &mut Client, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
+    let message = client.compose(command, encode);
+    let mut frames = client.send(&message);
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(last) = frames.iter().rev().find(|frame| status(frame) != Status::PENDING) {
+            return last.clone();
+        }
+        assert!(Instant::now() < until, "{command:?} is not answered");
+        std::thread::yield_now();
+        frames.extend(client.proceed());
+    }
+}
+
+/// For each user a share that makes everybody him, without and with stored descriptors, and one that makes everybody root.
+fn policy() -> Policy {
+    let mut policy = rig::policy();
+    let plain = policy.shares["share"].clone();
+    let mut add = |name: String, user: User, stores: bool| {
+        let identity = Identity { uid: user.uid, gid: user.gid, groups: user.groups.into() };
+        let acls = StoredAcls {
+            attribute: "security.NTACL".into(),
+            ignore_system_acls: false,
+            default_style: AclStyle::Posix,
+        };
+        let share = Share {
+            name: name.clone(),
+            force_user: Some(Arc::new(identity)),
+            acls: stores.then_some(acls),
+            streams: None,
+            ..Share::clone(&plain)
+        };
+        policy.shares.insert(name, Arc::new(share));
+    };
+    for (index, user) in USERS.into_iter().enumerate() {
+        add(format!("posix{index}"), user, false);
+        add(format!("stored{index}"), user, true);
+    }
+    add("administrator".into(), User { uid: 0, gid: 0, groups: &[] }, true);
+    policy
+}

@@ -1,0 +1,277 @@
+//! One truth for clients and local users: what the server grants by its own check, the kernel grants, and never more.
+//!
+//! Random POSIX lists and random Windows ACLs on the machine's file system; each user asks the server for every right,
+//! and a thread that is that user asks the kernel. It takes root: without, there is nobody else to be.
+
+mod bed;
+
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use proto::dtyp::acl::{Ace, AceFlags, AceType};
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
+use server::security::evaluate::{self, Token};
+use server::security::posix_acl::{Entry, PosixAcl, Tag};
+
+use bed::{Bed, GIDS, USERS};
+
+/// The rights of a file one by one.
+const RIGHTS: [A; 13] = [
+    A::FILE_READ_DATA,
+    A::FILE_WRITE_DATA,
+    A::FILE_APPEND_DATA,
+    A::FILE_READ_EA,
+    A::FILE_WRITE_EA,
+    A::FILE_EXECUTE,
+    A::FILE_DELETE_CHILD,
+    A::FILE_READ_ATTRIBUTES,
+    A::FILE_WRITE_ATTRIBUTES,
+    A::DELETE,
+    A::READ_CONTROL,
+    A::WRITE_DAC,
+    A::WRITE_OWNER,
+];
+
+fn runner(cases: u32) -> TestRunner {
+    let cases = std::env::var("FREVO_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(cases);
+    let config = Config { cases, max_shrink_iters: 200, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+}
+
+/// Whom a file belongs to, and its list.
+#[derive(Clone, Debug)]
+struct Linux {
+    uid: u32,
+    gid: u32,
+    access: PosixAcl,
+    sticky: bool,
+}
+
+fn uid() -> impl Strategy<Value = u32> {
+    proptest::sample::select(&USERS[..]).prop_map(|user| user.uid)
+}
+
+fn gid() -> impl Strategy<Value = u32> {
+    proptest::sample::select(&GIDS[..])
+}
+
+fn linux() -> impl Strategy<Value = Linux> {
+    let tag = prop_oneof![uid().prop_map(Tag::User), gid().prop_map(Tag::Group)];
+    let named = proptest::collection::btree_map(tag, 0..8u8, 0..5);
+    (uid(), gid(), 0..0o1000u32, named, proptest::option::of(0..8u8), any::<bool>()).prop_map(
+        |(uid, gid, mode, named, mask, sticky)| {
+            let mut entries = PosixAcl::of_mode(mode).entries().to_vec();
+            let mask = mask.filter(|_| !named.is_empty()).map(|permissions| Entry { tag: Tag::Mask, permissions });
+            entries.extend(named.into_iter().map(|(tag, permissions)| Entry { tag, permissions }).chain(mask));
+            Linux { uid, gid, access: PosixAcl::new(entries), sticky }
+        },
+    )
+}
+
+/// A share without stored descriptors: the server says beforehand exactly what the kernel will.
+#[test]
+fn by_posix_lists() {
+    let Some(bed) = Bed::new() else { return };
+    let bed = RefCell::new(bed);
+    let ran = runner(60).run(&(linux(), linux(), linux()), |(directory, file, inner)| {
+        let mut bed = bed.borrow_mut();
+        bed.clear();
+        bed.make("d", true, &directory);
+        bed.make("d/f", false, &file);
+        bed.make("d/s", true, &inner);
+        for index in 0..USERS.len() {
+            for (name, is_directory) in [("d", true), ("d/f", false), ("d/s", true)] {
+                as_the_kernel(&mut bed, index, name, is_directory)?;
+            }
+            names_as_the_kernel(&mut bed, index, "d/s", &file)?;
+        }
+        Ok(())
+    });
+    ran.unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+/// What user number `index` may do with `name`, beside what the kernel says.
+fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Result<(), TestCaseError> {
+    let kernel = bed.kernel(index, name, directory);
+    let posix = bed.posix[index];
+    let Some(kernel) = kernel else {
+        for right in RIGHTS {
+            prop_assert!(!bed.opens(posix, name, right), "{index} does not reach {name} for {right:?}");
+        }
+        return Ok(());
+    };
+    let maximum = bed.maximum(posix, name).expect("who reaches a file sees its attributes");
+    let deletes = bed.unlinks(index, name, directory);
+    for right in RIGHTS {
+        let expected = match right {
+            A::FILE_READ_DATA | A::FILE_READ_EA => kernel.read,
+            A::FILE_WRITE_DATA | A::FILE_APPEND_DATA | A::FILE_WRITE_EA => kernel.write,
+            A::FILE_DELETE_CHILD => kernel.write,
+            A::FILE_EXECUTE if directory => kernel.execute,
+            // Who reads a file may run it.
+            A::FILE_EXECUTE => kernel.execute || kernel.read,
+            A::FILE_READ_ATTRIBUTES | A::READ_CONTROL => true,
+            A::FILE_WRITE_ATTRIBUTES => kernel.owns || kernel.write,
+            A::WRITE_DAC | A::WRITE_OWNER => kernel.owns,
+            A::DELETE => deletes,
+            _ => continue,
+        };
+        prop_assert_eq!(maximum.contains(right), expected, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
+        prop_assert_eq!(bed.opens(posix, name, right), expected, "{:?} of {} for user {}", right, name, index);
+    }
+    Ok(())
+}
+
+/// Making and removing names in `directory` beside what the kernel lets the user do.
+fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linux) -> Result<(), TestCaseError> {
+    let posix = bed.posix[index];
+    let new = format!("{directory}/new");
+    let kernel = bed.creates(index, &new);
+    prop_assert_eq!(bed.makes(posix, &new), kernel, "user {} makes {}", index, new);
+    bed.remove(&new);
+    bed.make(&new, false, file);
+    let kernel = bed.unlinks(index, &new, false);
+    prop_assert_eq!(bed.deletes(posix, &new), (kernel, kernel), "user {} removes {}", index, new);
+    bed.remove(&new);
+    Ok(())
+}
+
+/// A Windows ACL on a file or directory of somebody.
+#[derive(Clone, Debug)]
+struct Windows {
+    directory: bool,
+    uid: u32,
+    gid: u32,
+    aces: Vec<Ace>,
+    /// The directory that it is in lets everybody delete.
+    in_commons: bool,
+}
+
+/// Whom rules name besides users and groups of Linux.
+const OTHERS: [Sid; 6] = [
+    Sid::AUTHENTICATED_USERS,
+    Sid::BUILTIN_USERS,
+    Sid::OWNER_RIGHTS,
+    Sid::SYSTEM,
+    Sid::CREATOR_OWNER,
+    Sid::of(5, [21, 4, 5, 6, 1107]),
+];
+
+/// What people grant, "modify" at the end.
+const MASKS: [A; 8] = [
+    A::FILE_ALL_ACCESS,
+    A::FILE_GENERIC_READ,
+    A::FILE_GENERIC_WRITE,
+    A::FILE_GENERIC_EXECUTE,
+    A::GENERIC_ALL,
+    A::GENERIC_READ,
+    A::GENERIC_WRITE,
+    A(0x13_01bf),
+];
+
+fn ace() -> impl Strategy<Value = Ace> {
+    let sid = prop_oneof![
+        4 => uid().prop_map(Sid::unix_user),
+        4 => gid().prop_map(Sid::unix_group),
+        3 => Just(Sid::EVERYONE),
+        1 => proptest::sample::select(&OTHERS[..]),
+    ];
+    let mask = prop_oneof![
+        proptest::sample::select(&MASKS[..]),
+        any::<u32>().prop_map(|bits| A(bits & A::FILE_ALL_ACCESS.0)),
+        (0..9u32).prop_map(|bit| A(1 << bit)),
+    ];
+    (any::<bool>(), sid, mask, 0..8u8).prop_map(|(allow, sid, mask, flags)| {
+        let flags = if flags == 0 { AceFlags(0x0b) } else { AceFlags::NONE };
+        if allow { Ace::allow(sid, mask, flags) } else { Ace::deny(sid, mask, flags) }
+    })
+}
+
+fn windows() -> impl Strategy<Value = Windows> {
+    let aces = proptest::collection::vec(ace(), 0..7);
+    (any::<bool>(), uid(), gid(), aces, any::<bool>()).prop_map(|(directory, uid, gid, aces, in_commons)| Windows {
+        directory,
+        uid,
+        gid,
+        aces,
+        in_commons,
+    })
+}
+
+/// The token that [MS-DTYP] 2.5.3.2 is asked with for a user.
+fn token(index: usize) -> Token {
+    let user = USERS[index];
+    let mut groups = vec![Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED_USERS, Sid::BUILTIN_USERS];
+    groups.extend(std::iter::once(&user.gid).chain(user.groups).map(|&gid| Sid::unix_group(gid)));
+    Token { user: Sid::unix_user(user.uid), groups: groups.into(), security: false, take_ownership: false }
+}
+
+/// A share that stores descriptors: nobody has a right that the descriptor does not give, or of which the kernel thinks
+/// otherwise, and the kernel allows what a POSIX list can say.
+#[test]
+fn by_windows_lists() {
+    let Some(bed) = Bed::new() else { return };
+    let bed = RefCell::new(bed);
+    let ran = runner(150).run(&windows(), |case| {
+        let mut bed = bed.borrow_mut();
+        bed.clear();
+        let descriptor = place(&mut bed, &case);
+        for index in 0..USERS.len() {
+            let granted = evaluate::granted(&token(index), &descriptor);
+            as_the_descriptor(&mut bed, index, &case, granted)?;
+        }
+        Ok(())
+    });
+    ran.unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+/// Puts `case` in place as an administrator would from a client.
+fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
+    let everyone = |mask| vec![Ace::allow(Sid::EVERYONE, mask, AceFlags::NONE)];
+    let commons = if case.in_commons { A::FILE_ALL_ACCESS } else { A::FILE_GENERIC_READ | A::FILE_EXECUTE };
+    let set = |uid, gid, aces| SecurityDescriptor {
+        owner: Some(Sid::unix_user(uid)),
+        group: Some(Sid::unix_group(gid)),
+        dacl: Acl::new(Acl::REVISION, aces),
+        ..SecurityDescriptor::default()
+    };
+    bed.administer("d", true, &set(0, 0, everyone(commons)));
+    let descriptor = set(case.uid, case.gid, case.aces.clone());
+    bed.administer("d/x", case.directory, &descriptor);
+    descriptor
+}
+
+fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) -> Result<(), TestCaseError> {
+    let (stored, name) = (bed.stored[index], "d/x");
+    let kernel = bed.kernel(index, name, case.directory).expect("everybody passes through d");
+    // A POSIX list knows no order of denials, and of the groups of users whom it names only what the setter knew.
+    let (user, own) = (USERS[index], USERS[index].uid == case.uid);
+    let denies = case.aces.iter().any(|ace| ace.ace_type == AceType::ACCESS_DENIED);
+    let named = case.aces.iter().filter_map(Ace::trustee).any(|(_, sid)| *sid == Sid::unix_user(user.uid));
+    let expressible = !denies && (own || !named);
+    let by_parent = if case.in_commons { A::DELETE } else { A::NONE };
+    let most = granted | A::FILE_READ_ATTRIBUTES | by_parent;
+    let maximum = bed.maximum(stored, name).expect("everybody sees its attributes");
+    prop_assert!(most.contains(maximum), "{:?} beyond {:?}", maximum, most);
+    for right in RIGHTS {
+        let opens = bed.opens(stored, name, right);
+        prop_assert_eq!(opens, maximum.contains(right), "{:?} for user {}, {:?}", right, index, maximum);
+        let by_kernel = match right {
+            A::FILE_READ_DATA => kernel.read,
+            A::FILE_WRITE_DATA | A::FILE_APPEND_DATA => kernel.write,
+            A::FILE_DELETE_CHILD => kernel.write || !case.directory,
+            _ => true,
+        };
+        prop_assert!(by_kernel || !expressible || !granted.contains(right), "{:?} for user {}", right, index);
+        prop_assert!(!opens || by_kernel, "{:?} for user {}: {:?}", right, index, kernel);
+        prop_assert!(opens || !most.contains(right) || !by_kernel, "{:?} for user {} of {:?}", right, index, most);
+    }
+    if case.directory {
+        let new = format!("{name}/new");
+        let made = bed.makes(stored, &new);
+        prop_assert!(!made || granted.contains(A::FILE_ADD_FILE), "user {} makes {}", index, new);
+        bed.remove(&new);
+    }
+    Ok(())
+}
