@@ -23,6 +23,7 @@ use crate::accounts::Directory;
 use crate::accounts::username_map::FileMap;
 use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
+use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{Control, Listener};
 use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
 use crate::handles::Handles;
@@ -408,6 +409,10 @@ impl Control for Operations {
         };
         shown.iter_mut().for_each(|account| account.locked |= self.server.is_locked_out(&account.name));
         Ok(reply)
+    }
+
+    fn names(&self, request: NamesRequest) -> Result<Names> {
+        tokio::runtime::Handle::current().block_on(names::answer(request, &*self.server.accounts))
     }
 
     fn reload(&self) -> Result<String> {

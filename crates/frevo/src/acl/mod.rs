@@ -3,10 +3,17 @@
 //! Exit status: 0 done, 1 refused or failed, 2 wrong usage.
 
 pub(crate) mod calibrate;
+mod convert;
+mod diff;
+mod names;
+mod place;
+mod set;
+mod show;
+mod words;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 /// Works on the access control lists of files
@@ -19,11 +26,28 @@ pub struct AclArgs {
 #[derive(Subcommand, Debug)]
 enum AclCommand {
     Calibrate(calibrate::CalibrateArgs),
+    Show(show::ShowArgs),
+    Set(set::SetArgs),
+    Diff(diff::DiffArgs),
+    Convert(convert::ConvertArgs),
 }
 
 /// Runs the command.
 pub fn run(args: AclArgs) -> Result<ExitCode> {
     match args.command {
         AclCommand::Calibrate(args) => calibrate::run(&args),
+        AclCommand::Show(args) => run_to_end(show::run(args)),
+        AclCommand::Set(args) => run_to_end(set::run(args)),
+        AclCommand::Diff(args) => run_to_end(diff::run(args)),
+        AclCommand::Convert(args) => {
+            convert::step_back();
+            run_to_end(convert::run(args))
+        }
     }
+}
+
+/// Runs `command` on this thread; another answers signals.
+fn run_to_end(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.context("starting threads")?.block_on(command)
 }

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use super::SOCKET;
 use super::message::{LONGEST_REQUEST, Response, ServerRequest, UserReply, UserRequest, Version};
+use super::names::{Names, NamesRequest};
 use crate::state_dir::StateDir;
 use crate::status::Status;
 
@@ -35,6 +36,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// A change of accounts, or a question about them.
     fn user(&self, request: UserRequest) -> Result<UserReply>;
+
+    /// Whose SIDs are whose.
+    fn names(&self, request: NamesRequest) -> Result<Names>;
 
     /// Reads the configuration again and says in one line what came of it.
     fn reload(&self) -> Result<String>;
@@ -198,6 +202,10 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         return encode(
             serde_json::from_slice(line).map_err(|e| not_understood(&e)).and_then(|request| control.user(request)),
         );
+    }
+    if kind == "names" {
+        let request = serde_json::from_slice(line).map_err(|error| not_understood(&error));
+        return encode(request.and_then(|request| control.names(request)));
     }
     match serde_json::from_slice(line) {
         Ok(ServerRequest::Version {}) => {

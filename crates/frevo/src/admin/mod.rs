@@ -6,6 +6,7 @@
 mod client;
 mod listener;
 pub mod message;
+pub mod names;
 
 pub use client::Client;
 pub use listener::{Control, Listener};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Parser;
 
 use super::*;
+use crate::admin::names::{Names, NamesRequest};
 use crate::admin::{Control, Listener};
 use crate::config::PassdbBackend;
 
@@ -49,6 +50,10 @@ impl Control for Fake {
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
         self.0.perform(request)
+    }
+
+    fn names(&self, _: NamesRequest) -> Result<Names> {
+        bail!("not here")
     }
 
     fn reload(&self) -> Result<String> {

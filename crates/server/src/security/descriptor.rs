@@ -170,7 +170,7 @@ pub(super) async fn look_up(
 }
 
 /// The attribute, read as the user where any user may read it.
-async fn read(who: &Arc<Identity>, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
+pub(super) async fn read(who: &Arc<Identity>, acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
     let public = acls.attribute.starts_with("security.");
     let who = if public { who } else { &*SERVER };
     match node.get_xattr(who, &acls.attribute).await {

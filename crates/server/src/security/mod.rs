@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod cache;
 pub(crate) mod descriptor;
+pub mod desk;
 pub mod evaluate;
 pub mod inherit;
 pub(crate) mod placing;

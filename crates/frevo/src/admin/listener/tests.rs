@@ -9,6 +9,7 @@ use super::*;
 use crate::accounts::Directory;
 use crate::accounts::record::nt_hash;
 use crate::admin::Client;
+use crate::admin::names::{self, Whom};
 use crate::config::PassdbBackend;
 use crate::status::tests::snapshot;
 
@@ -25,6 +26,10 @@ impl Control for Fake {
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
         self.directory.perform(request)
+    }
+
+    fn names(&self, request: NamesRequest) -> Result<Names> {
+        tokio::runtime::Handle::current().block_on(names::answer(request, &self.directory))
     }
 
     fn reload(&self) -> Result<String> {
@@ -97,6 +102,37 @@ fn a_change_works_at_once_in_the_running_server() {
         assert!(client.user(&add).unwrap_err().to_string().contains("exists already"));
         client.user(&UserRequest::Delete { name: name.clone() }).unwrap();
         assert!(fake.directory.record(&name).unwrap().is_none());
+    });
+}
+
+#[test]
+fn whose_sids_are_whose() {
+    with_server(|path, fake| {
+        let mut client = client(path);
+        let name = fake.directory.users().only().map_or("root".to_owned(), |user| user.name.clone());
+        let nt_hash = Some(nt_hash("x").unwrap());
+        let add = UserRequest::Add { name: name.clone(), nt_hash, full_name: String::new(), uid: None };
+        client.user(&add).unwrap();
+        let UserReply::Found(Some(account)) = client.user(&UserRequest::Find { name: name.clone() }).unwrap() else {
+            panic!("there is such an account");
+        };
+        let uid = account.uid.expect("it has a user");
+        let request = Whom {
+            sids: vec![account.sid.clone(), "S-1-5-21-1-1-1-1".into()],
+            uids: vec![uid, 4_000_000],
+            gids: vec![4_000_001],
+        };
+        let names: Names = client.ask(&NamesRequest::Of(request)).unwrap();
+        assert!(account.sid.starts_with(&names.domain), "{names:?}");
+        let [known, unknown] = &*names.sids else { panic!("one for each") };
+        assert_eq!((known.uid, known.name.as_ref().map(|named| &named.name)), (Some(uid), Some(&name)));
+        assert!(unknown.id().is_none() && unknown.name.is_none());
+        assert_eq!(names.uids, [account.sid, "S-1-22-1-4000000".into()]);
+        assert_eq!(names.gids, ["S-1-22-2-4000001"]);
+        let too_many = Whom { uids: vec![1; names::NAMES_BATCH + 1], ..Whom::default() };
+        assert!(client.ask::<Names>(&NamesRequest::Of(too_many)).is_err());
+        let wrong = Whom { sids: vec!["x".into()], ..Whom::default() };
+        assert!(client.ask::<Names>(&NamesRequest::Of(wrong)).is_err());
     });
 }
 

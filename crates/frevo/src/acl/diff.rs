@@ -1,0 +1,194 @@
+//! `frevo acl diff`: what differs between the descriptors of two files, or between the stored descriptor of one and what
+//! its POSIX ACL alone would give.
+//!
+//! Exit status as diff(1): 0 the same, 1 different, 2 trouble.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use proto::dtyp::acl::Ace;
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{Acl, SecurityDescriptor, sddl};
+use server::security::desk::{Look, Source};
+
+use super::place::{Counter, Where};
+use super::words::{self, People};
+use crate::table::printable;
+use crate::user::print;
+
+/// Shows what differs between the access control lists of two files, or between a stored one and the POSIX ACL beneath
+#[derive(Args, Debug)]
+pub(super) struct DiffArgs {
+    /// The file or directory, by its path on this machine
+    path: PathBuf,
+    /// The other one; without it, what is stored for the first is compared with what its POSIX ACL alone would give
+    other: Option<PathBuf>,
+    /// The share to look through, where several have the path
+    #[arg(long, value_name = "NAME")]
+    share: Option<String>,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: DiffArgs) -> Result<ExitCode> {
+    Ok(match compare(&args).await {
+        Ok(same) => ExitCode::from(u8::from(!same)),
+        Err(error) => {
+            eprintln!("frevo: {error:#}");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// Prints the differences; whether there are none.
+async fn compare(args: &DiffArgs) -> Result<bool> {
+    let (counter, look) = look(args, &args.path).await?;
+    let path = args.path.display().to_string();
+    let mut kinds = [look.posix.directory; 2];
+    let (old, new) = match &args.other {
+        Some(other) => {
+            let (_, theirs) = self::look(args, other).await?;
+            kinds[1] = theirs.posix.directory;
+            ((path, look.descriptor), (other.display().to_string(), theirs.descriptor))
+        }
+        None => {
+            let stored = match look.source {
+                Source::Outdated(stored) | Source::Unsure(stored) => (format!("{path} (stored, not counting)"), stored),
+                Source::Stored => (format!("{path} (stored)"), look.descriptor),
+                _ => (path.clone(), look.descriptor),
+            };
+            ((format!("{path} (POSIX ACL)"), look.converted), stored)
+        }
+    };
+    let people = People::of(&*counter.accounts, &[&old.1, &new.1]).await;
+    let lines = differences(&old.1, &new.1, &people, kinds);
+    if !lines.is_empty() {
+        let lines: String = lines.iter().map(|line| printable(line) + "\n").collect();
+        print(&format!("--- {}\n+++ {}\n{lines}", printable(&old.0), printable(&new.0)))?;
+    }
+    Ok(lines.is_empty())
+}
+
+async fn look(args: &DiffArgs, path: &Path) -> Result<(Counter, Look)> {
+    let (counter, inside) = Counter::of(&args.place, path, args.share.as_deref())?;
+    let failed = |error: server::error::Error| anyhow!("{}: {error}", path.display());
+    let item = counter.desk.item(&inside).await.map_err(failed)?;
+    let look = counter.desk.look(&item).await.map_err(failed)?;
+    Ok((counter, look))
+}
+
+/// A line for each part and entry that only one has, `-` of the old, `+` of the new; `directories` says what both are.
+fn differences(
+    old: &SecurityDescriptor,
+    new: &SecurityDescriptor,
+    people: &People,
+    directories: [bool; 2],
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (head, part, old, new) in [("O:", "owner", old.owner, new.owner), ("G:", "group", old.group, new.group)] {
+        for (sign, sid) in [('-', old), ('+', new)] {
+            if let Some(sid) = sid.filter(|_| old != new) {
+                lines.push(format!("{sign}{head}{}  {part}: {}", sddl::encode_sid(&sid), people.name(&sid)));
+            }
+        }
+    }
+    for is_dacl in [true, false] {
+        let (before, after) = (head(old, is_dacl), head(new, is_dacl));
+        if before != after {
+            lines.extend(
+                [('-', before), ('+', after)].into_iter().filter_map(|(sign, head)| Some(format!("{sign}{}", head?))),
+            );
+        }
+        let list = |descriptor: &'_ SecurityDescriptor| {
+            let list = if is_dacl { descriptor.dacl.clone() } else { descriptor.sacl.clone() };
+            list.map(Acl::into_aces).unwrap_or_default()
+        };
+        for (sign, ace) in changes(&list(old), &list(new)) {
+            let text = sddl::encode_ace(&ace).unwrap_or_else(|error| error.to_string());
+            lines.push(format!("{sign}{text}  {}", words::ace(&ace, people, directories[usize::from(sign == '+')])));
+        }
+    }
+    lines
+}
+
+/// What stands before the entries of a list; `None` where there is no list.
+fn head(descriptor: &SecurityDescriptor, is_dacl: bool) -> Option<String> {
+    let (list, present) = match is_dacl {
+        true => (descriptor.dacl.is_some(), Control::DACL_PRESENT),
+        false => (descriptor.sacl.is_some(), Control::SACL_PRESENT),
+    };
+    let control = descriptor.control;
+    if !list && !control.contains(present) {
+        return None;
+    }
+    let empty = list.then(Acl::empty);
+    let (dacl, sacl) = if is_dacl { (empty, None) } else { (None, empty) };
+    let other = if is_dacl { Control::SACL_PRESENT } else { Control::DACL_PRESENT };
+    let alone = SecurityDescriptor { control: control.without(other), dacl, sacl, ..SecurityDescriptor::default() };
+    sddl::encode(&alone).ok()
+}
+
+/// The entries that go and come, in an order that makes the one list of the other: all but a longest common subsequence.
+fn changes(old: &[Ace], new: &[Ace]) -> Vec<(char, Ace)> {
+    let width = new.len() + 1;
+    // common[i][j] is how long the one of old[i..] and new[j..] is.
+    let mut common = vec![0_u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i * width + j] = match old[i] == new[j] {
+                true => common[(i + 1) * width + j + 1] + 1,
+                false => common[(i + 1) * width + j].max(common[i * width + j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut changes) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1] {
+            changes.push(('-', old[i].clone()));
+            i += 1;
+        } else {
+            changes.push(('+', new[j].clone()));
+            j += 1;
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, expected: &[&str]) {
+        let of = |text| sddl::decode(text, &sddl::Domains::default()).expect("SDDL");
+        let lines = differences(&of(old), &of(new), &People::default(), [false; 2]);
+        let texts: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap_or_default()).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn what_goes_and_what_comes() {
+        let list = "D:(A;;FR;;;WD)(A;;FA;;;BA)(D;;FW;;;BG)";
+        check(list, list, &[]);
+        check("O:BAG:BU", "O:SYG:BU", &["-O:BA", "+O:SY"]);
+        check("G:BU", "", &["-G:BU"]);
+        check(list, "D:(A;;FR;;;WD)(D;;FW;;;BG)", &["-(A;;FA;;;BA)"]);
+        check(list, "D:(A;;FR;;;WD)(A;;FX;;;BA)(D;;FW;;;BG)", &["-(A;;FA;;;BA)", "+(A;;FX;;;BA)"]);
+        check("D:(A;;FR;;;WD)(A;;FA;;;BA)", "D:(A;;FA;;;BA)(A;;FR;;;WD)", &["-(A;;FR;;;WD)", "+(A;;FR;;;WD)"]);
+        check("D:AI(A;;FR;;;WD)", "D:P(A;;FR;;;WD)", &["-D:AI", "+D:P"]);
+        check("", "D:S:(AU;SA;FA;;;WD)", &["+D:", "+S:", "+(AU;SA;FA;;;WD)"]);
+        check("D:NO_ACCESS_CONTROL", "D:", &["-D:NO_ACCESS_CONTROL", "+D:"]);
+    }
+
+    #[test]
+    fn words_follow() {
+        let of = |text| sddl::decode(text, &sddl::Domains::default()).expect("SDDL");
+        let lines = differences(&of("D:"), &of("D:(A;;FR;;;WD)"), &People::default(), [false; 2]);
+        assert_eq!(lines, ["+(A;;FR;;;WD)  S-1-1-0 may read"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The accounts as `frevo acl` sees them: those of the running server, those in the database where no server runs, or none.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+use proto::auth::pac::LogonInfo;
+use proto::dtyp::Sid;
+use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
+use server::answer::Answer;
+use server::principals::{self, Principal, Realm, SidNameUse, UnixId};
+use server::tickets::ClientName;
+use server::vfs::Identity;
+
+use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
+use crate::admin::Client;
+use crate::admin::names::{Known, Names, NamesRequest, Whom};
+use crate::state_dir::AccountPlace;
+use crate::user::Performer;
+use crate::winbind::{Winbind, WithDomain};
+
+/// The accounts in `place`; where there are none, SIDs are those with the ids in them.
+pub(super) fn accounts(place: &AccountPlace, member: bool) -> Result<Arc<dyn Accounts>> {
+    Ok(match Performer::open(place, false)? {
+        Some(Performer::Server(client)) => Arc::new(Asked::of(client)?),
+        Some(Performer::Own(directory)) => Arc::new(WithDomain::new(Arc::new(*directory), Winbind::new(member))),
+        None => nobody(),
+    })
+}
+
+/// No accounts at all.
+pub(super) fn nobody() -> Arc<dyn Accounts> {
+    Arc::new(Asked { client: None, domain: DomainSid([0; 3]) })
+}
+
+/// A SID as people know it; the SID itself where nobody knows it.
+pub(super) async fn name(accounts: &dyn Accounts, sid: &Sid) -> String {
+    match principals::by_sid(accounts, sid).await {
+        Ok(Some(Principal { realm: Realm::Named(realm), name, .. })) if !name.is_empty() => format!("{realm}\\{name}"),
+        Ok(Some(Principal { name, .. })) if !name.is_empty() => name,
+        _ => sid.to_string(),
+    }
+}
+
+/// What this host calls a user or group.
+fn of_host(id: UnixId) -> Result<Option<Principal>, Unavailable> {
+    let (question, realm, kind) = match id {
+        UnixId::User(uid) | UnixId::Both(uid) => (Question::User(uid), principals::UNIX_USERS, SidNameUse::USER),
+        UnixId::Group(gid) => (Question::Group(gid), principals::UNIX_GROUPS, SidNameUse::GROUP),
+    };
+    let reply = HostNames::of_host().ask_blocking(&question)?;
+    Ok(reply.and_then(|reply| match reply {
+        Reply::Named(name, _) => Some(Principal { sid: id.plain_sid(), kind, realm: Realm::Named(realm.into()), name }),
+        _ => None,
+    }))
+}
+
+/// The accounts of a running server. Nobody logs on here: only whose SIDs are whose is asked.
+struct Asked {
+    client: Option<Mutex<Client>>,
+    domain: DomainSid,
+}
+
+impl Asked {
+    fn of(mut client: Client) -> Result<Asked> {
+        let names: Names = client.ask(&NamesRequest::Of(Whom::default()))?;
+        let sid: Sid = names.domain.parse().ok().context("the server's SID is no SID")?;
+        let domain = match *sid.sub_authorities() {
+            [21, x, y, z] => DomainSid([x, y, z]),
+            _ => bail!("the server's SID {sid} is none of a machine"),
+        };
+        Ok(Asked { client: Some(Mutex::new(client)), domain })
+    }
+
+    fn ask(&self, whom: Whom) -> Result<Option<Names>, Unavailable> {
+        let Some(client) = &self.client else { return Ok(None) };
+        let names = client.lock().ask(&NamesRequest::Of(whom));
+        names.map(Some).map_err(|error| Unavailable(format!("the server's accounts: {error:#}")))
+    }
+
+    fn known(&self, sid: &Sid) -> Result<Option<Known>, Unavailable> {
+        let names = self.ask(Whom { sids: vec![sid.to_string()], ..Whom::default() })?;
+        Ok(names.and_then(|mut names| names.sids.pop()))
+    }
+
+    fn id(&self, sid: &Sid) -> Result<Option<UnixId>, Unavailable> {
+        match UnixId::in_sid(sid) {
+            Some(id) => Ok(Some(id)),
+            None => Ok(self.known(sid)?.and_then(|known| known.id())),
+        }
+    }
+
+    fn sid(&self, id: UnixId) -> Result<Sid, Unavailable> {
+        let names = self.ask(Whom {
+            uids: id.uid().into_iter().collect(),
+            gids: id.uid().map_or(id.gid(), |_| None).into_iter().collect(),
+            ..Whom::default()
+        })?;
+        let text = names.and_then(|mut names| names.uids.pop().or_else(|| names.gids.pop()));
+        Ok(text.and_then(|text| text.parse().ok()).unwrap_or(id.plain_sid()))
+    }
+}
+
+impl Accounts for Asked {
+    fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn of_client(&self, _: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn find_anew(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn logged_on(&self, _: &str, _: LogonOutcome) {}
+
+    fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
+        Answer::now(self.id(sid).map(|id| id.and_then(UnixId::uid)))
+    }
+
+    fn id_of(&self, sid: &Sid) -> Answer<Result<Option<UnixId>, Unavailable>> {
+        Answer::now(self.id(sid))
+    }
+
+    fn sid_of(&self, id: UnixId) -> Answer<Result<Sid, Unavailable>> {
+        Answer::now(self.sid(id))
+    }
+
+    fn sids_of(&self, _: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        Answer::now(Ok(Vec::new()))
+    }
+
+    fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
+        match (&self.client, UnixId::in_sid(sid)) {
+            (None, Some(id)) => Answer::now(of_host(id)),
+            _ => Answer::now(self.known(sid).map(|known| known.and_then(|known| known.principal(*sid)))),
+        }
+    }
+
+    fn named(&self, _: Option<&str>, _: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
+        Answer::now(Ok(false))
+    }
+
+    fn domain(&self) -> DomainSid {
+        self.domain
+    }
+
+    fn policy(&self) -> AccountPolicy {
+        AccountPolicy::default()
+    }
+
+    fn lock(&self, _: &str) {}
+
+    fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
+        Answer::now(Err(NotChanged::Unavailable("no account is changed here".into())))
+    }
+}

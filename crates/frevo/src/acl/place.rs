@@ -1,0 +1,145 @@
+//! Which share a path on this machine belongs to, and the server's view of it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use proto::dtyp::sddl::Domains;
+use server::accounts::{Accounts, DomainSid};
+use server::policy::{Policy, Share};
+use server::security::desk::Desk;
+use server::vfs::{Links, RelPath};
+
+use super::names;
+use crate::config::{self, Loaded};
+use crate::host::Host;
+use crate::state_dir::locate_accounts;
+use crate::world::RealWorld;
+
+/// Where the configuration and the accounts are.
+#[derive(clap::Args, Debug)]
+pub(super) struct Where {
+    /// The configuration [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// The state directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(super) state_dir: Option<PathBuf>,
+}
+
+impl Where {
+    /// The configuration.
+    pub(super) fn load(&self) -> Result<Loaded> {
+        let path = self.config.clone().or_else(config::default_path).context(
+            "there is neither /etc/frevo/smb.conf nor /etc/samba/smb.conf: name a configuration file with -c",
+        )?;
+        let host = Host::of_process().context("this process's user")?;
+        config::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
+    }
+
+    /// The accounts, and the domains of aliases.
+    fn accounts(&self, policy: &Policy) -> Result<(Arc<dyn Accounts>, Domains)> {
+        let member = policy.membership.is_some();
+        let place = locate_accounts(self.state_dir.as_deref(), self.config.as_deref())?;
+        let accounts = names::accounts(&place, member)?;
+        let machine = Some(accounts.domain()).filter(|domain| *domain != DomainSid([0; 3])).map(DomainSid::sid);
+        Ok((accounts, Domains { machine, domain: machine.filter(|_| !member) }))
+    }
+}
+
+/// A share, for the administrator.
+pub(super) struct Counter {
+    pub(super) desk: Desk,
+    pub(super) accounts: Arc<dyn Accounts>,
+    pub(super) domains: Domains,
+}
+
+impl Counter {
+    /// The share that has `path`, or the one called `share`, and where in it that is.
+    pub(super) fn of(place: &Where, path: &Path, share: Option<&str>) -> Result<(Counter, RelPath)> {
+        let loaded = place.load()?;
+        let path = path.canonicalize().with_context(|| path.display().to_string())?;
+        let (share, inside) = share_of(&loaded.policy, &path, share)?;
+        let (accounts, domains) = place.accounts(&loaded.policy)?;
+        Ok((Counter { desk: desk(share, accounts.clone())?, accounts, domains }, inside))
+    }
+}
+
+/// The server's view of `share`.
+pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<Desk> {
+    let options = localfs::Options { links: Links { follow: false, wide: false } };
+    let volume = localfs::LocalFs::open(&share.path, options);
+    let volume = volume.with_context(|| format!("the directory {} of [{}]", share.path.display(), share.name))?;
+    Ok(Desk::new(share, Arc::new(volume), accounts, Arc::new(RealWorld::new())))
+}
+
+/// Where `path`, which has no links, is in which share: in the one called `name`, else in the one whose directory is the
+/// deepest that has it.
+fn share_of(policy: &Policy, path: &Path, name: Option<&str>) -> Result<(Arc<Share>, RelPath)> {
+    let inside = |share: &Share| {
+        let root = share.path.canonicalize().ok().filter(|_| share.path_template.is_none())?;
+        Some((root.components().count(), path.strip_prefix(&root).ok()?.to_owned()))
+    };
+    let found = match name {
+        Some(name) => {
+            let share = policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
+            let (_, rest) = inside(share).with_context(|| {
+                format!(
+                    "{} does not lie in {}, the directory of [{}]",
+                    path.display(),
+                    share.path.display(),
+                    share.name
+                )
+            })?;
+            Some((share, rest))
+        }
+        None => {
+            let all = policy.shares.values().filter_map(|share| Some((share, inside(share)?)));
+            all.max_by_key(|(_, (depth, _))| *depth).map(|(share, (_, rest))| (share, rest))
+        }
+    };
+    let Some((share, rest)) = found else {
+        bail!(
+            "{} lies in no share of the configuration (homes and paths with variables are not looked at)",
+            path.display()
+        );
+    };
+    let mut relative = RelPath::root();
+    for component in rest.components() {
+        if !relative.push(component.as_os_str().as_bytes()) {
+            bail!("{}: longer than a path can be", path.display());
+        }
+    }
+    Ok((share.clone(), relative))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deepest_share_has_a_path() {
+        let top = tempfile::tempdir().unwrap();
+        let top_path = top.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top_path.join("a/b/c")).unwrap();
+        let file = top_path.join("smb.conf");
+        let (outer, inner) = (top_path.join("a"), top_path.join("a/b"));
+        let text = format!("[outer]\npath = {}\n[inner]\npath = {}\n", outer.display(), inner.display());
+        std::fs::write(&file, text).unwrap();
+        let loaded = Where { config: Some(file), state_dir: None }.load().unwrap();
+        let check = |path: &Path, name: Option<&str>, expected: Option<(&str, &str)>| {
+            let found = share_of(&loaded.policy, path, name).ok();
+            let found =
+                found.map(|(share, path)| (share.name.clone(), String::from_utf8_lossy(path.as_bytes()).into_owned()));
+            assert_eq!(found, expected.map(|(share, path)| (share.to_owned(), path.to_owned())), "{}", path.display());
+        };
+        check(&inner.join("c"), None, Some(("inner", "c")));
+        check(&inner, None, Some(("inner", "")));
+        check(&inner.join("c"), Some("Outer"), Some(("outer", "b/c")));
+        check(&outer, None, Some(("outer", "")));
+        check(&outer, Some("inner"), None);
+        check(&top_path, None, None);
+        check(&outer, Some("none"), None);
+    }
+}

@@ -1,0 +1,493 @@
+//! The descriptors of files for the administrator at the machine itself: `frevo acl show`, `set`, `diff` and `convert`.
+//!
+//! No session, no open, no cache: root looks and sets by the path beneath the share's directory, follows no link and
+//! leaves the directory nowhere. What is shown is what a client would be shown, by the same functions; what is set is set
+//! as by a client who may set everything.
+
+use std::sync::Arc;
+
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
+use proto::status::Status;
+
+use super::cache::Cache;
+use super::descriptor::{SERVER, look_up, posix, read, shown};
+use super::evaluate::Token;
+use super::posix::{self, Posix, UnixSids};
+use super::store::{self, Condition};
+use super::{inherit, placing, sids, storing};
+use crate::accounts::Accounts;
+use crate::error::{Error, Result};
+use crate::name::glob::Globs;
+use crate::policy::{Share, StoredAcls};
+use crate::tree::Disk;
+use crate::vfs::{Case, Errno, Kind, Links, Lookup, Metadata, Node, RelPath, Vfs};
+use crate::world::World;
+
+/// Names of what the server itself makes in a share for a while: no files of users.
+const OWN_NAMES: &[u8] = b".frevo-";
+
+/// Entries that are listed at a time.
+const LISTED: usize = 1024;
+
+/// How often a file that changes while it is converted is looked at again.
+const RACES: usize = 4;
+
+/// A share, for the administrator.
+pub struct Desk {
+    disk: Disk,
+    world: Arc<dyn World>,
+}
+
+/// A file or directory of the share.
+pub struct Item {
+    /// Where it is.
+    pub path: RelPath,
+    /// What it is.
+    pub metadata: Metadata,
+    node: Arc<dyn Node>,
+}
+
+impl Item {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.metadata.kind == Kind::Directory
+    }
+
+    /// Whether it has a descriptor of its own: links and devices have none.
+    pub fn keeps_descriptor(&self) -> bool {
+        matches!(self.metadata.kind, Kind::File | Kind::Directory)
+    }
+}
+
+/// What is known of the protection of a file. SIDs are as clients see them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// What a client is shown, and what counts.
+    pub descriptor: SecurityDescriptor,
+    /// Where that comes from.
+    pub source: Source,
+    /// What Linux knows.
+    pub posix: Posix,
+    /// What a client would be shown if nothing were stored.
+    pub converted: SecurityDescriptor,
+}
+
+/// Where a descriptor comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// It is stored, and counts.
+    Stored,
+    /// It is made from the POSIX lists; nothing is stored.
+    Converted,
+    /// It is made from the POSIX lists; the one that is stored does not count, for they changed since.
+    Outdated(SecurityDescriptor),
+    /// It is made from the POSIX lists; of the one that is stored nobody can tell whether they changed since.
+    Unsure(SecurityDescriptor),
+    /// It is `acl_xattr:default acl style`; nothing is stored.
+    Default,
+    /// It is made from the POSIX lists: the share stores no descriptors.
+    Posix,
+}
+
+/// What came of a conversion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// What the conversion made is stored now.
+    Stored,
+    /// It is stored now in the place of one that did not count any more.
+    Replaced,
+    /// There is one that counts.
+    Valid,
+    /// There is one that does not count, and it stays.
+    Kept,
+    /// It is neither a file nor a directory.
+    Passed,
+    /// It changed each time that it was looked at.
+    Changing,
+}
+
+/// How files are converted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conversion {
+    /// Whether one that does not count any more, for the POSIX lists changed since, is replaced.
+    pub replace: bool,
+    /// Whether anything is written.
+    pub write: bool,
+}
+
+impl Desk {
+    /// The share `share`, whose directory is `vfs`. A path of its own for each session is not known here.
+    pub fn new(share: Arc<Share>, vfs: Arc<dyn Vfs>, accounts: Arc<dyn Accounts>, world: Arc<dyn World>) -> Desk {
+        let descriptors = Arc::new(Cache::new(world.clone(), 0));
+        let token = Token {
+            user: Sid::unix_user(0),
+            groups: [Sid::EVERYONE, Sid::BUILTIN_ADMINISTRATORS].into(),
+            security: true,
+            take_ownership: true,
+        };
+        let globs = |patterns: &[String]| Globs::new(patterns.iter().map(String::as_str), !share.case_sensitive);
+        let disk = Disk {
+            identity: SERVER.clone(),
+            token: Arc::new(token),
+            token_id: descriptors.token(),
+            place: descriptors.place(0, &share),
+            descriptors,
+            accounts,
+            read_only: false,
+            encrypt_data: false,
+            hide: globs(&[]),
+            veto: globs(&share.veto_files),
+            veto_oplocks: globs(&[]),
+            snapshot: None,
+            volume: 0,
+            share,
+            vfs,
+        };
+        Desk { disk, world }
+    }
+
+    /// The share.
+    pub fn share(&self) -> &Share {
+        &self.disk.share
+    }
+
+    /// The file at `path`, with exactly these names; `Errno::LOOP` where a link stands on the way.
+    pub async fn item(&self, path: &RelPath) -> Result<Item> {
+        let links = Links { follow: false, wide: false };
+        match self.disk.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? {
+            Lookup::Found { path, node, metadata } => Ok(Item { path, metadata, node }),
+            Lookup::Missing { .. } | Lookup::NoParent => Err(Errno::NOENT.into()),
+        }
+    }
+
+    /// The names in the directory `item` in the order of their bytes, without those that clients never see.
+    pub async fn names(&self, item: &Item) -> Result<Vec<Box<[u8]>>> {
+        let (mut names, mut cursor) = (Vec::new(), 0);
+        loop {
+            let (entries, next) = item.node.list(&SERVER, cursor, LISTED, false).await?;
+            if entries.is_empty() {
+                names.sort_unstable();
+                return Ok(names);
+            }
+            cursor = next;
+            let seen = |name: &[u8]| !name.starts_with(OWN_NAMES) && !self.disk.veto.matches(name);
+            names.extend(entries.into_iter().map(|entry| entry.name).filter(|name| seen(name)));
+        }
+    }
+
+    /// What protects `item`.
+    pub async fn look(&self, item: &Item) -> Result<Look> {
+        let metadata = item.node.metadata().await?;
+        let share = &self.disk.share;
+        let posix = posix(&SERVER, &item.node, &metadata).await?;
+        let found = look_up(share, &SERVER, &item.node, &metadata).await?;
+        let source = match &share.acls {
+            None => Source::Posix,
+            Some(acls) => match stored(acls, &item.node).await? {
+                None if acls.ignore_system_acls => Source::Default,
+                None => Source::Converted,
+                Some(_) if found.confirmed => Source::Stored,
+                Some(stored) => {
+                    let descriptor = self.as_shown(stored.descriptor).await?;
+                    match stored.condition {
+                        Condition::Unknown => Source::Unsure(descriptor),
+                        _ => Source::Outdated(descriptor),
+                    }
+                }
+            },
+        };
+        let converted = match &share.acls {
+            None => posix::to_descriptor(&posix, &UnixSids),
+            Some(_) => shown(share, &posix),
+        };
+        let (descriptor, converted) = (self.as_shown(found.descriptor).await?, self.as_shown(converted).await?);
+        Ok(Look { descriptor, source, posix, converted })
+    }
+
+    async fn as_shown(&self, descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
+        sids::shown(&*self.disk.accounts, descriptor).await
+    }
+
+    /// Sets the parts that `given` has.
+    ///
+    /// # Errors
+    ///
+    /// `STATUS_INVALID_OWNER` where the owner is no user here: over the network whoever sets that becomes the owner in
+    /// Linux, which root should not by accident.
+    pub async fn set(&self, item: &Item, given: &SecurityDescriptor) -> Result<()> {
+        let node = &item.node;
+        if let Some(owner) = given.owner {
+            let id = sids::id_of(&*self.disk.accounts, &owner).await?;
+            let metadata = node.metadata().await?;
+            let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
+            let present = match present {
+                Some(present) => self.as_shown(present.descriptor).await?.owner,
+                None => None,
+            };
+            if id.and_then(|id| id.uid()).is_none() && present != Some(owner) {
+                return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is no user of this machine")));
+            }
+        }
+        placing::give(&self.disk, node, self.world.now(), given).await
+    }
+
+    /// Stores for `item` what a client is shown, where nothing is stored that counts.
+    pub async fn convert(&self, item: &Item, how: Conversion) -> Result<Outcome> {
+        let Some(acls) = self.disk.share.acls.as_ref().filter(|acls| !acls.ignore_system_acls) else {
+            return Err(Error::because(Status::NOT_SUPPORTED, "the share stores no descriptors made from POSIX ACLs"));
+        };
+        if !item.keeps_descriptor() {
+            return Ok(Outcome::Passed);
+        }
+        for _ in 0..RACES {
+            if let Some(outcome) = self.try_to_convert(acls, &item.node, how).await? {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Changing)
+    }
+
+    /// One try; `None` where the file changed meanwhile.
+    async fn try_to_convert(
+        &self,
+        acls: &StoredAcls,
+        node: &Arc<dyn Node>,
+        how: Conversion,
+    ) -> Result<Option<Outcome>> {
+        let share = &self.disk.share;
+        let metadata = node.metadata().await?;
+        let before = stored_value(acls, node).await?;
+        if look_up(share, &SERVER, node, &metadata).await?.confirmed {
+            return Ok(Some(Outcome::Valid));
+        }
+        // Descriptor and hash are of the same lists, or one could count that was made of others.
+        let lists = posix(&SERVER, node, &metadata).await?;
+        let descriptor = shown(share, &lists);
+        let now = FileTime::from(self.world.now());
+        let Some(value) = before else {
+            let done = !how.write || storing::put(share, node, &metadata, &lists, &descriptor, now).await?;
+            return Ok(done.then_some(Outcome::Stored));
+        };
+        let outdated = matches!(decoded(acls, &value)?.condition, Condition::SystemHash(_));
+        if !outdated || !how.replace {
+            return Ok(Some(Outcome::Kept));
+        }
+        if how.write {
+            let hash = store::system_hash(&metadata, &lists.access, lists.default.as_ref());
+            let new = store::encode(&descriptor, hash, now);
+            // What a client stored meanwhile stays.
+            let unchanged = stored_value(acls, node).await? == Some(value);
+            if !unchanged || node.metadata().await?.changed != metadata.changed {
+                return Ok(None);
+            }
+            node.set_xattr(&SERVER, &acls.attribute, Some(new)).await?;
+        }
+        Ok(Some(Outcome::Replaced))
+    }
+}
+
+async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
+    read(&SERVER, acls, node).await
+}
+
+async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<store::Stored>> {
+    stored_value(acls, node).await?.map(|value| decoded(acls, &value)).transpose()
+}
+
+/// A value of a version that nobody knows counts as one that cannot be judged.
+fn decoded(acls: &StoredAcls, value: &[u8]) -> Result<store::Stored> {
+    let damaged = || Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute));
+    let unknown = || store::Stored { descriptor: SecurityDescriptor::default(), condition: Condition::Unknown };
+    Ok(store::decode(value).map_err(|_| damaged())?.unwrap_or_else(unknown))
+}
+
+/// What `child`, whose descriptor is `present`, has when its directory has `parent` ([MS-DTYP] 2.5.3.4): its own entries,
+/// then those that come down. `None` where it is protected from that, and with it all beneath.
+pub fn propagated(
+    parent: &SecurityDescriptor,
+    present: &SecurityDescriptor,
+    directory: bool,
+) -> Option<SecurityDescriptor> {
+    const ASKED: Control = Control(
+        Control::DACL_PRESENT.0 | Control::DACL_AUTO_INHERITED.0 | Control::DACL_COMPUTED_INHERITANCE_REQUIRED.0,
+    );
+    if present.control.contains(Control::DACL_PROTECTED) {
+        return None;
+    }
+    let (owner, group) = (present.owner.unwrap_or(Sid::NULL), present.group.unwrap_or(Sid::NULL));
+    // Everything that comes down is marked as inherited, so that the next time replaces it.
+    let from = SecurityDescriptor { control: parent.control | Control::DACL_AUTO_INHERITED, ..parent.clone() };
+    let inherited = inherit::child(&from, owner, group, directory).and_then(|child| child.dacl);
+    let own = present.dacl.iter().flat_map(Acl::aces).filter(|ace| !ace.ace_flags.contains(AceFlags::INHERITED));
+    let aces: Vec<Ace> = own.cloned().chain(inherited.into_iter().flat_map(Acl::into_aces)).collect();
+    let revision = present.dacl.as_ref().map_or(Acl::REVISION, Acl::revision);
+    Some(SecurityDescriptor {
+        control: Control::SELF_RELATIVE | ASKED,
+        // A list too long to be kept is one that grants nothing.
+        dacl: Some(Acl::new(revision, aces).unwrap_or(Acl::empty())),
+        ..SecurityDescriptor::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::dtyp::AccessMask;
+
+    use super::*;
+    use crate::answer::block_on;
+    use crate::policy::AclStyle;
+    use crate::rig::{People, Still};
+    use crate::vfs::memory::Memory;
+    use crate::vfs::{Access, Create, Identity, SetMetadata};
+
+    const ATTRIBUTE: &str = "security.NTACL";
+    const ALL: Conversion = Conversion { replace: true, write: true };
+
+    fn path(text: &str) -> RelPath {
+        let mut path = RelPath::root();
+        text.split('/').filter(|name| !name.is_empty()).for_each(|name| assert!(path.push(name.as_bytes())));
+        path
+    }
+
+    /// A share with `d`, `d/f` and a link `d/l`, of alice.
+    fn desk(acls: Option<StoredAcls>) -> (Desk, Arc<Memory>) {
+        let world = Arc::new(Still::default());
+        let vfs = Arc::new(Memory::new(world.clone()));
+        let who = |uid| Arc::new(Identity { uid, gid: uid, groups: Box::new([]) });
+        let alice = who(1000);
+        block_on(vfs.create(&who(0), &path("d"), Create::Directory, 0o777, None)).unwrap();
+        let file = Create::File(Access::default());
+        block_on(vfs.create(&alice, &path("d/f"), file, 0o640, None)).unwrap();
+        block_on(vfs.create(&alice, &path("d/.frevo-own"), file, 0o640, None)).unwrap();
+        block_on(vfs.create(&alice, &path("d/Secret"), file, 0o640, None)).unwrap();
+        vfs.symlink(&alice, &path("d/l"), b"f").unwrap();
+        let share = Share { acls, veto_files: vec!["secret".into()], ..Share::new("s", "/s") };
+        (Desk::new(Arc::new(share), vfs.clone(), Arc::new(People), world), vfs)
+    }
+
+    fn stored() -> Option<StoredAcls> {
+        Some(StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix })
+    }
+
+    fn value(item: &Item) -> Option<Vec<u8>> {
+        block_on(item.node.get_xattr(&SERVER, ATTRIBUTE)).unwrap()
+    }
+
+    #[test]
+    fn a_conversion_shows_what_was_shown_and_is_done_once() {
+        let (desk, _) = desk(stored());
+        for (name, dry) in [("d", true), ("d/f", true), ("d", false), ("d/f", false)] {
+            let item = block_on(desk.item(&path(name))).unwrap();
+            let before = block_on(desk.look(&item)).unwrap();
+            assert_eq!((&before.source, &before.converted), (&Source::Converted, &before.descriptor), "{name}");
+            let how = Conversion { write: !dry, ..ALL };
+            assert_eq!(block_on(desk.convert(&item, how)), Ok(Outcome::Stored));
+            let after = block_on(desk.look(&item)).unwrap();
+            assert_eq!(value(&item).is_none(), dry);
+            assert_eq!(after.source, if dry { Source::Converted } else { Source::Stored });
+            assert_eq!(after.descriptor, before.descriptor);
+            if !dry {
+                assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Valid));
+            }
+        }
+        let link = block_on(desk.item(&path("d/l"))).unwrap();
+        assert_eq!(block_on(desk.convert(&link, ALL)), Ok(Outcome::Passed));
+        assert!(block_on(desk.item(&path("d/l/x"))).is_err());
+    }
+
+    #[test]
+    fn what_a_client_stored_stays_until_the_mode_changes() {
+        let (desk, _) = desk(stored());
+        let item = block_on(desk.item(&path("d/f"))).unwrap();
+        let given = SecurityDescriptor {
+            control: Control::DACL_PRESENT,
+            dacl: Acl::new(2, vec![Ace::allow(Sid::EVERYONE, AccessMask::FILE_GENERIC_READ, AceFlags::NONE)]),
+            ..SecurityDescriptor::default()
+        };
+        block_on(desk.set(&item, &given)).unwrap();
+        let set = block_on(desk.look(&item)).unwrap();
+        assert_eq!((set.source, &set.descriptor.dacl), (Source::Stored, &given.dacl));
+        assert_ne!(set.converted.dacl, given.dacl);
+        assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Valid));
+        let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
+        block_on(item.node.set_metadata(&SERVER, mode)).unwrap();
+        let look = block_on(desk.look(&item)).unwrap();
+        assert!(matches!(&look.source, Source::Outdated(stored) if stored.dacl == given.dacl), "{:?}", look.source);
+        assert_eq!(look.descriptor, look.converted);
+        let kept = value(&item);
+        assert_eq!(block_on(desk.convert(&item, Conversion { replace: false, ..ALL })), Ok(Outcome::Kept));
+        assert_eq!(value(&item), kept);
+        assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Replaced));
+        let replaced = block_on(desk.look(&item)).unwrap();
+        assert_eq!((replaced.source, replaced.descriptor), (Source::Stored, look.descriptor));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_stays() {
+        let (desk, _) = desk(stored());
+        let item = block_on(desk.item(&path("d/f"))).unwrap();
+        let descriptor = block_on(desk.look(&item)).unwrap().descriptor;
+        let version_3 = store::encode_unconditional(&descriptor);
+        let newer = vec![9, 0, 9, 0, 0, 0, 2, 0];
+        for kept in [version_3, newer] {
+            block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(kept.clone()))).unwrap();
+            assert!(matches!(block_on(desk.look(&item)).unwrap().source, Source::Unsure(_)));
+            assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Kept));
+            assert_eq!(value(&item), Some(kept));
+        }
+        block_on(item.node.set_xattr(&SERVER, ATTRIBUTE, Some(vec![4, 0]))).unwrap();
+        assert_eq!(block_on(desk.convert(&item, ALL)), Err(Error::new(Status::ACCESS_DENIED)), "damaged");
+    }
+
+    #[test]
+    fn shares_that_have_nothing_to_convert() {
+        let ignoring = stored().map(|acls| StoredAcls { ignore_system_acls: true, ..acls });
+        for (acls, source) in [(None, Source::Posix), (ignoring, Source::Default)] {
+            let (desk, _) = desk(acls);
+            let item = block_on(desk.item(&path("d/f"))).unwrap();
+            assert_eq!(block_on(desk.look(&item)).unwrap().source, source);
+            assert_eq!(block_on(desk.convert(&item, ALL)), Err(Error::new(Status::NOT_SUPPORTED)));
+        }
+    }
+
+    #[test]
+    fn names_that_clients_see() {
+        let (desk, _) = desk(stored());
+        let item = block_on(desk.item(&path("d"))).unwrap();
+        assert_eq!(block_on(desk.names(&item)).unwrap(), [Box::from(&b"f"[..]), Box::from(&b"l"[..])]);
+    }
+
+    #[test]
+    fn an_owner_whom_nobody_knows_is_refused() {
+        let (desk, _) = desk(stored());
+        let item = block_on(desk.item(&path("d/f"))).unwrap();
+        let owner = |sid| SecurityDescriptor { owner: Some(sid), ..SecurityDescriptor::default() };
+        let unknown = owner(Sid::of(5, [21, 9, 9, 9, 1000]));
+        assert_eq!(block_on(desk.set(&item, &unknown)), Err(Error::new(Status::INVALID_OWNER)));
+        block_on(desk.set(&item, &owner(Sid::of(5, [21, 1, 2, 3, 1001])))).unwrap();
+        assert_eq!(block_on(item.node.metadata()).unwrap().uid, 1001);
+    }
+
+    #[test]
+    fn own_entries_stay_and_inherited_ones_are_replaced() {
+        let (both, inherited) = (AceFlags(3), AceFlags::INHERITED);
+        let (alice, bob) = (Sid::unix_user(1), Sid::unix_user(2));
+        let read = AccessMask::FILE_GENERIC_READ;
+        let of =
+            |control, aces| SecurityDescriptor { control, dacl: Acl::new(2, aces), ..SecurityDescriptor::default() };
+        let parent =
+            of(Control::DACL_PRESENT, vec![Ace::allow(alice, read, both), Ace::allow(bob, read, AceFlags::NONE)]);
+        let own = Ace::deny(bob, read, AceFlags::NONE);
+        let present = of(Control::DACL_PRESENT, vec![own.clone(), Ace::allow(bob, AccessMask(1), inherited)]);
+        let dacl = |directory| propagated(&parent, &present, directory).expect("not protected").dacl;
+        assert_eq!(dacl(false), Acl::new(2, vec![own.clone(), Ace::allow(alice, read, inherited)]));
+        assert_eq!(dacl(true), Acl::new(2, vec![own, Ace::allow(alice, read, both | inherited)]));
+        let protected = of(Control::DACL_PRESENT | Control::DACL_PROTECTED, vec![]);
+        assert_eq!(propagated(&parent, &protected, true), None);
+        let barren = of(Control::DACL_PRESENT, vec![]);
+        let left = propagated(&barren, &present, false).and_then(|descriptor| descriptor.dacl);
+        assert_eq!(left.map(|list| list.aces().len()), Some(1));
+    }
+}
