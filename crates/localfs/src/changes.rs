@@ -4,11 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx};
-use server::vfs::{Access, Create, Errno, FileId, Identity, Kind, Metadata, Node, RelPath, Result, Space};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, XattrFlags};
+use rustix::io::Errno as Raw;
+use server::vfs::xattr::DosAttributes;
+use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space};
 
 use crate::file::LARGE;
-use crate::metadata::{self, Source, kind};
+use crate::metadata::{self, Source, held_path, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
@@ -23,27 +25,34 @@ impl Share {
         what: Create,
         mode: u32,
         dos_attributes: Option<u32>,
-    ) -> Result<(Arc<dyn Node>, Metadata)> {
+        guard: Option<&Guard>,
+    ) -> Result<Made> {
         let _own = own::names(self.root.path(), &[(path, true)]);
         identity::assume(who)?;
-        let fd = match what {
-            Create::File(access) => self.create_file(path, access, mode)?,
-            Create::Directory => self.create_directory(path, mode)?,
-        };
         let (kind, access) = match what {
             Create::File(access) => (Kind::File, Some(access)),
             Create::Directory => (Kind::Directory, None),
         };
+        let before = dos_attributes.map(|attributes| metadata::expected_attributes(kind, attributes));
+        let fd = match access {
+            Some(access) => self.create_file(path, access, mode)?,
+            None => self.create_directory(path, mode)?,
+        };
+        // Mostly one look at the file suffices, when all is done.
+        let first = if own::is_curious() || !self.root.local { Some(stat(&fd)?) } else { None };
+        let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
+        let placed = guard.is_some_and(|guard| guard_file(&fd, guard).is_ok());
+        let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
+        // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
+        let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
+        let exact = |made: &Statx| dos_attributes.map(|attributes| metadata::first_attributes(made, attributes));
+        let mut stored = first.as_ref().map_or(before, exact).filter(store);
         let mut made = stat(&fd)?;
-        let _own_too = own::file(self.root.path(), id(&made));
-        let mut stored = None;
-        if let Some(attributes) = dos_attributes {
-            // The creation time must be the other times to the nanosecond, so the file is asked, and asked again for
-            // what storing has changed.
-            let attributes = metadata::first_attributes(&made, attributes);
-            let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
-            // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
-            stored = metadata::store(source, &attributes, true).ok().map(|()| attributes);
+        if let Some(created) = stored.and_then(|stored| stored.created)
+            && !metadata::is_birth(created, metadata::describe(&made, DosAttributes::default()).created)
+        {
+            // The creation time must be the other times to the nanosecond.
+            stored = exact(&made).filter(store);
             made = stat(&fd)?;
         }
         let open = Open::new(Arc::clone(self), Held::Own(fd), id(&made), kind, access);
@@ -51,7 +60,10 @@ impl Share {
             Some(attributes) => metadata::describe(&made, attributes),
             None => self.cache.metadata(&made, open.source()),
         };
-        Ok((open.created_in(path.parent()).into_node(), metadata))
+        let is_owner_s = |guard: &Guard| guard.owner == (metadata.uid, metadata.gid);
+        let as_expected = |guard: &Guard| is_owner_s(guard) && guard.mode.is_none_or(|mode| mode == metadata.mode);
+        let guarded = placed && guard.is_some_and(as_expected);
+        Ok(Made { node: open.created_in(path.parent()).into_node(), metadata, guarded })
     }
 
     fn create_file(&self, path: &RelPath, access: Access, mode: u32) -> Result<OwnedFd> {
@@ -224,4 +236,21 @@ fn temporary_name() -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!(".frevo-link-{}-{number}", std::process::id()).into_bytes()
+}
+
+/// Puts the attributes of `guard` in place: the descriptor first, which counts only with the lists that come after it.
+fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
+    let path = held_path(fd);
+    let (name, value) = &guard.descriptor;
+    rustix::fs::setxattr(path.as_slice(), name.as_str(), value, XattrFlags::empty())?;
+    for (name, value) in &guard.lists {
+        match value {
+            Some(value) => rustix::fs::setxattr(path.as_slice(), *name, value, XattrFlags::empty())?,
+            None => match rustix::fs::removexattr(path.as_slice(), *name) {
+                Ok(()) | Err(Raw::NODATA) => {}
+                Err(error) => return Err(error),
+            },
+        }
+    }
+    Ok(())
 }

@@ -5,8 +5,8 @@
 //! of this crate asserts the one that it needs first. Other work with files on such threads belongs in [`as_process`].
 //! A new thread inherits what its maker had, so nothing is taken for granted on a thread that has not switched yet.
 //!
-//! A user other than root has no effective capability but those for switching on: the kernel itself takes those for
-//! files when the fsuid changes, but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
+//! A user other than root has no effective capability but those for switching on and for `security.` attributes: the kernel
+//! itself takes those for files when the fsuid changes, but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
 //! not started as root) everything runs as the process's own user.
 
 use std::cell::RefCell;
@@ -18,8 +18,11 @@ use server::vfs::Identity;
 
 use crate::sys;
 
-/// What a user's thread keeps. Neither means anything for files.
-const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+/// What a user's thread keeps. The first two mean nothing for files. The third opens the attributes called `security.` and
+/// `trusted.`, which saves switching to root and back for every file that inherits a descriptor; whoever asks for one of
+/// them by name must be root all the same ([`crate::node`]).
+pub(crate) const KEPT: CapabilitySet =
+    CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::SYS_ADMIN);
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Unknown) };

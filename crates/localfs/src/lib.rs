@@ -32,7 +32,8 @@ use std::sync::{Arc, OnceLock};
 
 use server::answer::Answer;
 use server::vfs::{
-    Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Space, Vfs,
+    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Links, Lookup, Made, Metadata, Node, RelPath, Result,
+    Space, Vfs,
 };
 
 use crate::lookup::Question;
@@ -125,7 +126,22 @@ impl Vfs for LocalFs {
         dos_attributes: Option<u32>,
     ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
         let (who, path) = (Arc::clone(who), path.clone());
-        change(Arc::clone(&self.0), move |share| share.create(&who, &path, what, mode, dos_attributes))
+        change(Arc::clone(&self.0), move |share| {
+            share.create(&who, &path, what, mode, dos_attributes, None).map(|made| (made.node, made.metadata))
+        })
+    }
+
+    fn create_guarded(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+        guard: Option<Guard>,
+    ) -> Answer<Result<Made>> {
+        let (who, path) = (Arc::clone(who), path.clone());
+        change(Arc::clone(&self.0), move |share| share.create(&who, &path, what, mode, dos_attributes, guard.as_ref()))
     }
 
     fn rename(

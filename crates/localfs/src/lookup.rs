@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::OFlags;
-use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result};
+use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result, Watched};
 
 use crate::metadata::{Source, kind};
 use crate::node::{Held, Open};
@@ -60,6 +60,9 @@ impl Question {
         }
         if wait == Wait::Never && self.case == Case::Insensitive && share.misses.are_likely() {
             // The directory's index knows better than the name itself.
+            if let Some(missing) = self.is_missing(share) {
+                return Ok(missing);
+            }
             if let Ok(missing @ Lookup::Missing { .. }) = self.search(share, wait) {
                 return Ok(missing);
             }
@@ -67,11 +70,30 @@ impl Question {
         }
         let answer = self.find(share, wait);
         match &answer {
+            // The server itself asks in the other way, for directories of what is made.
+            _ if self.case == Case::Sensitive => {}
             Ok(Lookup::Found { .. }) => share.misses.end(),
             Ok(Lookup::Missing { .. }) => share.misses.add(),
             _ => {}
         }
         answer
+    }
+
+    /// Whether the index of a watched directory says that the name is not there: two system calls. The path is only asked
+    /// which directory it leads to, so it need not be resolved beneath the root; making the name will be.
+    fn is_missing(&self, share: &Share) -> Option<Lookup> {
+        let (parent, name) = (self.path.parent()?, self.path.name()?);
+        if !share.root.local || !self.links.follow {
+            return None;
+        }
+        let directory = share.root.look_at_directory(&parent)?;
+        let (found, state) = share.names.known(id(&directory), name)?;
+        if found {
+            return None;
+        }
+        let (mode, gid) = (u32::from(directory.stx_mode) & 0o7777, directory.stx_gid);
+        let watched = Watched { id: id(&directory), mode, gid, state };
+        Some(Lookup::Missing { path: parent.join(name)?, parent: Some(watched) })
     }
 
     /// Tries the exact name first.
@@ -107,7 +129,7 @@ impl Question {
     fn search(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
-        let missing = || parent.join(name).map(|path| Lookup::Missing { path }).ok_or(Errno::NOENT);
+        let missing = || parent.join(name).map(|path| Lookup::Missing { path, parent: None }).ok_or(Errno::NOENT);
         let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return missing() };
         if wait == Wait::Never {
             return Err(Errno::AGAIN);

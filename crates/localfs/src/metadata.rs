@@ -28,6 +28,10 @@ const SHARDS: usize = 16;
 /// Files of one generation of one shard: about 64 bytes each, 8 MiB in all.
 const GENERATION: usize = 4096;
 
+/// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
+/// the birth: it is noted just before the file is made, which saves asking the file.
+const JUST_BEFORE: i128 = 10_000_000;
+
 /// Where an attribute is read from.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a, Fd> {
@@ -172,6 +176,14 @@ pub(crate) fn first_attributes(stat: &Statx, attributes: u32) -> DosAttributes {
     DosAttributes { attributes: Some(attributes), created: Some(plain.created), changed: None }.as_stored(plain.kind)
 }
 
+/// The same for a file that is made next: file systems of this machine stamp it by the kernel's coarse clock, or a finer
+/// one that is no earlier.
+pub(crate) fn expected_attributes(kind: Kind, attributes: u32) -> DosAttributes {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let now = Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 };
+    DosAttributes { attributes: Some(attributes), created: Some(now), changed: None }.as_stored(kind)
+}
+
 /// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
 /// attributes. The thread may have the process's identity afterwards.
 pub(crate) fn store(
@@ -213,6 +225,12 @@ pub(crate) fn time(stamp: StatxTimestamp) -> Time {
     Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
 }
 
+/// Whether a stored creation time means the birth of the file.
+pub(crate) fn is_birth(stored: Time, born: Time) -> bool {
+    let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
+    (0..JUST_BEFORE).contains(&(nanos(born) - nanos(stored)))
+}
+
 /// The metadata of the file that `stat` tells of.
 pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
     let (accessed, modified, changed) = (time(stat.stx_atime), time(stat.stx_mtime), time(stat.stx_ctime));
@@ -231,7 +249,10 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         modified,
         changed: dos.changed.filter(|set| set.holds(modified)).map_or(changed, |set| set.time),
         born,
-        created: dos.created.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
+        created: match (dos.created, born) {
+            (Some(stored), Some(born)) if is_birth(stored, born) => born,
+            (stored, born) => stored.or(born).unwrap_or_else(|| accessed.min(modified).min(changed)),
+        },
         dos_attributes: dos.attributes,
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
     }
@@ -250,6 +271,19 @@ mod tests {
             assert_eq!(is_settled(at(changed), hour), settled, "{changed:?}");
         }
         assert!(is_settled(Time { secs: -1, nanos: 999_999_999 }, hour));
+    }
+
+    #[test]
+    fn a_creation_time_from_just_before_is_the_birth() {
+        let at = |secs, nanos| Time { secs, nanos };
+        for (stored, born, same) in [
+            (at(5, 100), at(5, 199), true),
+            (at(4, 999_000_000), at(5, 2_000_000), true),
+            (at(5, 0), at(5, 10_000_000), false),
+            (at(5, 100), at(5, 0), false),
+        ] {
+            assert_eq!(is_birth(stored, born), same, "{stored:?} {born:?}");
+        }
     }
 
     #[test]

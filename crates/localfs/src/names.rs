@@ -57,6 +57,8 @@ struct Watched {
 struct Directory {
     watch: Option<i32>,
     used: AtomicU64,
+    /// A new one with each change of the directory's own permissions and attributes.
+    state: AtomicU64,
     /// Changes that were drained and not yet applied.
     pending: Mutex<Vec<Change>>,
     index: Mutex<Option<Index>>,
@@ -123,6 +125,25 @@ impl Names {
         Ok(index.find(&self.hasher, name))
     }
 
+    /// Whether a name equal to `name` but for case is in the directory `file`, and the directory's
+    /// [`server::vfs::Watched::state`]; `None` where there is no index at hand that inotify keeps right.
+    pub(crate) fn known(&self, file: FileId, name: &[u8]) -> Option<(bool, u64)> {
+        let entry = {
+            let mut watched = self.watched.lock();
+            self.drain(&mut watched);
+            let entry = Arc::clone(watched.directories.get(&file)?);
+            entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+            entry
+        };
+        entry.watch?;
+        let mut guard = entry.index.try_lock()?;
+        let index = guard.as_mut()?;
+        for change in std::mem::take(&mut *entry.pending.lock()) {
+            index.apply(&self.hasher, change);
+        }
+        Some((index.find(&self.hasher, name).is_some(), entry.state.load(Ordering::Relaxed)))
+    }
+
     #[cfg(test)]
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
@@ -154,6 +175,7 @@ impl Names {
         let entry = Arc::new(Directory {
             watch,
             used: AtomicU64::new(used),
+            state: AtomicU64::new(next_state()),
             pending: Mutex::new(Vec::new()),
             index: Mutex::new(None),
         });
@@ -204,7 +226,15 @@ impl Names {
             self.forget(watched, directory);
             return;
         }
-        let (Some(entry), Some(name)) = (watched.directories.get(&directory), event.file_name()) else { return };
+        let Some(entry) = watched.directories.get(&directory) else { return };
+        if event.events().contains(ReadFlags::ATTRIB) {
+            // Without a name it is the directory's own.
+            if event.file_name().is_none() {
+                entry.state.store(next_state(), Ordering::Relaxed);
+            }
+            return;
+        }
+        let Some(name) = event.file_name() else { return };
         let name = Box::from(name.to_bytes());
         let added = event.events().intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
         let mut pending = entry.pending.lock();
@@ -267,6 +297,12 @@ impl Names {
     }
 }
 
+/// A number that no directory of any share has had.
+fn next_state() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
 /// How many bytes an event takes: the kernel fills its name up to whole headers.
 fn event_size(event: &inotify::Event<'_>) -> usize {
     const HEADER: usize = 16;
@@ -275,7 +311,8 @@ fn event_size(event: &inotify::Event<'_>) -> usize {
 
 fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {
     use inotify::WatchFlags;
-    let changes = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+    let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+    let changes = names | WatchFlags::ATTRIB;
     identity::assume_process().ok()?;
     inotify::add_watch(inotify, held_path(fd), changes | WatchFlags::ONLYDIR).ok()
 }

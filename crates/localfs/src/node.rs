@@ -280,6 +280,9 @@ impl Open {
     }
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Result<Option<Vec<u8>>> {
+        if is_hidden(name, who) {
+            return Ok(None);
+        }
         identity::assume(who)?;
         let path = held_path(&self.fd());
         match whole(|buffer| rustix::fs::getxattr(path.as_slice(), name, buffer)) {
@@ -290,6 +293,9 @@ impl Open {
     }
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<&[u8]>, how: XattrFlags) -> Result<()> {
+        if is_hidden(name, who) || who.uid != 0 && name.starts_with("security.") {
+            return Err(Errno::PERM);
+        }
         let _own = self.changes();
         identity::assume(who)?;
         let path = held_path(&self.fd());
@@ -306,8 +312,15 @@ impl Open {
         let names = whole(|buffer| rustix::fs::listxattr(path.as_slice(), buffer)).map_err(errno)?;
         let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
         // A name that is no text could not be asked for either.
-        Ok(names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect())
+        let names = names.filter_map(|name| String::from_utf8(name.to_vec()).ok());
+        Ok(names.filter(|name| !is_hidden(name, who)).collect())
     }
+}
+
+/// Whether Linux shows attributes of this name to root alone. A user's thread keeps the capability for them
+/// ([`identity::KEPT`]), so that it is not the kernel that hides them.
+fn is_hidden(name: &str, who: &Identity) -> bool {
+    who.uid != 0 && name.starts_with("trusted.")
 }
 
 /// All that `get` gives, however long it is: it says so when the buffer is too small.

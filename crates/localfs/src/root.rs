@@ -174,6 +174,14 @@ impl Root {
         self.open_path(&bytes, OFlags::PATH | OFlags::DIRECTORY, 0, links, wait)
     }
 
+    /// What `path` leads to, if that is a directory whose names the thread may use: for telling which one it is, and
+    /// nothing else, for a link may lead out of the root.
+    pub(crate) fn look_at_directory(&self, path: &RelPath) -> Option<Statx> {
+        // With a component behind it, the kernel checks that the directory may be searched.
+        let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
+        rustix::fs::statx(&self.fd, path, AtFlags::NO_AUTOMOUNT, WANTED).ok()
+    }
+
     /// The directory that holds `path`, which a change is made in, and the name there.
     pub(crate) fn parent<'a>(&self, path: &'a RelPath) -> Result<(OwnedFd, &'a [u8])> {
         // The root has no name that could be given or taken.

@@ -7,6 +7,7 @@ use server::vfs::SetMetadata;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 
 use super::*;
+use crate::metadata::is_birth;
 
 fn set(dos_attributes: u32) -> SetMetadata {
     SetMetadata { dos_attributes: Some(dos_attributes), ..SetMetadata::default() }
@@ -41,10 +42,10 @@ fn new_files_keep_their_attributes_and_creation_time() {
         assert_eq!(metadata.dos_attributes, Some(stored), "a directory says that it is one, as Samba stores it");
         assert_eq!(now(node.metadata()), metadata);
         assert_eq!(bed.found(name).2, metadata);
-        assert_eq!(
-            bed.stored(name),
-            DosAttributes { attributes: Some(stored), created: Some(metadata.created), changed: None }
-        );
+        let kept = bed.stored(name);
+        assert_eq!((kept.attributes, kept.changed), (Some(stored), None));
+        assert!(kept.created.is_some_and(|created| is_birth(created, metadata.created)), "{kept:?}");
+        assert_eq!(metadata.born, Some(metadata.created));
         let times = [metadata.accessed, metadata.modified, metadata.changed];
         assert!(times.iter().all(|&time| time >= metadata.created), "{metadata:?}");
     }

@@ -5,9 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::thread::CapabilitySet;
 
 use super::*;
-
-/// What a user's thread has left, to switch on.
-const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+use crate::identity::KEPT;
 
 /// The effective capabilities of this thread.
 fn capabilities() -> CapabilitySet {
@@ -223,6 +221,8 @@ fn nothing_of_root_comes_with_the_process() {
     process(|| rustix::fs::setxattr(bed.root.join("file"), "trusted.x", b"x", rustix::fs::XattrFlags::empty()))
         .unwrap();
     assert_eq!(now(node.list_xattrs(&bed.who)), [""; 0]);
+    assert_eq!(now(node.get_xattr(&bed.who, "trusted.x")), None);
+    assert_eq!(now(node.get_xattr(&user(0), "trusted.x")).as_deref(), Some(&b"x"[..]));
     assert_eq!(now(node.list_xattrs(&user(0))), ["trusted.x"]);
     let give = server::vfs::SetMetadata { uid: Some(61_002), ..Default::default() };
     assert_eq!(block_on(node.set_metadata(&bed.who, give)), Err(Errno::PERM));

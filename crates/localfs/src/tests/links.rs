@@ -81,7 +81,7 @@ fn links_beneath_the_root_are_followed_where_allowed() {
         assert_eq!(bed.outcome(text, NONE), Err(Errno::LOOP), "{text}");
     }
     // Changes go the same way as the look-up did.
-    let Ok(Lookup::Missing { path: new }) = bed.lookup("absolute/New") else { panic!("a free name") };
+    let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("a free name") };
     let (_, made) = now(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None));
     assert_eq!(bed.found("dir/sub/new").2.id, made.id);
     assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod content;
+mod guards;
 mod identities;
 mod indexes;
 mod links;

@@ -80,7 +80,12 @@ pub(crate) fn names(root: &Path, deeds: &[(&RelPath, bool)]) -> Option<Doing> {
 /// Notes that a file of the share `root` changes.
 pub(crate) fn file(root: &Path, file: FileId) -> Option<Doing> {
     let deed = || Deed::File(FileId { stream: 0, ..file }, root.to_path_buf());
-    (CURIOUS.load(Ordering::SeqCst) > 0).then(|| begin(vec![deed()]))
+    is_curious().then(|| begin(vec![deed()]))
+}
+
+/// Whether [`file`] notes anything now.
+pub(crate) fn is_curious() -> bool {
+    CURIOUS.load(Ordering::SeqCst) > 0
 }
 
 /// The absolute path of `path` beneath `root`.

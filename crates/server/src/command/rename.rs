@@ -199,7 +199,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
-        Lookup::Missing { path } => Ok(Target { path, existing: None, node: None }),
+        Lookup::Missing { path, .. } => Ok(Target { path, existing: None, node: None }),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
             // The client's own spelling is the new one where only the case changes.

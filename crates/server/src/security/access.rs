@@ -15,7 +15,7 @@ use super::descriptor::{self, Protection};
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::tree::Disk;
-use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Watched};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// Whoever may read a file may run it: the bytes that go over the wire are the same.
@@ -216,15 +216,26 @@ pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata
 }
 
 /// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers that descriptor,
-/// for what is made inherits from it. `None` where none are stored: then the kernel alone decides.
-pub(crate) async fn may_make(disk: &Disk, path: &RelPath, directory: bool) -> Result<Option<Arc<Descriptor>>> {
+/// for what is made inherits from it. `None` where none are stored: then the kernel alone decides. `watched` is that
+/// directory as it was found on the way, where it is watched.
+pub(crate) async fn may_make(
+    disk: &Disk,
+    path: &RelPath,
+    directory: bool,
+    watched: Option<&Watched>,
+) -> Result<Option<Arc<Descriptor>>> {
     if disk.share.acls.is_none() {
         return Ok(None);
     }
-    let parent = path.parent().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
-    let found = find(disk, &parent).await?;
-    let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
-    let protection = descriptor::of(disk, &node, &metadata).await?;
+    let protection = match watched.and_then(|watched| disk.descriptors.find_watched(disk.place, watched)) {
+        Some(known) => known,
+        None => {
+            let parent = path.parent().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
+            let found = find(disk, &parent).await?;
+            let (node, metadata) = found.ok_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))?;
+            descriptor::of_watched(disk, &node, &metadata, watched).await?
+        }
+    };
     let needed = if directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
     if is_checked(disk) && !protection.granted(disk).contains(needed) {
         return Err(Error::because(Status::ACCESS_DENIED, "the directory's list does not let the user add to it"));
@@ -245,7 +256,7 @@ pub(crate) async fn may_name(
         return Ok(());
     }
     if from.is_none_or(|from| from.parent() != to.parent()) {
-        may_make(disk, to, directory).await?;
+        may_make(disk, to, directory, None).await?;
     }
     if !replaced {
         return Ok(());

@@ -22,7 +22,7 @@ use super::descriptor::Protection;
 use super::storing::Waiting;
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
-use crate::vfs::{FileId, Metadata, Time};
+use crate::vfs::{FileId, Metadata, Time, Watched};
 use crate::world::World;
 
 /// How long ago a file must have changed for its change time to tell all later changes from that one: Linux stamps files
@@ -31,6 +31,15 @@ pub(super) const SETTLED: Duration = Duration::from_millis(20);
 
 /// Parts that are locked one by one.
 const SHARDS: usize = 16;
+
+/// By what an entry still counts: either is enough.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    /// The file's change time, where a later change has another.
+    pub(crate) changed: Option<Time>,
+    /// [`Watched::state`] of a directory: names that come and go in it change its time.
+    pub(crate) state: Option<u64>,
+}
 
 /// About the bytes of an entry without its descriptor, in the index and in the ring.
 const ENTRY: usize = size_of::<Key>() * 2 + size_of::<Slot>() + size_of::<Protection>() + 48;
@@ -90,7 +99,7 @@ struct Shard {
 
 struct Slot {
     key: Key,
-    changed: Time,
+    seen: Seen,
     protection: Arc<Protection>,
     used: bool,
 }
@@ -133,11 +142,19 @@ impl Cache {
 
     /// What protects the file of `metadata`, where that is known.
     pub(crate) fn find(&self, place: Place, metadata: &Metadata) -> Option<Arc<Protection>> {
-        let key = Key { file: metadata.id, place };
+        self.find_seen(Key { file: metadata.id, place }, |seen| seen.changed == Some(metadata.changed))
+    }
+
+    /// The same for a directory that is watched.
+    pub(crate) fn find_watched(&self, place: Place, watched: &Watched) -> Option<Arc<Protection>> {
+        self.find_seen(Key { file: watched.id, place }, |seen| seen.state == Some(watched.state))
+    }
+
+    fn find_seen(&self, key: Key, counts: impl Fn(&Seen) -> bool) -> Option<Arc<Protection>> {
         let mut shard = self.shard(&key).lock();
         let shard = &mut *shard;
         let found = shard.index.get(&key).and_then(|&index| shard.ring.get_mut(index));
-        let found = found.filter(|slot| slot.changed == metadata.changed).map(|slot| {
+        let found = found.filter(|slot| counts(&slot.seen)).map(|slot| {
             slot.used = true;
             slot.protection.clone()
         });
@@ -153,13 +170,13 @@ impl Cache {
         nanos(now) - nanos(changed) >= SETTLED.as_nanos() as i128
     }
 
-    /// Keeps what protects the file of `metadata`, which was read after the file [`Cache::is_settled`].
-    pub(crate) fn keep(&self, place: Place, metadata: &Metadata, protection: Arc<Protection>) {
-        let key = Key { file: metadata.id, place };
+    /// Keeps what protects `file` as it was `seen`: with a change time that [`Cache::is_settled`], or watched.
+    pub(crate) fn keep(&self, place: Place, file: FileId, seen: Seen, protection: Arc<Protection>) {
+        let key = Key { file, place };
         let mut shard = self.shard(&key).lock();
         if let Some(&index) = shard.index.get(&key) {
             self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
-            let new = Slot { key, changed: metadata.changed, protection, used: true };
+            let new = Slot { key, seen, protection, used: true };
             let former = std::mem::replace(&mut shard.ring[index], new);
             self.beyond.fetch_sub(former.protection.bytes(), Ordering::Relaxed);
             return;
@@ -172,7 +189,7 @@ impl Cache {
         self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
         let index = shard.ring.len();
         shard.index.insert(key, index);
-        shard.ring.push(Slot { key, changed: metadata.changed, protection, used: false });
+        shard.ring.push(Slot { key, seen, protection, used: false });
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -336,6 +353,10 @@ mod tests {
         Arc::new(Protection::new(shared, (owner, 0), true))
     }
 
+    fn at(secs: i64) -> Seen {
+        Seen { changed: Some(Time { secs, nanos: 0 }), state: None }
+    }
+
     fn file(inode: u64, changed: i64) -> Metadata {
         let time = Time { secs: changed, nanos: 0 };
         Metadata {
@@ -364,13 +385,13 @@ mod tests {
     #[test]
     fn an_entry_is_good_for_one_change_time() {
         let cache = cache(1 << 20);
-        cache.keep(PLACE, &file(1, 5), protection(&cache, 7, 3));
+        cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 7, 3));
         assert!(cache.find(PLACE, &file(1, 5)).is_some());
         for other in [file(1, 6), file(1, 4), file(2, 5)] {
             assert!(cache.find(PLACE, &other).is_none());
         }
         assert!(cache.find(Place { view: 1, ..PLACE }, &file(1, 5)).is_none());
-        cache.keep(PLACE, &file(1, 6), protection(&cache, 8, 3));
+        cache.keep(PLACE, file(1, 6).id, at(6), protection(&cache, 8, 3));
         assert!(cache.find(PLACE, &file(1, 6)).is_some() && cache.find(PLACE, &file(1, 5)).is_none());
         assert_eq!(cache.state(), AclCache { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });
     }
@@ -388,7 +409,7 @@ mod tests {
     fn equal_descriptors_are_kept_once() {
         let cache = cache(1 << 20);
         for inode in 0..100 {
-            cache.keep(PLACE, &file(inode, 5), protection(&cache, 7, 40));
+            cache.keep(PLACE, file(inode, 5).id, at(5), protection(&cache, 7, 40));
         }
         let one = cache.find(PLACE, &file(1, 5)).map(|kept| kept.descriptor.id());
         assert_eq!(one, cache.find(PLACE, &file(99, 5)).map(|kept| kept.descriptor.id()));
@@ -403,7 +424,7 @@ mod tests {
         let limit = 400_000;
         let cache = cache(limit);
         for inode in 0..5_000 {
-            cache.keep(PLACE, &file(inode, 5), protection(&cache, inode as u32, inode as u32 % 50));
+            cache.keep(PLACE, file(inode, 5).id, at(5), protection(&cache, inode as u32, inode as u32 % 50));
             assert!(cache.find(PLACE, &file(0, 5)).is_some(), "in use when {inode} came");
             assert!(cache.bytes() <= limit + 10_000, "{}", cache.bytes());
         }

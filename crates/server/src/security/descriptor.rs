@@ -11,7 +11,7 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::status::Status;
 
-use super::cache::Descriptor;
+use super::cache::{Descriptor, Seen};
 use super::evaluate::{self, Token};
 use super::inherit;
 use super::posix::{self, Posix, Sids, UnixSids};
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
+use crate::vfs::{Errno, Identity, Kind, Metadata, Node, Watched};
 
 /// The server itself, for what no user may do: writing the attribute that holds a descriptor, and what a descriptor
 /// grants to somebody other than the owner. Nothing that a client names is ever touched with it.
@@ -100,16 +100,29 @@ pub(crate) fn known(disk: &Disk, metadata: &Metadata) -> Option<Arc<Protection>>
 }
 
 async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Arc<Protection>> {
-    if let Some(known) = known(disk, metadata) {
-        return Ok(known);
+    match known(disk, metadata) {
+        Some(known) => Ok(known),
+        None => of_watched(disk, node, metadata, None).await,
     }
+}
+
+/// What protects a directory of which the cache knows nothing. `metadata` is newer than `watched`, so that a change in
+/// between shows in the next look-up.
+pub(super) async fn of_watched(
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+    watched: Option<&Watched>,
+) -> Result<Arc<Protection>> {
     let settled = disk.descriptors.is_settled(metadata);
     let Found { descriptor, confirmed, converted, list } = look_up(&disk.share, &disk.identity, node, metadata).await?;
     let descriptor = disk.descriptors.share(descriptor);
     let protection = Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed);
     let protection = Arc::new(Protection { list, ..protection });
-    if settled {
-        disk.descriptors.keep(disk.place, metadata, protection.clone());
+    let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
+    if settled || state.is_some() {
+        let changed = settled.then_some(metadata.changed);
+        disk.descriptors.keep(disk.place, metadata.id, Seen { changed, state }, protection.clone());
     }
     if let Some(lists) = converted {
         storing::offer(disk, node, metadata, lists, &protection.descriptor);

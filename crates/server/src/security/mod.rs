@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod descriptor;
 pub mod desk;
 pub mod evaluate;
+pub(crate) mod guard;
 pub mod inherit;
 pub(crate) mod placing;
 pub mod posix;

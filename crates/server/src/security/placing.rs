@@ -287,7 +287,7 @@ async fn list(
 
 /// The lists for a file that has those of `before` now. The groups of the owner and of the user who asks count for their
 /// entries, and those of the `others` whom the descriptor names.
-async fn lists_for(
+pub(super) async fn lists_for(
     disk: &Disk,
     before: &Posix,
     descriptor: &SecurityDescriptor,

@@ -160,8 +160,19 @@ fn append(value: &mut Vec<u8>, descriptor: &SecurityDescriptor) {
 /// The SHA-256 over what Linux knows of a file's permissions, laid out as Samba does it (`smb_acl_wrapper`): the lists,
 /// owner, group, and mode with the kind of file. A directory always has a second list, be it an empty one.
 pub fn system_hash(metadata: &Metadata, access: &PosixAcl, default: Option<&PosixAcl>) -> [u8; 32] {
-    let directory = metadata.kind == Kind::Directory;
-    let kind = match metadata.kind {
+    hash_of(metadata.kind, (metadata.uid, metadata.gid), metadata.mode, access, default)
+}
+
+/// The same of a file of this kind, owner and group.
+pub(super) fn hash_of(
+    kind: Kind,
+    (uid, gid): (u32, u32),
+    mode: u32,
+    access: &PosixAcl,
+    default: Option<&PosixAcl>,
+) -> [u8; 32] {
+    let directory = kind == Kind::Directory;
+    let kind = match kind {
         Kind::Directory => 0o040_000,
         Kind::Symlink => 0o120_000,
         Kind::File | Kind::Special => 0o100_000,
@@ -170,9 +181,9 @@ pub fn system_hash(metadata: &Metadata, access: &PosixAcl, default: Option<&Posi
     let mut out = Writer::new(&mut bytes);
     out.u32(FIRST_POINTER);
     out.u32(if directory { FIRST_POINTER + 4 } else { 0 });
-    out.u64(metadata.uid.into());
-    out.u64(metadata.gid.into());
-    out.u32(kind | metadata.mode);
+    out.u64(uid.into());
+    out.u64(gid.into());
+    out.u32(kind | mode);
     list(&mut out, access.entries());
     if directory {
         list(&mut out, default.map_or(&[], PosixAcl::entries));

@@ -20,7 +20,7 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use super::cache::{Cache, Descriptor, Place, SETTLED};
+use super::cache::{Cache, Descriptor, Place, SETTLED, Seen};
 use super::descriptor::{Found, Protection, SERVER, look_up};
 use super::posix::Posix;
 use super::store;
@@ -127,7 +127,8 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         }
         let Ok(Found { descriptor, confirmed, .. }) = look_up(&share, &who, &node, &metadata).await else { continue };
         let protection = Protection::new(cache.share(descriptor), (metadata.uid, metadata.gid), confirmed);
-        cache.keep(place, &metadata, Arc::new(protection));
+        let seen = Seen { changed: Some(metadata.changed), state: None };
+        cache.keep(place, metadata.id, seen, Arc::new(protection));
     }
 }
 

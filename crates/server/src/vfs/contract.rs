@@ -204,7 +204,7 @@ fn lookup_tells_missing_from_no_parent(fixture: &Fixture) {
     fixture.directory("Dir");
     fixture.file("file", "");
     match fixture.lookup("dir/New") {
-        Ok(Lookup::Missing { path: missing }) => assert_eq!(missing, path("Dir/New")),
+        Ok(Lookup::Missing { path: missing, .. }) => assert_eq!(missing, path("Dir/New")),
         _ => panic!("a missing name in a directory that exists"),
     }
     assert!(matches!(fixture.lookup("none/new"), Ok(Lookup::NoParent)), "no directory on the way");

@@ -149,9 +149,48 @@ pub enum Lookup {
     Missing {
         /// The path with the parent's names as on disk, and the last component as asked for.
         path: RelPath,
+        /// The parent directory, where its file system watches it.
+        parent: Option<Watched>,
     },
     /// A directory on the way does not exist, or is no directory.
     NoParent,
+}
+
+/// A directory whose permissions its file system watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watched {
+    /// Which one.
+    pub id: FileId,
+    /// Permission bits with setuid, setgid and sticky.
+    pub mode: u32,
+    /// Group.
+    pub gid: u32,
+    /// Stays as long as nobody changes owner, mode or an extended attribute. No other directory has it, and this one
+    /// never again after a change.
+    pub state: u64,
+}
+
+/// What protects a new file from the start, worked out for the owner and group that it is expected to get.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Guard {
+    /// Owner and group that it holds for.
+    pub owner: (u32, u32),
+    /// Permission bits with setuid, setgid and sticky, as `lists` make them; `None` where any will do.
+    pub mode: Option<u32>,
+    /// Extended attributes with POSIX lists, in the order in which they are set or, with `None`, removed.
+    pub lists: Vec<(&'static str, Option<Vec<u8>>)>,
+    /// The extended attribute with the descriptor.
+    pub descriptor: (String, Vec<u8>),
+}
+
+/// What [`Vfs::create_guarded`] made.
+pub struct Made {
+    /// A handle to it.
+    pub node: Arc<dyn Node>,
+    /// What it is.
+    pub metadata: Metadata,
+    /// It has its guard.
+    pub guarded: bool,
 }
 
 /// What to create.
@@ -276,6 +315,22 @@ pub trait Vfs: Send + Sync {
         mode: u32,
         dos_attributes: Option<u32>,
     ) -> Answer<Result<(Arc<dyn Node>, Metadata)>>;
+
+    /// The same with `guard` in place, where there is one; [`Made::guarded`] is false where it is not, or not wholly, because the file got another owner or the
+    /// file system does not take it. Then it is for the caller to protect what was made.
+    fn create_guarded(
+        &self,
+        who: &Arc<Identity>,
+        path: &RelPath,
+        what: Create,
+        mode: u32,
+        dos_attributes: Option<u32>,
+        guard: Option<Guard>,
+    ) -> Answer<Result<Made>> {
+        drop(guard);
+        let made = self.create(who, path, what, mode, dos_attributes);
+        made.map(|made| made.map(|(node, metadata)| Made { node, metadata, guarded: false }))
+    }
 
     /// Renames `from`, which must still be the file `id` (`Errno::STALE` if not) or a link that leads to it, to `to`.
     /// With `replace`, an existing target is replaced in one step, unless either is a directory; without,

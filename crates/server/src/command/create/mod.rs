@@ -231,7 +231,10 @@ async fn open_file(
                 let found = existing::Found { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, contexts, found).await?
             }
-            Lookup::Missing { path } => new::make(request, disk, name, parameters, contexts, path).await?,
+            Lookup::Missing { path, parent } => {
+                let place = new::Place { path, parent };
+                new::make(request, disk, name, parameters, contexts, place).await?
+            }
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         };
         if let Some(opened) = opened {

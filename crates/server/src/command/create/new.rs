@@ -20,12 +20,20 @@ use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
-use crate::security::{access, placing};
+use crate::security::{access, guard, placing};
 use crate::tree::Disk;
-use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath};
+use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath, Watched};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
+
+/// Where something is made.
+pub(super) struct Place {
+    /// Its name.
+    pub(super) path: RelPath,
+    /// Its directory, where that is watched.
+    pub(super) parent: Option<Watched>,
+}
 
 /// Makes it; `None` when somebody else just did.
 pub(super) async fn make(
@@ -34,8 +42,9 @@ pub(super) async fn make(
     name: &Name,
     parameters: &Parameters,
     contexts: &Contexts,
-    path: RelPath,
+    place: Place,
 ) -> Result<Option<Opened>> {
+    let Place { path, parent: watched } = place;
     if !parameters.creates() {
         return Err(Error::new(Status::OBJECT_NAME_NOT_FOUND));
     }
@@ -51,7 +60,7 @@ pub(super) async fn make(
         return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
     }
     let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
-    let parent = access::may_make(disk, &path, directory).await?;
+    let parent = access::may_make(disk, &path, directory, watched.as_ref()).await?;
     let model = access::model(disk, &path).await?;
     let (what, mode) = what_to_make(disk, directory, granted, model.as_ref());
     // Until its descriptor is in place, and the POSIX list with it, the file is its maker's alone.
@@ -63,8 +72,15 @@ pub(super) async fn make(
     let removals = server.files.removals();
     let open_name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(path.clone()) });
     let making = server.files.make(&open_name);
-    let (node, mut metadata) = match disk.vfs.create(&disk.identity, &path, what, at_first, stored).await {
-        Ok(made) => made,
+    let guard = match (&parent, &watched) {
+        (Some(parent), Some(watched)) if contexts.security_descriptor.is_none() => {
+            guard::foresee(disk, request.connection.server.world.now(), parent, watched, mode, directory).await
+        }
+        _ => None,
+    };
+    let made = disk.vfs.create_guarded(&disk.identity, &path, what, at_first, stored, guard).await;
+    let (node, mut metadata, guarded) = match made {
+        Ok(made) => (made.node, made.metadata, made.guarded),
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
@@ -75,7 +91,8 @@ pub(super) async fn make(
         model: model.as_ref(),
         parent: parent.as_deref().map(|shared| &**shared),
     };
-    match protect(request, disk, contexts, made).await {
+    let protected = if guarded { Ok(None) } else { protect(request, disk, contexts, made).await };
+    match protected {
         Ok(None) => {}
         Ok(Some(changed)) => metadata = changed,
         Err(error) => {

@@ -66,9 +66,10 @@ pub(super) async fn open(
                 let found = Found { path, node, metadata, removals };
                 open_base(request, reply, disk, stream, parameters, found).await?
             }
-            Lookup::Missing { path } => {
+            Lookup::Missing { path, parent } => {
                 let name = Name { path: path.clone(), stream: name::Stream::Unnamed, trailing_backslash: false };
-                let made = new::make(request, disk, &name, &of_base(parameters), contexts, path).await?;
+                let made = new::make(request, disk, &name, &of_base(parameters), contexts, new::Place { path, parent })
+                    .await?;
                 made.map(|made| new_base(request, disk, stream, parameters, made)).transpose()?
             }
             Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),

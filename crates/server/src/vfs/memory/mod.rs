@@ -172,7 +172,7 @@ impl Shared {
                 let (node, metadata) = self.handle(&mut state, number, Access::default())?;
                 Ok(Lookup::Found { path, node, metadata })
             }
-            resolve::Found::Missing { path } => Ok(Lookup::Missing { path }),
+            resolve::Found::Missing { path } => Ok(Lookup::Missing { path, parent: None }),
             resolve::Found::NoParent => Ok(Lookup::NoParent),
         }
     }
