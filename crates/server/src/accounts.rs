@@ -51,6 +51,10 @@ pub trait Accounts: Send + Sync {
     /// Whose SID `sid` is, where it is an account's, a mapped group's or a user's or group's of Linux.
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>>;
 
+    /// The SIDs for which [`Accounts::principal`] will be asked next: a back end that finds many with one question does so
+    /// now. Answered or not, the questions for each are what counts.
+    fn expect_sids(&self, sids: &[Sid]) -> Answer<()>;
+
     /// Who is called `name`: an account or group of this server's where `realm` is `None`, else one of the realm so
     /// called (`Unix User`, `Unix Group`, a domain).
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>>;

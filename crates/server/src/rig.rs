@@ -103,7 +103,18 @@ impl Accounts for People {
         DomainSid([1, 2, 3])
     }
 
-    crate::plain_accounts!(of_client, find_anew, logged_on, id_of, sid_of, sids_of, policy, lock, change_password);
+    crate::plain_accounts!(
+        of_client,
+        find_anew,
+        logged_on,
+        id_of,
+        sid_of,
+        sids_of,
+        expect_sids,
+        policy,
+        lock,
+        change_password
+    );
 }
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];

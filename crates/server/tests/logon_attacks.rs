@@ -142,7 +142,18 @@ impl Accounts for People {
         self.policy
     }
 
-    server::plain_accounts!(of_client, id_of, sid_of, sids_of, principal, named, is_in_netgroup, lock, change_password);
+    server::plain_accounts!(
+        of_client,
+        id_of,
+        sid_of,
+        sids_of,
+        expect_sids,
+        principal,
+        named,
+        is_in_netgroup,
+        lock,
+        change_password
+    );
 }
 
 struct NoVolume;

@@ -40,6 +40,16 @@ pub trait Backend: Send + Sync {
     /// The account with this SID; `None` at once for a SID that cannot be one of its accounts.
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>>;
 
+    /// The name of the account with this SID.
+    fn name_by_sid(&self, sid: &Sid) -> Answer<Result<Option<String>, Unavailable>> {
+        self.by_sid(sid).map(|found| found.map(|found| found.map(|entry| entry.record.name.clone())))
+    }
+
+    /// These SIDs will be asked for, one after the other: where one question can be asked for many, that is done now.
+    fn expect_sids(&self, _sids: Vec<Sid>) -> Answer<()> {
+        Answer::now(())
+    }
+
     /// The account that is the UNIX user `uid` by its own fields; `None` where only its name says which user it is.
     fn by_uid(&self, _uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
         Answer::now(Ok(None))

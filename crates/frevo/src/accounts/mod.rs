@@ -420,6 +420,10 @@ impl Accounts for Directory {
         self.users.names().ask(question).map(|reply| reply.map(|reply| reply.is_some()))
     }
 
+    fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
+        self.expect_all(sids)
+    }
+
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
         self.principal_of_name(realm, name)
     }

@@ -7,11 +7,10 @@ use anyhow::{Context, Result, bail};
 use proto::dtyp::Sid;
 use server::accounts::{Accounts, Unavailable};
 use server::answer::Answer;
-use server::policy::fold;
 use server::principals::{Principal, Realm, SidNameUse, UNIX_GROUPS, UNIX_USERS, UnixId};
 use server::vfs::Identity;
 
-use super::backend::Entry;
+use super::backend::{Backend, Entry};
 use super::groups::{Group, GroupKey, GroupKind};
 use super::unix::names::{Question, Reply};
 use super::{Directory, first};
@@ -55,12 +54,26 @@ impl Directory {
         first(self.backends.clone(), 0, name, |backend, name| backend.find(name))
     }
 
-    /// The account with this SID, now or formerly.
-    fn entry_of_sid(&self, sid: Sid) -> Maybe<Entry> {
+    /// The name of the account with this SID, now or formerly.
+    fn name_of_sid(&self, sid: Sid) -> Maybe<String> {
         match self.own.former_owner(&sid) {
-            Some(name) => self.entry_named(name),
-            None => first(self.backends.clone(), 0, sid, |backend, sid| backend.by_sid(sid)),
+            Some(name) => {
+                self.entry_named(name).map(|found| found.map(|found| found.map(|entry| entry.record.name.clone())))
+            }
+            None => first(self.backends.clone(), 0, sid, |backend, sid| backend.name_by_sid(sid)),
         }
+    }
+
+    /// [`server::accounts::Accounts::expect_sids`].
+    pub(super) fn expect_all(&self, sids: &[Sid]) -> Answer<()> {
+        let unknown = |sid: &&Sid| {
+            UnixId::in_sid(sid).is_none()
+                && self.own.group(&GroupKey::Sid(**sid)).is_none()
+                && self.own.former_owner(sid).is_none()
+        };
+        let sids: Vec<Sid> = sids.iter().filter(unknown).copied().collect();
+        let asked = |backend: &Arc<dyn Backend>| backend.expect_sids(sids.clone());
+        self.backends.iter().map(asked).fold(Answer::now(()), |before, next| before.then(|()| next))
     }
 
     /// The account that is the UNIX user `uid`: one that says so, else the one with that user's name. Nobody's, where all
@@ -162,7 +175,7 @@ impl Directory {
         either(
             self.group(GroupKey::Sid(sid)),
             |group| some(group.principal()),
-            move || either(this.entry_of_sid(sid), move |entry| some(account_principal(&entry, sid)), none),
+            move || either(this.name_of_sid(sid), move |name| some(account_principal(name, sid)), none),
         )
     }
 
@@ -206,7 +219,7 @@ impl Directory {
         let (group, unix_group) = (name.clone(), name.clone());
         either(
             self.entry_named(name),
-            |entry| some(account_principal(&entry, entry.sid)),
+            |entry| some(account_principal(entry.record.name.clone(), entry.sid)),
             move || {
                 either(
                     this.group(GroupKey::Name(group)),
@@ -322,10 +335,10 @@ impl Directory {
 }
 
 /// An account under the SID that was asked for, which may be one that it had elsewhere.
-fn account_principal(entry: &Entry, sid: Sid) -> Principal {
+fn account_principal(name: String, sid: Sid) -> Principal {
     // The account of a machine has a dollar sign behind its name.
-    let kind = if fold(&entry.record.name).ends_with('$') { SidNameUse::COMPUTER } else { SidNameUse::USER };
-    Principal { sid, kind, realm: Realm::Server, name: entry.record.name.clone() }
+    let kind = if name.ends_with('$') { SidNameUse::COMPUTER } else { SidNameUse::USER };
+    Principal { sid, kind, realm: Realm::Server, name }
 }
 
 fn unix(id: UnixId, name: String) -> Principal {

@@ -116,6 +116,10 @@ impl<A: Accounts> Accounts for WithDomain<A> {
         })
     }
 
+    fn expect_sids(&self, sids: &[Sid]) -> Answer<()> {
+        self.own.expect_sids(sids)
+    }
+
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
         let asked = realm.filter(|_| self.winbind.is_member()).map(|realm| (realm.to_owned(), name.to_owned()));
         let winbind = self.winbind.clone();
@@ -169,6 +173,11 @@ mod tests {
             Answer::now(Ok(Vec::new()))
         }
 
+        fn expect_sids(&self, _: &[Sid]) -> Answer<()> {
+            self.0.lock().push("expect_sids");
+            Answer::now(())
+        }
+
         fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
             self.0.lock().push("is_in_netgroup");
             Answer::now(Ok(true))
@@ -212,6 +221,7 @@ mod tests {
         assert!(all.find_anew("ann").await.is_ok());
         all.logged_on("ann", LogonOutcome::Success);
         assert!(all.sids_of(&identity).await.is_ok());
+        all.expect_sids(&[]).await;
         assert!(all.is_in_netgroup("ann", "all").await.unwrap());
         assert!(all.uid_of(&Sid::of(5, [21, 1, 2, 3, 1000])).await.is_ok());
         all.policy();
@@ -223,6 +233,7 @@ mod tests {
             "find_anew",
             "logged_on",
             "sids_of",
+            "expect_sids",
             "is_in_netgroup",
             "uid_of",
             "policy",

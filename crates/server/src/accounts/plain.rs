@@ -68,6 +68,11 @@ macro_rules! plain_accounts {
             $crate::answer::Answer::now(Ok(None))
         }
     };
+    (@ expect_sids) => {
+        fn expect_sids(&self, _: &[::proto::dtyp::Sid]) -> $crate::answer::Answer<()> {
+            $crate::answer::Answer::now(())
+        }
+    };
     (@ named) => {
         fn named(
             &self,

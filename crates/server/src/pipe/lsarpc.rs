@@ -153,6 +153,9 @@ async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, r
     let policy = server.policy();
     let own = server.accounts.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
+    if sids.len() > 1 {
+        server.accounts.expect_sids(sids).await;
+    }
     for sid in sids {
         names.push(match answered(principals::by_sid(&*server.accounts, sid).await) {
             Some(principal) => TranslatedName {

@@ -213,6 +213,7 @@ mod tests {
             find_anew,
             logged_on,
             sids_of,
+            expect_sids,
             named,
             is_in_netgroup,
             policy,

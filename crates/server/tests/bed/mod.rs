@@ -114,6 +114,7 @@ impl Accounts for People {
         id_of,
         sid_of,
         sids_of,
+        expect_sids,
         principal,
         named,
         is_in_netgroup,

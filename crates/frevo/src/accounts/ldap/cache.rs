@@ -159,6 +159,14 @@ impl Cache {
         }
     }
 
+    /// Whose the SID is, as who asked at `seen` was told.
+    pub(super) fn put_owner(&self, sid: Sid, name: Option<String>, seen: u64) {
+        let generation = self.generation.lock();
+        if *generation == seen {
+            self.sids.put(sid, name, STALE);
+        }
+    }
+
     pub(super) fn put_nobodys_sid(&self, sid: Sid) {
         self.sids.put(sid, None, STALE);
     }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use proto::dtyp::Sid;
 use server::accounts::Unavailable;
 use server::policy::fold;
 
@@ -35,6 +36,11 @@ impl Mappings {
     /// Takes note of the group of a `posixGroup`, mapped or not.
     pub(super) fn note(&self, gid: u32, found: &Found) {
         self.0.put(GroupKey::Gid(gid), read(found).map(Arc::new), STALE);
+    }
+
+    /// Takes note of the group with `sid`, or that there is none.
+    pub(super) fn note_sid(&self, sid: Sid, found: Option<&Found>) {
+        self.0.put(GroupKey::Sid(sid), found.and_then(read).map(Arc::new), STALE);
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Left out: referrals and SASL but EXTERNAL.
 
+mod batch;
 mod ber;
 mod cache;
 mod change;
@@ -106,6 +107,11 @@ impl Ldap {
     }
 }
 
+/// Whether `sid` may be one of an account: S-1-5-21-x-y-z-rid.
+fn is_accounts(sid: &Sid) -> bool {
+    sid.authority() == 5 && sid.sub_authorities().len() == 5 && sid.sub_authorities()[0] == 21
+}
+
 impl Backend for Ldap {
     fn name(&self) -> &str {
         &self.people.settings.name
@@ -129,7 +135,7 @@ impl Backend for Ldap {
     }
 
     fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
-        if sid.authority() != 5 || sid.sub_authorities().len() != 5 || sid.sub_authorities()[0] != 21 {
+        if !is_accounts(sid) {
             return Answer::now(Ok(None));
         }
         if let Some(kept) = self.people.cache.fresh_sid(sid) {
@@ -140,6 +146,18 @@ impl Backend for Ldap {
         }
         let (people, sid) = (self.people.clone(), *sid);
         self.worker.answer(async move { people.by_sid(&sid).await })
+    }
+
+    fn name_by_sid(&self, sid: &Sid) -> Answer<Result<Option<String>, Unavailable>> {
+        match self.people.cache.fresh_sid(sid) {
+            Some(name) => Answer::now(Ok(name)),
+            None => self.by_sid(sid).map(|found| found.map(|found| found.map(|entry| entry.record.name.clone()))),
+        }
+    }
+
+    fn expect_sids(&self, sids: Vec<Sid>) -> Answer<()> {
+        let people = self.people.clone();
+        self.worker.answer(async move { people.expect_sids(sids).await })
     }
 
     fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {

@@ -19,6 +19,21 @@ pub(super) struct Worker {
     pub(super) thread: Option<oneshot::Sender<()>>,
 }
 
+/// An answer that can say that there will be none.
+pub(super) trait Ended {
+    fn ended() -> Self;
+}
+
+impl Ended for () {
+    fn ended() {}
+}
+
+impl<T> Ended for Result<T, Unavailable> {
+    fn ended() -> Self {
+        Err(Unavailable("the LDAP thread has ended".into()))
+    }
+}
+
 impl Worker {
     pub(super) fn start() -> Result<Worker> {
         match Handle::try_current() {
@@ -52,17 +67,15 @@ impl Worker {
     }
 
     /// Does it there, as a part of whoever waits where that is the same place.
-    pub(super) fn answer<T: Send + 'static>(
+    pub(super) fn answer<T: Ended + Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
-    ) -> Answer<Result<T, Unavailable>> {
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Answer<T> {
         if self.thread.is_none() {
             return Answer::later(work);
         }
         let done = self.handle.spawn(work);
-        Answer::later(
-            async move { done.await.unwrap_or_else(|_| Err(Unavailable("the LDAP thread has ended".into()))) },
-        )
+        Answer::later(async move { done.await.unwrap_or_else(|_| T::ended()) })
     }
 
     /// Does it there and blocks until it is done.

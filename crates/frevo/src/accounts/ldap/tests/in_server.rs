@@ -108,3 +108,44 @@ async fn names_that_only_the_directory_takes_for_one_are_nobodys() {
         assert_eq!(ldap.people.person(asked).await.unwrap().is_some(), found, "{asked:?}");
     }
 }
+
+/// Accounts 1000 and 1001 are there, the second one twice, and group 1100; all are found with two searches, also those
+/// that are not there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sids_are_two_questions() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let account = |name: &str, rid: &str| {
+            let sid = format!("S-1-5-21-1-2-3-{rid}");
+            assert!(has(&sid));
+            found(id, &format!("uid={name},dc=x"), &[("uid", name), ("sambaSID", &sid)])
+        };
+        let group = [("cn", "crew"), ("gidNumber", "20"), ("sambaSID", "S-1-5-21-1-2-3-1100"), ("sambaGroupType", "2")];
+        let found = match has("sambaSamAccount") {
+            true => [account("ann", "1000"), account("bob", "1001"), account("bobby", "1001")].concat(),
+            false => found(id, "cn=crew,dc=x", &group),
+        };
+        stream.write_all(&[found, done(id, 0x65, 0)].concat()).unwrap();
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    let sid = |rid: u32| Sid::of(5, [21, 1, 2, 3, rid]);
+    let builtin = Sid::of(5, [32, 544]);
+    ldap.expect_sids(vec![sid(1000), sid(1001), sid(1100), sid(1000), sid(9999), builtin]).await;
+    assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
+    for (sid, name, group) in [
+        (sid(1000), Some("ann"), None),
+        (sid(1001), None, None),
+        (sid(1100), None, Some("crew")),
+        (sid(9999), None, None),
+        (builtin, None, None),
+    ] {
+        assert_eq!(ldap.name_by_sid(&sid).await.unwrap().as_deref(), name, "{sid}");
+        let found = ldap.group(&GroupKey::Sid(sid)).await.unwrap();
+        assert_eq!(found.as_ref().map(|group| group.name.as_str()), group, "{sid}");
+    }
+    ldap.expect_sids(vec![sid(1000), sid(9999)]).await;
+    assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
+}

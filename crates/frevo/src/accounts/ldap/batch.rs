@@ -1,0 +1,81 @@
+//! Many SIDs at a time: a client that shows a security descriptor, or the owners of a directory, asks for whole lists.
+//!
+//! What is found goes where single questions look first. Of accounts the names alone are asked for, not who they are on
+//! Linux, which would be a question to NSS for each.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use proto::dtyp::Sid;
+
+use super::message::{Filter, Found};
+use super::people::{ACCOUNT, People};
+use super::{is_accounts, mapping};
+use crate::accounts::groups::GroupKey;
+
+/// SIDs in one search.
+const AT_A_TIME: usize = 200;
+
+impl People {
+    /// Asks for all of `sids` of which nothing is known.
+    pub(super) async fn expect_sids(&self, mut sids: Vec<Sid>) {
+        sids.sort_unstable();
+        sids.dedup();
+        sids.retain(|sid| self.mappings.fresh(&GroupKey::Sid(*sid)).is_none());
+        for some in sids.chunks(AT_A_TIME) {
+            let accounts: Vec<Sid> = some.iter().copied().filter(|sid| self.is_unknown_account(sid)).collect();
+            if let (Err(why), _) | (_, Err(why)) = tokio::join!(self.expect_groups(some), self.expect_names(&accounts))
+            {
+                // Whoever asks for each of them gets this error for each.
+                tracing::debug!("SIDs not asked for together: {why:#}");
+                return;
+            }
+        }
+    }
+
+    fn is_unknown_account(&self, sid: &Sid) -> bool {
+        is_accounts(sid) && self.cache.fresh_sid(sid).is_none()
+    }
+
+    async fn expect_groups(&self, sids: &[Sid]) -> Result<()> {
+        let found = self.with_sids("sambaGroupMapping", sids, &self.settings.group_suffix, mapping::ATTRIBUTES).await?;
+        sids.iter().for_each(|sid| self.mappings.note_sid(*sid, found.get(sid)));
+        Ok(())
+    }
+
+    async fn expect_names(&self, sids: &[Sid]) -> Result<()> {
+        let seen = self.cache.generation();
+        let found = self.with_sids(ACCOUNT, sids, &self.settings.suffix, &["uid", "sambaSID"]).await?;
+        for sid in sids {
+            let name = found.get(sid).and_then(|entry| entry.first("uid"));
+            self.cache.put_owner(*sid, name.map(str::to_owned), seen);
+        }
+        Ok(())
+    }
+
+    /// The entries of a class by their SIDs; one that two have is nobody's.
+    async fn with_sids(
+        &self,
+        class: &str,
+        sids: &[Sid],
+        base: &str,
+        attributes: &'static [&'static str],
+    ) -> Result<HashMap<Sid, Found>> {
+        if sids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let any = sids.iter().map(|sid| Filter::Equal("sambaSID", sid.to_string())).collect();
+        let filter = Filter::And(vec![Filter::Or(any), Filter::Equal("objectClass", class.into())]);
+        let mut of: HashMap<Sid, Found> = HashMap::new();
+        let mut twice = Vec::new();
+        for found in self.search(base, filter, attributes, 0).await? {
+            let Some(Ok(sid)) = found.first("sambaSID").map(str::parse::<Sid>) else { continue };
+            if let Some(other) = of.insert(sid, found) {
+                tracing::error!("two entries have the SID {sid}, so it is nobody's: one is {}", other.dn);
+                twice.push(sid);
+            }
+        }
+        twice.iter().for_each(|sid| _ = of.remove(sid));
+        Ok(of)
+    }
+}
