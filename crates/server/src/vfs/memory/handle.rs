@@ -9,6 +9,7 @@ use super::inode::{Body, Inode};
 use super::pages::{Full, MAX_SIZE, PAGE, Pages};
 use super::{Room, Shared};
 use crate::answer::Answer;
+use crate::security::posix_acl;
 use crate::vfs::watch::{Ear, Wanted, Watching};
 use crate::vfs::{
     Access, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeLock, Result, SetMetadata, Told,
@@ -185,7 +186,7 @@ impl Handle {
         let now = self.shared.world.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
-        xattr_permitted(inode, who, name, 2)?;
+        xattr_permitted(inode, who, name, 2, self.shared.options.lists)?;
         match value {
             Some(value) if value.len() > XATTR_VALUE => return Err(Errno::TOOBIG),
             Some(_) if new && inode.xattrs.contains_key(name) => return Err(Errno::EXIST),
@@ -205,8 +206,8 @@ fn check_chown(inode: &Inode, who: &Identity, set: &SetMetadata) -> Result<()> {
     if who.uid != 0 && (gives_away || regroups) { Err(Errno::PERM) } else { Ok(()) }
 }
 
-/// Whether `who` may read (4) or write (2) the attribute `name`.
-fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32) -> Result<()> {
+/// Whether `who` may read (4) or write (2) the attribute `name`, on a file system that keeps `lists` or not.
+fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32, lists: bool) -> Result<()> {
     let (namespace, rest) = name.split_once('.').ok_or(Errno::OPNOTSUPP)?;
     if rest.is_empty() {
         return Err(Errno::INVAL);
@@ -219,7 +220,9 @@ fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32) -> Re
         "user" if inode.permissions(who) & wanted == 0 => Err(Errno::ACCES),
         "security" if who.uid != 0 && wanted & 2 != 0 => Err(Errno::PERM),
         "trusted" if who.uid != 0 => Err(if wanted & 2 != 0 { Errno::PERM } else { Errno::NODATA }),
-        "user" | "security" | "trusted" => Ok(()),
+        "system" if !lists || !matches!(name, posix_acl::ACCESS | posix_acl::DEFAULT) => Err(Errno::OPNOTSUPP),
+        "system" if wanted & 2 != 0 && !inode.is_owner(who) => Err(Errno::PERM),
+        "user" | "security" | "trusted" | "system" => Ok(()),
         _ => Err(Errno::OPNOTSUPP),
     }
 }
@@ -369,7 +372,7 @@ impl Node for Handle {
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         Answer::now(self.look(|inode| {
-            match xattr_permitted(inode, who, name, 4) {
+            match xattr_permitted(inode, who, name, 4, self.shared.options.lists) {
                 Err(Errno::NODATA) => return Ok(None),
                 permitted => permitted?,
             }

@@ -46,12 +46,15 @@ pub struct Options {
     pub device: u64,
     /// What it claims to be able to do. Holes it has in any case.
     pub features: Features,
+    /// Files keep the POSIX lists that they are given. Nobody is let in or kept out by them: that is left to the mode.
+    pub lists: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let features = Features { clones: true, compresses: true, punches: true };
-        Options { capacity: 1 << 40, inodes: 1 << 24, mode: 0o755, uid: 0, gid: 0, device: 0x6d65_6d00, features }
+        let (capacity, inodes, device) = (1 << 40, 1 << 24, 0x6d65_6d00);
+        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists: false }
     }
 }
 

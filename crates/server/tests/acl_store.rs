@@ -1,0 +1,336 @@
+//! `frevo:acl store`: which descriptors that were made of POSIX lists are stored, and that it shows in nothing but the
+//! attribute.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::bytes::utf16_bytes;
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, FileTime, SecurityDescriptor, Sid};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::header::Command;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::{AclStore, AclStyle, Entries, Share, StoredAcls};
+use server::rig::{self, Client, status};
+use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
+use server::security::store::{self, Condition};
+use server::server::Server;
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::memory::{Memory, Options};
+use server::vfs::{Access, Case, Create, Errno, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
+use server::world::World;
+
+const ATTRIBUTE: &str = "security.NTACL";
+const PARTS: SecurityInformation = SecurityInformation(7);
+
+/// The lengths of the files' lists; each file is called by its own.
+const LENGTHS: [u32; 5] = [3, 4, 5, 6, 12];
+
+/// A volume with a file for each of [`LENGTHS`], and what a server on it is like.
+struct Scene {
+    plain: Arc<dyn Vfs>,
+    seen: Arc<dyn Vfs>,
+    share: Share,
+}
+
+impl Scene {
+    fn new(store: Entries) -> Scene {
+        let world: Arc<dyn World> = Arc::new(rig::Still::default());
+        let options = Options { mode: 0o777, lists: true, ..Options::default() };
+        let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(world, options));
+        let acls =
+            StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix };
+        let share = Share {
+            acls: Some(acls),
+            acl_store: AclStore::Said(store),
+            ..Share::clone(&rig::policy().shares["share"])
+        };
+        let scene = Scene { seen: plain.clone(), plain, share };
+        for length in LENGTHS {
+            scene.make(&length.to_string(), Create::File(Access::default()));
+            scene.put_list(&length.to_string(), posix_acl::ACCESS, length);
+        }
+        scene
+    }
+
+    /// The same, with a file system that does what `script` says.
+    fn through(script: impl Script + 'static) -> Scene {
+        let scene = Scene::new(Entries::ALL);
+        let seen = Arc::new(Faulty::new(scene.plain.clone(), Arc::new(script)));
+        Scene { seen, ..scene }
+    }
+
+    /// A server that knows nothing yet, and alice on it.
+    fn start(&self) -> (Arc<Server>, Client) {
+        let mut policy = rig::policy();
+        policy.shares.insert("share".into(), Arc::new(self.share.clone()));
+        let server = rig::server(policy, Arc::new(rig::Still::default()), self.seen.clone());
+        let alice = Client::logged_on(&server, "alice");
+        (server, alice)
+    }
+
+    fn make(&self, name: &str, what: Create) {
+        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        block_on(self.plain.create(&root(), &path, what, 0o644, None)).expect("root may");
+    }
+
+    fn node(&self, name: &str) -> Arc<dyn Node> {
+        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        match block_on(self.plain.lookup(&root(), &path, Case::Sensitive, Links::default())) {
+            Ok(Lookup::Found { node, .. }) => node,
+            _ => panic!("{name} is not there"),
+        }
+    }
+
+    fn put_list(&self, name: &str, attribute: &str, length: u32) {
+        if length > 3 {
+            block_on(self.node(name).set_xattr(&root(), attribute, Some(list(length).encode()))).expect("root may");
+        }
+    }
+
+    fn attribute(&self, name: &str) -> Option<Vec<u8>> {
+        block_on(self.node(name).get_xattr(&root(), ATTRIBUTE)).expect("root may")
+    }
+
+    fn stored(&self) -> Vec<u32> {
+        LENGTHS.into_iter().filter(|length| self.attribute(&length.to_string()).is_some()).collect()
+    }
+}
+
+fn root() -> Arc<Identity> {
+    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+}
+
+/// A list that lets everybody read.
+fn list(length: u32) -> PosixAcl {
+    let own = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Other, 4), (Tag::Mask, 7)];
+    let named = (0..length - 4).map(|index| (Tag::User(2000 + index), 6));
+    PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
+}
+
+fn open(client: &mut Client, name: &str, access: A) -> FileId {
+    let name = utf16_bytes(name);
+    let create = CreateRequest {
+        desired_access: access.0,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN,
+        create_options: CreateOptions(0),
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    CreateResponse::decode(&response).expect("it decodes").file_id
+}
+
+fn close(client: &mut Client, file_id: FileId) {
+    let close = CloseRequest { flags: CloseFlags(0), file_id };
+    client.request(Command::CLOSE, |out| close.encode(out));
+}
+
+/// The descriptor that a client sees.
+fn look(client: &mut Client, name: &str) -> SecurityDescriptor {
+    let file_id = open(client, name, A::READ_CONTROL);
+    let query = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        output_buffer_length: 65_536,
+        additional_information: PARTS.0,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let answer = QueryInfoResponse::decode(&response).expect("it decodes");
+    let descriptor = SecurityDescriptor::decode(answer.buffer).expect("it decodes");
+    close(client, file_id);
+    descriptor
+}
+
+fn look_at_all(client: &mut Client) -> Vec<SecurityDescriptor> {
+    LENGTHS.iter().map(|length| look(client, &length.to_string())).collect()
+}
+
+fn misses(server: &Server) -> u64 {
+    server.snapshot(Time::default()).acl_cache.misses
+}
+
+#[track_caller]
+fn check(store: Entries, expected: &[u32]) {
+    let before = look_at_all(&mut Scene::new(Entries::NONE).start().1);
+    let scene = Scene::new(store.clone());
+    let (server, mut alice) = scene.start();
+    assert_eq!(look_at_all(&mut alice), before, "{store}");
+    assert_eq!(scene.stored(), expected, "{store}");
+    let known = misses(&server);
+    assert_eq!(look_at_all(&mut alice), before, "{store}: again");
+    assert_eq!(misses(&server), known, "{store}: what was stored is known under its new time");
+    assert_eq!(look_at_all(&mut scene.start().1), before, "{store}: read by another server");
+    assert_eq!(scene.stored(), expected, "{store}: nothing more");
+}
+
+#[test]
+fn what_is_stored_depends_on_the_number_of_entries() {
+    check(Entries::NONE, &[]);
+    check(Entries::ALL, &LENGTHS);
+    check(Entries::at_least(6), &[6, 12]);
+    check(Entries::between(4, 6), &[4, 5, 6]);
+}
+
+#[test]
+fn unmeasured_auto_stores_nothing() {
+    let mut scene = Scene::new(Entries::ALL);
+    scene.share.acl_store = AclStore::Auto(None);
+    look_at_all(&mut scene.start().1);
+    assert_eq!(scene.stored(), []);
+    scene.share.acl_store = AclStore::Auto(Some(Entries::at_least(12)));
+    look_at_all(&mut scene.start().1);
+    assert_eq!(scene.stored(), [12]);
+}
+
+#[test]
+fn both_lists_of_a_directory_count() {
+    for (default, stored) in [(4, false), (5, true)] {
+        let scene = Scene::new(Entries::at_least(9));
+        scene.make("directory", Create::Directory);
+        scene.put_list("directory", posix_acl::ACCESS, 4);
+        scene.put_list("directory", posix_acl::DEFAULT, default);
+        look(&mut scene.start().1, "directory");
+        assert_eq!(scene.attribute("directory").is_some(), stored, "{default}");
+    }
+}
+
+#[test]
+fn what_is_stored_counts_while_the_lists_are_those_that_were_converted() {
+    let scene = Scene::new(Entries::ALL);
+    look_at_all(&mut scene.start().1);
+    for length in LENGTHS {
+        let value = scene.attribute(&length.to_string()).expect("it is stored");
+        let stored = store::decode(&value).expect("our own").expect("a known version");
+        let access = if length == 3 { PosixAcl::of_mode(0o644) } else { list(length) };
+        let metadata = block_on(scene.node(&length.to_string()).metadata()).expect("it has some");
+        assert_eq!(stored.condition, Condition::SystemHash(store::system_hash(&metadata, &access, None)));
+    }
+}
+
+#[test]
+fn lists_that_change_later_count_and_what_was_stored_stays() {
+    let scene = Scene::new(Entries::ALL);
+    let (_server, mut alice) = scene.start();
+    let before = look(&mut alice, "6");
+    let value = scene.attribute("6");
+    scene.put_list("6", posix_acl::ACCESS, 8);
+    let changed = look(&mut alice, "6");
+    assert_eq!(changed.dacl.as_ref().map_or(0, |dacl| dacl.aces().len()), 7, "the mask is no rule");
+    assert_eq!(scene.attribute("6"), value);
+    scene.put_list("6", posix_acl::ACCESS, 6);
+    assert_eq!(look(&mut alice, "6"), before, "changed back, it counts again");
+}
+
+#[test]
+fn what_may_not_be_written_is_not() {
+    let mut scene = Scene::new(Entries::ALL);
+    scene.share.read_only = true;
+    look_at_all(&mut scene.start().1);
+    assert_eq!(scene.stored(), []);
+    scene.share.read_only = false;
+    scene.share.acls = None;
+    look_at_all(&mut scene.start().1);
+    assert_eq!(scene.stored(), []);
+}
+
+#[test]
+fn a_client_that_sets_one_always_stores() {
+    let scene = Scene::new(Entries::NONE);
+    let (_server, mut alice) = scene.start();
+    block_on(scene.node("3").set_metadata(&root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
+        .expect("root may");
+    let file_id = open(&mut alice, "3", A::WRITE_DAC);
+    let rule = Ace::allow(Sid::unix_user(1000), A::FILE_ALL_ACCESS, AceFlags::NONE);
+    let descriptor = SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, vec![rule]),
+        ..SecurityDescriptor::default()
+    };
+    let buffer = descriptor.to_bytes();
+    let set = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: SecurityInformation::DACL.0,
+        file_id,
+        buffer: &buffer,
+    };
+    assert_eq!(status(&alice.request(Command::SET_INFO, |out| set.encode(out))), Status::SUCCESS);
+    assert_eq!(scene.stored(), [3]);
+}
+
+/// Does something when the attribute is about to be written, and has the writing fail.
+struct AtWriting {
+    error: Option<Errno>,
+    before: Mutex<Box<dyn FnMut() + Send>>,
+}
+
+impl Script for AtWriting {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        if operation != Operation::SetXattr {
+            return Fault::default();
+        }
+        (*self.before.lock())();
+        Fault { error: self.error, ..Fault::default() }
+    }
+}
+
+#[test]
+fn what_cannot_be_written_harms_nobody() {
+    let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
+    for error in [Errno::NOSPC, Errno::ROFS, Errno::PERM, Errno::DQUOT, Errno::OPNOTSUPP, Errno::TOOBIG, Errno::IO] {
+        let scene = Scene::through(AtWriting { error: Some(error), before: Mutex::new(Box::new(|| {})) });
+        let (server, mut alice) = scene.start();
+        assert_eq!(look_at_all(&mut alice), expected, "{error:?}");
+        assert_eq!(scene.stored(), [], "{error:?}");
+        let known = misses(&server);
+        assert_eq!(look_at_all(&mut alice), expected, "{error:?}");
+        assert_eq!(misses(&server), known, "{error:?}: it is in the cache all the same");
+    }
+}
+
+/// What somebody else does between the conversion and the writing.
+fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
+    let slot: Arc<Mutex<Option<Scene>>> = Arc::default();
+    let own = slot.clone();
+    let before = move || {
+        if let Some(scene) = own.lock().take() {
+            act(&scene);
+        }
+    };
+    let scene = Scene::through(AtWriting { error: None, before: Mutex::new(Box::new(before)) });
+    let beside = Scene { plain: scene.plain.clone(), seen: scene.plain.clone(), share: scene.share.clone() };
+    *slot.lock() = Some(beside);
+    scene
+}
+
+#[test]
+fn what_somebody_else_stored_meanwhile_stays() {
+    let theirs = || store::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
+    let scene = between(move |scene| {
+        block_on(scene.node("6").set_xattr(&root(), ATTRIBUTE, Some(theirs()))).expect("root may");
+    });
+    look(&mut scene.start().1, "6");
+    assert_eq!(scene.attribute("6"), Some(theirs()));
+}
+
+#[test]
+fn lists_that_changed_meanwhile_count() {
+    let scene = between(|scene| scene.put_list("6", posix_acl::ACCESS, 8));
+    let (_server, mut alice) = scene.start();
+    look(&mut alice, "6");
+    assert!(scene.attribute("6").is_some(), "it was too late to notice");
+    let shown = look(&mut alice, "6");
+    assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "those of the new list");
+}
