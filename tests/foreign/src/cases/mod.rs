@@ -23,6 +23,7 @@ mod shares;
 mod signals;
 mod sizes;
 mod smbpasswd;
+mod store;
 mod streams;
 mod trees;
 mod twins;
@@ -46,6 +47,7 @@ const AREAS: &[&[Case]] = &[
     streams::CASES,
     acls::CASES,
     parity::CASES,
+    store::CASES,
     trees::CASES,
     netbench::CASES,
     hammer::CASES,
