@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
-use crate::bed::{ALICE, Bed, Server, Target};
+use crate::bed::ALICE;
 use crate::cases::people::output;
+use crate::cases::twins::{Call, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
 
@@ -18,59 +19,60 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tmap archive = no\n\tvfs objects = acl_xattr\n\
-                     [stored]\n\tpath = @STORED@\n";
+                     #@frevo\n\tfrevo:acl store = @STORE@\n#@end\n[stored]\n\tpath = @TREE@\n";
 const ATTRIBUTE: &str = "security.NTACL";
 
 /// Numbers of entries; the files are called by them.
 const ENTRIES: [usize; 7] = [3, 4, 5, 6, 7, 9, 40];
 
+/// A user without an account, who is the same SID whether it is stored or made.
+const NOBODYS: u32 = 64_397;
+
 /// How long a server may take to store what it has to.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn by_entries(stage: &mut Stage) -> Result<()> {
-    let path = tree(stage, "data/stored-6")?;
-    let template = SHARE.replace("@STORED@", path.to_str().context("a path of text")?);
-    let frevo = stage.bed.start("stored-6", &format!("{template}\tfrevo:acl store = >= 6\n"))?;
-    ensure!(with_attribute(&path)?.is_empty(), "a server that starts stores nothing");
-    let first = look_at_all(stage, &frevo)?;
+    let path = tree(stage, "data/stored-6", NOBODYS)?;
+    let twins = Twins::start(stage, "stored-6", &SHARE.replace("@STORE@", ">= 6"), [&path, &path])?;
+    let by_samba = look_at_all(&twins, Twin::Samba)?;
+    ensure!(with_attribute(&path)?.is_empty(), "Samba stores nothing when somebody looks");
+    let first = look_at_all(&twins, Twin::Frevo)?;
+    ensure!(first == by_samba, "converted, Frevo shows\n{first:#?}\nand Samba\n{by_samba:#?}");
     wait_for(&path, &[6, 7, 9, 40])?;
-    ensure!(look_at_all(stage, &frevo)? == first, "what is stored says something else");
-    let samba_bed = Bed::make(Target::Samba)?;
-    let samba = samba_bed.start("samba", &template)?;
-    for (entries, seen) in ENTRIES.iter().zip(&first).filter(|(entries, _)| **entries >= 6) {
-        let name = entries.to_string();
-        let theirs = look(stage, &samba, &name)?;
-        ensure!(theirs == *seen, "{name}: Samba shows\n{theirs}and not\n{seen}");
-    }
+    let stored = look_at_all(&twins, Twin::Frevo)?;
+    ensure!(stored == first, "stored, Frevo shows\n{stored:#?}\nand before\n{first:#?}");
+    let theirs = look_at_all(&twins, Twin::Samba)?;
+    ensure!(theirs == first, "of what is stored, Samba shows\n{theirs:#?}\nand Frevo\n{first:#?}");
     setfacl(&path.join("7"), &["-m", "u:64399:rwx"])?;
-    let changed = look(stage, &frevo, "7")?;
-    ensure!(rules(&changed) == rules(&first[4]) + 1, "the new list is not that of\n{changed}");
-    let theirs = look(stage, &samba, "7")?;
-    ensure!(rules(&theirs) == rules(&changed), "to Samba the new list is\n{theirs}");
+    for twin in [Twin::Frevo, Twin::Samba] {
+        let changed = look(&twins, twin, "7")?;
+        ensure!(rules(&changed) == rules(&first[4]) + 1, "{twin:?} does not show the new list:\n{changed}");
+    }
     wait_for(&path, &[6, 7, 9, 40])
 }
 
 fn never(stage: &mut Stage) -> Result<()> {
-    let path = tree(stage, "data/stored-never")?;
-    let template = SHARE.replace("@STORED@", path.to_str().context("a path of text")?);
-    let frevo = stage.bed.start("stored-never", &format!("{template}\tfrevo:acl store = never\n"))?;
-    let first = look_at_all(stage, &frevo)?;
-    ensure!(look_at_all(stage, &frevo)? == first, "the second look shows something else");
+    let path = tree(stage, "data/stored-never", ALICE.id)?;
+    let twins = Twins::start(stage, "stored-never", &SHARE.replace("@STORE@", "never"), [&path, &path])?;
+    let first = look_at_all(&twins, Twin::Frevo)?;
+    ensure!(look_at_all(&twins, Twin::Frevo)? == first, "the second look shows something else");
     ensure!(with_attribute(&path)?.is_empty(), "something was stored");
-    let mut set = smbcacls(stage, &frevo, "9");
-    output(set.args(["-a", "ACL:S-1-22-1-64398:ALLOWED/0/READ"]))?;
-    ensure!(with_attribute(&path)? == [9], "what a client sets is stored");
-    ensure!(rules(&look(stage, &frevo, "9")?) == rules(&first[5]) + 1, "what a client sets counts");
+    let said = twins.ask(Twin::Frevo, &call("9", &["-a", "ACL:S-1-22-1-64398:ALLOWED/0/READ"]))?;
+    ensure!(with_attribute(&path)? == [9], "what a client sets is not stored: {said}");
+    for twin in [Twin::Frevo, Twin::Samba] {
+        let changed = look(&twins, twin, "9")?;
+        ensure!(rules(&changed) == rules(&first[5]) + 1, "{twin:?} does not show what was set:\n{changed}");
+    }
     Ok(())
 }
 
-/// Files of alice with as many entries as their names say.
-fn tree(stage: &Stage, name: &str) -> Result<PathBuf> {
+/// Files of `owner` that everybody may read, with as many entries as their names say.
+fn tree(stage: &Stage, name: &str, owner: u32) -> Result<PathBuf> {
     let path = stage.bed.make_dir(name, &ALICE, 0o755)?;
     for entries in ENTRIES {
         let file = path.join(entries.to_string());
         std::fs::write(&file, "x")?;
-        stage.bed.people().give(&file, &ALICE)?;
+        std::os::unix::fs::chown(&file, Some(owner), Some(owner))?;
         if entries > 3 {
             setfacl(&file, &["-m", "m::rwx"])?;
         }
@@ -82,7 +84,9 @@ fn tree(stage: &Stage, name: &str) -> Result<PathBuf> {
 }
 
 fn setfacl(file: &Path, arguments: &[&str]) -> Result<()> {
-    output(Command::new("setfacl").args(arguments).arg(file)).map(|_| ())
+    let said = output(Command::new("setfacl").args(arguments).arg(file))?;
+    ensure!(said.is_empty(), "setfacl: {said}");
+    Ok(())
 }
 
 /// The numbers of the files that have the attribute.
@@ -90,8 +94,8 @@ fn with_attribute(path: &Path) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for entries in ENTRIES {
         let mut command = Command::new("getfattr");
-        let shown = command.args(["--absolute-names", "-m", ATTRIBUTE]).arg(path.join(entries.to_string())).output()?;
-        if String::from_utf8_lossy(&shown.stdout).lines().any(|line| line == ATTRIBUTE) {
+        command.args(["--absolute-names", "-m", ATTRIBUTE]).arg(path.join(entries.to_string()));
+        if output(&mut command)?.lines().any(|line| line == ATTRIBUTE) {
             found.push(entries);
         }
     }
@@ -113,21 +117,20 @@ fn wait_for(path: &Path, expected: &[usize]) -> Result<()> {
     }
 }
 
-fn look_at_all(stage: &Stage, server: &Server) -> Result<Vec<String>> {
-    ENTRIES.iter().map(|entries| look(stage, server, &entries.to_string())).collect()
+fn call(path: &str, options: &[&str]) -> Call {
+    let options = options.iter().map(|option| (*option).to_owned()).collect();
+    Call { who: ALICE, share: "stored", path: path.to_owned(), options }
+}
+
+fn look_at_all(twins: &Twins, twin: Twin) -> Result<Vec<String>> {
+    ENTRIES.iter().map(|entries| look(twins, twin, &entries.to_string())).collect()
 }
 
 /// What smbcacls shows of a file, in numbers.
-fn look(stage: &Stage, server: &Server, name: &str) -> Result<String> {
-    let shown = output(smbcacls(stage, server, name).arg("--numeric"))?;
-    ensure!(shown.starts_with("REVISION:"), "smbcacls says: {shown}");
+fn look(twins: &Twins, twin: Twin, path: &str) -> Result<String> {
+    let shown = twins.ask(twin, &call(path, &["--numeric"]))?;
+    ensure!(shown.starts_with("REVISION:"), "of {path}, {twin:?} says to smbcacls: {shown}");
     Ok(shown)
-}
-
-fn smbcacls(stage: &Stage, server: &Server, name: &str) -> Command {
-    let mut command = stage.program("smbcacls", server, &ALICE.credentials());
-    command.args(["//127.0.0.1/stored", name]);
-    command
 }
 
 fn rules(shown: &str) -> usize {
