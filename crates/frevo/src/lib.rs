@@ -13,6 +13,7 @@ mod driver;
 pub mod group;
 mod handles;
 pub mod host;
+pub mod idmap;
 mod input;
 pub mod interfaces;
 pub mod join;

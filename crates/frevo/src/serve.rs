@@ -28,6 +28,7 @@ use crate::admin::{Control, Listener};
 use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
 use crate::handles::Handles;
 use crate::host::Host;
+use crate::idmap::OwnDomain;
 use crate::interfaces::{interfaces, reachable};
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
@@ -175,7 +176,12 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
     let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state);
-    let winbind = Winbind::new(policy.membership.is_some());
+    let own_domain = {
+        let state = state.clone();
+        tokio::task::spawn_blocking(move || OwnDomain::open(state)).await?
+    };
+    let winbind = Winbind::of_server(own_domain, accounts.users().clone());
+    winbind.configure(policy.membership.as_ref(), loaded.daemon.idmap.clone());
     let everybody = Arc::new(WithDomain::new(accounts.clone(), winbind.clone()));
     let server = Server::new(policy, guid, world, everybody, workers);
     server.join_domain(Arc::new(Member(winbind.clone())));
@@ -424,7 +430,7 @@ impl Control for Operations {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
                 let shares = loaded.policy.shares.len();
-                self.winbind.set_member(loaded.policy.membership.is_some());
+                self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
                 self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state));
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {

@@ -5,22 +5,22 @@
 //! mean the domain is decided here ([`Membership::whose`]).
 
 use proto::auth::ntlm::PassThrough;
-use proto::dtyp::Sid;
+use proto::auth::pac::LogonInfo;
 use proto::status::Status;
 use zeroize::Zeroizing;
 
 use crate::accounts::{Account, Unavailable};
 use crate::answer::Answer;
 use crate::error::Error;
+use crate::tickets::ClientName;
 
 /// What the server asks of its domain. Everything may take its time, and is answered within a limit.
 pub trait Domain: Send + Sync {
     /// Asks the domain whether an NTLM response is the account's.
     fn log_on(&self, logon: NetworkLogon) -> Answer<Result<Proven, Refused>>;
 
-    /// The account of a user whom the domain has proven otherwise: `sids` are the user's own, that of the primary group,
-    /// and those of all other groups, as a PAC has them ([MS-PAC] 2.5).
-    fn account(&self, sids: Vec<Sid>) -> Answer<Result<Account, Refused>>;
+    /// The account of a client whose good ticket says who he is and which groups he has ([MS-PAC] 2.5).
+    fn account(&self, client: &ClientName, logon: LogonInfo) -> Answer<Result<Account, Refused>>;
 
     /// The account called `name`, `DOMAIN\user`, with all its groups, nobody having proven anything; `None` where there is
     /// none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proto::auth::ntlm::nt_hash;
+use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use proto::smb2::negotiate::SecurityMode;
 use proto::status::Status;
@@ -14,6 +15,7 @@ use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
 use server::policy::{MapToGuest, Policy, Share, UserPattern};
 use server::rig::{self, Client, PASSWORD, Still};
 use server::server::Server;
+use server::tickets::ClientName;
 use server::vfs::Identity;
 use server::world::World;
 
@@ -69,7 +71,7 @@ impl Domain for Controller {
         )
     }
 
-    fn account(&self, _: Vec<Sid>) -> Answer<Result<Account, Refused>> {
+    fn account(&self, _: &ClientName, _: LogonInfo) -> Answer<Result<Account, Refused>> {
         Answer::now(Ok(account("dora", 5001)))
     }
 

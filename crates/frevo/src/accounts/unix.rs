@@ -52,7 +52,7 @@ pub enum Key {
 pub type Found = Result<Arc<User>, Arc<str>>;
 
 /// Whatever answers [`Key`]s: NSS, or what a test puts in its place.
-pub(super) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
+pub(crate) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + Sync>;
 
 /// The users that accounts may be, with the answers of NSS kept for a while.
 pub struct Users {
@@ -76,7 +76,7 @@ impl Users {
         Ok(Self::new(only, Box::new(move |key| look_up(key, &names))))
     }
 
-    pub(super) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
+    pub(crate) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
         Self::with_names(only, source, Names::of_host())
     }
 

@@ -37,6 +37,8 @@ pub struct Daemon {
     pub passdb_backend: Vec<PassdbBackend>,
     /// `kerberos method` and its like: whose tickets are taken; `None`: nobody's.
     pub kerberos: Option<crate::kerberos::Settings>,
+    /// `idmap config` of the own domain; `None` where winbindd must say which ids its users have.
+    pub idmap: Option<crate::idmap::Map>,
     /// `username map`; `None` where names are not mapped.
     pub username_map: Option<PathBuf>,
     /// `username map cache time`: how long the file is taken for unchanged.
@@ -127,6 +129,8 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         max_log_size: global.bytes("max log size").saturating_mul(1024),
         passdb_backend: passdb_backend(global),
         kerberos: super::kerberos::build(global),
+        // Parameters with a domain in their names are read elsewhere.
+        idmap: None,
         username_map: directory(global, "username map"),
         username_map_cache_time: Duration::from_secs(global.number("username map cache time").unwrap_or(0)),
         dead_time: positive("deadtime").map(minutes),

@@ -11,6 +11,7 @@
 mod acl_store;
 mod daemon;
 mod homes;
+mod idmap;
 mod kerberos;
 mod ldap;
 mod lines;
@@ -193,9 +194,10 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     let variables = server_variables(&resolved, names, &mut problems);
     let problems = RefCell::new(problems);
     let reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
-    let daemon = daemon::build(&reader);
+    let mut daemon = daemon::build(&reader);
     let policy = policy::build(&reader, &resolved);
     let mut warnings = problems.into_inner();
+    daemon.idmap = idmap::build(raw, policy.membership.as_ref(), &mut warnings);
     warnings.0.sort_by(|a, b| order(a).cmp(&order(b)));
     match warnings.any_error() {
         true => Err(warnings),

@@ -90,7 +90,7 @@ impl<A: Accounts> Accounts for WithDomain<A> {
         self.own.id_of(&sid).then(move |own| match own {
             Ok(None) if asks => match winbind.known_id(&sid) {
                 Some(id) => Answer::now(Ok(not_root(id))),
-                None => Answer::later(async move { Ok(not_root(winbind.ids_of(&[sid]).await?.pop().flatten())) }),
+                None => Answer::later(async move { Ok(not_root(winbind.id_of(sid).await?)) }),
             },
             own => Answer::now(own),
         })
@@ -101,8 +101,11 @@ impl<A: Accounts> Accounts for WithDomain<A> {
         self.own.sid_of(id).then(move |own| match own {
             Ok(sid) if asks && sid == id.plain_sid() && sid.rid() != Some(0) => match winbind.known_sid(id) {
                 Some(known) => Answer::now(Ok(known.unwrap_or(sid))),
-                // While winbindd is away, files are shown with the plain SIDs, which mean the same.
-                None => Answer::later(async move { Ok(winbind.sid_of(id).await.ok().flatten().unwrap_or(sid)) }),
+                // While winbindd is away, files are shown with the plain SIDs, which mean the same, unless arithmetic tells.
+                None => Answer::later(async move {
+                    let found = winbind.sid_of(id).await.unwrap_or_else(|_| winbind.away.sid_of(id));
+                    Ok(found.unwrap_or(sid))
+                }),
             },
             own => Answer::now(own),
         })

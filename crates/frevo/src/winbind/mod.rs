@@ -4,6 +4,7 @@
 //! number at a time, and whoever asks gives up after a while; threads that hang come back when winbindd does. Look-ups are
 //! kept for a while. The only unsafe code here is in [`library`].
 
+mod away;
 mod kept;
 pub mod library;
 mod members;
@@ -13,18 +14,23 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use proto::status::Status;
 use server::accounts::{Account, DomainSid, Unavailable};
 use server::answer::Answer;
-use server::domain::{Domain, NetworkLogon, Proven, Refused, split};
+use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused, split};
 use server::principals::{Principal, Realm, SidNameUse, UnixId, may_come_from_domain};
+use server::tickets::ClientName;
 use server::vfs::Identity;
 use tokio::sync::Semaphore;
 
+use self::away::Away;
 use self::kept::Kept;
 use self::library::{Accepted, Connection, Details, Failed, LogonFailed};
 pub use self::members::WithDomain;
+use crate::accounts::unix::Users;
+use crate::idmap::{Map, OwnDomain};
 
 /// How long a logon waits for a controller. Clients give up after 20 seconds at the earliest.
 const LOGON_TIME: Duration = Duration::from_secs(15);
@@ -52,6 +58,7 @@ pub struct Winbind {
     rests_until: Mutex<Option<Instant>>,
     /// This machine as a domain of its own, whose users are not the domain's to name.
     machine: OnceLock<DomainSid>,
+    away: Away,
 }
 
 /// Who is let ask at a time, and for how long.
@@ -85,8 +92,18 @@ impl Name {
 }
 
 impl Winbind {
-    /// winbindd, whom nobody has asked yet.
+    /// winbindd, whom nobody has asked yet. What is known of the domain without it is in `domain`, and in `users` where ids
+    /// go by names.
+    pub fn of_server(domain: OwnDomain, users: Arc<Users>) -> Arc<Winbind> {
+        Winbind::with(false, Away::new(domain, Some(users)))
+    }
+
+    /// winbindd as all that is known of a domain, for programs beside the server.
     pub fn new(member: bool) -> Arc<Winbind> {
+        Winbind::with(member, Away::new(OwnDomain::in_memory(), None))
+    }
+
+    fn with(member: bool, away: Away) -> Arc<Winbind> {
         Arc::new(Winbind {
             member: AtomicBool::new(member),
             logons: Gate::new(LOGON_TIME),
@@ -97,12 +114,15 @@ impl Winbind {
             names: Kept::default(),
             rests_until: Mutex::default(),
             machine: OnceLock::new(),
+            away,
         })
     }
 
-    /// Says whether the server is a member of a domain from now on.
-    pub fn set_member(&self, member: bool) {
-        self.member.store(member, Ordering::Relaxed);
+    /// Says what the configuration says from now on: whether the server is a member of a domain, of which, and which ids
+    /// its users have without winbindd.
+    pub fn configure(&self, membership: Option<&Membership>, map: Option<Map>) {
+        self.member.store(membership.is_some(), Ordering::Relaxed);
+        self.away.configure(membership.map_or("", |membership| &membership.workgroup), map);
     }
 
     fn is_member(&self) -> bool {
@@ -196,6 +216,14 @@ impl Winbind {
         Ok(known.into_iter().map(|id| id.unwrap_or_else(|| new.next().flatten())).collect())
     }
 
+    /// The user or group of a SID, while winbindd is away as well.
+    async fn id_of(self: &Arc<Self>, sid: Sid) -> Result<Option<UnixId>, Unavailable> {
+        match self.ids_of(&[sid]).await {
+            Ok(mut ids) => Ok(ids.pop().flatten()),
+            Err(unavailable) => self.away.id_of(&sid).map(Some).ok_or(unavailable),
+        }
+    }
+
     /// The user or group of a SID, where that was asked a short while ago.
     fn known_id(&self, sid: &Sid) -> Option<Option<UnixId>> {
         self.ids.get(sid, Instant::now())
@@ -272,17 +300,44 @@ impl Winbind {
         may_come_from_domain(sid) && !self.machine.get().is_some_and(ours)
     }
 
-    async fn account_of(self: &Arc<Self>, mut sids: Vec<Sid>) -> Result<Account, Refused> {
+    /// Those of the SIDs of a user and his groups that are a domain's to give.
+    fn believed(&self, mut sids: Vec<Sid>) -> Result<Vec<Sid>, Refused> {
         sids.truncate(MOST_SIDS);
         // The first two say who the user is and what his primary group: without them there is nobody.
         if let Some(sid) = sids.iter().take(2).find(|sid| !self.is_believed(sid)) {
             return Err(Refused::Unmapped(format!("{sid} is no SID that a domain gives to its users and groups")));
         }
         sids.retain(|sid| self.is_believed(sid));
+        Ok(sids)
+    }
+
+    async fn account_of(self: &Arc<Self>, sids: Vec<Sid>) -> Result<Account, Refused> {
+        let sids = self.believed(sids)?;
         let unavailable = |Unavailable(why): Unavailable| Refused::Unavailable(why);
         let ids = self.ids_of(&sids).await.map_err(unavailable)?;
         let names = self.names_of(&sids).await.map_err(unavailable)?;
+        if let (Some(user), Some(Some(name))) = (sids.first(), names.first()) {
+            self.away.told_by_winbind(user, &name.domain).await;
+        }
         account(&sids, &ids, &names)
+    }
+
+    /// The account of a client with a ticket.
+    async fn account_of_client(self: &Arc<Self>, client: &ClientName, logon: LogonInfo) -> Result<Account, Refused> {
+        let sids: Vec<Sid> = logon.sids().collect();
+        let unavailable = match self.account_of(sids.clone()).await {
+            Err(Refused::Unavailable(why)) => why,
+            answered => return answered,
+        };
+        let (sids, now) = (self.believed(sids)?, Instant::now());
+        let known = |sid: &Sid| self.names.get(sid, now).flatten();
+        match self.away.account(client, &logon, &sids, known).await {
+            Some(account) => {
+                tracing::debug!(%client, why = unavailable, "known without winbindd");
+                account
+            }
+            None => Err(Refused::Unavailable(unavailable)),
+        }
     }
 }
 
@@ -395,9 +450,9 @@ impl Domain for Member {
         })
     }
 
-    fn account(&self, sids: Vec<Sid>) -> Answer<Result<Account, Refused>> {
-        let winbind = self.0.clone();
-        Answer::later(async move { winbind.account_of(sids).await })
+    fn account(&self, client: &ClientName, logon: LogonInfo) -> Answer<Result<Account, Refused>> {
+        let (winbind, client) = (self.0.clone(), client.clone());
+        Answer::later(async move { winbind.account_of_client(&client, logon).await })
     }
 
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {

@@ -142,3 +142,90 @@ async fn what_is_known_is_not_asked_for() {
     assert_eq!(winbind.sid_of(UnixId::User(7)).await.unwrap(), Some(USER));
     assert_eq!(winbind.principal(USER).await.unwrap().unwrap().name, "dora");
 }
+
+const DOMAIN: Sid = Sid::of(5, [21, 1, 2, 3]);
+
+fn ticket(realm: &str) -> (ClientName, LogonInfo) {
+    let client = ClientName { components: vec!["dora".into()], realm: realm.into(), own_realm: realm == "DOM.TEST" };
+    let logon = LogonInfo {
+        effective_name: "Dora".into(),
+        full_name: String::new(),
+        logon_domain_name: "DOM".into(),
+        user: USER,
+        primary_group: GROUP,
+        groups: vec![OTHER, Sid::of(18, [1])],
+    };
+    (client, logon)
+}
+
+/// A winbindd whom nobody can ask, in the domain DOM with `map`; the host's user is `dora`.
+fn away(map: Map) -> Arc<Winbind> {
+    let identity = Arc::new(Identity { uid: 5000, gid: 50, groups: Box::new([51]) });
+    let source = move |key: &crate::accounts::unix::Key| {
+        let name = match key {
+            crate::accounts::unix::Key::Name(name) if name == "dora" => name.clone(),
+            _ => return Ok(None),
+        };
+        Ok(Some(crate::accounts::unix::User { name, identity: identity.clone(), groups: Arc::new(["crew".into()]) }))
+    };
+    let users = Users::new(None, Box::new(source));
+    let winbind = Winbind::of_server(OwnDomain::in_memory(), users);
+    let membership = Membership { workgroup: "DOM".into(), realm: "DOM.TEST".into() };
+    winbind.configure(Some(&membership), Some(map));
+    *winbind.rests_until.lock() = Some(Instant::now() + Duration::from_secs(3600));
+    winbind
+}
+
+fn rid() -> Map {
+    Map { backend: crate::idmap::Backend::Rid { base: 0 }, range: Some(60_000..=69_999) }
+}
+
+#[tokio::test]
+async fn ids_that_follow_from_rids_need_no_winbindd() {
+    let winbind = away(rid());
+    // Before anybody has said whose SIDs they are, nothing follows from them.
+    assert!(winbind.id_of(USER).await.is_err());
+    let (client, logon) = ticket("DOM.TEST");
+    let account = winbind.account_of_client(&client, logon).await.expect("dora");
+    assert_eq!((account.name.as_str(), account.domain.as_deref()), (r"DOM\Dora", Some("DOM")));
+    assert_eq!((account.identity.uid, account.identity.gid), (61_103, 60_513));
+    assert_eq!(*account.identity.groups, [61_103, 61_104]);
+    assert_eq!((account.sid, account.former_sids.len()), (USER, 3));
+    assert_eq!(winbind.id_of(OTHER).await.unwrap(), Some(UnixId::Both(61_104)));
+    assert_eq!(winbind.away.sid_of(UnixId::Group(60_513)), Some(GROUP));
+    // Those of other domains are winbindd's.
+    assert!(winbind.id_of(Sid::of(5, [21, 9, 9, 9, 513])).await.is_err());
+}
+
+#[tokio::test]
+async fn ids_that_go_by_names_need_no_winbindd() {
+    let map = |range| Map { backend: crate::idmap::Backend::Nss, range };
+    let (client, logon) = ticket("DOM.TEST");
+    let account = away(map(None)).account_of_client(&client, logon.clone()).await.expect("dora");
+    assert_eq!((account.identity.uid, account.identity.gid, &*account.identity.groups), (5000, 50, &[51][..]));
+    assert_eq!((account.name.as_str(), account.sid, &*account.groups), (r"DOM\Dora", USER, &["crew".to_owned()][..]));
+    for (range, name, expected) in [(Some(1..=4999), "Dora", "uid 5000"), (None, "emil", "no UNIX user")] {
+        let logon = LogonInfo { effective_name: name.into(), ..logon.clone() };
+        match away(map(range)).account_of_client(&client, logon).await {
+            Err(Refused::Unmapped(why)) => assert!(why.contains(expected), "{why}"),
+            _ => panic!("{name}"),
+        }
+    }
+}
+
+/// Another realm's controllers may call their domain as they like, and a domain that was made anew is another one.
+#[tokio::test]
+async fn what_a_ticket_cannot_say() {
+    let winbind = away(rid());
+    let (client, logon) = ticket("OTHER.TEST");
+    let refused = winbind.account_of_client(&client, logon).await;
+    assert!(matches!(refused, Err(Refused::Unavailable(_))));
+    let (client, logon) = ticket("DOM.TEST");
+    let other = LogonInfo { logon_domain_name: "OTHER".into(), ..logon.clone() };
+    assert!(matches!(winbind.account_of_client(&client, other).await, Err(Refused::Unavailable(_))));
+    winbind.away.told_by_winbind(&Sid::of(5, [21, 9, 9, 9, 1000]), "DOM").await;
+    let refused = winbind.account_of_client(&client, logon.clone()).await;
+    assert!(matches!(refused, Err(Refused::Unmapped(_))));
+    winbind.away.told_by_winbind(&DOMAIN.with_rid(1000).expect("room"), "dom").await;
+    assert!(winbind.account_of_client(&client, logon).await.is_ok());
+}

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("domain.join", join).needs_root().frevo_only(),
     Case::new("domain.winbindd_gone", winbindd_gone).needs_root().frevo_only(),
     Case::new("domain.winbindd_hangs", winbindd_hangs).needs_root().frevo_only(),
+    Case::new("domain.without_winbindd", without_winbindd).needs_root().frevo_only(),
 ];
 
 /// What the domain's users have here: `idmap config DOM : range` begins with RID 0, and the first user made has RID 1103.
@@ -288,6 +289,48 @@ fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
     domain.hold_winbindd(false);
     refused?;
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")
+}
+
+/// With `backend = rid` and a ticket, users have the ids that winbindd would give them, after a restart as well.
+fn without_winbindd(stage: &mut Stage) -> Result<()> {
+    let files = stage.bed.dir().join("domain/files");
+    let domain = served(stage)?;
+    add_alice(domain)?;
+    domain.kill_winbindd();
+    let found = without(domain, &files);
+    domain.start_winbindd()?;
+    found?;
+    // winbindd says the same.
+    check(domain, smbclient(domain, "files", DORA, "put /etc/hostname again; ls again"), "again")?;
+    let owner = fs::metadata(files.join("again"))?.uid();
+    ensure!(owner == DORAS_UID, "with winbindd, what dora writes belongs to {owner}");
+    Ok(())
+}
+
+fn without(domain: &mut Domain, files: &std::path::Path) -> Result<()> {
+    for file in ["first", "restarted"] {
+        let mut command = domain.command("smbclient")?;
+        command.args(["-s", "/dev/null", "--use-kerberos=required", "-U", "dora@DOM.TEST%Dora.Pw1"]);
+        command.args([&format!("//{MEMBER}/files"), "-c", &format!("put /etc/hostname {file}; ls {file}")]);
+        check(domain, said(command), file)?;
+        let metadata = fs::metadata(files.join(file))?;
+        ensure!(metadata.uid() == DORAS_UID, "what dora writes belongs to {}", metadata.uid());
+        ensure!(metadata.gid() == 61_513, "and to the group {}", metadata.gid());
+        domain.serve(SHARES)?;
+        // The first who asks after the restart is somebody else.
+        let mut command = domain.command("smbcacls")?;
+        command.args([
+            "-s",
+            "/dev/null",
+            "--numeric",
+            "-U",
+            r"MEMBER\alice%alicepw",
+            &format!("//{MEMBER}/files"),
+            file,
+        ]);
+        check(domain, said(command), "-1103")?;
+    }
+    Ok(())
 }
 
 /// The domain's users are told that nobody can be asked, before the client gives up; the server's own log on.

@@ -80,7 +80,7 @@ async fn account(
 ) -> std::result::Result<Account, Refused> {
     let cannot = |unavailable: Unavailable| Refused::Unavailable(unavailable.0);
     let account = match (server.domain(), &policy.membership, logon) {
-        (Some(domain), Some(_), Some(logon)) => domain.account(logon.sids().collect()).await?,
+        (Some(domain), Some(_), Some(logon)) => domain.account(client, logon).await?,
         (Some(domain), Some(membership), None) => match &client.components[..] {
             [name] if client.own_realm => {
                 let name = format!("{}\\{name}", membership.workgroup);
