@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto::bytes::utf16_bytes;
-use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::acl::{Ace, AceFlags, AceType};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use proto::fscc::FileInformationClass;
@@ -18,7 +18,7 @@ use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::{AclStyle, InheritOwner, Share, StoredAcls};
+use server::policy::{AclStyle, InheritOwner, Share, StoredAcls, UserPattern};
 use server::rig::{self, Client, status};
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
@@ -493,4 +493,233 @@ fn what_a_group_is_granted_its_members_have_whoever_owns_the_file() {
     );
     make(&mut scene.alice, r"directory\file", false);
     assert_eq!(open(&mut scene.alice, r"directory\file", A(3)), Status::SUCCESS);
+}
+
+/// From the call on that it counts to, changes of attributes and metadata have no room.
+struct NoRoom {
+    left: AtomicU64,
+    /// Only that one call fails.
+    once: bool,
+}
+
+impl Script for NoRoom {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let changes = matches!(operation, Operation::SetXattr | Operation::SetMetadata);
+        let fails = changes
+            && match self.left.load(Ordering::Relaxed) {
+                0 => true,
+                u64::MAX => false,
+                left => {
+                    self.left.store(left - 1, Ordering::Relaxed);
+                    false
+                }
+            };
+        if fails && self.once {
+            self.left.store(u64::MAX, Ordering::Relaxed);
+        }
+        Fault { error: fails.then_some(Errno::NOSPC), ..Fault::default() }
+    }
+}
+
+/// What could not be set has changed nothing: neither what is shown nor who may what, nor what Linux knows.
+#[test]
+fn what_fails_half_way_has_changed_nothing() {
+    let mut failures = 0;
+    for number in 0..6 {
+        let mut scene = Scene::new();
+        let file = make(&mut scene.alice, "file", false);
+        let first = vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(BOB, A::FILE_GENERIC_READ)];
+        set_dacl(&mut scene.alice, file, first);
+        close(&mut scene.alice, file);
+        let script = Arc::new(NoRoom { left: u64::MAX.into(), once: true });
+        let volume = Faulty::new(scene.volume.clone(), script.clone());
+        let policy = server::policy::Policy::clone(&scene.server.policy());
+        let server = rig::server(policy, Arc::new(rig::Still::default()), Arc::new(volume));
+        let mut alice = Client::logged_on(&server, "alice");
+        let file = opened(&create(&mut alice, "file", A::FILE_ALL_ACCESS, CreateDisposition::OPEN, false));
+        let before = (query(&mut alice, file, OWNER_GROUP_DACL), scene.mode("file"));
+        script.left.store(number, Ordering::Relaxed);
+        let second = vec![allow(ALICE, A::FILE_GENERIC_READ), allow(Sid::EVERYONE, A::FILE_ALL_ACCESS)];
+        let group = Some(Sid::of(5, [21, 9, 9, 9, 1104]));
+        let new = SecurityDescriptor { group, ..with_dacl(Control::NONE, second) };
+        let status = set(&mut alice, file, SecurityInformation::GROUP | SecurityInformation::DACL, &new);
+        script.left.store(u64::MAX, Ordering::Relaxed);
+        let after = (query(&mut alice, file, OWNER_GROUP_DACL), scene.mode("file"));
+        if status == Status::SUCCESS {
+            assert_ne!(after, before);
+            continue;
+        }
+        failures += 1;
+        assert_eq!((status, after), (Status::DISK_FULL, before), "call {number}");
+        let bobs = open(&mut Client::logged_on(&server, "bob"), "file", A::FILE_WRITE_DATA);
+        assert_eq!(bobs, Status::ACCESS_DENIED, "call {number}");
+    }
+    assert!(failures >= 2, "{failures}");
+}
+
+/// Lists as long as they can be, and such that say they are longer.
+#[test]
+fn long_lists_and_lying_ones() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let many = |count| {
+        let others = (0..count).map(|rid| allow(Sid::of(5, [21, 7, 7, 7, rid]), A::FILE_GENERIC_READ));
+        std::iter::once(allow(ALICE, A::FILE_ALL_ACCESS)).chain(others).collect::<Vec<_>>()
+    };
+    set_dacl(&mut scene.alice, file, many(1_780));
+    assert_eq!(
+        query(&mut scene.alice, file, SecurityInformation::DACL).dacl.map(|dacl| dacl.aces().len()),
+        Some(1_781)
+    );
+    // With its owner and group it is longer than an attribute of Linux can be.
+    let long = with_dacl(Control::NONE, many(1_817));
+    assert_eq!(set(&mut scene.alice, file, SecurityInformation::DACL, &long), Status::INVALID_SECURITY_DESCR);
+    assert_eq!(
+        query(&mut scene.alice, file, SecurityInformation::DACL).dacl.map(|dacl| dacl.aces().len()),
+        Some(1_781)
+    );
+    let honest = with_dacl(Control::NONE, many(3)).to_bytes();
+    let mut send = |buffer: &[u8]| {
+        let set = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            file_info_class: 0,
+            additional_information: SecurityInformation::DACL.0,
+            file_id: file,
+            buffer,
+        };
+        status(&scene.alice.request(Command::SET_INFO, |out| set.encode(out)))
+    };
+    // Behind the header: revision, size and count of the list, then the first entry's type, flags and size.
+    for (at, value) in [(22, 0xffff), (22, 4), (24, 0xffff), (30, 0), (30, 3), (30, 0xffff), (30, 0x1000)] {
+        let mut lying = honest.clone();
+        lying[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));
+        assert_ne!(send(&lying), Status::SUCCESS, "{value:#x} at {at}");
+    }
+    for length in 0..honest.len() {
+        assert_ne!(send(&honest[..length]), Status::SUCCESS, "{length} bytes");
+    }
+    assert_eq!(send(&honest), Status::SUCCESS);
+}
+
+/// alice is of the share's `admin users`.
+fn administered() -> Scene {
+    Scene::with(|share| share.admin_users = vec![UserPattern::User("alice".into())])
+}
+
+#[test]
+fn parts_of_the_sacl_take_their_rights() {
+    type Part = SecurityInformation;
+    let mut scene = administered();
+    let ace = |ace_type, mask| Ace { ace_type, ..allow(Sid::EVERYONE, mask) };
+    let sacl = vec![
+        ace(AceType::SYSTEM_AUDIT, A::FILE_READ_DATA),
+        Ace { ace_type: AceType::SYSTEM_MANDATORY_LABEL, ..allow(Sid::of(16, [0x1000]), A(1)) },
+    ];
+    let given = SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::SACL_PRESENT | Control::SACL_PROTECTED,
+        sacl: Acl::new(Acl::REVISION, sacl),
+        ..SecurityDescriptor::default()
+    };
+    make(&mut scene.bob, "file", false);
+    let open_for =
+        |client: &mut Client, access| opened(&create(client, "file", access, CreateDisposition::OPEN, false));
+    let all = A::MAXIMUM_ALLOWED | A::ACCESS_SYSTEM_SECURITY;
+    assert_eq!(open(&mut scene.bob, "file", all), Status::PRIVILEGE_NOT_HELD);
+    let hers = open_for(&mut scene.alice, all);
+    assert_eq!(
+        set(&mut scene.alice, hers, Part::BACKUP, &with_dacl(Control::NONE, vec![allow(BOB, A::FILE_ALL_ACCESS)])),
+        Status::SUCCESS
+    );
+    assert_eq!(set(&mut scene.alice, hers, Part::SACL | Part::LABEL, &given), Status::SUCCESS);
+    assert_eq!(query(&mut scene.alice, hers, Part::SACL | Part::LABEL), given);
+    let types = |descriptor: SecurityDescriptor| {
+        descriptor.sacl.map(|sacl| sacl.aces().iter().map(|ace| ace.ace_type).collect::<Vec<_>>())
+    };
+    let his = open_for(&mut scene.bob, A::READ_CONTROL | A::WRITE_DAC);
+    assert_eq!(types(query(&mut scene.bob, his, Part::LABEL)), Some(vec![AceType::SYSTEM_MANDATORY_LABEL]));
+    assert_eq!(types(query(&mut scene.bob, his, Part::DACL)), None);
+    for part in [Part::SACL, Part::LABEL, Part::SCOPE, Part::BACKUP, Part::OWNER] {
+        assert_eq!(set(&mut scene.bob, his, part, &given), Status::ACCESS_DENIED, "{part:?}");
+    }
+    assert_eq!(set(&mut scene.bob, his, Part::ATTRIBUTE, &given), Status::SUCCESS);
+    let everything = query(&mut scene.alice, hers, Part::BACKUP);
+    assert_eq!((everything.sacl.clone(), rules(&everything).len()), (given.sacl, 1));
+    for length in [0, 19, everything.to_bytes().len() as u32 - 1] {
+        let query = QueryInfoRequest {
+            info_type: InfoType::SECURITY,
+            file_info_class: 0,
+            output_buffer_length: length,
+            additional_information: Part::BACKUP.0,
+            file_id: hers,
+            ..QueryInfoRequest::default()
+        };
+        let response = scene.alice.request(Command::QUERY_INFO, |out| query.encode(out));
+        assert_eq!(status(&response), Status::BUFFER_TOO_SMALL, "{length}");
+        let needed = everything.to_bytes().len() as u32;
+        assert!(response.ends_with(&needed.to_le_bytes()), "{length}");
+    }
+}
+
+/// Whom `admin users` names has the privileges of a backup: everything is read with its whole descriptor, and made again
+/// elsewhere with the same owner. Nobody else gets anything by asking for it in the manner of a backup.
+#[test]
+fn a_tree_is_backed_up_and_restored() {
+    let mut scene = administered();
+    let everything = SecurityInformation::BACKUP;
+    let audit =
+        Ace { ace_type: AceType::SYSTEM_AUDIT, ..Ace::allow(Sid::EVERYONE, A::DELETE, AceFlags::FAILED_ACCESS) };
+    let lists = [
+        ("tree", true, vec![Ace::allow(Sid::EVERYONE, A::FILE_ALL_ACCESS, INHERITED)]),
+        (
+            r"tree\his",
+            false,
+            vec![allow(BOB, A::FILE_GENERIC_READ), allow(Sid::of(5, [21, 9, 9, 9, 7]), A::FILE_ALL_ACCESS)],
+        ),
+        (r"tree\nobody's", false, vec![]),
+        (r"tree\denying", false, vec![Ace::deny(Sid::EVERYONE, A::FILE_ALL_ACCESS, AceFlags::NONE), allow(BOB, A(1))]),
+    ];
+    let backup = A::MAXIMUM_ALLOWED | A::ACCESS_SYSTEM_SECURITY;
+    for (name, directory, aces) in &lists {
+        let file = make(&mut scene.bob, name, *directory);
+        close(&mut scene.bob, file);
+        let file = opened(&intending(&mut scene.alice, name, backup, CreateDisposition::OPEN, *directory));
+        let flags = Control::SACL_PRESENT | Control::DACL_PROTECTED;
+        let given = SecurityDescriptor {
+            owner: Some(Sid::of(5, [21, 9, 9, 9, 1105])),
+            group: Some(Sid::of(5, [21, 9, 9, 9, 513])),
+            sacl: Acl::new(Acl::REVISION, vec![audit.clone()]),
+            ..with_dacl(flags, aces.clone())
+        };
+        assert_eq!(set(&mut scene.alice, file, everything, &given), Status::SUCCESS, "{name}");
+        close(&mut scene.alice, file);
+    }
+    for (name, directory, _) in &lists {
+        for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA | A::WRITE_OWNER] {
+            let plainly = status(&create(&mut scene.bob, name, access, CreateDisposition::OPEN, *directory));
+            let refused = status(&intending(&mut scene.bob, name, access, CreateDisposition::OPEN, *directory));
+            assert_eq!(refused, plainly, "{name}: who has no privilege has what the list grants");
+        }
+        let read = opened(&intending(&mut scene.alice, name, backup, CreateDisposition::OPEN, *directory));
+        let saved = query(&mut scene.alice, read, everything);
+        let copy = name.replacen("tree", "restored", 1);
+        let made = opened(&intending(&mut scene.alice, &copy, backup, CreateDisposition::CREATE, *directory));
+        assert_eq!(set(&mut scene.alice, made, everything, &saved), Status::SUCCESS, "{copy}");
+        assert_eq!(query(&mut scene.alice, made, everything), saved, "{copy}");
+    }
+    assert_eq!(open(&mut scene.bob, r"restored\nobody's", A::FILE_READ_DATA), Status::ACCESS_DENIED);
+}
+
+/// CREATE with FILE_OPEN_FOR_BACKUP_INTENT.
+fn intending(client: &mut Client, path: &str, access: A, disposition: CreateDisposition, directory: bool) -> Vec<u8> {
+    let path = utf16_bytes(path);
+    let kind = if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) };
+    let create = CreateRequest {
+        desired_access: access.0,
+        share_access: ShareAccess(7),
+        create_disposition: disposition,
+        create_options: kind | CreateOptions::OPEN_FOR_BACKUP_INTENT,
+        name: &path,
+        ..CreateRequest::default()
+    };
+    client.request(Command::CREATE, |out| create.encode(out))
 }

@@ -12,7 +12,8 @@ use proto::status::Status;
 use crate::command::query_info::{Answer, encoded};
 use crate::error::{Error, Result};
 use crate::open::{FileOpen, Open};
-use crate::security::placing::{self, Authority, Parts};
+use crate::security::parts::{OF_SACL, Parts, keep_of_sacl};
+use crate::security::placing::{self, Authority};
 use crate::security::{descriptor, sids};
 use crate::tree::Disk;
 use crate::vfs::Time;
@@ -23,15 +24,8 @@ pub(crate) async fn query(
     file: &FileOpen,
     disk: &Disk,
 ) -> Result<Answer> {
-    let parts = SecurityInformation(asked.additional_information);
-    let mut needed = AccessMask(0);
-    if parts.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL) {
-        needed |= AccessMask::READ_CONTROL;
-    }
-    if parts.contains(SecurityInformation::SACL) {
-        needed |= AccessMask::ACCESS_SYSTEM_SECURITY;
-    }
-    if !open.granted.contains(needed) {
+    let parts = known_parts(asked.additional_information);
+    if !open.granted.contains(needed_to_ask(parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata().await?;
@@ -39,6 +33,30 @@ pub(crate) async fn query(
     keep(&mut descriptor, parts);
     let descriptor = sids::shown(&*disk.accounts, descriptor).await?;
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
+}
+
+/// The parts that `AdditionalInformation` names; what is not known is ignored. BACKUP stands for all of them.
+fn known_parts(asked: u32) -> SecurityInformation {
+    let asked = SecurityInformation(asked);
+    let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL | OF_SACL;
+    if asked.contains(SecurityInformation::BACKUP) { parts } else { asked & parts }
+}
+
+/// The rights that asking for parts takes ([MS-FSA] 2.1.5.14).
+fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
+    let sacl = parts.contains(SecurityInformation::SACL);
+    let others = !parts.without(SecurityInformation::SACL).is_empty();
+    let need = |is_needed, right| if is_needed { right } else { AccessMask::NONE };
+    need(others, AccessMask::READ_CONTROL) | need(sacl, AccessMask::ACCESS_SYSTEM_SECURITY)
+}
+
+/// The rights that setting parts takes ([MS-SMB2] 3.3.5.21.3).
+fn needed_to_set(parts: SecurityInformation) -> AccessMask {
+    type Part = SecurityInformation;
+    let need = |by: Part, right| if parts.intersects(by) { right } else { AccessMask::NONE };
+    need(Part::DACL | Part::ATTRIBUTE, AccessMask::WRITE_DAC)
+        | need(Part::OWNER | Part::GROUP | Part::LABEL, AccessMask::WRITE_OWNER)
+        | need(Part::SACL | Part::SCOPE, AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 
 /// Leaves what was asked for.
@@ -53,9 +71,9 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
         descriptor.dacl = None;
         descriptor.control = descriptor.control.without(Control::DACL_PRESENT | Control::DACL_PROTECTED);
     }
+    keep_of_sacl(descriptor, parts & OF_SACL);
     if !parts.contains(SecurityInformation::SACL) {
-        descriptor.sacl = None;
-        descriptor.control = descriptor.control.without(Control::SACL_PRESENT | Control::SACL_PROTECTED);
+        descriptor.control = descriptor.control.without(Control::SACL_PROTECTED);
     }
 }
 
@@ -68,8 +86,10 @@ pub(crate) async fn set(
     disk: &Disk,
     now: Time,
 ) -> Result<()> {
-    let asked_parts = SecurityInformation(asked.additional_information);
-    check_access(open, asked_parts)?;
+    let asked_parts = known_parts(asked.additional_information);
+    if !open.granted.contains(needed_to_set(asked_parts)) {
+        return Err(Error::new(Status::ACCESS_DENIED));
+    }
     let given = placing::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
     // An owner or group that was named but is not there stays as it is; a list that is not there lets everybody do
     // everything, and audits nobody.
@@ -77,9 +97,9 @@ pub(crate) async fn set(
         owner: asked_parts.contains(SecurityInformation::OWNER) && given.owner.is_some(),
         group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),
         dacl: asked_parts.contains(SecurityInformation::DACL),
-        sacl: asked_parts.contains(SecurityInformation::SACL),
+        sacl: asked_parts & OF_SACL,
     };
-    if !(parts.owner || parts.group || parts.dacl || parts.sacl) {
+    if parts.is_empty() {
         return Ok(());
     }
     let authority = Authority {
@@ -87,19 +107,4 @@ pub(crate) async fn set(
         write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
     };
     placing::set(disk, &file.node, now, &given, parts, authority).await
-}
-
-/// The rights that setting each part takes ([MS-SMB2] 3.3.5.21.3).
-fn check_access(open: &Open, parts: SecurityInformation) -> Result<()> {
-    let mut needed = AccessMask(0);
-    if parts.contains(SecurityInformation::DACL) {
-        needed |= AccessMask::WRITE_DAC;
-    }
-    if parts.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP) {
-        needed |= AccessMask::WRITE_OWNER;
-    }
-    if parts.contains(SecurityInformation::SACL) {
-        needed |= AccessMask::ACCESS_SYSTEM_SECURITY;
-    }
-    if open.granted.contains(needed) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
 }

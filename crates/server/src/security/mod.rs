@@ -7,6 +7,7 @@ pub mod desk;
 pub mod evaluate;
 pub(crate) mod guard;
 pub mod inherit;
+pub(crate) mod parts;
 pub(crate) mod placing;
 pub mod posix;
 pub mod posix_acl;

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor};
+use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
 use super::descriptor::{SERVER, of, posix, shown};
+use super::parts::{OF_SACL, Parts, merge};
 use super::posix::{self, Duty, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::{self, FileSids};
@@ -83,12 +85,12 @@ pub(crate) async fn give(disk: &Disk, node: &Arc<dyn Node>, now: Time, given: &S
         owner: given.owner.is_some(),
         group: given.group.is_some(),
         dacl: given.control.contains(Control::DACL_PRESENT),
-        sacl: given.sacl.is_some(),
+        sacl: if given.sacl.is_some() { OF_SACL } else { SecurityInformation::NONE },
     };
-    if parts.sacl && !disk.token.security {
+    if !parts.sacl.is_empty() && !disk.token.security {
         return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
     }
-    if !(parts.owner || parts.group || parts.dacl || parts.sacl) {
+    if parts.is_empty() {
         return Ok(());
     }
     set(disk, node, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
@@ -97,7 +99,8 @@ pub(crate) async fn give(disk: &Disk, node: &Arc<dyn Node>, now: Time, given: &S
 /// A descriptor as it is kept: generic rights replaced by what they stand for, and the flag of a list made by
 /// inheritance only where the setter asked for inheritance (`acl flag inherited canonicalization`).
 pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescriptor {
-    const ASKED: Control = Control(Control::DACL_AUTO_INHERITED.0 | Control::DACL_COMPUTED_INHERITANCE_REQUIRED.0);
+    const DACL: Control = Control(Control::DACL_AUTO_INHERITED.0 | Control::DACL_COMPUTED_INHERITANCE_REQUIRED.0);
+    const SACL: Control = Control(Control::SACL_AUTO_INHERITED.0 | Control::SACL_COMPUTED_INHERITANCE_REQUIRED.0);
     let expand = |acl: Option<Acl>| {
         let acl = acl?;
         let revision = acl.revision();
@@ -105,8 +108,9 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
     };
     let mut control = given.control;
     if disk.share.acl_flag_inherited_canonicalization {
-        let inherited = if control.contains(ASKED) { Control::DACL_AUTO_INHERITED } else { Control::NONE };
-        control = control.without(ASKED) | inherited;
+        let flag = |asked, flag| if control.contains(asked) { flag } else { Control::NONE };
+        let inherited = flag(DACL, Control::DACL_AUTO_INHERITED) | flag(SACL, Control::SACL_AUTO_INHERITED);
+        control = control.without(DACL | SACL) | inherited;
     }
     SecurityDescriptor { control, dacl: expand(given.dacl), sacl: expand(given.sacl), ..given }
 }
@@ -133,15 +137,6 @@ pub(crate) struct Authority {
     pub(crate) write_owner: bool,
 }
 
-/// Which parts of a descriptor are new.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) owner: bool,
-    pub(crate) group: bool,
-    pub(crate) dacl: bool,
-    pub(crate) sacl: bool,
-}
-
 /// Puts `new`'s `parts` in place: owner and group, the POSIX lists, and the descriptor itself where the share stores it.
 pub(crate) async fn set(
     disk: &Disk,
@@ -159,47 +154,63 @@ pub(crate) async fn set(
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
-    let mut metadata = own(disk, node, &metadata, &present, new, parts, authority).await?;
-    let Some(acls) = &disk.share.acls else {
-        return if parts.dacl { list(disk, node, &metadata, new, Duty::Alone, authority).await } else { Ok(()) };
+    let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
+    let done = match &disk.share.acls {
+        Some(acls) => store_over(disk, acls, node, now, &owned, merge(present, new, parts), parts, authority).await,
+        None if parts.dacl => list(disk, node, &owned, new).await,
+        None => Ok(()),
     };
-    let merged = merge(present, new, parts);
+    if done.is_err() && (owned.uid, owned.gid) != (metadata.uid, metadata.gid) {
+        let Metadata { uid, gid, mode, .. } = metadata;
+        let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };
+        node.set_metadata(&SERVER, former).await?;
+    }
+    done
+}
+
+/// Stores `merged` and sets the POSIX lists beneath it. The descriptor is written first, for the lists that it will have:
+/// where there is no room for it nothing has changed, and the former one counts on.
+#[allow(clippy::too_many_arguments, reason = "two functions' worth of state, passed on once")]
+async fn store_over(
+    disk: &Disk,
+    acls: &StoredAcls,
+    node: &Arc<dyn Node>,
+    now: Time,
+    metadata: &Metadata,
+    merged: SecurityDescriptor,
+    parts: Parts,
+    authority: Authority,
+) -> Result<()> {
     if acls.ignore_system_acls {
         return write(acls, node, store::encode_unconditional(&merged)).await;
     }
-    if parts.dacl {
-        list(disk, node, &metadata, &merged, Duty::Beneath, authority).await?;
-        metadata = node.metadata().await?;
+    let before = posix(&disk.identity, node, metadata).await?;
+    let after = match parts.dacl {
+        true => lists_for(disk, &before, &merged, Duty::Beneath, true).await?,
+        false => before.clone(),
+    };
+    let mode = metadata.mode & 0o7000 | after.access.mode();
+    let expected = store::system_hash(&Metadata { mode, ..*metadata }, &after.access, after.default.as_ref());
+    let value = |hash| store::encode(&merged, hash, FileTime::from(now));
+    let former = match node.get_xattr(&SERVER, &acls.attribute).await {
+        Err(Errno::OPNOTSUPP | Errno::PERM) => None,
+        former => former?,
+    };
+    write(acls, node, value(expected)).await?;
+    if let Err(error) = apply_by(disk, node, metadata, &before, &after, authority.write_dac).await {
+        apply(&SERVER, node, metadata, &after, &before).await?;
+        node.set_xattr(&SERVER, &acls.attribute, former).await?;
+        return Err(error);
     }
-    let hash = hash(&disk.identity, node, &metadata).await?;
-    write(acls, node, store::encode(&merged, hash, FileTime::from(now))).await
+    // A file system may make something else of the lists: the descriptor counts for what they are.
+    let present = hash(&disk.identity, node, &node.metadata().await?).await?;
+    if present == expected { Ok(()) } else { write(acls, node, value(present)).await }
 }
 
 /// The hash over what Linux now knows of the file's permissions.
 async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
     let lists = posix(who, node, metadata).await?;
     Ok(store::system_hash(metadata, &lists.access, lists.default.as_ref()))
-}
-
-/// `present` with the parts of `new`. The control bits belong to the DACL.
-fn merge(present: SecurityDescriptor, new: &SecurityDescriptor, parts: Parts) -> SecurityDescriptor {
-    let mut merged = present;
-    if parts.dacl {
-        let of_sacl = Control::SACL_PRESENT | Control::SACL_AUTO_INHERITED | Control::SACL_PROTECTED;
-        merged.control = new.control.without(of_sacl) | merged.control & of_sacl | Control::DACL_PRESENT;
-        merged.dacl = new.dacl.clone();
-    }
-    if parts.sacl {
-        merged.sacl = new.sacl.clone();
-        merged.control |= Control::SACL_PRESENT;
-    }
-    if parts.owner {
-        merged.owner = new.owner.or(merged.owner);
-    }
-    if parts.group {
-        merged.group = new.group.or(merged.group);
-    }
-    merged
 }
 
 /// Stores the value.
@@ -265,22 +276,24 @@ async fn own(
     Ok(node.metadata().await?)
 }
 
-/// Sets the POSIX lists to what the DACL of `descriptor` says.
-async fn list(
+/// Sets the POSIX lists to what the DACL of `descriptor` says, where they are all there is.
+async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
+    let before = posix(&disk.identity, node, metadata).await?;
+    let after = lists_for(disk, &before, descriptor, Duty::Alone, true).await?;
+    apply_by(disk, node, metadata, &before, &after, false).await
+}
+
+/// Makes the lists of a file those of `after` for the user, who need not be the owner where a stored descriptor grants it.
+async fn apply_by(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
-    descriptor: &SecurityDescriptor,
-    duty: Duty,
-    authority: Authority,
+    before: &Posix,
+    after: &Posix,
+    granted: bool,
 ) -> Result<()> {
-    let before = posix(&disk.identity, node, metadata).await?;
-    let after = lists_for(disk, &before, descriptor, duty, true).await?;
-    match apply(&disk.identity, node, metadata, &before, &after).await {
-        // Not the owner, but the stored descriptor grants it.
-        Err(Errno::PERM | Errno::ACCES) if duty == Duty::Beneath && authority.write_dac => {
-            Ok(apply(&SERVER, node, metadata, &before, &after).await?)
-        }
+    match apply(&disk.identity, node, metadata, before, after).await {
+        Err(Errno::PERM | Errno::ACCES) if granted => Ok(apply(&SERVER, node, metadata, before, after).await?),
         done => Ok(done?),
     }
 }

@@ -181,7 +181,9 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -
     let Found { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
     if parameters.maximum_allowed {
-        let mut all = access::maximal(disk, path, node, metadata).await?;
+        // Whoever may not have the right to the SACL was refused before.
+        let sacl = wanted & AccessMask::ACCESS_SYSTEM_SECURITY;
+        let mut all = access::maximal(disk, path, node, metadata).await? | sacl;
         if wanted.0 & !all.0 != 0 {
             return Err(Error::new(Status::ACCESS_DENIED));
         }

@@ -59,7 +59,8 @@ pub(super) async fn make(
     if parameters.lease_id().is_some_and(|lease| request.connection.server.files.lease_is_elsewhere(lease, None)) {
         return Err(Error::because(Status::INVALID_PARAMETER, "the lease belongs to another file"));
     }
-    let granted = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { parameters.desired_access };
+    let all = if parameters.maximum_allowed { AccessMask::FILE_ALL_ACCESS } else { AccessMask::NONE };
+    let granted = all | parameters.desired_access;
     let parent = access::may_make(disk, &path, directory, watched.as_ref()).await?;
     let model = access::model(disk, &path).await?;
     let (what, mode) = what_to_make(disk, directory, granted, model.as_ref());
