@@ -3,6 +3,7 @@
 mod acls;
 mod budgets;
 mod config;
+mod convert;
 mod dialects;
 mod domain;
 mod escape;
@@ -46,6 +47,7 @@ const AREAS: &[&[Case]] = &[
     sizes::CASES,
     streams::CASES,
     acls::CASES,
+    convert::CASES,
     parity::CASES,
     store::CASES,
     trees::CASES,

@@ -1,0 +1,277 @@
+//! A share of files with POSIX ACLs, converted by `frevo acl convert` while a client reads all the while, interrupted and
+//! continued.
+//!
+//! `FREVO_CONVERT_FILES` says how many files there are; as few as in every run show that nothing fails, many show how long
+//! a client waits.
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use client::{Client, Credentials, Open};
+use proto::dtyp::{SecurityDescriptor, SecurityInformation};
+use proto::smb2::query_info::{InfoType, QueryInfoRequest};
+use serde_json::Value;
+
+use crate::bed::{ALICE, Server, frevo};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] =
+    &[Case::new("convert.while_a_client_reads", while_a_client_reads).needs_root().frevo_only()];
+
+const SHARE: &str = "[global]\n@TARGET@\n\tvfs objects = acl_xattr\n[convert]\n\tpath = @CONVERT@\n\tread only = no\n\
+                     \tfrevo:acl store = never\n";
+/// Files in a directory.
+const IN_A_DIRECTORY: usize = 100;
+/// Entries of the POSIX ACLs, one length for each third of the directories.
+const ENTRIES: [u32; 3] = [3, 6, 34];
+/// Files whose first and second accesses are timed.
+const TIMED: usize = 2_000;
+const CONTENT: &[u8] = b"what everybody may read\n";
+/// How long a client reads before and after, for 5,000 files; longer for more, so that as much happens beside it.
+const ALONE: Duration = Duration::from_secs(2);
+/// When what is interrupted is interrupted: after its position was noted once.
+const INTERRUPTED: Duration = Duration::from_millis(1500);
+
+fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
+    let count = std::env::var("FREVO_CONVERT_FILES").ok().map_or(Ok(5_000), |count| count.parse())?;
+    let path = stage.bed.make_dir("data/convert", &ALICE, 0o777)?;
+    make_files(&path, count)?;
+    let template = SHARE.replace("@CONVERT@", path.to_str().context("a path of text")?);
+    let server = stage.bed.start("convert", &template)?;
+    accesses(&server, count, "not converted")?;
+    let reader = Reader::start(&server, count)?;
+    let alone = ALONE.mul_f64(count as f64 / 5_000.0);
+    std::thread::sleep(alone);
+    reader.phase.store(1, Ordering::Relaxed);
+    let begun = Instant::now();
+    let rate = (count as f64 / 5.0).to_string();
+    let stopped = interrupt(&server, &["--rate", &rate], libc::SIGINT)?;
+    ensure!(!stopped.status.success(), "an interrupted run ends as if it were none");
+    let summary: Value = serde_json::from_slice(&stopped.stdout).context("no summary of an interrupted run")?;
+    ensure!(summary["complete"] == false && number(&summary, "stored")? > 0, "{summary}");
+    interrupt(&server, &["--rate", &rate], libc::SIGKILL)?;
+    let rest = convert(&server, &[])?;
+    let seconds = begun.elapsed().as_secs_f64();
+    ensure!(rest["resumed"] == true && rest["complete"] == true, "{rest}");
+    ensure!(number(&rest, "seen")? < count as u64, "what was done is done again: {rest}");
+    reader.phase.store(2, Ordering::Relaxed);
+    std::thread::sleep(alone);
+    reader.finish(&format!("{count} files in {seconds:.1} s, twice interrupted"))?;
+    let again = convert(&server, &[])?;
+    let all = (count + count.div_ceil(IN_A_DIRECTORY) + 1) as u64;
+    ensure!(number(&again, "stored")? == 0 && number(&again, "valid")? == all, "not all is done: {again}");
+    accesses(&server, count, "converted")?;
+    shown_as_before(&server, &path)
+}
+
+/// What one file shows is what its POSIX ACL alone would show.
+fn shown_as_before(server: &Server, path: &Path) -> Result<()> {
+    for directory in 0..ENTRIES.len() {
+        for file in [path.join(name(directory * IN_A_DIRECTORY)), path.join(format!("d{directory}"))] {
+            let out = command(server, &["acl", "diff"]).arg(&file).output()?;
+            ensure!(out.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&out.stdout));
+        }
+    }
+    Ok(())
+}
+
+/// The path of a file below the share.
+fn name(index: usize) -> String {
+    format!("d{}/f{index}", index / IN_A_DIRECTORY)
+}
+
+fn entries_of(index: usize) -> u32 {
+    ENTRIES[index / IN_A_DIRECTORY % ENTRIES.len()]
+}
+
+fn make_files(path: &Path, count: usize) -> Result<()> {
+    for index in 0..count {
+        let file = path.join(name(index));
+        let directory = file.parent().context("a file has a directory")?;
+        if index % IN_A_DIRECTORY == 0 {
+            fs::create_dir(directory)?;
+            set_list(directory, entries_of(index))?;
+        }
+        fs::write(&file, CONTENT)?;
+        set_list(&file, entries_of(index))?;
+    }
+    Ok(())
+}
+
+/// Gives a file a POSIX ACL of so many entries, which lets everybody read; 3 are permission bits alone.
+fn set_list(path: &Path, entries: u32) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    if entries == 3 {
+        return Ok(());
+    }
+    const NOBODY: u32 = u32::MAX;
+    let named = (0..entries - 4).map(|number| (2, 4 + 2 * (number % 2), 30_000 + number));
+    let first = [(1, 7, NOBODY)].into_iter().chain(named);
+    let mut value = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in first.chain([(4, 5, NOBODY), (0x10, 7, NOBODY), (0x20, 5, NOBODY)]) {
+        value.extend(u16::try_from(tag)?.to_le_bytes());
+        value.extend(u16::try_from(permissions)?.to_le_bytes());
+        value.extend(id.to_le_bytes());
+    }
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let attribute = c"system.posix_acl_access";
+    // SAFETY: both texts end with NUL, and the value is as long as it is said to be.
+    let done = unsafe { libc::setxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    ensure!(done == 0, "a POSIX ACL cannot be set here: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// The program with the server's configuration.
+fn command(server: &Server, words: &[&str]) -> Command {
+    let mut command = Command::new(frevo());
+    command.args(words).arg("-c").arg(server.conf()).stdin(Stdio::null());
+    command
+}
+
+fn start(server: &Server, options: &[&str]) -> Result<Child> {
+    let mut command = command(server, &["acl", "convert", "--json", "convert"]);
+    Ok(command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
+/// Converts, and says what was done.
+fn convert(server: &Server, options: &[&str]) -> Result<Value> {
+    let out = start(server, options)?.wait_with_output()?;
+    ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Ok(serde_json::from_slice(&out.stdout)?)
+}
+
+/// Converts until it is interrupted.
+fn interrupt(server: &Server, options: &[&str], signal: libc::c_int) -> Result<Output> {
+    let child = start(server, options)?;
+    std::thread::sleep(INTERRUPTED);
+    // SAFETY: kill has no memory effects; the process is the one started above.
+    unsafe { libc::kill(libc::pid_t::try_from(child.id())?, signal) };
+    Ok(child.wait_with_output()?)
+}
+
+fn number(summary: &Value, name: &str) -> Result<u64> {
+    summary[name].as_u64().with_context(|| format!("no {name} in {summary}"))
+}
+
+async fn connect(address: std::net::SocketAddr) -> Result<Client> {
+    let credentials = Credentials::password(ALICE.name, ALICE.password);
+    let options = client::Options { credentials, ..client::Options::default() };
+    Ok(Client::connect(address, "127.0.0.1", "convert", &options).await?)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Times first and second accesses of files that this server may not have seen.
+fn accesses(server: &Server, count: usize, what: &str) -> Result<()> {
+    let (mut first, mut second) = runtime()?.block_on(async {
+        let mut client = connect(server.address()).await?;
+        let mut times = [Vec::new(), Vec::new()];
+        // Every directory is known before.
+        for index in (0..count).step_by(IN_A_DIRECTORY) {
+            client.touch(&Open::existing(&name(index).replace('/', "\\"))).await?;
+        }
+        for index in (1..count).step_by((count / TIMED).max(1)).filter(|index| index % IN_A_DIRECTORY != 0) {
+            let name = name(index).replace('/', "\\");
+            for times in &mut times {
+                let begun = Instant::now();
+                client.touch(&Open::existing(&name)).await?;
+                times.push(begun.elapsed());
+            }
+        }
+        let [first, second] = times;
+        anyhow::Ok((first, second))
+    })?;
+    println!("    {what}: first access {}, second {}", spread(&mut first), spread(&mut second));
+    Ok(())
+}
+
+/// Median, 99th percentile and most, in microseconds.
+fn spread(times: &mut [Duration]) -> String {
+    times.sort();
+    let at = |share: f64| times.get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)));
+    let [median, high, most] = [0.5, 0.99, 1.0].map(|share| at(share).map_or(0, Duration::as_micros));
+    format!("median {median} us, 99 % {high} us, longest {most} us")
+}
+
+/// A client that reads one file after the other.
+struct Reader {
+    phase: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<[Vec<Duration>; 3]>>,
+}
+
+impl Reader {
+    fn start(server: &Server, count: usize) -> Result<Reader> {
+        let (phase, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (now, ended, address) = (phase.clone(), stop.clone(), server.address());
+        let thread = std::thread::spawn(move || runtime()?.block_on(read(address, count, &now, &ended)));
+        Ok(Reader { phase, stop, thread })
+    }
+
+    /// What it met; an error if any read failed.
+    fn finish(self, what: &str) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let times = self.thread.join().map_err(|_| anyhow::anyhow!("the client crashed"))??;
+        println!("    {what}; open, read, ask for the ACL and close:");
+        for (when, mut times) in ["before", "meanwhile", "after"].into_iter().zip(times) {
+            ensure!(!times.is_empty(), "the client read nothing {when}");
+            println!("    {:>9} {:>6} times, {}", when, times.len(), spread(&mut times));
+        }
+        Ok(())
+    }
+}
+
+/// Reads file after file until `stop`, by `phase`. All files with ACLs of one length show one descriptor, before,
+/// meanwhile and after.
+async fn read(
+    address: std::net::SocketAddr,
+    count: usize,
+    phase: &AtomicUsize,
+    stop: &AtomicBool,
+) -> Result<[Vec<Duration>; 3]> {
+    let mut client = connect(address).await?;
+    let mut times = [const { Vec::new() }; 3];
+    let mut shown: [Option<Vec<u8>>; ENTRIES.len()] = [const { None }; ENTRIES.len()];
+    let mut index = 0;
+    while !stop.load(Ordering::Relaxed) {
+        index = (index + 7_919) % count;
+        let name = name(index);
+        let begun = Instant::now();
+        let descriptor = read_one(&mut client, &name.replace('/', "\\")).await.with_context(|| name.clone())?;
+        times[phase.load(Ordering::Relaxed).min(2)].push(begun.elapsed());
+        let known = &mut shown[index / IN_A_DIRECTORY % ENTRIES.len()];
+        if known.get_or_insert_with(|| descriptor.clone()) != &descriptor {
+            let [before, now] = [known.as_deref().unwrap_or_default(), &descriptor].map(SecurityDescriptor::decode);
+            anyhow::bail!("{name} shows {now:?}, and {before:?} before");
+        }
+    }
+    Ok(times)
+}
+
+async fn read_one(client: &mut Client, name: &str) -> Result<Vec<u8>> {
+    let file_id = client.open(&Open::existing(name)).await?;
+    ensure!(client.read(file_id, 0, 4096).await? == CONTENT, "another content");
+    let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL;
+    let request = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        output_buffer_length: 65_536,
+        additional_information: parts.0,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let descriptor = client.query_info(&request).await?.to_vec();
+    client.close(file_id).await?;
+    Ok(descriptor)
+}
