@@ -62,6 +62,19 @@ pub trait Accounts: Send + Sync {
     /// Whether the user of Linux called `user` is in the netgroup `group`.
     fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>>;
 
+    /// Up to `most` accounts whose folded names come after `after`, in the order of those; no more than that where there
+    /// are none. For lists: it may take its time.
+    fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>>;
+
+    /// Up to `most` groups with SIDs of their own that come after `after`, in the order of those.
+    fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>>;
+
+    /// The group that has this SID of its own.
+    fn group(&self, sid: &Sid) -> Answer<Result<Option<ListedGroup>, Unavailable>>;
+
+    /// The SIDs of up to `most` accounts that are in the group of this SID; nobody where there is no such group.
+    fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>>;
+
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 
@@ -132,6 +145,30 @@ pub struct Account {
     pub identity: Arc<Identity>,
     /// The names of the UNIX groups of `identity`, for `@group` in `valid users` and the like.
     pub groups: Arc<[String]>,
+}
+
+/// What lists tell of an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedAccount {
+    /// The name as it is stored.
+    pub name: String,
+    /// The account's SID.
+    pub sid: Sid,
+    /// The owner's name in full; often empty.
+    pub full_name: String,
+    /// [`Account::disabled`].
+    pub disabled: bool,
+    /// [`Account::locked`].
+    pub locked: bool,
+}
+
+/// What lists tell of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedGroup {
+    /// Name, SID and kind.
+    pub principal: Principal,
+    /// What the administrator wrote of it; may be empty.
+    pub comment: String,
 }
 
 /// An NT password hash. It is a password equivalent: it has no `Debug` text and is wiped when dropped.

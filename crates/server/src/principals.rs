@@ -159,6 +159,11 @@ pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Resul
     accounts.named(realm, full.name).await
 }
 
+/// The groups that every server has, S-1-5-32-544 and so on.
+pub(crate) fn builtin_aliases() -> impl Iterator<Item = Principal> {
+    known::builtin_aliases()
+}
+
 /// What every server has in the domain of its accounts.
 fn own(domain: DomainSid) -> [Principal; 2] {
     let principal = |sid, kind, name: &str| Principal { sid, kind, realm: Realm::Server, name: name.to_owned() };

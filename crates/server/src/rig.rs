@@ -20,7 +20,7 @@ use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, Session
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::status::Status;
 
-use crate::accounts::{Account, Accounts, DomainSid, NtHash, Unavailable};
+use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
 use crate::conn::{Connection, Peer};
 use crate::policy::{Policy, Share};
@@ -99,6 +99,18 @@ impl Accounts for People {
         Answer::now(Ok(user.eq_ignore_ascii_case("alice") && group == "night-shift"))
     }
 
+    fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
+        let listed = |(rid, name): (u32, &str)| ListedAccount {
+            name: name.to_owned(),
+            sid: self.domain().with_rid(rid),
+            full_name: String::new(),
+            disabled: name == "carol",
+            locked: false,
+        };
+        let after = |(_, name): &(u32, &str)| after.is_none_or(|after| *name > after);
+        Answer::now(Ok((1000..).zip(NAMES).filter(after).take(most).map(listed).collect()))
+    }
+
     fn domain(&self) -> DomainSid {
         DomainSid([1, 2, 3])
     }
@@ -113,7 +125,10 @@ impl Accounts for People {
         expect_sids,
         policy,
         lock,
-        change_password
+        change_password,
+        groups,
+        group,
+        members,
     );
 }
 
@@ -298,9 +313,18 @@ impl Client {
 
     /// Logs on; `previous` is the session that this one replaces.
     pub fn log_on(&mut self, user: &str, password: &str, previous: u64) -> Status {
-        self.session_id = 0;
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
-        let initiator = Initiator::new(Some(credentials), "RIG", "");
+        self.log_on_with(Some(credentials), previous)
+    }
+
+    /// Logs on as nobody.
+    pub fn log_on_anonymously(&mut self) -> Status {
+        self.log_on_with(None, 0)
+    }
+
+    fn log_on_with(&mut self, credentials: Option<Credentials>, previous: u64) -> Status {
+        self.session_id = 0;
+        let initiator = Initiator::new(credentials, "RIG", "");
         let response = self.session_setup(initiator.negotiate(), previous);
         self.session_id = Header::decode(&response).map_or(0, |header| header.session_id);
         let Ok(challenge) = SessionSetupResponse::decode(&response) else { return status(&response) };

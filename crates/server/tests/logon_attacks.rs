@@ -152,7 +152,11 @@ impl Accounts for People {
         named,
         is_in_netgroup,
         lock,
-        change_password
+        change_password,
+        users,
+        groups,
+        group,
+        members,
     );
 }
 

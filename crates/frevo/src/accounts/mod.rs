@@ -12,6 +12,7 @@ mod former;
 pub mod groups;
 mod import;
 pub mod ldap;
+mod lists;
 pub mod policies;
 mod principals;
 pub mod record;
@@ -26,7 +27,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
+use server::accounts::{
+    Account, AccountPolicy, Accounts, DomainSid, ListedAccount, ListedGroup, LogonOutcome, NotChanged, NtHash,
+    Unavailable,
+};
 use server::answer::Answer;
 use server::principals::{Principal, UnixId};
 use server::tickets::ClientName;
@@ -426,6 +430,22 @@ impl Accounts for Directory {
 
     fn named(&self, realm: Option<&str>, name: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
         self.principal_of_name(realm, name)
+    }
+
+    fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
+        self.list_users(after, most)
+    }
+
+    fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>> {
+        self.list_groups(after, most)
+    }
+
+    fn group(&self, sid: &Sid) -> Answer<Result<Option<ListedGroup>, Unavailable>> {
+        self.listed_group(sid)
+    }
+
+    fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.list_members(group, most)
     }
 }
 

@@ -42,7 +42,7 @@ fn some<T>(value: T) -> Maybe<T> {
 
 impl Directory {
     /// The group that is asked for: the server's own groups come first.
-    fn group(&self, key: GroupKey) -> Maybe<Arc<Group>> {
+    pub(super) fn group(&self, key: GroupKey) -> Maybe<Arc<Group>> {
         match self.own.group(&key) {
             Some(group) => some(group),
             None => first(self.backends.clone(), 0, key, |backend, key| backend.group(key)),

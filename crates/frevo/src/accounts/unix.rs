@@ -5,6 +5,7 @@
 //! The only unsafe code of this crate for accounts is here: the C functions themselves.
 
 mod kept;
+pub(crate) mod members;
 pub mod names;
 
 use std::ffi::{CStr, CString};

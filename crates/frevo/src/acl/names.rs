@@ -161,6 +161,8 @@ impl Accounts for Asked {
 
     fn lock(&self, _: &str) {}
 
+    server::plain_accounts!(users, groups, group, members);
+
     fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
         Answer::now(Err(NotChanged::Unavailable("no account is changed here".into())))
     }

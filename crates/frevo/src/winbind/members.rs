@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
+use server::accounts::{
+    Account, AccountPolicy, Accounts, DomainSid, ListedAccount, ListedGroup, LogonOutcome, NotChanged, NtHash,
+    Unavailable,
+};
 use server::answer::Answer;
 use server::principals::{Principal, UnixId};
 use server::tickets::ClientName;
@@ -132,6 +135,22 @@ impl<A: Accounts> Accounts for WithDomain<A> {
         })
     }
 
+    fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
+        self.own.users(after, most)
+    }
+
+    fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>> {
+        self.own.groups(after, most)
+    }
+
+    fn group(&self, sid: &Sid) -> Answer<Result<Option<ListedGroup>, Unavailable>> {
+        self.own.group(sid)
+    }
+
+    fn members(&self, group: &Sid, most: usize) -> Answer<Result<Vec<Sid>, Unavailable>> {
+        self.own.members(group, most)
+    }
+
     fn domain(&self) -> DomainSid {
         self.own.domain()
     }
@@ -209,7 +228,7 @@ mod tests {
             DomainSid([1, 2, 3])
         }
 
-        server::plain_accounts!(id_of, sid_of, principal, named);
+        server::plain_accounts!(id_of, sid_of, principal, named, users, groups, group, members);
     }
 
     /// What is asked goes on to the accounts under the same name.

@@ -143,6 +143,12 @@ impl Encoder {
         self.pointer();
     }
 
+    /// An RPC_UNICODE_STRING that nothing follows but its text.
+    pub fn whole_unicode(&mut self, text: &str) {
+        self.unicode(text);
+        self.text(text);
+    }
+
     /// The text of an RPC_UNICODE_STRING, which has no NUL.
     pub fn text(&mut self, text: &str) {
         let length = unicode_length(text);

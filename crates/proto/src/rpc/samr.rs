@@ -1,15 +1,22 @@
-//! The security accounts manager ([MS-SAMR] 3.1.5): as much of it as it takes to change a password, and to ask what
-//! passwords must be like.
+//! The security accounts manager ([MS-SAMR] 3.1.5): who is there, what is known of him, and the change of one's own
+//! password.
 //!
-//! Left out on purpose: making and changing accounts, which `frevo user` does, and lists of accounts, which are nobody's
-//! business who has not got the server.
+//! Left out on purpose: making, changing and deleting accounts, groups and policies, which `frevo user` and `frevo group`
+//! do; hashes of passwords, which nobody is told; security descriptors of accounts.
 
-use super::ndr::{ContextHandle, Decoder, Encoder};
+mod lists;
+mod results;
+mod user;
+
+use super::ndr::{ContextHandle, Decoder};
 use super::pdu::SyntaxId;
 use crate::auth::ntlm::change::SEALED_PASSWORD;
-use crate::bytes::Result;
+use crate::bytes::{Malformed, Result};
 use crate::dtyp::{Guid, Sid};
-use crate::status::Status;
+
+pub use lists::*;
+pub use results::*;
+pub use user::*;
 
 /// 12345778-1234-abcd-ef00-0123456789ac, version 1.0.
 pub const INTERFACE: SyntaxId = SyntaxId {
@@ -26,44 +33,37 @@ pub mod opnum {
     pub const SAMR_ENUMERATE_DOMAINS_IN_SAM_SERVER: u16 = 6;
     pub const SAMR_OPEN_DOMAIN: u16 = 7;
     pub const SAMR_QUERY_INFORMATION_DOMAIN: u16 = 8;
+    pub const SAMR_ENUMERATE_GROUPS_IN_DOMAIN: u16 = 11;
+    pub const SAMR_ENUMERATE_USERS_IN_DOMAIN: u16 = 13;
+    pub const SAMR_ENUMERATE_ALIASES_IN_DOMAIN: u16 = 15;
+    pub const SAMR_GET_ALIAS_MEMBERSHIP: u16 = 16;
+    pub const SAMR_LOOKUP_NAMES_IN_DOMAIN: u16 = 17;
+    pub const SAMR_LOOKUP_IDS_IN_DOMAIN: u16 = 18;
+    pub const SAMR_OPEN_GROUP: u16 = 19;
+    pub const SAMR_QUERY_INFORMATION_GROUP: u16 = 20;
+    pub const SAMR_GET_MEMBERS_IN_GROUP: u16 = 25;
+    pub const SAMR_OPEN_ALIAS: u16 = 27;
+    pub const SAMR_QUERY_INFORMATION_ALIAS: u16 = 28;
+    pub const SAMR_GET_MEMBERS_IN_ALIAS: u16 = 33;
+    pub const SAMR_OPEN_USER: u16 = 34;
+    pub const SAMR_QUERY_INFORMATION_USER: u16 = 36;
+    pub const SAMR_GET_GROUPS_FOR_USER: u16 = 39;
+    pub const SAMR_QUERY_DISPLAY_INFORMATION: u16 = 40;
+    pub const SAMR_GET_USER_DOMAIN_PASSWORD_INFORMATION: u16 = 44;
     pub const SAMR_QUERY_INFORMATION_DOMAIN_2: u16 = 46;
+    pub const SAMR_QUERY_INFORMATION_USER_2: u16 = 47;
+    pub const SAMR_QUERY_DISPLAY_INFORMATION_2: u16 = 48;
+    pub const SAMR_QUERY_DISPLAY_INFORMATION_3: u16 = 51;
     pub const SAMR_UNICODE_CHANGE_PASSWORD_USER_2: u16 = 55;
     pub const SAMR_GET_DOMAIN_PASSWORD_INFORMATION: u16 = 56;
     pub const SAMR_CONNECT_2: u16 = 57;
     pub const SAMR_CONNECT_4: u16 = 62;
     pub const SAMR_CONNECT_5: u16 = 64;
+    pub const SAMR_RID_TO_SID: u16 = 65;
 }
 
-/// DOMAIN_INFORMATION_CLASS ([MS-SAMR] 2.2.3.16).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DomainInformationClass(pub u16);
-
-impl DomainInformationClass {
-    /// DomainPasswordInformation.
-    pub const PASSWORD: DomainInformationClass = DomainInformationClass(1);
-    /// DomainLockoutInformation.
-    pub const LOCKOUT: DomainInformationClass = DomainInformationClass(12);
-}
-
-/// What passwords must be like, and when accounts are locked. Times are intervals of 100 ns, negative as OLD_LARGE_INTEGERs
-/// are; the smallest number of all stands for "never".
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DomainPolicy {
-    /// Characters of a password.
-    pub min_password_length: u16,
-    /// Passwords that are remembered.
-    pub password_history: u16,
-    /// How long one is good.
-    pub max_password_age: i64,
-    /// How long one is kept.
-    pub min_password_age: i64,
-    /// How long an account is locked.
-    pub lockout_duration: i64,
-    /// How long wrong passwords are remembered.
-    pub lockout_window: i64,
-    /// How many lock the account; 0 never.
-    pub lockout_threshold: u16,
-}
+/// The most names, RIDs or SIDs of one call: 1000 as 3.1.5.11.2 says, 1024 SIDs as 2.2.7.5.
+pub const MOST_LOOKED_UP: usize = 1024;
 
 /// A call with its arguments, as far as they matter.
 pub enum Call {
@@ -85,6 +85,66 @@ pub enum Call {
     ChangePassword(Box<ChangePassword>),
     /// SamrGetDomainPasswordInformation.
     GetDomainPasswordInformation,
+    /// SamrGetUserDomainPasswordInformation.
+    GetUserDomainPasswordInformation(ContextHandle),
+    /// SamrEnumerateUsersInDomain.
+    EnumerateUsers(ContextHandle, Enumeration, AccountControl),
+    /// SamrEnumerateGroupsInDomain.
+    EnumerateGroups(ContextHandle, Enumeration),
+    /// SamrEnumerateAliasesInDomain.
+    EnumerateAliases(ContextHandle, Enumeration),
+    /// SamrQueryDisplayInformation and its later generations.
+    QueryDisplay(ContextHandle, DisplayQuery),
+    /// SamrLookupNamesInDomain.
+    LookupNames(ContextHandle, Vec<String>),
+    /// SamrLookupIdsInDomain.
+    LookupIds(ContextHandle, Vec<u32>),
+    /// SamrOpenUser, by RID.
+    OpenUser(ContextHandle, u32),
+    /// SamrOpenGroup, by RID.
+    OpenGroup(ContextHandle, u32),
+    /// SamrOpenAlias, by RID.
+    OpenAlias(ContextHandle, u32),
+    /// SamrQueryInformationUser and its second generation.
+    QueryUser(ContextHandle, UserInformationClass),
+    /// SamrQueryInformationGroup.
+    QueryGroup(ContextHandle, GroupInformationClass),
+    /// SamrQueryInformationAlias.
+    QueryAlias(ContextHandle, AliasInformationClass),
+    /// SamrGetGroupsForUser.
+    GetGroupsForUser(ContextHandle),
+    /// SamrGetMembersInGroup.
+    GetMembersInGroup(ContextHandle),
+    /// SamrGetMembersInAlias.
+    GetMembersInAlias(ContextHandle),
+    /// SamrGetAliasMembership.
+    GetAliasMembership(ContextHandle, Vec<Sid>),
+    /// SamrRidToSid.
+    RidToSid(ContextHandle, u32),
+    /// A call that makes, changes or deletes something, with as many results of 4 bytes before its status.
+    Change(usize),
+}
+
+/// Where a list goes on, and how long the answer may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Enumeration {
+    /// EnumerationContext: 0, or what the last answer said.
+    pub context: u32,
+    /// PreferedMaximumLength, bytes.
+    pub length: u32,
+}
+
+/// What SamrQueryDisplayInformation is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DisplayQuery {
+    /// What to list.
+    pub class: DisplayInformation,
+    /// How many are not to be listed again.
+    pub index: u32,
+    /// How many at most.
+    pub count: u32,
+    /// PreferredMaximumLength, bytes.
+    pub length: u32,
 }
 
 /// SamrUnicodeChangePasswordUser2 ([MS-SAMR] 3.1.5.10.3). What it has of LM hashes is not looked at.
@@ -124,9 +184,112 @@ impl Call {
                 Some(Call::QueryDomain(decoder.handle()?, DomainInformationClass(decoder.u16()?)))
             }
             opnum::SAMR_GET_DOMAIN_PASSWORD_INFORMATION => Some(Call::GetDomainPasswordInformation),
-            _ => None,
+            _ => match (list(number, &mut decoder)?, change(number)) {
+                (Some(call), _) | (None, Some(call)) => Some(call),
+                (None, None) => object(number, &mut decoder)?,
+            },
         })
     }
+}
+
+/// Calls that list or look up.
+fn list(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
+    Ok(Some(match number {
+        opnum::SAMR_ENUMERATE_USERS_IN_DOMAIN => {
+            let (handle, context, control) = (from.handle()?, from.u32()?, AccountControl(from.u32()?));
+            Call::EnumerateUsers(handle, Enumeration { context, length: from.u32()? }, control)
+        }
+        opnum::SAMR_ENUMERATE_GROUPS_IN_DOMAIN => Call::EnumerateGroups(from.handle()?, enumeration(from)?),
+        opnum::SAMR_ENUMERATE_ALIASES_IN_DOMAIN => Call::EnumerateAliases(from.handle()?, enumeration(from)?),
+        opnum::SAMR_QUERY_DISPLAY_INFORMATION
+        | opnum::SAMR_QUERY_DISPLAY_INFORMATION_2
+        | opnum::SAMR_QUERY_DISPLAY_INFORMATION_3 => {
+            let (handle, class) = (from.handle()?, DisplayInformation(from.u16()?));
+            let query = DisplayQuery { class, index: from.u32()?, count: from.u32()?, length: from.u32()? };
+            Call::QueryDisplay(handle, query)
+        }
+        opnum::SAMR_LOOKUP_NAMES_IN_DOMAIN => {
+            let (handle, count) = (from.handle()?, varying(from)?);
+            let there = (0..count).map(|_| from.unicode()).collect::<Result<Vec<_>>>()?;
+            let names = there.into_iter().map(|there| if there { from.string() } else { Ok(String::new()) });
+            Call::LookupNames(handle, names.collect::<Result<_>>()?)
+        }
+        opnum::SAMR_LOOKUP_IDS_IN_DOMAIN => {
+            let (handle, count) = (from.handle()?, varying(from)?);
+            Call::LookupIds(handle, (0..count).map(|_| from.u32()).collect::<Result<_>>()?)
+        }
+        opnum::SAMR_GET_ALIAS_MEMBERSHIP => Call::GetAliasMembership(from.handle()?, sids(from)?),
+        _ => return Ok(None),
+    }))
+}
+
+/// Calls to one user, group or alias.
+fn object(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
+    Ok(Some(match number {
+        opnum::SAMR_OPEN_USER => Call::OpenUser(from.handle()?, rid_to_open(from)?),
+        opnum::SAMR_OPEN_GROUP => Call::OpenGroup(from.handle()?, rid_to_open(from)?),
+        opnum::SAMR_OPEN_ALIAS => Call::OpenAlias(from.handle()?, rid_to_open(from)?),
+        opnum::SAMR_QUERY_INFORMATION_USER | opnum::SAMR_QUERY_INFORMATION_USER_2 => {
+            Call::QueryUser(from.handle()?, UserInformationClass(from.u16()?))
+        }
+        opnum::SAMR_QUERY_INFORMATION_GROUP => Call::QueryGroup(from.handle()?, GroupInformationClass(from.u16()?)),
+        opnum::SAMR_QUERY_INFORMATION_ALIAS => Call::QueryAlias(from.handle()?, AliasInformationClass(from.u16()?)),
+        opnum::SAMR_GET_GROUPS_FOR_USER => Call::GetGroupsForUser(from.handle()?),
+        opnum::SAMR_GET_MEMBERS_IN_GROUP => Call::GetMembersInGroup(from.handle()?),
+        opnum::SAMR_GET_MEMBERS_IN_ALIAS => Call::GetMembersInAlias(from.handle()?),
+        opnum::SAMR_GET_USER_DOMAIN_PASSWORD_INFORMATION => Call::GetUserDomainPasswordInformation(from.handle()?),
+        opnum::SAMR_RID_TO_SID => Call::RidToSid(from.handle()?, from.u32()?),
+        _ => return Ok(None),
+    }))
+}
+
+/// Calls that nobody may make.
+fn change(number: u16) -> Option<Call> {
+    Some(Call::Change(match number {
+        // SamrSet..., SamrAdd... and SamrRemove... have no results.
+        2 | 9 | 21 | 22 | 24 | 26 | 29 | 31 | 32 | 37 | 45 | 52 | 53 | 58 => 0,
+        // SamrDeleteGroup, SamrDeleteAlias and SamrDeleteUser: a handle.
+        23 | 30 | 35 => 5,
+        // SamrCreateGroupInDomain, SamrCreateUserInDomain and SamrCreateAliasInDomain: a handle and a RID.
+        10 | 12 | 14 => 6,
+        // SamrCreateUser2InDomain: what access is granted, too.
+        50 => 7,
+        _ => return None,
+    }))
+}
+
+fn enumeration(from: &mut Decoder<'_>) -> Result<Enumeration> {
+    Ok(Enumeration { context: from.u32()?, length: from.u32()? })
+}
+
+/// Whatever access is asked for, a handle is good for asking only.
+fn rid_to_open(from: &mut Decoder<'_>) -> Result<u32> {
+    let _access = from.u32()?;
+    from.u32()
+}
+
+/// The count of a list, and that of the conformant varying array behind it.
+fn varying(from: &mut Decoder<'_>) -> Result<usize> {
+    let count = from.count(MOST_LOOKED_UP)?;
+    let (most, offset, actual) = (from.u32()?, from.u32()?, from.u32()?);
+    let fits = offset == 0 && actual as usize == count && actual <= most;
+    if fits { Ok(count) } else { Err(Malformed::Value) }
+}
+
+/// A SAMPR_PSID_ARRAY (2.2.7.5).
+fn sids(from: &mut Decoder<'_>) -> Result<Vec<Sid>> {
+    let count = from.count(MOST_LOOKED_UP)?;
+    if !from.pointer()? {
+        return if count == 0 { Ok(Vec::new()) } else { Err(Malformed::Value) };
+    }
+    if from.count(MOST_LOOKED_UP)? != count {
+        return Err(Malformed::Value);
+    }
+    let there = (0..count).map(|_| from.pointer()).collect::<Result<Vec<_>>>()?;
+    if there.contains(&false) {
+        return Err(Malformed::Value);
+    }
+    there.iter().map(|_| from.sid()).collect()
 }
 
 fn change_password(from: &mut Decoder<'_>) -> Result<ChangePassword> {
@@ -139,109 +302,49 @@ fn change_password(from: &mut Decoder<'_>) -> Result<ChangePassword> {
     Ok(ChangePassword { user, new_password, old_hash })
 }
 
-/// The results of SamrConnect5: revision 3, no further features ([MS-SAMR] 3.1.5.1.1).
-pub fn connect_5_response(handle: &ContextHandle, status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    [1, 1, 3, 0].into_iter().for_each(|word| out.u32(word));
-    out.array(4, handle);
-    out.u32(status.0);
-    out.into_bytes()
-}
-
-/// The results of SamrLookupDomainInSamServer.
-pub fn lookup_domain_response(sid: Option<&Sid>) -> Vec<u8> {
-    let mut out = Encoder::default();
-    match sid {
-        Some(sid) => {
-            out.pointer();
-            out.sid(sid);
-            out.u32(Status::SUCCESS.0);
-        }
-        None => {
-            out.null();
-            out.u32(Status::NO_SUCH_DOMAIN.0);
-        }
-    }
-    out.into_bytes()
-}
-
-/// The results of SamrEnumerateDomainsInSamServer: all names at once, a SAMPR_ENUMERATION_BUFFER (2.2.7.10).
-pub fn domains_response(names: &[&str]) -> Vec<u8> {
-    let mut out = Encoder::default();
-    let count = names.len() as u32;
-    out.u32(count);
-    out.pointer();
-    out.u32(count);
-    out.pointer();
-    out.u32(count);
-    for name in names {
-        out.u32(0);
-        out.unicode(name);
-    }
-    names.iter().for_each(|name| out.text(name));
-    out.u32(count);
-    out.u32(Status::SUCCESS.0);
-    out.into_bytes()
-}
-
-/// The results of SamrQueryInformationDomain; `None` for a class that is not told.
-pub fn domain_information_response(class: DomainInformationClass, policy: &DomainPolicy) -> Option<Vec<u8>> {
-    let mut out = Encoder::default();
-    out.pointer();
-    out.u16(class.0);
-    match class {
-        // DOMAIN_PASSWORD_INFORMATION (2.2.3.5).
-        DomainInformationClass::PASSWORD => {
-            // The union is as aligned as its largest member: some of them have numbers of 8 bytes.
-            out.array(8, &policy.min_password_length.to_le_bytes());
-            out.u16(policy.password_history);
-            out.u32(0);
-            out.array(4, &policy.max_password_age.to_le_bytes());
-            out.array(4, &policy.min_password_age.to_le_bytes());
-        }
-        // SAMPR_DOMAIN_LOCKOUT_INFORMATION (2.2.3.15).
-        DomainInformationClass::LOCKOUT => {
-            out.array(8, &policy.lockout_duration.to_le_bytes());
-            out.array(8, &policy.lockout_window.to_le_bytes());
-            out.u16(policy.lockout_threshold);
-        }
-        _ => return None,
-    }
-    out.u32(Status::SUCCESS.0);
-    Some(out.into_bytes())
-}
-
-/// The results of SamrQueryInformationDomain where it fails.
-pub fn no_information_response(status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.null();
-    out.u32(status.0);
-    out.into_bytes()
-}
-
-/// The results of SamrEnumerateDomainsInSamServer where it fails.
-pub fn no_domains_response(status: Status) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.u32(0);
-    out.null();
-    out.u32(0);
-    out.u32(status.0);
-    out.into_bytes()
-}
-
-/// The results of SamrGetDomainPasswordInformation: USER_DOMAIN_PASSWORD_INFORMATION ([MS-SAMR] 2.2.7.17), with no demands
-/// on what passwords consist of.
-pub fn password_information_response(min_length: u16) -> Vec<u8> {
-    let mut out = Encoder::default();
-    out.u16(min_length);
-    out.u32(0);
-    out.u32(Status::SUCCESS.0);
-    out.into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ndr::Encoder;
     use super::*;
+
+    /// The arguments of a look-up of `count` things, of which `actual` are sent.
+    fn look_up(count: u32, (most, offset, actual): (u32, u32, u32)) -> Vec<u8> {
+        let mut out = Encoder::default();
+        out.array(4, &[9; 20]);
+        [count, most, offset, actual].into_iter().chain(500..500 + actual).for_each(|number| out.u32(number));
+        out.into_bytes()
+    }
+
+    #[test]
+    fn lists_to_look_up_are_as_long_as_they_say() {
+        let rids = |stub: &[u8]| match Call::decode(opnum::SAMR_LOOKUP_IDS_IN_DOMAIN, stub) {
+            Ok(Some(Call::LookupIds(handle, rids))) => Some(rids).filter(|_| handle == [9; 20]),
+            _ => None,
+        };
+        assert_eq!(rids(&look_up(2, (1000, 0, 2))), Some(vec![500, 501]));
+        assert_eq!(rids(&look_up(0, (1000, 0, 0))), Some(Vec::new()));
+        for (count, array) in [(3, (1000, 0, 2)), (2, (1, 0, 2)), (2, (1000, 1, 2)), (1025, (1025, 0, 1025))] {
+            assert_eq!(rids(&look_up(count, array)), None, "{count} {array:?}");
+        }
+    }
+
+    #[test]
+    fn sids_are_read_as_they_are_written() {
+        let mut out = Encoder::default();
+        out.array(4, &[9; 20]);
+        out.u32(1);
+        out.pointer();
+        out.u32(1);
+        out.pointer();
+        out.sid(&Sid::BUILTIN_USERS);
+        let stub = out.into_bytes();
+        let number = opnum::SAMR_GET_ALIAS_MEMBERSHIP;
+        let Ok(Some(Call::GetAliasMembership(_, sids))) = Call::decode(number, &stub) else { panic!("no call") };
+        assert_eq!(sids, [Sid::BUILTIN_USERS]);
+        for length in 0..stub.len() {
+            assert!(Call::decode(number, &stub[..length]).is_err(), "{length}");
+        }
+    }
 
     #[test]
     fn a_change_is_read_as_samba_sends_it() {
@@ -264,6 +367,7 @@ mod tests {
             assert!(Call::decode(55, &stub[..length]).is_err(), "{length}");
         }
         assert!(Call::decode(3, &stub).is_ok_and(|call| call.is_none()));
+        assert!(matches!(Call::decode(50, &[]), Ok(Some(Call::Change(7)))));
         assert_eq!(password_information_response(7), [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! What [`Accounts`](super::Accounts) that know little answer, for tests' own. The trait has no bodies of its own: an
+//! What [`Accounts`](super::Accounts) that know little answer, for tests and programs that ask for little. The trait has no bodies of its own: an
 //! implementation that passes questions on and forgets one would answer it instead of who is asked.
 
 /// Methods of [`Accounts`](crate::accounts::Accounts), by name, as they are where there is nothing to say: nobody is known
@@ -89,6 +89,34 @@ macro_rules! plain_accounts {
             _: &str,
         ) -> $crate::answer::Answer<::core::result::Result<bool, $crate::accounts::Unavailable>> {
             $crate::answer::Answer::now(Ok(false))
+        }
+    };
+    (@ users) => {
+        fn users(&self, _: ::core::option::Option<&str>, _: usize) -> $crate::answer::Answer<
+            ::core::result::Result<Vec<$crate::accounts::ListedAccount>, $crate::accounts::Unavailable>,
+        > {
+            $crate::answer::Answer::now(Ok(Vec::new()))
+        }
+    };
+    (@ groups) => {
+        fn groups(&self, _: ::core::option::Option<&::proto::dtyp::Sid>, _: usize) -> $crate::answer::Answer<
+            ::core::result::Result<Vec<$crate::accounts::ListedGroup>, $crate::accounts::Unavailable>,
+        > {
+            $crate::answer::Answer::now(Ok(Vec::new()))
+        }
+    };
+    (@ group) => {
+        fn group(&self, _: &::proto::dtyp::Sid) -> $crate::answer::Answer<
+            ::core::result::Result<::core::option::Option<$crate::accounts::ListedGroup>, $crate::accounts::Unavailable>,
+        > {
+            $crate::answer::Answer::now(Ok(None))
+        }
+    };
+    (@ members) => {
+        fn members(&self, _: &::proto::dtyp::Sid, _: usize) -> $crate::answer::Answer<
+            ::core::result::Result<Vec<::proto::dtyp::Sid>, $crate::accounts::Unavailable>,
+        > {
+            $crate::answer::Answer::now(Ok(Vec::new()))
         }
     };
     (@ policy) => {

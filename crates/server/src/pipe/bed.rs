@@ -36,6 +36,14 @@ impl Bound {
         Bound { client, file_id }
     }
 
+    /// Opens the pipe called `name`, and binds.
+    pub(super) fn new(client: Client, name: &str) -> Bound {
+        let mut bound = Bound::open(client, name);
+        assert_eq!(bound.write(&bind(name)), Status::SUCCESS);
+        bound.read();
+        bound
+    }
+
     pub(super) fn write(&mut self, bytes: &[u8]) -> Status {
         let write = WriteRequest {
             length: bytes.len() as u32,

@@ -15,12 +15,52 @@ pub(super) enum Object {
     /// The accounts as a whole ([MS-SAMR] 3.1.1.10, "Server").
     Sam,
     /// A domain of them.
-    SamDomain,
+    SamDomain(SamDomain),
+    /// A user of the own domain, by RID.
+    SamUser(u32),
+    /// A group of the own domain.
+    SamGroup(u32),
+    /// An alias.
+    SamAlias(SamDomain, u32),
+}
+
+/// The domains of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SamDomain {
+    /// That of its accounts.
+    Own,
+    /// BUILTIN.
+    Builtin,
+}
+
+/// A list of users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum List {
+    /// Those whose accounts have these flags.
+    Users(u32),
+    /// Those that are displayed with this class.
+    Display(u16),
+}
+
+/// How far a list was told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) list: List,
+    /// How many entries were told.
+    pub(super) number: u32,
+    /// The name of the last.
+    pub(super) after: String,
+}
+
+struct Opened {
+    handle: ContextHandle,
+    object: Object,
+    place: Option<Place>,
 }
 
 /// The handles of one pipe.
 #[derive(Default)]
-pub(super) struct Handles(Vec<(ContextHandle, Object)>);
+pub(super) struct Handles(Vec<Opened>);
 
 impl Handles {
     /// A handle of `object`; `None` where there are too many.
@@ -30,19 +70,31 @@ impl Handles {
         }
         let mut handle = [0; 20];
         world.random(&mut handle[4..]);
-        self.0.push((handle, object));
+        self.0.push(Opened { handle, object, place: None });
         Some(handle)
     }
 
     /// What `handle` was opened for.
     pub(super) fn get(&self, handle: &ContextHandle) -> Option<Object> {
-        self.0.iter().find(|(known, _)| known == handle).map(|(_, object)| *object)
+        self.0.iter().find(|opened| opened.handle == *handle).map(|opened| opened.object)
+    }
+
+    /// How far a list was told that was asked for with `handle`.
+    pub(super) fn place(&self, handle: &ContextHandle) -> Option<Place> {
+        self.0.iter().find(|opened| opened.handle == *handle).and_then(|opened| opened.place.clone())
+    }
+
+    /// Remembers how far.
+    pub(super) fn set_place(&mut self, handle: &ContextHandle, place: Place) {
+        if let Some(opened) = self.0.iter_mut().find(|opened| opened.handle == *handle) {
+            opened.place = Some(place);
+        }
     }
 
     /// Closes a handle; `false` where there is none such.
     pub(super) fn close(&mut self, handle: &ContextHandle) -> bool {
         let before = self.0.len();
-        self.0.retain(|(known, _)| known != handle);
+        self.0.retain(|opened| opened.handle != *handle);
         self.0.len() < before
     }
 }

@@ -1,22 +1,25 @@
-//! Passwords that their owners change ([MS-SAMR] 3.1.5.10.3). Who knows the old password may, logged on or not: that is
-//! how one that has expired is changed.
+//! The calls of the security accounts manager ([MS-SAMR] 3.1.5): who has an account or a group here, and the change of
+//! one's own password. Nothing else can be changed through it.
 //!
-//! A wrong old password is a wrong password: it counts for lockout, is slowed down as failed logons are, and does not tell
-//! whether the account exists.
+//! Lists and what is known of accounts are told to whoever is logged on as somebody: pickers of users ask for them, and
+//! Samba and a domain controller tell them too. Anonymous users and guests get to the domains and the policies of
+//! passwords, which they need to change an expired one.
+
+mod change;
+mod lists;
+mod objects;
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use proto::auth::ntlm::change::{NewPassword, SEALED_PASSWORD};
 use proto::dtyp::Sid;
 use proto::rpc::ndr::{self, ContextHandle};
 use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
-use proto::rpc::samr::{self, Call, ChangePassword, DomainPolicy};
+use proto::rpc::samr::{self, Call, DomainInformation, DomainInformationClass, DomainPolicy, RidName};
 use proto::status::Status;
 
-use super::guessed::slow_down;
-use super::handles::{Handles, Object};
-use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
+use super::handles::{Handles, Object, SamDomain};
+use crate::accounts::{AccountPolicy, Unavailable};
 use crate::conn::Request;
 
 /// The encoded results of call `number`, or the status of a fault.
@@ -26,69 +29,173 @@ pub(super) async fn call(
     handles: &Mutex<Handles>,
     request: &Request<'_>,
 ) -> Result<Vec<u8>, u32> {
-    let server = &request.connection.server;
-    let known = |handle: &ContextHandle, object: Object| handles.lock().get(handle) == Some(object);
-    let open = |object: Object| match handles.lock().open(object, &*server.world) {
-        Some(handle) => (handle, Status::SUCCESS),
-        None => ([0; 20], Status::INSUFFICIENT_RESOURCES),
-    };
-    let refused = |status: Status| ([0; 20], status);
-    let policy = server.policy();
-    let (own, builtin) = (server.accounts.domain().sid(), Sid::of(5, [32]));
-    Ok(match Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)? {
-        Call::Connect => {
-            let (handle, status) = if may_ask(request) { open(Object::Sam) } else { refused(Status::ACCESS_DENIED) };
-            ndr::handle_response(&handle, status)
+    let call = Call::decode(number, stub).map_err(|_| FAULT_BAD_STUB)?.ok_or(FAULT_OP_RANGE)?;
+    let asked = Asked { handles, request };
+    Ok(match call {
+        Call::Connect | Call::Connect5 | Call::Close(_) | Call::OpenDomain(..) | Call::EnumerateDomains(..) => {
+            asked.connect(&call)
         }
-        Call::Connect5 => {
-            let (handle, status) = if may_ask(request) { open(Object::Sam) } else { refused(Status::ACCESS_DENIED) };
-            samr::connect_5_response(&handle, status)
-        }
-        Call::Close(handle) => {
-            let closed = handles.lock().close(&handle);
-            ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
-        }
-        Call::EnumerateDomains(handle, _) if !known(&handle, Object::Sam) => {
-            samr::no_domains_response(Status::INVALID_HANDLE)
-        }
-        Call::EnumerateDomains(_, from) if from > 0 => samr::no_domains_response(Status::SUCCESS),
-        Call::EnumerateDomains(..) => samr::domains_response(&[&policy.netbios_name, BUILTIN]),
-        Call::LookupDomain(handle, _) if !known(&handle, Object::Sam) => {
-            samr::no_information_response(Status::INVALID_HANDLE)
-        }
-        Call::LookupDomain(_, name) => samr::lookup_domain_response(match name {
-            name if name.eq_ignore_ascii_case(&policy.netbios_name) => Some(&own),
-            name if name.eq_ignore_ascii_case(BUILTIN) => Some(&builtin),
-            _ => None,
-        }),
-        Call::OpenDomain(handle, sid) => {
-            let (handle, status) = match sid {
-                _ if !known(&handle, Object::Sam) => refused(Status::INVALID_HANDLE),
-                sid if sid == own || sid == builtin => open(Object::SamDomain),
-                _ => refused(Status::NO_SUCH_DOMAIN),
-            };
-            ndr::handle_response(&handle, status)
-        }
-        Call::QueryDomain(handle, class) if known(&handle, Object::SamDomain) => {
-            samr::domain_information_response(class, &told(&server.accounts.policy()))
-                .unwrap_or_else(|| samr::no_information_response(Status::INVALID_INFO_CLASS))
-        }
-        Call::QueryDomain(..) => samr::no_information_response(Status::INVALID_HANDLE),
-        Call::ChangePassword(asked) => ndr::status_response(change_password(&asked, request).await),
-        Call::GetDomainPasswordInformation => {
-            let least = server.accounts.policy().min_password_length;
-            samr::password_information_response(u16::try_from(least).unwrap_or(u16::MAX))
-        }
+        Call::LookupDomain(handle, name) => match asked.get(&handle) {
+            Some(Object::Sam) => samr::lookup_domain_response(asked.domain_named(&name).as_ref()),
+            _ => samr::no_information_response(Status::INVALID_HANDLE),
+        },
+        Call::QueryDomain(handle, class) => asked.domain(&handle, class).await,
+        Call::ChangePassword(change) => ndr::status_response(change::change_password(&change, request).await),
+        Call::GetDomainPasswordInformation => samr::password_information_response(asked.min_password_length()),
+        Call::EnumerateUsers(handle, from, control) => asked.enumerate_users(&handle, from, control).await,
+        Call::EnumerateGroups(handle, from) => asked.enumerate_groups(&handle, from, false).await,
+        Call::EnumerateAliases(handle, from) => asked.enumerate_groups(&handle, from, true).await,
+        Call::QueryDisplay(handle, query) => asked.display(&handle, query).await,
+        call => objects::call(&asked, call).await,
     })
 }
 
 /// The domain of the groups that every server has.
 const BUILTIN: &str = "Builtin";
 
-/// `restrict anonymous` keeps the domain from whoever has no name.
-fn may_ask(request: &Request<'_>) -> bool {
-    let anonymous = request.session().ok().and_then(|session| session.user()).is_none_or(|user| user.anonymous);
-    !anonymous || request.connection.server.policy().restrict_anonymous < 1
+/// One call, as those see it who answer it.
+struct Asked<'a> {
+    handles: &'a Mutex<Handles>,
+    request: &'a Request<'a>,
+}
+
+/// Why there is no answer but a status.
+impl From<Unavailable> for Status {
+    fn from(Unavailable(why): Unavailable) -> Status {
+        tracing::warn!(why, "accounts cannot be asked");
+        Status::NO_LOGON_SERVERS
+    }
+}
+
+impl Asked<'_> {
+    fn get(&self, handle: &ContextHandle) -> Option<Object> {
+        self.handles.lock().get(handle)
+    }
+
+    /// The domain that `handle` is open for, where whoever asks may know who is in it.
+    fn members_of(&self, handle: &ContextHandle) -> Result<SamDomain, Status> {
+        match self.get(handle) {
+            Some(Object::SamDomain(domain)) => self.check_somebody().map(|()| domain),
+            Some(_) => Err(Status::OBJECT_TYPE_MISMATCH),
+            None => Err(Status::INVALID_HANDLE),
+        }
+    }
+
+    /// Anonymous users and guests are not told who is here.
+    fn check_somebody(&self) -> Result<(), Status> {
+        let user = self.request.session().ok().and_then(|session| session.user());
+        let somebody = user.is_some_and(|user| !user.anonymous && !user.guest);
+        if somebody { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    }
+
+    /// `restrict anonymous` keeps the domains from whoever has no name.
+    fn may_connect(&self) -> bool {
+        let user = self.request.session().ok().and_then(|session| session.user());
+        let anonymous = user.is_none_or(|user| user.anonymous);
+        !anonymous || self.request.connection.server.policy().restrict_anonymous < 1
+    }
+
+    fn open(&self, object: Object) -> (ContextHandle, Status) {
+        match self.handles.lock().open(object, &*self.request.connection.server.world) {
+            Some(handle) => (handle, Status::SUCCESS),
+            None => ([0; 20], Status::INSUFFICIENT_RESOURCES),
+        }
+    }
+
+    fn opened(&self, object: Result<Object, Status>) -> Vec<u8> {
+        let (handle, status) = object.map_or_else(|status| ([0; 20], status), |object| self.open(object));
+        ndr::handle_response(&handle, status)
+    }
+
+    /// Calls that lead to the domains ([MS-SAMR] 3.1.5.1, 3.1.5.2.1).
+    fn connect(&self, call: &Call) -> Vec<u8> {
+        let sam = if self.may_connect() { Ok(Object::Sam) } else { Err(Status::ACCESS_DENIED) };
+        match call {
+            Call::Connect5 => {
+                let (handle, status) = sam.map_or_else(|status| ([0; 20], status), |sam| self.open(sam));
+                samr::connect_5_response(&handle, status)
+            }
+            Call::Close(handle) => {
+                let closed = self.handles.lock().close(handle);
+                ndr::handle_response(&[0; 20], if closed { Status::SUCCESS } else { Status::INVALID_HANDLE })
+            }
+            Call::OpenDomain(handle, sid) => self.opened(match self.get(handle) {
+                Some(Object::Sam) => self.domain_of(sid).map(Object::SamDomain).ok_or(Status::NO_SUCH_DOMAIN),
+                _ => Err(Status::INVALID_HANDLE),
+            }),
+            Call::EnumerateDomains(handle, _) if self.get(handle) != Some(Object::Sam) => {
+                samr::no_enumeration_response(Status::INVALID_HANDLE)
+            }
+            Call::EnumerateDomains(_, from) => {
+                let own = self.request.connection.server.policy().netbios_name.clone();
+                let names = [(0, own), (1, BUILTIN.to_owned())].map(|(rid, name)| RidName { rid, name });
+                let from = (*from as usize).min(names.len());
+                samr::enumeration_response(names.len() as u32, &names[from..], Status::SUCCESS)
+            }
+            _ => self.opened(sam),
+        }
+    }
+
+    fn sid(&self, domain: SamDomain) -> Sid {
+        match domain {
+            SamDomain::Own => self.request.connection.server.accounts.domain().sid(),
+            SamDomain::Builtin => Sid::of(5, [32]),
+        }
+    }
+
+    /// The SID of an account or group in `domain`.
+    fn with_rid(&self, domain: SamDomain, rid: u32) -> Sid {
+        match domain {
+            SamDomain::Own => self.request.connection.server.accounts.domain().with_rid(rid),
+            SamDomain::Builtin => Sid::of(5, [32, rid]),
+        }
+    }
+
+    fn domain_of(&self, sid: &Sid) -> Option<SamDomain> {
+        [SamDomain::Own, SamDomain::Builtin].into_iter().find(|domain| self.sid(*domain) == *sid)
+    }
+
+    /// What `domain` is called.
+    fn name(&self, domain: SamDomain) -> String {
+        match domain {
+            SamDomain::Own => self.request.connection.server.policy().netbios_name.clone(),
+            SamDomain::Builtin => BUILTIN.to_owned(),
+        }
+    }
+
+    fn domain_named(&self, name: &str) -> Option<Sid> {
+        let all = [SamDomain::Own, SamDomain::Builtin];
+        let found = all.into_iter().find(|domain| name.eq_ignore_ascii_case(&self.name(*domain)));
+        found.map(|domain| self.sid(domain))
+    }
+
+    fn min_password_length(&self) -> u16 {
+        u16::try_from(self.request.connection.server.accounts.policy().min_password_length).unwrap_or(u16::MAX)
+    }
+
+    /// [MS-SAMR] 3.1.5.5.1.
+    async fn domain(&self, handle: &ContextHandle, class: DomainInformationClass) -> Vec<u8> {
+        let server = &self.request.connection.server;
+        let Some(Object::SamDomain(domain)) = self.get(handle) else {
+            return samr::no_information_response(Status::INVALID_HANDLE);
+        };
+        let counts = match class.counts() {
+            true => match self.counts(domain).await {
+                Ok(counts) => counts,
+                Err(status) => return samr::no_information_response(status),
+            },
+            false => [0; 3],
+        };
+        let about = DomainInformation {
+            policy: told(&server.accounts.policy()),
+            name: self.name(domain),
+            server: server.policy().netbios_name.clone(),
+            comment: if domain == SamDomain::Own { server.policy().server_string.clone() } else { String::new() },
+            counts,
+        };
+        samr::domain_information_response(class, &about)
+            .unwrap_or_else(|| samr::no_information_response(Status::INVALID_INFO_CLASS))
+    }
 }
 
 /// The account policies as this protocol tells them.
@@ -107,87 +214,5 @@ fn told(policy: &AccountPolicy) -> DomainPolicy {
     }
 }
 
-async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
-    let server = &request.connection.server;
-    let arrived = server.world.uptime();
-    let policy = server.accounts.policy();
-    let known = request.session().ok().and_then(|session| session.user()).filter(|user| !user.anonymous && !user.guest);
-    if policy.log_on_to_change && known.is_none() {
-        return Status::ACCESS_DENIED;
-    }
-    let (account, opened) = match prove(asked, request).await {
-        Ok(found) => found,
-        Err(why) => {
-            tracing::error!(user = asked.user, why = why.0, "accounts cannot be asked");
-            return Status::NO_LOGON_SERVERS;
-        }
-    };
-    let name = account.as_ref().map_or(&asked.user, |account| &account.name);
-    if server.is_locked_out(name) {
-        slow_down(name, arrived, request).await;
-        return Status::ACCOUNT_LOCKED_OUT;
-    }
-    let (Some((old, new)), Some(account)) = (opened, &account) else {
-        server.wrong_password(name, account.is_some());
-        slow_down(name, arrived, request).await;
-        return Status::WRONG_PASSWORD;
-    };
-    server.forgive(name);
-    if let Err(status) = check(account, &new, &policy, request) {
-        return status;
-    }
-    match server.accounts.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
-        Ok(()) => {
-            tracing::info!(user = account.name, peer = %request.connection.peer.remote, "password changed by its owner");
-            Status::SUCCESS
-        }
-        Err(NotChanged::Wrong) => Status::WRONG_PASSWORD,
-        Err(NotChanged::InHistory) => Status::PASSWORD_RESTRICTION,
-        Err(NotChanged::Unavailable(why)) => {
-            tracing::error!(user = account.name, why, "password not changed");
-            Status::ACCESS_DENIED
-        }
-    }
-}
-
-/// The account, and its old and new password where the proof is right.
-type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
-
-async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
-    let accounts = &request.connection.server.accounts;
-    let account = accounts.find(&asked.user).await?;
-    let opened = open(account.as_ref(), asked);
-    if opened.is_some() {
-        return Ok((account, opened));
-    }
-    // The back end may remember what was before.
-    let anew = accounts.find_anew(&asked.user).await?;
-    let opened = anew.as_ref().and_then(|anew| open(Some(anew), asked));
-    Ok((anew.or(account), opened))
-}
-
-/// Somebody who is not there, and what was not sent, take the same work.
-fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, NewPassword)> {
-    let hash = account.and_then(|account| account.nt_hash.clone());
-    let (known, old) = (hash.is_some(), hash.unwrap_or(NtHash([0; 16])));
-    let sealed = asked.new_password.unwrap_or([0; SEALED_PASSWORD]);
-    let opened = NewPassword::open(&old.0, &sealed, &asked.old_hash.unwrap_or_default());
-    opened.filter(|_| known).map(|new| (old, new))
-}
-
-/// What stands against it, although the old password is right.
-fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: &Request<'_>) -> Result<(), Status> {
-    let now = request.connection.server.world.now();
-    if account.disabled {
-        return Err(Status::ACCOUNT_DISABLED);
-    }
-    if account.locked {
-        return Err(Status::ACCOUNT_LOCKED_OUT);
-    }
-    let units = new.text.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let length = char::decode_utf16(units).try_fold(0, |count, unit| unit.map(|_| count + 1));
-    let long_enough = length.is_ok_and(|length: u32| length >= policy.min_password_length.max(1));
-    // Whoever must change it need not wait.
-    let too_young = !account.must_change && policy.is_too_young(account.password_last_set, now);
-    if long_enough && !too_young { Ok(()) } else { Err(Status::PASSWORD_RESTRICTION) }
-}
+#[cfg(test)]
+mod tests;

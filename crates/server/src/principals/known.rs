@@ -65,6 +65,11 @@ pub(super) fn by_name(full: &FullName<'_>) -> Option<Principal> {
     KNOWN.iter().find(is_it).map(principal)
 }
 
+/// The groups that every server has.
+pub(super) fn builtin_aliases() -> impl Iterator<Item = Principal> {
+    KNOWN.iter().filter(|(_, realm, _, kind)| *realm == BUILTIN && *kind == SidNameUse::ALIAS).map(principal)
+}
+
 fn principal((sid, realm, name, kind): &(Sid, &str, &str, SidNameUse)) -> Principal {
     let realm = if realm.is_empty() { Realm::Nowhere } else { Realm::Named((*realm).to_owned()) };
     Principal { sid: *sid, kind: *kind, realm, name: (*name).to_owned() }

@@ -218,7 +218,11 @@ mod tests {
             is_in_netgroup,
             policy,
             lock,
-            change_password
+            change_password,
+            users,
+            groups,
+            group,
+            members
         );
     }
 

@@ -120,7 +120,11 @@ impl Accounts for People {
         is_in_netgroup,
         policy,
         lock,
-        change_password
+        change_password,
+        users,
+        groups,
+        group,
+        members
     );
 }
 

@@ -1,0 +1,98 @@
+//! Passwords that their owners change ([MS-SAMR] 3.1.5.10.3). Who knows the old password may, logged on or not: that is
+//! how one that has expired is changed.
+//!
+//! A wrong old password is a wrong password: it counts for lockout, is slowed down as failed logons are, and does not tell
+//! whether the account exists.
+
+use proto::auth::ntlm::change::{NewPassword, SEALED_PASSWORD};
+use proto::rpc::samr::ChangePassword;
+use proto::status::Status;
+
+use super::super::guessed::slow_down;
+use crate::accounts::{Account, AccountPolicy, NotChanged, NtHash, Unavailable};
+use crate::conn::Request;
+
+pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
+    let server = &request.connection.server;
+    let arrived = server.world.uptime();
+    let policy = server.accounts.policy();
+    let known = request.session().ok().and_then(|session| session.user()).filter(|user| !user.anonymous && !user.guest);
+    if policy.log_on_to_change && known.is_none() {
+        return Status::ACCESS_DENIED;
+    }
+    let (account, opened) = match prove(asked, request).await {
+        Ok(found) => found,
+        Err(why) => {
+            tracing::error!(user = asked.user, why = why.0, "accounts cannot be asked");
+            return Status::NO_LOGON_SERVERS;
+        }
+    };
+    let name = account.as_ref().map_or(&asked.user, |account| &account.name);
+    if server.is_locked_out(name) {
+        slow_down(name, arrived, request).await;
+        return Status::ACCOUNT_LOCKED_OUT;
+    }
+    let (Some((old, new)), Some(account)) = (opened, &account) else {
+        server.wrong_password(name, account.is_some());
+        slow_down(name, arrived, request).await;
+        return Status::WRONG_PASSWORD;
+    };
+    server.forgive(name);
+    if let Err(status) = check(account, &new, &policy, request) {
+        return status;
+    }
+    match server.accounts.change_password(&account.name, old, NtHash(*new.nt_hash)).await {
+        Ok(()) => {
+            tracing::info!(user = account.name, peer = %request.connection.peer.remote, "password changed by its owner");
+            Status::SUCCESS
+        }
+        Err(NotChanged::Wrong) => Status::WRONG_PASSWORD,
+        Err(NotChanged::InHistory) => Status::PASSWORD_RESTRICTION,
+        Err(NotChanged::Unavailable(why)) => {
+            tracing::error!(user = account.name, why, "password not changed");
+            Status::ACCESS_DENIED
+        }
+    }
+}
+
+/// The account, and its old and new password where the proof is right.
+type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
+
+async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
+    let accounts = &request.connection.server.accounts;
+    let account = accounts.find(&asked.user).await?;
+    let opened = open(account.as_ref(), asked);
+    if opened.is_some() {
+        return Ok((account, opened));
+    }
+    // The back end may remember what was before.
+    let anew = accounts.find_anew(&asked.user).await?;
+    let opened = anew.as_ref().and_then(|anew| open(Some(anew), asked));
+    Ok((anew.or(account), opened))
+}
+
+/// Somebody who is not there, and what was not sent, take the same work.
+fn open(account: Option<&Account>, asked: &ChangePassword) -> Option<(NtHash, NewPassword)> {
+    let hash = account.and_then(|account| account.nt_hash.clone());
+    let (known, old) = (hash.is_some(), hash.unwrap_or(NtHash([0; 16])));
+    let sealed = asked.new_password.unwrap_or([0; SEALED_PASSWORD]);
+    let opened = NewPassword::open(&old.0, &sealed, &asked.old_hash.unwrap_or_default());
+    opened.filter(|_| known).map(|new| (old, new))
+}
+
+/// What stands against it, although the old password is right.
+fn check(account: &Account, new: &NewPassword, policy: &AccountPolicy, request: &Request<'_>) -> Result<(), Status> {
+    let now = request.connection.server.world.now();
+    if account.disabled {
+        return Err(Status::ACCOUNT_DISABLED);
+    }
+    if account.locked {
+        return Err(Status::ACCOUNT_LOCKED_OUT);
+    }
+    let units = new.text.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    let length = char::decode_utf16(units).try_fold(0, |count, unit| unit.map(|_| count + 1));
+    let long_enough = length.is_ok_and(|length: u32| length >= policy.min_password_length.max(1));
+    // Whoever must change it need not wait.
+    let too_young = !account.must_change && policy.is_too_young(account.password_last_set, now);
+    if long_enough && !too_young { Ok(()) } else { Err(Status::PASSWORD_RESTRICTION) }
+}

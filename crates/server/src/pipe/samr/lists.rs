@@ -1,0 +1,280 @@
+//! Lists of users, groups and aliases ([MS-SAMR] 3.1.5.2, 3.1.5.3), a page at a time. Users are walked in the order of
+//! their names, and a handle remembers where the last page ended; groups are few enough to be counted off.
+
+use proto::dtyp::Sid;
+use proto::rpc::ndr::ContextHandle;
+use proto::rpc::samr::{self, AccountControl, DisplayInformation, DisplayQuery, Displayed, Enumeration, RidName};
+use proto::status::Status;
+
+use super::super::handles::{List, Place, SamDomain};
+use super::Asked;
+use crate::accounts::{ListedAccount, ListedGroup};
+use crate::policy::fold;
+use crate::principals::{self, ALL_USERS, ALL_USERS_RID, Principal, Realm, SidNameUse};
+
+/// The most entries of one answer, whatever its length may be.
+const MOST: usize = 1000;
+/// Accounts and groups that are asked for at once.
+const PAGE: usize = 200;
+
+/// What an entry takes besides its name.
+const ENTRY: usize = 24;
+
+/// How much of a list is asked for.
+#[derive(Clone, Copy)]
+struct Part {
+    /// What comes before it.
+    from: u32,
+    /// Entries at most.
+    most: usize,
+    /// Bytes at most, but for one entry.
+    length: usize,
+}
+
+impl Part {
+    fn new(from: u32, most: u32, length: u32) -> Part {
+        Part { from, most: (most as usize).clamp(1, MOST), length: length as usize }
+    }
+
+    /// Whether what has been found is all that fits.
+    fn is_full(&self, entries: usize, bytes: usize) -> bool {
+        entries > 0 && (entries >= self.most || bytes >= self.length)
+    }
+
+    /// The number of the entry that comes next.
+    fn next(&self, entries: usize) -> u32 {
+        self.from.saturating_add(entries as u32)
+    }
+}
+
+/// A part of a list, and whether there is more behind it.
+type Listed<T> = (Vec<T>, bool);
+
+/// What an account is in this protocol.
+pub(super) fn control(name: &str, disabled: bool, locked: bool) -> AccountControl {
+    // The account of a machine has a dollar sign behind its name.
+    let machine = name.ends_with('$');
+    let kind = if machine { AccountControl::WORKSTATION_TRUST_ACCOUNT } else { AccountControl::NORMAL_ACCOUNT };
+    kind.with(AccountControl::ACCOUNT_DISABLED, disabled).with(AccountControl::ACCOUNT_AUTO_LOCKED, locked)
+}
+
+impl Asked<'_> {
+    /// [MS-SAMR] 3.1.5.2.5.
+    pub(super) async fn enumerate_users(
+        &self,
+        handle: &ContextHandle,
+        from: Enumeration,
+        filter: AccountControl,
+    ) -> Vec<u8> {
+        let part = Part::new(from.context, u32::MAX, from.length);
+        let matches = |account: &ListedAccount| self.control(account).has_all(filter);
+        let listed = match self.members_of(handle) {
+            Ok(SamDomain::Own) => self.users(handle, List::Users(filter.0), part, matches).await,
+            Ok(SamDomain::Builtin) => Ok((Vec::new(), false)),
+            Err(status) => Err(status),
+        };
+        let entry = |account: ListedAccount| Some(RidName { rid: account.sid.rid()?, name: account.name });
+        enumerated(part, listed.map(|(users, more)| (users.into_iter().filter_map(entry).collect(), more)))
+    }
+
+    /// [MS-SAMR] 3.1.5.2.3, 3.1.5.2.4.
+    pub(super) async fn enumerate_groups(&self, handle: &ContextHandle, from: Enumeration, aliases: bool) -> Vec<u8> {
+        let part = Part::new(from.context, u32::MAX, from.length);
+        let listed = match self.members_of(handle) {
+            Ok(domain) => self.groups(domain, aliases).await,
+            Err(status) => Err(status),
+        };
+        let entry = |group: ListedGroup| Some(RidName { rid: group.principal.sid.rid()?, name: group.principal.name });
+        let names = |groups: Vec<ListedGroup>| {
+            part_of(groups.into_iter().filter_map(entry).collect(), part, |entry| ENTRY + 2 * entry.name.len())
+        };
+        enumerated(part, listed.map(names))
+    }
+
+    /// [MS-SAMR] 3.1.5.3.1.
+    pub(super) async fn display(&self, handle: &ContextHandle, query: DisplayQuery) -> Vec<u8> {
+        let (class, part) = (query.class, Part::new(query.index, query.count, query.length));
+        let listed = match self.members_of(handle) {
+            Err(status) => Err(status),
+            Ok(_) if !class.is_known() => Err(Status::INVALID_INFO_CLASS),
+            Ok(domain) if class.is_of_groups() => self.displayed_groups(domain, part).await,
+            Ok(SamDomain::Builtin) => Ok((Vec::new(), false)),
+            Ok(SamDomain::Own) => {
+                let machines = class == DisplayInformation::MACHINE;
+                let wanted = |account: &ListedAccount| account.name.ends_with('$') == machines;
+                let users = self.users(handle, List::Display(class.0), part, wanted).await;
+                users.map(|(users, more)| (self.displayed_users(users, part), more))
+            }
+        };
+        match listed {
+            Ok((entries, more)) => {
+                samr::display_response(class, &entries, if more { Status::MORE_ENTRIES } else { Status::SUCCESS })
+            }
+            Err(status) => samr::no_display_response(class, status),
+        }
+    }
+
+    fn displayed_users(&self, users: Vec<ListedAccount>, part: Part) -> Vec<Displayed> {
+        let display = |(index, account): (usize, ListedAccount)| Displayed {
+            index: part.next(index + 1),
+            rid: account.sid.rid().unwrap_or(0),
+            control: self.control(&account),
+            name: account.name,
+            comment: String::new(),
+            full_name: account.full_name,
+        };
+        users.into_iter().enumerate().map(display).collect()
+    }
+
+    async fn displayed_groups(&self, domain: SamDomain, part: Part) -> Result<Listed<Displayed>, Status> {
+        let mut groups = self.groups(domain, false).await?;
+        groups.sort_by_cached_key(|group| fold(&group.principal.name));
+        let (groups, more) =
+            part_of(groups, part, |group| ENTRY + 2 * (group.principal.name.len() + group.comment.len()));
+        let display = |(index, group): (usize, ListedGroup)| Displayed {
+            index: part.next(index + 1),
+            rid: group.principal.sid.rid().unwrap_or(0),
+            control: AccountControl::default(),
+            name: group.principal.name,
+            comment: group.comment,
+            full_name: String::new(),
+        };
+        Ok((groups.into_iter().enumerate().map(display).collect(), more))
+    }
+
+    fn control(&self, account: &ListedAccount) -> AccountControl {
+        let locked = account.locked || self.request.connection.server.is_locked_out(&account.name);
+        control(&account.name, account.disabled, locked)
+    }
+
+    /// A part of the users of the own domain that are wanted.
+    async fn users(
+        &self,
+        handle: &ContextHandle,
+        list: List,
+        part: Part,
+        wanted: impl Fn(&ListedAccount) -> bool,
+    ) -> Result<Listed<ListedAccount>, Status> {
+        let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
+        let place = self.handles.lock().place(handle).filter(|place| (place.list, place.number) == (list, part.from));
+        let mut skip = if place.is_some() { 0 } else { part.from };
+        let mut after = place.map(|place| place.after);
+        let (mut users, mut bytes) = (Vec::<ListedAccount>::new(), 0);
+        loop {
+            let page = server.accounts.users(after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok((users, false)) };
+            after = Some(last.name.clone());
+            for account in page.into_iter().filter(|account| account.sid.domain() == Some(own) && wanted(account)) {
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                if let Some(last) = users.last().filter(|_| part.is_full(users.len(), bytes)) {
+                    let place = Place { list, number: part.next(users.len()), after: last.name.clone() };
+                    self.handles.lock().set_place(handle, place);
+                    return Ok((users, true));
+                }
+                bytes += ENTRY + 2 * (account.name.len() + account.full_name.len());
+                users.push(account);
+            }
+        }
+    }
+
+    /// The groups or aliases of a domain, in the order of their SIDs.
+    async fn groups(&self, domain: SamDomain, aliases: bool) -> Result<Vec<ListedGroup>, Status> {
+        let (sid, server) = (self.sid(domain), &self.request.connection.server);
+        let kind = if aliases { SidNameUse::ALIAS } else { SidNameUse::GROUP };
+        let mut groups = Vec::new();
+        let mut after: Option<Sid> = None;
+        loop {
+            let page = server.accounts.groups(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.principal.sid);
+            groups.extend(
+                page.into_iter()
+                    .filter(|group| group.principal.sid.domain() == Some(sid) && group.principal.kind == kind),
+            );
+        }
+        let given = match (domain, aliases) {
+            (SamDomain::Own, false) => vec![Principal {
+                sid: self.with_rid(domain, ALL_USERS_RID),
+                kind,
+                realm: Realm::Server,
+                name: ALL_USERS.to_owned(),
+            }],
+            (SamDomain::Builtin, true) => principals::builtin_aliases().collect(),
+            _ => Vec::new(),
+        };
+        for principal in given {
+            match groups.iter_mut().find(|group| group.principal.sid == principal.sid) {
+                // What it is called is not up to who maps it.
+                Some(group) => group.principal = principal,
+                None => groups.push(ListedGroup { principal, comment: String::new() }),
+            }
+        }
+        groups.sort_by_key(|group| group.principal.sid.rid());
+        Ok(groups)
+    }
+
+    /// How many users, groups and aliases there are in `domain`.
+    pub(super) async fn counts(&self, domain: SamDomain) -> Result<[u32; 3], Status> {
+        self.check_somebody()?;
+        let mut users = 0;
+        if domain == SamDomain::Own {
+            self.each_rid(|_| {
+                users += 1;
+                Ok(())
+            })
+            .await?;
+        }
+        let (groups, aliases) = (self.groups(domain, false).await?.len(), self.groups(domain, true).await?.len());
+        Ok([users, groups, aliases].map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
+    }
+
+    /// The RIDs of all users, of which there may be `most`.
+    pub(super) async fn all_rids(&self, most: usize) -> Result<Vec<u32>, Status> {
+        let mut rids = Vec::new();
+        self.each_rid(|rid| {
+            rids.push(rid);
+            if rids.len() > most { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(()) }
+        })
+        .await?;
+        Ok(rids)
+    }
+
+    /// Shows `visit` the RIDs of all users.
+    async fn each_rid(&self, mut visit: impl FnMut(u32) -> Result<(), Status>) -> Result<(), Status> {
+        let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
+        let mut after = None::<String>;
+        loop {
+            let page = server.accounts.users(after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            let of_own = page.iter().filter(|account| account.sid.domain() == Some(own));
+            of_own.filter_map(|account| account.sid.rid()).try_for_each(&mut visit)?;
+        }
+    }
+}
+
+/// The part of a whole list that is asked for.
+fn part_of<T>(all: Vec<T>, part: Part, length: impl Fn(&T) -> usize) -> Listed<T> {
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    for entry in all.into_iter().skip(part.from as usize) {
+        if part.is_full(entries.len(), bytes) {
+            return (entries, true);
+        }
+        bytes += length(&entry);
+        entries.push(entry);
+    }
+    (entries, false)
+}
+
+fn enumerated(part: Part, listed: Result<Listed<RidName>, Status>) -> Vec<u8> {
+    match listed {
+        Ok((names, more)) => {
+            let status = if more { Status::MORE_ENTRIES } else { Status::SUCCESS };
+            samr::enumeration_response(part.next(names.len()), &names, status)
+        }
+        Err(status) => samr::no_enumeration_response(status),
+    }
+}

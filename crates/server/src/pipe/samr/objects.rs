@@ -1,0 +1,321 @@
+//! One user, group or alias, and names and RIDs of several ([MS-SAMR] 3.1.5.1.7 to 3.1.5.1.9, 3.1.5.5, 3.1.5.8, 3.1.5.9,
+//! 3.1.5.11).
+
+use proto::dtyp::{FileTime, Sid};
+use proto::rpc::ndr::{self, ContextHandle};
+use proto::rpc::samr::{
+    self, AccountControl, AliasInformationClass, Call, GroupInformation, GroupInformationClass, UserInformation,
+    UserInformationClass,
+};
+use proto::status::Status;
+
+use super::super::handles::{Object, SamDomain};
+use super::{Asked, lists};
+use crate::accounts::Account;
+use crate::principals::{self, ALL_USERS_RID, Principal, SidNameUse};
+use crate::vfs::Time;
+
+/// The most members of a group that are told: an answer of half a megabyte.
+const MOST_MEMBERS: usize = 65_536;
+
+/// A time that never comes.
+const NEVER: i64 = i64::MAX;
+
+/// The results of a call to an object, or of a look-up.
+pub(super) async fn call(asked: &Asked<'_>, call: Call) -> Vec<u8> {
+    match call {
+        Call::LookupNames(handle, names) => match asked.lookup_names(&handle, &names).await {
+            Ok((found, status)) => samr::names_response(&found, status),
+            Err(status) => samr::names_response(&[], status),
+        },
+        Call::LookupIds(handle, rids) => match asked.lookup_rids(&handle, &rids).await {
+            Ok((found, status)) => samr::ids_response(&found, status),
+            Err(status) => samr::ids_response(&[], status),
+        },
+        Call::OpenUser(handle, rid) => asked.opened(asked.user(&handle, rid).await),
+        Call::OpenGroup(handle, rid) => asked.opened(asked.group(&handle, rid).await),
+        Call::OpenAlias(handle, rid) => asked.opened(asked.alias(&handle, rid).await),
+        Call::QueryUser(handle, class) => informed(asked.query_user(&handle, class).await),
+        Call::QueryGroup(handle, class) => informed(asked.query_group(&handle, class).await),
+        Call::QueryAlias(handle, class) => informed(asked.query_alias(&handle, class).await),
+        Call::GetGroupsForUser(handle) => {
+            informed(asked.groups_of(&handle).await.map(|rids| samr::groups_response(&rids)))
+        }
+        Call::GetMembersInGroup(handle) => {
+            informed(asked.group_members(&handle).await.map(|rids| samr::group_members_response(&rids)))
+        }
+        Call::GetMembersInAlias(handle) => match asked.alias_members(&handle).await {
+            Ok(sids) => samr::alias_members_response(&sids, Status::SUCCESS),
+            Err(status) => samr::alias_members_response(&[], status),
+        },
+        Call::GetAliasMembership(handle, sids) => match asked.alias_membership(&handle, &sids).await {
+            Ok(rids) => samr::alias_membership_response(&rids, Status::SUCCESS),
+            Err(status) => samr::alias_membership_response(&[], status),
+        },
+        Call::RidToSid(handle, rid) => informed(asked.rid_to_sid(&handle, rid).map(|sid| samr::sid_response(&sid))),
+        Call::Change(results) => {
+            let mut stub = vec![0; results * 4];
+            stub.extend_from_slice(&ndr::status_response(Status::ACCESS_DENIED));
+            stub
+        }
+        _ => samr::password_information_response(asked.min_password_length()),
+    }
+}
+
+fn informed(results: Result<Vec<u8>, Status>) -> Vec<u8> {
+    results.unwrap_or_else(samr::no_information_response)
+}
+
+/// How look-ups of which so many were answered end.
+fn mapped(found: usize, asked: usize) -> Status {
+    match found {
+        found if found == asked => Status::SUCCESS,
+        0 => Status::NONE_MAPPED,
+        _ => Status::SOME_NOT_MAPPED,
+    }
+}
+
+/// Machines have users' accounts.
+fn kind(principal: &Principal) -> SidNameUse {
+    if principal.kind == SidNameUse::COMPUTER { SidNameUse::USER } else { principal.kind }
+}
+
+impl Asked<'_> {
+    /// [MS-SAMR] 3.1.5.11.2.
+    async fn lookup_names(
+        &self,
+        handle: &ContextHandle,
+        names: &[String],
+    ) -> Result<(Vec<(u32, SidNameUse)>, Status), Status> {
+        let domain = self.members_of(handle)?;
+        let (server, sid, realm) = (&self.request.connection.server, self.sid(domain), self.name(domain));
+        let own = self.name(SamDomain::Own);
+        let (mut found, mut count) = (Vec::with_capacity(names.len()), 0);
+        for name in names {
+            let principal = principals::by_name(&*server.accounts, &own, &format!("{realm}\\{name}")).await?;
+            // A group of Linux is of no domain.
+            let principal = principal.filter(|principal| principal.sid.domain() == Some(sid));
+            let rid = principal.as_ref().and_then(|principal| principal.sid.rid());
+            count += usize::from(rid.is_some());
+            found.push((rid.unwrap_or(0), principal.map_or(SidNameUse::UNKNOWN, |principal| kind(&principal))));
+        }
+        Ok((found, mapped(count, names.len())))
+    }
+
+    /// [MS-SAMR] 3.1.5.11.3.
+    async fn lookup_rids(
+        &self,
+        handle: &ContextHandle,
+        rids: &[u32],
+    ) -> Result<(Vec<(Option<String>, SidNameUse)>, Status), Status> {
+        let domain = self.members_of(handle)?;
+        let (mut found, mut count) = (Vec::with_capacity(rids.len()), 0);
+        for rid in rids {
+            let principal = self.principal(domain, *rid).await?;
+            count += usize::from(principal.is_some());
+            let kind = principal.as_ref().map_or(SidNameUse::UNKNOWN, kind);
+            found.push((principal.map(|principal| principal.name), kind));
+        }
+        Ok((found, mapped(count, rids.len())))
+    }
+
+    async fn principal(&self, domain: SamDomain, rid: u32) -> Result<Option<Principal>, Status> {
+        let server = &self.request.connection.server;
+        Ok(principals::by_sid(&*server.accounts, &self.with_rid(domain, rid)).await?)
+    }
+
+    /// What is opened by its RID, where it is of this kind.
+    async fn find(
+        &self,
+        handle: &ContextHandle,
+        rid: u32,
+        wanted: SidNameUse,
+        none: Status,
+    ) -> Result<SamDomain, Status> {
+        let domain = self.members_of(handle)?;
+        let found = self.principal(domain, rid).await?;
+        found.filter(|found| kind(found) == wanted).map(|_| domain).ok_or(none)
+    }
+
+    async fn user(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
+        let found = self.find(handle, rid, SidNameUse::USER, Status::NO_SUCH_USER).await;
+        found.map(|_| Object::SamUser(rid))
+    }
+
+    async fn group(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
+        let found = self.find(handle, rid, SidNameUse::GROUP, Status::NO_SUCH_GROUP).await;
+        found.map(|_| Object::SamGroup(rid))
+    }
+
+    async fn alias(&self, handle: &ContextHandle, rid: u32) -> Result<Object, Status> {
+        let found = self.find(handle, rid, SidNameUse::ALIAS, Status::NO_SUCH_ALIAS).await;
+        found.map(|domain| Object::SamAlias(domain, rid))
+    }
+
+    /// The object of `handle`, of a kind that `of` knows.
+    fn object<T>(&self, handle: &ContextHandle, of: impl FnOnce(Object) -> Option<T>) -> Result<T, Status> {
+        let object = self.get(handle).ok_or(Status::INVALID_HANDLE)?;
+        of(object).ok_or(Status::OBJECT_TYPE_MISMATCH)
+    }
+
+    /// The account that a handle was opened for; it may be gone by now.
+    async fn account(&self, handle: &ContextHandle) -> Result<Account, Status> {
+        let user = |object| if let Object::SamUser(rid) = object { Some(rid) } else { None };
+        let rid = self.object(handle, user)?;
+        let sid = self.with_rid(SamDomain::Own, rid);
+        let server = &self.request.connection.server;
+        let principal = server.accounts.principal(&sid).await?.ok_or(Status::NO_SUCH_USER)?;
+        let account = server.accounts.find(&principal.name).await?;
+        account.filter(|account| account.sid == sid).ok_or(Status::NO_SUCH_USER)
+    }
+
+    /// [MS-SAMR] 3.1.5.5.5.
+    async fn query_user(&self, handle: &ContextHandle, class: UserInformationClass) -> Result<Vec<u8>, Status> {
+        let account = self.account(handle).await?;
+        samr::user_information_response(class, &self.user_information(&account)).ok_or(Status::INVALID_INFO_CLASS)
+    }
+
+    fn user_information(&self, account: &Account) -> UserInformation {
+        let server = &self.request.connection.server;
+        let (policy, now) = (server.accounts.policy(), server.world.now());
+        let time = |time: Time| i64::try_from(FileTime::from(time).0).unwrap_or(NEVER);
+        let later = |set: Time, age: std::time::Duration| {
+            let ticks = i64::try_from(age.as_nanos() / 100).unwrap_or(NEVER);
+            time(set).saturating_add(ticks)
+        };
+        let set = account.password_last_set;
+        let must_change = match (account.must_change, set, policy.max_password_age) {
+            (true, ..) => 0,
+            (false, Some(set), Some(age)) => later(set, age),
+            _ => NEVER,
+        };
+        let locked = account.locked || server.is_locked_out(&account.name);
+        let expired = account.must_change || policy.has_expired(set, now);
+        UserInformation {
+            name: account.name.clone(),
+            full_name: account.full_name.clone(),
+            rid: account.sid.rid().unwrap_or(0),
+            primary_group: ALL_USERS_RID,
+            control: lists::control(&account.name, account.disabled, locked)
+                .with(AccountControl::PASSWORD_EXPIRED, expired),
+            password_last_set: set.map_or(0, time),
+            password_can_change: set.map_or(0, |set| later(set, policy.min_password_age)),
+            password_must_change: must_change,
+            account_expires: account.expires.map_or(NEVER, time),
+        }
+    }
+
+    /// [MS-SAMR] 3.1.5.9.1.
+    async fn groups_of(&self, handle: &ContextHandle) -> Result<Vec<u32>, Status> {
+        let account = self.account(handle).await?;
+        let mut rids = vec![ALL_USERS_RID];
+        rids.extend(self.memberships(&account, SamDomain::Own, SidNameUse::GROUP).await?);
+        rids.dedup();
+        Ok(rids)
+    }
+
+    /// The RIDs of the groups or aliases in `domain` that the account is in by its UNIX groups.
+    async fn memberships(&self, account: &Account, domain: SamDomain, wanted: SidNameUse) -> Result<Vec<u32>, Status> {
+        let (server, of) = (&self.request.connection.server, self.sid(domain));
+        let mut rids = Vec::new();
+        for sid in server.accounts.sids_of(&account.identity).await? {
+            let Some(rid) = sid.rid().filter(|_| sid.domain() == Some(of)) else { continue };
+            let principal = self.principal(domain, rid).await?;
+            if principal.is_some_and(|principal| principal.kind == wanted) {
+                rids.push(rid);
+            }
+        }
+        Ok(rids)
+    }
+
+    /// [MS-SAMR] 3.1.5.9.2.
+    async fn alias_membership(&self, handle: &ContextHandle, sids: &[Sid]) -> Result<Vec<u32>, Status> {
+        let domain = self.members_of(handle)?;
+        let (server, own) = (&self.request.connection.server, self.sid(SamDomain::Own));
+        let mut rids = Vec::new();
+        for sid in sids.iter().filter(|sid| sid.domain() == Some(own)) {
+            let Some(principal) = server.accounts.principal(sid).await? else { continue };
+            let account = match kind(&principal) {
+                SidNameUse::USER => server.accounts.find(&principal.name).await?,
+                _ => None,
+            };
+            if let Some(account) = account {
+                rids.extend(self.memberships(&account, domain, SidNameUse::ALIAS).await?);
+            }
+        }
+        rids.sort_unstable();
+        rids.dedup();
+        Ok(rids)
+    }
+
+    /// [MS-SAMR] 3.1.5.5.3.
+    async fn query_group(&self, handle: &ContextHandle, class: GroupInformationClass) -> Result<Vec<u8>, Status> {
+        let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
+        let rid = self.object(handle, group)?;
+        let counts = [GroupInformationClass::GENERAL, GroupInformationClass::REPLICATION].contains(&class);
+        let members = if counts { self.group_members(handle).await?.len() } else { 0 };
+        let about = self.group_information(SamDomain::Own, rid, members, Status::NO_SUCH_GROUP).await?;
+        samr::group_information_response(class, &about).ok_or(Status::INVALID_INFO_CLASS)
+    }
+
+    /// [MS-SAMR] 3.1.5.5.4.
+    async fn query_alias(&self, handle: &ContextHandle, class: AliasInformationClass) -> Result<Vec<u8>, Status> {
+        let (domain, rid) = self.object(handle, opened_alias)?;
+        let counts = class == AliasInformationClass::GENERAL;
+        let members = if counts { self.alias_members(handle).await?.len() } else { 0 };
+        let about = self.group_information(domain, rid, members, Status::NO_SUCH_ALIAS).await?;
+        samr::alias_information_response(class, &about).ok_or(Status::INVALID_INFO_CLASS)
+    }
+
+    async fn group_information(
+        &self,
+        domain: SamDomain,
+        rid: u32,
+        members: usize,
+        none: Status,
+    ) -> Result<GroupInformation, Status> {
+        let server = &self.request.connection.server;
+        let name = self.principal(domain, rid).await?.ok_or(none)?.name;
+        let group = server.accounts.group(&self.with_rid(domain, rid)).await?;
+        let comment = group.map_or(String::new(), |group| group.comment);
+        Ok(GroupInformation { name, comment, members: u32::try_from(members).unwrap_or(u32::MAX) })
+    }
+
+    /// [MS-SAMR] 3.1.5.8.3.
+    async fn group_members(&self, handle: &ContextHandle) -> Result<Vec<u32>, Status> {
+        let group = |object| if let Object::SamGroup(rid) = object { Some(rid) } else { None };
+        let rid = self.object(handle, group)?;
+        if rid == ALL_USERS_RID {
+            return self.all_rids(MOST_MEMBERS).await;
+        }
+        let own = self.sid(SamDomain::Own);
+        let members = self.members(SamDomain::Own, rid).await?;
+        Ok(members.iter().filter(|sid| sid.domain() == Some(own)).filter_map(Sid::rid).collect())
+    }
+
+    /// [MS-SAMR] 3.1.5.8.6.
+    async fn alias_members(&self, handle: &ContextHandle) -> Result<Vec<Sid>, Status> {
+        let (domain, rid) = self.object(handle, opened_alias)?;
+        self.members(domain, rid).await
+    }
+
+    async fn members(&self, domain: SamDomain, rid: u32) -> Result<Vec<Sid>, Status> {
+        let server = &self.request.connection.server;
+        let members = server.accounts.members(&self.with_rid(domain, rid), MOST_MEMBERS + 1).await?;
+        if members.len() > MOST_MEMBERS { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
+    }
+
+    /// [MS-SAMR] 3.1.5.13.7: of whatever is open.
+    fn rid_to_sid(&self, handle: &ContextHandle, rid: u32) -> Result<Sid, Status> {
+        let domain = self.object(handle, |object| match object {
+            Object::SamDomain(domain) | Object::SamAlias(domain, _) => Some(domain),
+            Object::SamUser(_) | Object::SamGroup(_) => Some(SamDomain::Own),
+            Object::Sam | Object::Policy => None,
+        })?;
+        Ok(self.with_rid(domain, rid))
+    }
+}
+
+fn opened_alias(object: Object) -> Option<(SamDomain, u32)> {
+    if let Object::SamAlias(domain, rid) = object { Some((domain, rid)) } else { None }
+}
