@@ -22,6 +22,7 @@ mod names;
 mod node;
 mod pace;
 mod root;
+mod seen;
 mod sys;
 mod watch;
 mod worker;
@@ -40,8 +41,7 @@ use crate::lookup::Question;
 use crate::metadata::{COARSE_TICK, Cache, TICK};
 use crate::names::Names;
 use crate::pace::{Pace, Paced, ask, change};
-use crate::root::{Root, Wait};
-use crate::worker::{Lane, later};
+use crate::root::Root;
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,7 @@ struct Share {
     cache: Cache,
     names: Names,
     misses: lookup::Misses,
+    seen: seen::Seen,
     pace: Pace,
     file: file::Abilities,
     locks: node::AttributeLocks,
@@ -91,6 +92,7 @@ impl LocalFs {
             cache: Cache::new(tick),
             names: Names::new(root.local, tick),
             misses: lookup::Misses::default(),
+            seen: seen::Seen::default(),
             pace: Pace::new(root.local),
             file: file::Abilities::default(),
             locks: node::AttributeLocks::default(),
@@ -107,14 +109,11 @@ fn errno(error: rustix::io::Errno) -> Errno {
 
 impl Vfs for LocalFs {
     fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
-        let question = Question { who: Arc::clone(who), path: path.clone(), case, links };
-        match question.answer(&self.0, Wait::Never) {
-            Err(Errno::AGAIN) => {
-                let share = Arc::clone(&self.0);
-                later(Lane::Data, move || question.answer(&share, Wait::Allowed))
-            }
-            answer => Answer::now(answer),
-        }
+        Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: false })
+    }
+
+    fn lookup_to_read(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+        Share::lookup(&self.0, Question { who: Arc::clone(who), path: path.clone(), case, links, reads: true })
     }
 
     fn create(

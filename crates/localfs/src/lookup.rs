@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::OFlags;
-use server::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Result, Watched};
+use server::answer::Answer;
+use server::vfs::{Access, Case, Errno, Identity, Kind, Links, Lookup, RelPath, Result, Watched};
 
 use crate::metadata::{Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{Wait, id, stat, stat_name};
+use crate::worker::{Lane, later};
 use crate::{Share, identity};
 
 /// A question.
@@ -19,6 +21,21 @@ pub(crate) struct Question {
     pub(crate) path: RelPath,
     pub(crate) case: Case,
     pub(crate) links: Links,
+    /// Whether a regular file will be read.
+    pub(crate) reads: bool,
+}
+
+impl Share {
+    /// Answers at once what the kernel has at hand.
+    pub(crate) fn lookup(share: &Arc<Share>, question: Question) -> Answer<Result<Lookup>> {
+        match question.answer(share, Wait::Never) {
+            Err(Errno::AGAIN) => {
+                let share = Arc::clone(share);
+                later(Lane::Data, move || question.answer(&share, Wait::Allowed))
+            }
+            answer => Answer::now(answer),
+        }
+    }
 }
 
 /// How many names in a row were not there: who makes files, makes many of them.
@@ -98,6 +115,13 @@ impl Question {
 
     /// Tries the exact name first.
     fn find(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
+        if self.reads
+            && wait == Wait::Never
+            && share.seen.has(&self.path)
+            && let Some(found) = self.open_to_read(share)
+        {
+            return Ok(found);
+        }
         match self.open(share, &self.path, wait) {
             Ok(fd) => found(share, self.path.clone(), Held::Own(fd)),
             Err(Errno::NOENT) => self.search(share, wait),
@@ -106,6 +130,23 @@ impl Question {
             Err(Errno::NOTDIR) => Ok(Lookup::NoParent),
             Err(error) => Err(error),
         }
+    }
+
+    /// Opens the file for reading, in one step; `None` where it is no file, or where it takes the other way to say why not.
+    fn open_to_read(&self, share: &Arc<Share>) -> Option<Lookup> {
+        if !share.root.local {
+            return None;
+        }
+        let fd = share.root.open_to_read(self.path.as_bytes(), self.links).ok()?;
+        let stat = stat(&fd).ok()?;
+        if kind(&stat) != Kind::File {
+            return None;
+        }
+        let metadata = share.cache.metadata(&stat, Source::Open(fd.as_fd()));
+        let access = Access { read: true, write: false };
+        let node = Open::new(Arc::clone(share), Held::Own(fd), metadata.id, Kind::File, Some(access));
+        node.note_size(metadata.allocated);
+        Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.who).into_node(), metadata })
     }
 
     /// Opens what `path` names exactly. A link that may not be followed, or leads nowhere, is opened itself where it is
@@ -192,5 +233,13 @@ fn found(share: &Arc<Share>, path: RelPath, held: Held) -> Result<Lookup> {
     let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
     let node = Open::new(Arc::clone(share), held, metadata.id, kind(&stat), None);
     node.note_size(metadata.allocated);
+    let node = match metadata.kind {
+        Kind::Directory => node.at(&path),
+        Kind::File => {
+            share.seen.note_path(&path);
+            node
+        }
+        Kind::Symlink | Kind::Special => node,
+    };
     Ok(Lookup::Found { path, node: node.into_node(), metadata })
 }

@@ -55,6 +55,10 @@ pub(crate) struct Open {
     listing: Mutex<Option<Listing>>,
     /// The directory that the file was made in, until both are on disk.
     made_in: Mutex<Option<RelPath>>,
+    /// Who opened it for data while looking it up: for him it need not be opened again.
+    opener: Option<Arc<Identity>>,
+    /// Where a directory was found.
+    path: Option<RelPath>,
     /// So many blocks that freeing them takes long.
     large: AtomicBool,
 }
@@ -103,8 +107,8 @@ impl Paced for Arc<Open> {
 
 impl Open {
     pub(crate) fn new(share: Arc<Share>, held: Held, id: FileId, kind: Kind, access: Option<Access>) -> Open {
-        let (listing, made_in, large) = Default::default();
-        Open { share, held, id, kind, access, listing, made_in, large }
+        let (listing, made_in, opener, path, large) = Default::default();
+        Open { share, held, id, kind, access, listing, made_in, opener, path, large }
     }
 
     /// Notes how large the file may be.
@@ -117,6 +121,18 @@ impl Open {
     /// Notes that the file was made just now.
     pub(crate) fn created_in(self, directory: Option<RelPath>) -> Open {
         *self.made_in.lock() = directory;
+        self
+    }
+
+    /// Notes that `who` opened it.
+    pub(crate) fn opened_by(mut self, who: &Arc<Identity>) -> Open {
+        self.opener = Some(Arc::clone(who));
+        self
+    }
+
+    /// Notes where a directory is.
+    pub(crate) fn at(mut self, path: &RelPath) -> Open {
+        self.path = Some(path.clone());
         self
     }
 
@@ -252,12 +268,22 @@ impl Open {
         let (mut entries, next) = listing.names(cursor, count)?;
         if with_metadata {
             listing.describe(who, &self.share.cache, &mut entries)?;
+            self.note_files(&entries);
         }
         if entries.is_empty() {
             // Who is at the end mostly closes next; a directory that stays open needs one descriptor, not two.
             *slot = None;
         }
         Ok((entries, next))
+    }
+
+    /// What was listed is opened next.
+    fn note_files(&self, entries: &[Entry]) {
+        let Some(directory) = &self.path else { return };
+        let is_file = |entry: &&Entry| entry.metadata.is_some_and(|metadata| metadata.kind == Kind::File);
+        for entry in entries.iter().filter(is_file) {
+            self.share.seen.note(directory, &entry.name);
+        }
     }
 
     /// A handle for listing has its own descriptor only where it was opened without one.
@@ -368,6 +394,9 @@ impl Node for Handle {
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
+        if self.0.access == Some(access) && self.0.opener.as_ref() == Some(who) {
+            return Answer::now(Ok(Arc::new(Handle(Arc::clone(&self.0)))));
+        }
         let who = Arc::clone(who);
         ask(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
     }

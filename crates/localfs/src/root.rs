@@ -100,6 +100,13 @@ impl Root {
         }
     }
 
+    /// Opens `path` for reading in one step, where the kernel has all of it at hand and the root's own file system holds it.
+    pub(crate) fn open_to_read(&self, path: &[u8], links: Links) -> Result<OwnedFd> {
+        let resolve = resolution(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve).map_err(errno)
+    }
+
     fn open_beneath(
         &self,
         path: &[u8],
@@ -108,9 +115,7 @@ impl Root {
         links: Links,
         wait: Wait,
     ) -> rustix::io::Result<OwnedFd> {
-        let mut resolve = ResolveFlags::NO_MAGICLINKS;
-        resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
-        resolve.set(ResolveFlags::NO_SYMLINKS, !links.follow);
+        let mut resolve = resolution(links);
         resolve.set(ResolveFlags::CACHED, wait == Wait::Never);
         let flags = flags | OFlags::CLOEXEC;
         for _ in 0..RACES {
@@ -215,6 +220,14 @@ impl Root {
     pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
         (self.proc.as_fd(), DecInt::from_fd(fd))
     }
+}
+
+/// How paths are resolved beneath the root.
+fn resolution(links: Links) -> ResolveFlags {
+    let mut resolve = ResolveFlags::NO_MAGICLINKS;
+    resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
+    resolve.set(ResolveFlags::NO_SYMLINKS, !links.follow);
+    resolve
 }
 
 /// Whether the kernel resolves paths as this crate needs it: told at the start rather than by every look-up.

@@ -177,3 +177,50 @@ fn whether_a_directory_is_empty_is_known_without_reading_it() {
         assert_eq!(block_on(node.list(&bed.who, 0, 10, false)).err(), Some(Errno::ACCES));
     }
 }
+
+/// What a look-up of somebody who wants to read finds.
+#[track_caller]
+fn found_to_read(bed: &Bed, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
+    match block_on(bed.fs.lookup_to_read(who, &path(name), Case::Insensitive, FOLLOW)) {
+        Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
+        Ok(_) => panic!("{name} is missing"),
+        Err(error) => panic!("{name}: {error:?}"),
+    }
+}
+
+#[test]
+fn who_reads_a_file_that_was_seen_opens_it_once() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    let held = |node: &Arc<dyn Node>| crate::node::of(node).expect("its own").access;
+    assert_eq!(held(&found_to_read(&bed, &bed.who, "file").0), None, "nothing is known of it yet");
+    let (node, metadata) = found_to_read(&bed, &bed.who, "file");
+    assert_eq!((held(&node), metadata), (Some(READ), bed.found("file").2));
+    let opened = now(node.open(&bed.who, READ));
+    assert_eq!(opened.as_any().type_id(), node.as_any().type_id());
+    assert_eq!(content(&opened, &bed.who), "x");
+    assert_eq!(now(bed.found("").1.list(&bed.who, 0, 10, true)).0.len(), 1);
+    if cannot_switch() {
+        return;
+    }
+    // The kernel is asked again for another user, and has the last word for everyone.
+    process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o640))).unwrap();
+    let other = user(61_002);
+    assert_eq!(block_on(node.open(&other, READ)).err(), Some(Errno::ACCES));
+    let (refused, _) = found_to_read(&bed, &other, "file");
+    assert_eq!((held(&refused), block_on(refused.open(&other, READ)).err()), (None, Some(Errno::ACCES)));
+}
+
+#[test]
+fn what_was_listed_counts_as_seen_and_what_is_no_file_any_more_does_not() {
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    now(bed.found("").1.list(&bed.who, 0, 10, true));
+    let (node, _) = found_to_read(&bed, &bed.who, "file");
+    assert!(crate::node::of(&node).expect("its own").access.is_some());
+    let at = bed.root.join("file");
+    process(|| fs::remove_file(&at)).unwrap();
+    process(|| Command::new("mkfifo").arg("-m").arg("666").arg(&at).status()).unwrap();
+    let (fifo, metadata) = found_to_read(&bed, &bed.who, "file");
+    assert_eq!((metadata.kind, crate::node::of(&fifo).expect("its own").access), (Kind::Special, None));
+}

@@ -302,6 +302,13 @@ pub trait Vfs: Send + Sync {
     /// `Errno::ACCES` where `who` may not search a directory on the way; the root itself is always found.
     fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>>;
 
+    /// The same for somebody who will [`Node::open`] a regular file for reading next: the handle may be one with that access
+    /// already, where the kernel gives it to `who`, and opening it then costs nothing. Whoever has a lease on the file may
+    /// be told by it.
+    fn lookup_to_read(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+        self.lookup(who, path, case, links)
+    }
+
     /// Creates what must not exist yet: `Errno::EXIST` if exactly that name does. Names that differ in case only are the
     /// look-up's matter: `path` is the one that [`Lookup::Missing`] gave. `Errno::NOENT` where its directory is gone.
     /// `mode` is applied as is, the process's umask is not. `dos_attributes`, where given, are stored in

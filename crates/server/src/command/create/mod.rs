@@ -226,7 +226,7 @@ async fn open_file(
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
         let removals = request.connection.server.files.removals();
-        let opened = match look_up(request, disk, &mut wanted, attempt).await? {
+        let opened = match look_up(request, disk, &mut wanted, attempt, parameters.only_reads(disk)).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, contexts, found).await?
@@ -244,11 +244,21 @@ async fn open_file(
     Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
 }
 
-/// Looks a path up; one that names nothing may do so by short names.
-async fn look_up(request: &Request<'_>, disk: &Disk, wanted: &mut RelPath, attempt: usize) -> Result<Lookup> {
+/// Looks a path up; one that names nothing may do so by short names. `reads`: a file that is found will be read.
+async fn look_up(
+    request: &Request<'_>,
+    disk: &Disk,
+    wanted: &mut RelPath,
+    attempt: usize,
+    reads: bool,
+) -> Result<Lookup> {
     let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let found = match disk.vfs.lookup(&disk.identity, wanted, case, links).await {
+    let looked_up = match reads {
+        true => disk.vfs.lookup_to_read(&disk.identity, wanted, case, links).await,
+        false => disk.vfs.lookup(&disk.identity, wanted, case, links).await,
+    };
+    let found = match looked_up {
         Err(Errno::LOOP) => {
             return Err(reparse::stopped(request, disk, wanted).await.unwrap_or(Errno::LOOP.into()));
         }

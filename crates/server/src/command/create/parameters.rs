@@ -132,6 +132,16 @@ impl Parameters {
         )
     }
 
+    /// Whether an existing file is opened for reading its data and for nothing else, as far as is known before it is found.
+    /// With `kernel oplocks`, opening a file has its own oplock broken.
+    pub(super) fn only_reads(&self, disk: &Disk) -> bool {
+        const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0);
+        const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
+        let reads = self.desired_access.intersects(READING) && !self.desired_access.intersects(WRITING);
+        let opens = matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OPEN_IF);
+        reads && opens && !self.maximum_allowed && !disk.share.kernel_oplocks
+    }
+
     /// Whether the open must be of a directory.
     pub(super) fn wants_directory(&self) -> bool {
         self.options.contains(CreateOptions::DIRECTORY_FILE)

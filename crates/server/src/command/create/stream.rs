@@ -61,7 +61,7 @@ pub(super) async fn open(
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
         let removals = server.files.removals();
-        let base = match look_up(request, disk, &mut wanted, attempt).await? {
+        let base = match look_up(request, disk, &mut wanted, attempt, false).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = Found { path, node, metadata, removals };
                 open_base(request, reply, disk, stream, parameters, found).await?
