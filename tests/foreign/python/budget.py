@@ -1,18 +1,27 @@
 """A fixed number of operations between two pauses, for whoever counts the server's system calls.
 
-Arguments: open_close, create_write or listing, and how many operations (for a listing: entries).
+Arguments: the share, open_close (of one file), open_each (of files that were listed), make (them), create_write, listing or
+list_again, and how many operations (for a listing: entries). With a fourth argument, the folder has a Windows ACL that is
+inherited.
 """
 
 import sys
 
 from bed import WRITE, connect, create, create_directory, disconnect, pause
+from security import ALL, ALLOW, EVERYONE, READ, descriptor, sid, tell
 from smbprotocol.exceptions import NoMoreFiles
 from smbprotocol.file_info import FileInformationClass
 from smbprotocol.open import CreateDisposition, QueryDirectoryFlags
 
-kind, count = sys.argv[1], int(sys.argv[2])
-tree = connect()
+INHERITED_BY_ALL = 0x3
+ALICE, CREW = sid(22, 1, 64201), sid(22, 2, 64210)
+
+share, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+tree = connect(share)
 folder = create_directory(tree, "budget")
+if "protected" in sys.argv:
+    who = [(ALICE, ALL), (CREW, READ), (EVERYONE, READ)]
+    tell(tree, "budget", descriptor(0, [(ALLOW, INHERITED_BY_ALL, rights, sid) for sid, rights in who]))
 
 
 def make(name):
@@ -32,24 +41,29 @@ def list_all():
 
 if kind == "open_close":
     make(r"budget\file")
-elif kind == "listing":
+elif kind in ("listing", "list_again", "make"):
     for number in range(count):
         make(rf"budget\entry {number}")
 block = bytes(65536)
 # What happens once per connection is not counted.
 if kind == "open_close":
     create(tree, r"budget\file").close()
+elif kind in ("list_again", "open_each"):
+    list_all()
 
 pause("ready")
 if kind == "open_close":
     for _ in range(count):
         create(tree, r"budget\file").close()
+elif kind == "open_each":
+    for number in range(count):
+        create(tree, rf"budget\entry {number}").close()
 elif kind == "create_write":
     for number in range(count):
         file = create(tree, rf"budget\new {number}", WRITE, CreateDisposition.FILE_CREATE)
         file.write(block, 0)
         file.close()
-else:
+elif kind in ("listing", "list_again"):
     assert list_all() == count + 2
 pause("done")
 folder.close()
