@@ -50,6 +50,28 @@ enum GroupCommand {
         #[arg(long, value_name = "TEXT", default_value = "")]
         comment: String,
     },
+    /// Gives a group in an LDAP directory another name for Windows, or another comment
+    Edit {
+        /// The name that Windows has for it
+        name: String,
+        /// The new name
+        #[arg(long, value_name = "NAME")]
+        rename: Option<String>,
+        /// What is to be known of it
+        #[arg(long, value_name = "TEXT", required_unless_present = "rename")]
+        comment: Option<String>,
+    },
+    /// Shows who is in a group in an LDAP directory, and adds and removes users
+    Members {
+        /// The name that Windows has for it
+        name: String,
+        /// A user who comes into it
+        #[arg(long, value_name = "USER")]
+        add: Vec<String>,
+        /// A user who goes
+        #[arg(long, value_name = "USER")]
+        remove: Vec<String>,
+    },
     /// Lists the groups
     List {
         /// Prints JSON instead of a table
@@ -78,11 +100,15 @@ pub fn run(args: GroupArgs) -> Result<ExitCode> {
         GroupCommand::Add { name, unix_group, sid, kind, comment } => {
             let group = NewGroup { name, unix_group, sid, kind, comment };
             let reply = perform(&place, true, GroupRequest::Add(group))?;
-            let Some(UserReply::Groups(added)) = reply else { bail!("the server's answer is of another kind") };
-            added.iter().try_for_each(|group| {
-                let unix = group.unix_group.clone().unwrap_or_else(|| group.gid.to_string());
-                print(&format!("group {} ({}) is the UNIX group {unix}\n", group.name, group.sid))
-            })?;
+            print_changed(reply)
+        }
+        GroupCommand::Edit { name, rename, comment } => {
+            print_changed(perform(&place, true, GroupRequest::Edit { name, new_name: rename, comment })?)
+        }
+        GroupCommand::Members { name, add, remove } => {
+            let reply = perform(&place, true, GroupRequest::Members { name, add, remove })?;
+            let Some(UserReply::Members(members)) = reply else { bail!("the server's answer is of another kind") };
+            members.iter().try_for_each(|member| print(&format!("{member}\n")))?;
             Ok(ExitCode::SUCCESS)
         }
         GroupCommand::List { json } => list(&place, json),
@@ -96,6 +122,15 @@ pub fn run(args: GroupArgs) -> Result<ExitCode> {
         }
         GroupCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
     }
+}
+
+fn print_changed(reply: Option<UserReply>) -> Result<ExitCode> {
+    let Some(UserReply::Groups(changed)) = reply else { bail!("the server's answer is of another kind") };
+    changed.iter().try_for_each(|group| {
+        let unix = group.unix_group.clone().unwrap_or_else(|| group.gid.to_string());
+        print(&format!("group {} ({}) is the UNIX group {unix}\n", group.name, group.sid))
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `None` where there is no database.
@@ -190,6 +225,10 @@ mod tests {
             &["add", "x", "--unix-group", "9", "--sid", "S-1-1-0"],
             &["add", "x", "--unix-group", "9", "--sid", "nonsense"],
             &["delete", "nobody at all"],
+            // The members of a group of the embedded database are those of the host's group.
+            &["members", "NT Staff", "--add", "root"],
+            &["edit", "NT Staff", "--rename", "x"],
+            &["edit", "nobody at all", "--rename", "x"],
         ] {
             assert!(group(path, words).is_err(), "{words:?}");
         }

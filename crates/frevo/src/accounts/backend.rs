@@ -7,7 +7,7 @@ use proto::dtyp::Sid;
 use server::accounts::{LogonOutcome, Unavailable};
 use server::answer::Answer;
 
-use super::groups::{Group, GroupKey};
+use super::groups::{Group, GroupKey, GroupStore};
 use super::record::Record;
 use super::unix::User;
 use crate::admin::message::{ImportResult, Imported, Outcome};
@@ -58,6 +58,11 @@ pub trait Backend: Send + Sync {
     /// The group that is asked for, where the back end has groups with SIDs. Does not block.
     fn group(&self, _key: &GroupKey) -> Answer<Result<Option<Arc<Group>>, Unavailable>> {
         Answer::now(Ok(None))
+    }
+
+    /// Its groups, for `frevo group`, where it has any that can be changed.
+    fn groups(&self) -> Option<&dyn GroupStore> {
+        None
     }
 
     /// [`Backend::find`] for `frevo user`.

@@ -56,6 +56,54 @@ pub enum GroupKey {
     Name(String),
 }
 
+/// A group that is to be.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What Windows is to call it.
+    pub name: String,
+    /// Its SID.
+    pub sid: NewSid,
+    /// The UNIX group.
+    pub gid: u32,
+    /// What it is.
+    pub kind: GroupKind,
+    /// What is to be known of it.
+    pub comment: String,
+}
+
+/// The SID of a group that is to be.
+#[derive(Clone, Debug)]
+pub enum NewSid {
+    /// The next of the domain that the back end gives SIDs of.
+    Next,
+    /// One of that domain.
+    Rid(u32),
+    /// This one.
+    Whole(Sid),
+}
+
+/// Groups with SIDs of a back end that has any, for `frevo group`. All of it blocks, and errors are for the person who asked.
+pub trait GroupStore {
+    /// All groups, in the order of their SIDs.
+    fn all(&self) -> Result<Vec<Group>>;
+
+    /// The group that Windows calls `name`.
+    fn named(&self, name: &str) -> Result<Option<Group>>;
+
+    /// Adds a group; refuses one whose name, SID or UNIX group another has.
+    fn add(&self, wanted: Wanted) -> Result<Group>;
+
+    /// Gives the group called `name` another name or comment; `None` where there is none.
+    fn edit(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Option<Group>>;
+
+    /// Adds users to the UNIX group that the group called `name` is and takes others from it; who is in it then. `None`
+    /// where there is none.
+    fn members(&self, name: &str, add: Vec<String>, remove: Vec<String>) -> Result<Option<Vec<String>>>;
+
+    /// Takes the SID from the group called `name`; `false` where there is none.
+    fn remove(&self, name: &str) -> Result<bool>;
+}
+
 impl Group {
     /// The bytes that are stored.
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -9,6 +9,7 @@ mod changes;
 mod clients;
 pub mod embedded;
 mod former;
+mod group_requests;
 pub mod groups;
 mod import;
 pub mod ldap;

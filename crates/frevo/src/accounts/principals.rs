@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
 use proto::dtyp::Sid;
 use server::accounts::{Accounts, Unavailable};
 use server::answer::Answer;
@@ -14,7 +13,6 @@ use super::backend::{Backend, Entry};
 use super::groups::{Group, GroupKey, GroupKind};
 use super::unix::names::{Question, Reply};
 use super::{Directory, first};
-use crate::admin::message::{GroupRequest, GroupView, ImportResult, LIST_PAGE, NewGroup, Outcome, UserReply};
 
 /// An answer of which there may be none.
 type Maybe<T> = Answer<Result<Option<T>, Unavailable>>;
@@ -243,94 +241,6 @@ impl Directory {
             },
             none,
         )
-    }
-
-    /// Performs a request for groups. Blocks.
-    pub(super) fn perform_on_groups(&self, request: GroupRequest) -> Result<UserReply> {
-        match request {
-            GroupRequest::Add(group) => {
-                let gid = self.gid_of(&group.unix_group)?;
-                let added = self.add_group(group, gid)?;
-                Ok(UserReply::Groups(vec![self.group_view(&added)]))
-            }
-            GroupRequest::Delete { name } => match self.own.remove_group(&GroupKey::Name(name.clone()))? {
-                true => Ok(UserReply::Done(None)),
-                false => bail!("there is no group {name:?}; `frevo group list` shows those that there are"),
-            },
-            GroupRequest::List { after } => {
-                let after = after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("no SID to list after")?;
-                let groups = self.own.groups(after, LIST_PAGE);
-                Ok(UserReply::Groups(groups.iter().map(|group| self.group_view(group)).collect()))
-            }
-            GroupRequest::Import { groups, dry_run } => {
-                Ok(UserReply::Imported(groups.into_iter().map(|group| self.import_group(group, dry_run)).collect()))
-            }
-        }
-    }
-
-    /// The gid of a UNIX group that is given by name or number. Blocks.
-    fn gid_of(&self, group: &str) -> Result<u32> {
-        let reply = self.users.names().ask_blocking(&Question::Gid(group.to_owned()));
-        match reply.map_err(|Unavailable(why)| anyhow::anyhow!(why))? {
-            Some(Reply::Named(_, gid)) => Ok(gid),
-            _ => group.parse().ok().with_context(|| format!("this host has no UNIX group {group:?}")),
-        }
-    }
-
-    fn group_of(&self, new: NewGroup, gid: u32, next: Sid) -> Result<Group> {
-        let sid = match &new.sid {
-            None => next,
-            Some(text) => match text.parse::<u32>() {
-                Ok(rid) => self.domain().with_rid(rid),
-                Err(_) => text.parse().ok().with_context(|| format!("{text:?} is no SID and no RID"))?,
-            },
-        };
-        Ok(Group { name: new.name, sid, gid, kind: new.kind, comment: new.comment })
-    }
-
-    fn add_group(&self, new: NewGroup, gid: u32) -> Result<Arc<Group>> {
-        if let Some((_, account)) = self.entry(&new.name)? {
-            bail!("{} is an account: users and groups have names of their own in Windows", account.record.name);
-        }
-        // Checked before, so that the closure, which cannot fail, makes the same of it.
-        self.group_of(new.clone(), gid, self.domain().sid())?;
-        self.own.add_group(|next| self.group_of(new, gid, next).expect("it could be made a moment ago"))
-    }
-
-    fn import_group(&self, new: NewGroup, dry_run: bool) -> Outcome {
-        let skipped = |why: anyhow::Error| Outcome { result: ImportResult::Skipped, note: Some(format!("{why:#}")) };
-        let gid = match self.gid_of(&new.unix_group) {
-            Ok(gid) => gid,
-            Err(why) => return skipped(why),
-        };
-        let there = self.own.group(&GroupKey::Name(new.name.clone()));
-        let same = there.is_some_and(|there| there.gid == gid && new.sid == Some(there.sid.to_string()));
-        if same {
-            return Outcome { result: ImportResult::Unchanged, note: None };
-        }
-        let done = match dry_run {
-            true => self.group_of(new, gid, self.domain().with_rid(0)).and_then(|group| group.check(self.domain())),
-            false => self.add_group(new, gid).map(drop),
-        };
-        match done {
-            Ok(()) => Outcome { result: ImportResult::Added, note: None },
-            Err(why) => skipped(why),
-        }
-    }
-
-    fn group_view(&self, group: &Group) -> GroupView {
-        let unix_group = match self.users.names().ask_blocking(&Question::Group(group.gid)) {
-            Ok(Some(Reply::Named(name, _))) => Some(name),
-            _ => None,
-        };
-        GroupView {
-            name: group.name.clone(),
-            sid: group.sid.to_string(),
-            kind: group.kind,
-            gid: group.gid,
-            unix_group,
-            comment: group.comment.clone(),
-        }
     }
 }
 

@@ -123,6 +123,26 @@ pub enum GroupRequest {
     /// A new group.
     #[serde(rename = "group.add")]
     Add(NewGroup),
+    /// Another name or comment for a group.
+    #[serde(rename = "group.edit")]
+    Edit {
+        /// The name that Windows has for it.
+        name: String,
+        /// The new one; `None` where it stays.
+        new_name: Option<String>,
+        /// What is to be known of it; `None` where that stays.
+        comment: Option<String>,
+    },
+    /// Who is in the UNIX group that a group is, in a directory, after these changes.
+    #[serde(rename = "group.members")]
+    Members {
+        /// The name that Windows has for it.
+        name: String,
+        /// Users who come into it.
+        add: Vec<String>,
+        /// Users who go.
+        remove: Vec<String>,
+    },
     /// Removes a group; the UNIX group stays.
     #[serde(rename = "group.delete")]
     Delete {
@@ -232,6 +252,8 @@ pub enum UserReply {
     Imported(Vec<Outcome>),
     /// The groups, in the order of their SIDs.
     Groups(Vec<GroupView>),
+    /// The members of a group, in the order of their names.
+    Members(Vec<String>),
 }
 
 /// An account policy.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Options};
 
-use crate::bed::slapd::{DOMAIN, PASSWORD, account, dn, group};
+use crate::bed::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
 use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
 use crate::smbclient::Said;
 use crate::stage::{Stage, TEMPLATE};
@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("ldap.tls", tls).needs_root().frevo_only(),
     Case::new("ldap.changes", changes).needs_root().frevo_only(),
     Case::new("ldap.commands", commands).needs_root().frevo_only(),
+    Case::new("ldap.groups", groups).needs_root().frevo_only(),
     Case::new("ldap.failover", failover).needs_root().frevo_only(),
     Case::new("ldap.killed", killed).needs_root().frevo_only().slow(),
 ];
@@ -53,8 +54,12 @@ impl<'a> House<'a> {
 
     /// `frevo user`, and what it printed.
     fn user(&self, arguments: &[&str], input: &str) -> Result<String> {
+        self.frevo("user", arguments, input)
+    }
+
+    fn frevo(&self, what: &str, arguments: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(frevo());
-        command.arg("user").args(arguments).arg("-c").arg(self.server.conf());
+        command.arg(what).args(arguments).arg("-c").arg(self.server.conf());
         said(self.stage.bed.people().enter(&mut command), input)
     }
 }
@@ -241,6 +246,68 @@ fn commands(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
+/// `frevo group` changes the directory, `net groupmap` sees the same, and who is in a group is so at the next logon.
+fn groups(stage: &mut Stage) -> Result<()> {
+    let dancers = format!(
+        "dn: cn=dancers,ou=groups,{SUFFIX}\nobjectClass: posixGroup\ncn: dancers\ngidNumber: 64401\nmemberUid: dora\n\n"
+    );
+    let more = [account("dora", 64_301, "dorapw", "[U          ]"), group("dora", 64_301, &[]), dancers];
+    let slapd = Slapd::start(&stage.bed, "groups", Crowd(0), &more.concat())?;
+    stage.bed.make_dir("data/floor", &ALICE, 0o777)?;
+    let share = format!("\n[floor]\n\tpath = {}\n\tvalid users = @dancers\n", stage.share("floor").display());
+    let house = House::open(stage, "ldap groups", &Slapd::globals(&slapd.uri(), false), &share)?;
+    let group = |arguments: &[&str]| house.frevo("group", arguments, "");
+    let samba = Samba::of(stage, &slapd)?;
+    let seen = || samba.run("net", &["groupmap", "list", "verbose"], "");
+
+    // One that the directory has for Linux, and one that only this host has.
+    let added = group(&["add", "Night Dancers", "--unix-group", "64401", "--comment", "at night"])?;
+    let sid = format!("{DOMAIN}-500000001");
+    ensure!(added.contains(&sid), "{added}");
+    group(&["add", "Keepers", "--unix-group", "sys", "--sid", "S-1-5-32-545", "--type", "builtin"])?;
+    let list = seen()?;
+    ensure!(["Night Dancers", &sid, "at night", "Keepers"].iter().all(|text| list.contains(text)), "{list}");
+    let listed = group(&["list"])?;
+    ensure!(["Night Dancers", &sid, "crew", "Keepers"].iter().all(|text| listed.contains(text)), "{listed}");
+    for (again, why) in [
+        (&["add", "night dancers", "--unix-group", "64499"][..], "is there already"),
+        (&["add", "Others", "--unix-group", "64401"], "is there already"),
+        (&["add", "Others", "--unix-group", "64499", "--sid", &sid], "is the SID of"),
+        (&["add", "Others", "--unix-group", "0"], "root's"),
+        (&["add", "alice", "--unix-group", "64499"], "is an account"),
+        (&["edit", "Others", "--rename", "More"], "there is no group"),
+        (&["members", "Night Dancers", "--add", "nobody at all"], "has no user"),
+        (&["delete", "Others"], "there is no group"),
+    ] {
+        let said = group(again).err().with_context(|| format!("{again:?} was done"))?.to_string();
+        ensure!(said.contains(why), "{again:?}: {said}");
+    }
+
+    house.list("floor", "dora", "dorapw")?.fine()?;
+    let members = group(&["members", "Night Dancers", "--remove", "dora", "--add", "bob"])?;
+    ensure!(members == "bob\n", "{members}");
+    house.list("floor", "dora", "dorapw")?.refused_with("NT_STATUS_ACCESS_DENIED")?;
+    group(&["edit", "Night Dancers", "--rename", "Day Dancers", "--comment", "at noon"])?;
+    let list = seen()?;
+    ensure!(list.contains("Day Dancers") && list.contains("at noon") && !list.contains("Night"), "{list}");
+
+    group(&["delete", "day dancers"])?;
+    group(&["delete", "Keepers"])?;
+    let left = slapd.search("(gidNumber=64401)", &["*"])?;
+    ensure!(left.contains("memberUid: bob") && !left.contains("sambaSID"), "{left}");
+    ensure!(slapd.search("(sambaSID=S-1-5-32-545)", &["*"])?.trim().is_empty(), "the entry of Keepers is there");
+    // What Samba printed before is taken over.
+    let file = stage.local("printed")?.join("list");
+    fs::write(&file, list)?;
+    let printed = file.to_str().context("a path")?;
+    group(&["import", printed, "--dry-run"])?;
+    ensure!(!seen()?.contains("Day Dancers"), "a dry run has changed something");
+    let imported = group(&["import", printed])?;
+    ensure!(imported.contains("2 added") && imported.contains("0 refused"), "{imported}");
+    ensure!(seen()?.contains(&sid), "not imported");
+    Ok(())
+}
+
 /// Samba's programs on the same directory.
 struct Samba<'a> {
     stage: &'a Stage,
@@ -261,7 +328,11 @@ impl<'a> Samba<'a> {
     }
 
     fn pdbedit(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let mut command = Command::new("pdbedit");
+        self.run("pdbedit", arguments, input)
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], input: &str) -> Result<String> {
+        let mut command = Command::new(program);
         command.arg("-s").arg(&self.conf).args(arguments);
         said(self.stage.bed.people().enter(&mut command), input)
     }

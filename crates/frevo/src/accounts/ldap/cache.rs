@@ -63,6 +63,10 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
         kept.insert(key, Answer { since: Instant::now(), value, used: false });
     }
 
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     fn used(&self, key: &K) -> bool {
         self.0.lock().get(key).is_some_and(|answer| answer.used)
     }

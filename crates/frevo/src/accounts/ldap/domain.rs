@@ -43,6 +43,12 @@ impl People {
         bail!("{ATTEMPTS} attempts to get a RID from the LDAP directory have failed: do others take them all the time?")
     }
 
+    /// The domain's SID.
+    pub(super) async fn domain_sid(&self) -> Result<String> {
+        let domain = self.domain().await?;
+        Ok(domain.first("sambaSID").with_context(|| format!("{}: has no sambaSID", domain.dn))?.to_owned())
+    }
+
     /// The domain's entry, made where there is none, with this machine's SID.
     async fn domain(&self) -> Result<Found> {
         let name = &self.settings.domain;

@@ -69,6 +69,11 @@ impl Groups {
         }
     }
 
+    /// Somebody's groups have changed.
+    pub(super) fn forget(&self) {
+        self.users.clear();
+    }
+
     async fn search(&self, people: &People, person: &Person, gid: u32) -> Result<Vec<Found>> {
         let mut member =
             vec![Filter::Equal("memberUid", person.record.name.clone()), Filter::Equal("gidNumber", gid.to_string())];

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use server::policy::fold;
 
 use super::entry::{ATTRIBUTES, Person};
-use super::message::{Filter, Request, Search};
+use super::message::{Filter, Found, Request, Search};
 use super::people::{ACCOUNT, People, found};
 use super::worker::Worker;
 use crate::accounts::backend::Entry;
@@ -19,7 +19,7 @@ use crate::accounts::backend::Entry;
 const KEPT: Duration = Duration::from_secs(60);
 /// Names in one search.
 const AT_A_TIME: usize = 200;
-/// The most names that are taken.
+/// The most entries that are taken.
 const MOST: usize = 5_000_000;
 
 /// The names of the list that was read last, folded, in their order.
@@ -58,27 +58,52 @@ impl People {
     /// The folded names of all accounts, in their order.
     async fn names(&self) -> Result<Vec<String>> {
         let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
+        let mut names = Vec::new();
+        let note = |entry: Found| names.extend(entry.first("uid").map(fold));
+        self.each(&self.settings.suffix, filter, &["uid"], note).await?;
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// All entries below `base` that fit, in no order.
+    pub(super) async fn every(
+        &self,
+        base: &str,
+        filter: Filter,
+        attributes: &'static [&'static str],
+    ) -> Result<Vec<Found>> {
+        let mut all = Vec::new();
+        self.each(base, filter, attributes, |entry| all.push(entry)).await?;
+        Ok(all)
+    }
+
+    /// Hands over each entry below `base` that fits, page by page.
+    async fn each(
+        &self,
+        base: &str,
+        filter: Filter,
+        attributes: &'static [&'static str],
+        mut note: impl FnMut(Found),
+    ) -> Result<()> {
         let size = i32::from(self.settings.page_size);
-        let search = Search { size_limit: 0, ..self.search_for(&self.settings.suffix, filter, &["uid"], 0) };
-        let mut names: Vec<String> = Vec::new();
+        let search = Search { size_limit: 0, ..self.search_for(base, filter, attributes, 0) };
         // A page's cookie is good on the connection that it came over.
         let connection = self.servers.pin(self.settings.timeout).await?;
-        let mut cookie = Vec::new();
+        let (mut cookie, mut count) = (Vec::new(), 0);
         loop {
             let search = Search { page: Some((size, cookie)), ..search.clone() };
             let request = Request::Search(&search);
             let mut reply = tokio::time::timeout(self.settings.timeout, connection.ask(&request)).await??;
             cookie = std::mem::take(&mut reply.outcome.cookie);
-            let entries = found(reply, &self.settings.suffix)?;
-            names.extend(entries.iter().filter_map(|entry| entry.first("uid")).map(fold));
-            ensure!(names.len() <= MOST, "the directory has more than {MOST} accounts");
+            let entries = found(reply, base)?;
+            count += entries.len();
+            entries.into_iter().for_each(&mut note);
+            ensure!(count <= MOST, "the directory has more than {MOST} accounts or groups");
             if cookie.is_empty() {
-                break;
+                return Ok(());
             }
         }
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
     }
 
     /// The accounts of these names, in their order; of those removed meanwhile, none.

@@ -33,6 +33,11 @@ impl Mappings {
         self.0.get(&folded(key), |_| KEPT)
     }
 
+    /// Some have changed.
+    pub(super) fn forget(&self) {
+        self.0.clear();
+    }
+
     /// Takes note of the group of a `posixGroup`, mapped or not.
     pub(super) fn note(&self, gid: u32, found: &Found) {
         self.0.put(GroupKey::Gid(gid), read(found).map(Arc::new), STALE);
@@ -90,7 +95,7 @@ fn folded(key: &GroupKey) -> GroupKey {
 }
 
 /// The group in an entry; `None` for one without a mapping. Group 0 is root's and nobody's else.
-fn read(found: &Found) -> Option<Group> {
+pub(super) fn read(found: &Found) -> Option<Group> {
     let gid = found.first("gidNumber")?.parse().ok().filter(|gid| ![0, u32::MAX].contains(gid))?;
     let kind = match found.first("sambaGroupType")? {
         "2" => GroupKind::Domain,

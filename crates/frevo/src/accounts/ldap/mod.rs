@@ -15,6 +15,7 @@ mod change;
 mod connection;
 mod domain;
 mod entry;
+mod group_changes;
 mod groups;
 mod line;
 mod listing;
@@ -42,7 +43,7 @@ use self::notes::Notes;
 use self::people::People;
 use self::worker::Worker;
 use super::backend::{Backend, Entry};
-use super::groups::{Group, GroupKey};
+use super::groups::{Group, GroupKey, GroupStore, Wanted};
 use super::record::Record;
 use super::unix::Users;
 
@@ -186,6 +187,10 @@ impl Backend for Ldap {
         }
     }
 
+    fn groups(&self) -> Option<&dyn GroupStore> {
+        Some(self)
+    }
+
     fn get(&self, name: &str) -> Result<Option<Entry>> {
         let (people, name) = (self.people.clone(), name.to_owned());
         self.worker.wait(async move { people.get(&name).await })
@@ -222,6 +227,38 @@ impl Backend for Ldap {
     fn remove(&self, name: &str) -> Result<bool> {
         let (people, name) = (self.people.clone(), name.to_owned());
         self.worker.wait(async move { people.remove(&name).await })
+    }
+}
+
+impl GroupStore for Ldap {
+    fn all(&self) -> Result<Vec<Group>> {
+        let people = self.people.clone();
+        self.worker.wait(async move { people.mapped_groups().await })
+    }
+
+    fn named(&self, name: &str) -> Result<Option<Group>> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.mapped_group(&name).await })
+    }
+
+    fn add(&self, wanted: Wanted) -> Result<Group> {
+        let people = self.people.clone();
+        self.worker.wait(async move { people.add_group(wanted).await })
+    }
+
+    fn edit(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Option<Group>> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.edit_group(&name, new_name, comment).await })
+    }
+
+    fn members(&self, name: &str, add: Vec<String>, remove: Vec<String>) -> Result<Option<Vec<String>>> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.group_members(&name, &add, &remove).await })
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        let (people, name) = (self.people.clone(), name.to_owned());
+        self.worker.wait(async move { people.remove_group(&name).await })
     }
 }
 

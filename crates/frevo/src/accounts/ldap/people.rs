@@ -36,7 +36,7 @@ pub(super) struct People {
     pub(super) cache: Cache,
     pub(super) own: DomainSid,
     pub(super) mappings: Mappings,
-    groups: Groups,
+    pub(super) groups: Groups,
     users: Arc<Users>,
 }
 

@@ -8,7 +8,7 @@ use super::super::unix::names::Names;
 use super::super::unix::{Key, User, Users};
 use super::super::{PassdbBackend, embedded::Store};
 use super::*;
-use crate::admin::message::UserRequest;
+use crate::admin::message::{GroupRequest, NewGroup, UserRequest};
 use crate::state_dir::StateDir;
 
 const PEOPLE: [(&str, u32); 4] = [("root", 0), ("ann", 100), ("bob", 101), ("eve", 102)];

@@ -1,0 +1,213 @@
+//! What `frevo group` asks for. New groups go where new accounts go, where that back end has groups (an LDAP directory), else
+//! into the server's own database; lists and changes are of both.
+
+use anyhow::{Context, Result, bail, ensure};
+use proto::dtyp::Sid;
+use server::accounts::{Accounts, Unavailable};
+
+use super::Directory;
+use super::groups::{Group, GroupKey, GroupStore, NewSid, Wanted};
+use super::unix::names::{Question, Reply};
+use crate::admin::message::{GroupRequest, GroupView, ImportResult, LIST_PAGE, NewGroup, Outcome, UserReply};
+
+impl Directory {
+    /// Performs a request for groups. Blocks.
+    pub(super) fn perform_on_groups(&self, request: GroupRequest) -> Result<UserReply> {
+        match request {
+            GroupRequest::Add(group) => {
+                let gid = self.gid_of(&group.unix_group)?;
+                let added = self.add_group(group, gid)?;
+                Ok(UserReply::Groups(vec![self.group_view(&added)]))
+            }
+            GroupRequest::Edit { name, new_name, comment } => {
+                let edited = self.edit_group(&name, new_name, comment)?;
+                Ok(UserReply::Groups(vec![self.group_view(&edited)]))
+            }
+            GroupRequest::Members { name, add, remove } => {
+                Ok(UserReply::Members(self.group_members(&name, &add, &remove)?))
+            }
+            GroupRequest::Delete { name } => self.delete_group(&name),
+            GroupRequest::List { after } => {
+                let after = after.map(|sid| sid.parse::<Sid>()).transpose().ok().context("no SID to list after")?;
+                let groups = self.groups_after(after)?;
+                Ok(UserReply::Groups(groups.iter().map(|group| self.group_view(group)).collect()))
+            }
+            GroupRequest::Import { groups, dry_run } => {
+                Ok(UserReply::Imported(groups.into_iter().map(|group| self.import_group(group, dry_run)).collect()))
+            }
+        }
+    }
+
+    /// Those of the back ends that have groups.
+    fn group_stores(&self) -> impl Iterator<Item = &dyn GroupStore> {
+        self.backends.iter().filter_map(|backend| backend.groups())
+    }
+
+    fn groups_after(&self, after: Option<Sid>) -> Result<Vec<Group>> {
+        let mut groups: Vec<Group> =
+            self.own.groups(after, LIST_PAGE).iter().map(|group| Group::clone(group)).collect();
+        for store in self.group_stores() {
+            groups.extend(store.all()?.into_iter().filter(|group| after.is_none_or(|after| group.sid > after)));
+        }
+        groups.sort_by_key(|group| group.sid);
+        // The server's own counts where two have one SID.
+        groups.dedup_by_key(|group| group.sid);
+        groups.truncate(LIST_PAGE);
+        Ok(groups)
+    }
+
+    /// The group called `name`, whoever has it.
+    fn group_named(&self, name: &str) -> Result<Option<Group>> {
+        if let Some(group) = self.own.group(&GroupKey::Name(name.to_owned())) {
+            return Ok(Some(Group::clone(&group)));
+        }
+        for store in self.group_stores() {
+            if let Some(group) = store.named(name)? {
+                return Ok(Some(group));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The gid of a UNIX group that is given by name or number. Blocks.
+    fn gid_of(&self, group: &str) -> Result<u32> {
+        let reply = self.users.names().ask_blocking(&Question::Gid(group.to_owned()));
+        match reply.map_err(|Unavailable(why)| anyhow::anyhow!(why))? {
+            Some(Reply::Named(_, gid)) => Ok(gid),
+            _ => group.parse().ok().with_context(|| format!("this host has no UNIX group {group:?}")),
+        }
+    }
+
+    fn wanted(new: NewGroup, gid: u32) -> Result<Wanted> {
+        let sid = match &new.sid {
+            None => NewSid::Next,
+            Some(text) => match text.parse::<u32>() {
+                Ok(rid) => NewSid::Rid(rid),
+                Err(_) => NewSid::Whole(text.parse().ok().with_context(|| format!("{text:?} is no SID and no RID"))?),
+            },
+        };
+        Ok(Wanted { name: new.name, sid, gid, kind: new.kind, comment: new.comment })
+    }
+
+    /// `wanted` as a group of the server's own database.
+    fn own_group(&self, wanted: Wanted, next: Sid) -> Group {
+        let Wanted { name, gid, kind, comment, .. } = wanted;
+        let sid = match wanted.sid {
+            NewSid::Next => next,
+            NewSid::Rid(rid) => self.domain().with_rid(rid),
+            NewSid::Whole(sid) => sid,
+        };
+        Group { name, sid, gid, kind, comment }
+    }
+
+    fn add_group(&self, new: NewGroup, gid: u32) -> Result<Group> {
+        if let Some((_, account)) = self.entry(&new.name)? {
+            bail!("{} is an account: users and groups have names of their own in Windows", account.record.name);
+        }
+        let wanted = Self::wanted(new, gid)?;
+        let Some(store) = self.first_backend()?.groups() else {
+            let added = self.own.add_group(|next| self.own_group(wanted, next))?;
+            return Ok(Group::clone(&added));
+        };
+        // The server's own groups would come first, and the new one would never be seen.
+        let mut keys = vec![GroupKey::Name(wanted.name.clone()), GroupKey::Gid(gid)];
+        keys.extend(if let NewSid::Whole(sid) = wanted.sid { Some(GroupKey::Sid(sid)) } else { None });
+        if let Some(there) = keys.iter().find_map(|key| self.own.group(key)) {
+            bail!(
+                "group {:?} ({}, gid {}) is there already, in this server's own database",
+                there.name,
+                there.sid,
+                there.gid
+            );
+        }
+        store.add(wanted)
+    }
+
+    fn edit_group(&self, name: &str, new_name: Option<String>, comment: Option<String>) -> Result<Group> {
+        self.refuse_own(name)?;
+        if let Some(new_name) = &new_name {
+            ensure!(
+                self.entry(new_name)?.is_none(),
+                "{new_name} is an account: users and groups have names of their own"
+            );
+        }
+        for store in self.group_stores() {
+            if let Some(group) = store.edit(name, new_name.clone(), comment.clone())? {
+                return Ok(group);
+            }
+        }
+        Err(no_group(name))
+    }
+
+    fn group_members(&self, name: &str, add: &[String], remove: &[String]) -> Result<Vec<String>> {
+        self.refuse_own(name)?;
+        for store in self.group_stores() {
+            if let Some(members) = store.members(name, add.to_vec(), remove.to_vec())? {
+                return Ok(members);
+            }
+        }
+        Err(no_group(name))
+    }
+
+    /// That the group called `name` is none of the server's own database.
+    fn refuse_own(&self, name: &str) -> Result<()> {
+        let Some(group) = self.own.group(&GroupKey::Name(name.to_owned())) else { return Ok(()) };
+        let unix = self.group_view(&group).unix_group.unwrap_or_else(|| group.gid.to_string());
+        bail!(
+            "{} lies in this server's own database: its members are those of the host's group {unix} (`gpasswd`), and for \
+             another name or comment it is deleted and added again with --sid {}",
+            group.name,
+            group.sid
+        )
+    }
+
+    fn delete_group(&self, name: &str) -> Result<UserReply> {
+        if self.own.remove_group(&GroupKey::Name(name.to_owned()))? {
+            return Ok(UserReply::Done(None));
+        }
+        for store in self.group_stores() {
+            if store.remove(name)? {
+                return Ok(UserReply::Done(None));
+            }
+        }
+        Err(no_group(name))
+    }
+
+    fn import_group(&self, new: NewGroup, dry_run: bool) -> Outcome {
+        let done = || -> Result<ImportResult> {
+            let gid = self.gid_of(&new.unix_group)?;
+            let there = self.group_named(&new.name)?;
+            if there.is_some_and(|there| there.gid == gid && new.sid == Some(there.sid.to_string())) {
+                return Ok(ImportResult::Unchanged);
+            }
+            match dry_run {
+                true => self.own_group(Self::wanted(new, gid)?, self.domain().with_rid(0)).check(self.domain())?,
+                false => _ = self.add_group(new, gid)?,
+            }
+            Ok(ImportResult::Added)
+        };
+        match done() {
+            Ok(result) => Outcome { result, note: None },
+            Err(why) => Outcome { result: ImportResult::Skipped, note: Some(format!("{why:#}")) },
+        }
+    }
+
+    fn group_view(&self, group: &Group) -> GroupView {
+        let unix_group = match self.users.names().ask_blocking(&Question::Group(group.gid)) {
+            Ok(Some(Reply::Named(name, _))) => Some(name),
+            _ => None,
+        };
+        GroupView {
+            name: group.name.clone(),
+            sid: group.sid.to_string(),
+            kind: group.kind,
+            gid: group.gid,
+            unix_group,
+            comment: group.comment.clone(),
+        }
+    }
+}
+
+fn no_group(name: &str) -> anyhow::Error {
+    anyhow::anyhow!("there is no group {name:?}; `frevo group list` shows those that there are")
+}

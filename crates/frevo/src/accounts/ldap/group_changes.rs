@@ -1,0 +1,277 @@
+//! Changes of groups in the directory, for `frevo group`.
+//!
+//! As `net groupmap` does it: the `posixGroup` with that number becomes a `sambaGroupMapping` as well, and where there is
+//! none an entry of its own says which group of the host a SID is. A group that is taken away leaves its `posixGroup` with
+//! its members behind.
+
+use anyhow::{Context, Result, bail, ensure};
+use proto::dtyp::Sid;
+use server::policy::fold;
+use zeroize::Zeroizing;
+
+use super::change::done;
+use super::connection::Reply;
+use super::mapping::{self, read};
+use super::message::{Change, ChangeKind, Filter, Found, Request, ResultCode};
+use super::people::People;
+use crate::accounts::groups::{Group, GroupKind, NewSid, Wanted};
+
+/// The class of groups with SIDs.
+const MAPPING: &str = "sambaGroupMapping";
+/// The class of groups of Linux.
+const POSIX: &str = "posixGroup";
+/// The class of an entry that is a SID and nothing else.
+const SID_ENTRY: &str = "sambaSidEntry";
+/// What is asked for where a group is to be changed.
+const ATTRIBUTES: &[&str] =
+    &["objectClass", "cn", "gidNumber", "sambaSID", "sambaGroupType", "sambaSIDList", "displayName", "description"];
+/// The same with its members, who may be many.
+const WITH_MEMBERS: &[&str] =
+    &["objectClass", "cn", "gidNumber", "sambaSID", "sambaGroupType", "displayName", "description", "memberUid"];
+
+impl People {
+    /// All groups with SIDs, in the order of their SIDs.
+    pub(super) async fn mapped_groups(&self) -> Result<Vec<Group>> {
+        let filter = Filter::Equal("objectClass", MAPPING.into());
+        let found = self.every(&self.settings.group_suffix, filter, mapping::ATTRIBUTES).await?;
+        let mut groups: Vec<Group> = found.iter().filter_map(read).collect();
+        groups.sort_by_key(|group| group.sid);
+        Ok(groups)
+    }
+
+    /// The entry of the group that Windows calls `name`.
+    async fn mapped(&self, name: &str, attributes: &'static [&'static str]) -> Result<Option<(Found, Group)>> {
+        let named =
+            Filter::Or(vec![Filter::Equal("displayName", name.to_owned()), Filter::Equal("cn", name.to_owned())]);
+        let filter = Filter::And(vec![Filter::Equal("objectClass", MAPPING.into()), named]);
+        let found = self.search(&self.settings.group_suffix, filter, attributes, 0).await?;
+        let is_it = |entry: Found| {
+            let group = read(&entry).filter(|group| fold(&group.name) == fold(name))?;
+            Some((entry, group))
+        };
+        let mut groups: Vec<(Found, Group)> = found.into_iter().filter_map(is_it).collect();
+        ensure!(groups.len() < 2, "the directory has more than one group {name:?}: {} is one of them", groups[0].0.dn);
+        Ok(groups.pop())
+    }
+
+    /// The group that Windows calls `name`.
+    pub(super) async fn mapped_group(&self, name: &str) -> Result<Option<Group>> {
+        Ok(self.mapped(name, ATTRIBUTES).await?.map(|(_, group)| group))
+    }
+
+    /// Adds a group.
+    pub(super) async fn add_group(&self, wanted: Wanted) -> Result<Group> {
+        let there = self.of_linux(wanted.gid).await?;
+        if let Some(there) = self.mapped_group(&wanted.name).await? {
+            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+        }
+        let sid = self.sid_for(&wanted).await?;
+        let Wanted { name, gid, kind, comment, .. } = wanted;
+        let group = Group { name, sid, gid, kind, comment };
+        group.check(self.own)?;
+        ensure!(gid != 0, "group 0 is root's, and no group of a directory may be that");
+        self.refuse_used(&group.sid).await?;
+        let changes = attributes(&group);
+        let (dn, reply) = match there {
+            Some(entry) => {
+                let request = Request::Modify { dn: &entry.dn, changes: &changes };
+                let reply = self.change_group(&request).await?;
+                (entry.dn, reply)
+            }
+            None => {
+                let dn = format!("sambaSID={},{}", group.sid, self.settings.group_suffix);
+                let reply = self.change_group(&Request::Add { dn: &dn, attributes: &entry(&group, changes) }).await?;
+                (dn, reply)
+            }
+        };
+        made(reply, &dn)?;
+        let found = self.mapped_group(&group.name).await?;
+        found.with_context(|| format!("{dn} was made and is not found: is `ldap group suffix` right?"))
+    }
+
+    /// Takes the SID from a group; `false` where there is no group of that name.
+    pub(super) async fn remove_group(&self, name: &str) -> Result<bool> {
+        let Some((entry, group)) = self.mapped(name, ATTRIBUTES).await? else { return Ok(false) };
+        let of_linux = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
+        let reply = match of_linux {
+            true => {
+                let changes = what_makes_it_one(&entry);
+                self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await?
+            }
+            false => self.change_group(&Request::Delete { dn: &entry.dn }).await?,
+        };
+        match reply.outcome.code {
+            ResultCode::NO_SUCH_OBJECT => Ok(false),
+            ResultCode::NO_SUCH_ATTRIBUTE => {
+                bail!("group {name:?} ({}) was changed by somebody else meanwhile", group.sid)
+            }
+            _ => made(reply, &entry.dn).map(|()| true),
+        }
+    }
+
+    /// Gives a group another name or comment; `None` where there is no group of that name.
+    pub(super) async fn edit_group(
+        &self,
+        name: &str,
+        new_name: Option<String>,
+        comment: Option<String>,
+    ) -> Result<Option<Group>> {
+        let Some((entry, before)) = self.mapped(name, ATTRIBUTES).await? else { return Ok(None) };
+        let mut group = before.clone();
+        group.name = new_name.unwrap_or(group.name);
+        group.comment = comment.unwrap_or(group.comment);
+        group.check(self.own)?;
+        if fold(&group.name) != fold(name)
+            && let Some(there) = self.mapped_group(&group.name).await?
+        {
+            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+        }
+        let mut changes = Vec::new();
+        if group.name != before.name {
+            changes.push(Change::new(ChangeKind::Replace, "displayName", group.name.clone()));
+        }
+        if group.comment != before.comment {
+            changes.push(match group.comment.as_str() {
+                "" => Change::clear("description"),
+                text => Change::new(ChangeKind::Replace, "description", text),
+            });
+        }
+        if !changes.is_empty() {
+            let reply = self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await?;
+            made(reply, &entry.dn)?;
+        }
+        Ok(Some(group))
+    }
+
+    /// Adds members to the `posixGroup` of a group and takes others from it; those that it has then. `None` where there is
+    /// no group of that name.
+    pub(super) async fn group_members(
+        &self,
+        name: &str,
+        add: &[String],
+        remove: &[String],
+    ) -> Result<Option<Vec<String>>> {
+        let Some((entry, group)) = self.mapped(name, WITH_MEMBERS).await? else { return Ok(None) };
+        let is_posix = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
+        ensure!(
+            is_posix,
+            "the directory has no posixGroup with gidNumber {}: the members of {name:?} are those of the host's group",
+            group.gid
+        );
+        let has = |user: &&String| entry.all("memberUid").any(|member| member == user.as_str());
+        if let Some(stranger) = remove.iter().find(|user| !has(user)) {
+            bail!("{stranger:?} is no member of {name:?}; whose primary group it is is one without being named there");
+        }
+        for user in add {
+            ensure!(self.knows_user(user).await?, "the directory has no user {user:?} (posixAccount with that uid)");
+        }
+        let change = |kind| move |user: &String| Change::new(kind, "memberUid", user.clone());
+        let mut changes: Vec<Change> = add.iter().filter(|user| !has(user)).map(change(ChangeKind::Add)).collect();
+        changes.extend(remove.iter().map(change(ChangeKind::Delete)));
+        if !changes.is_empty() {
+            let reply = self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await;
+            add.iter().chain(remove).for_each(|user| self.cache.forget(user));
+            made(reply?, &entry.dn)?;
+        }
+        let mut members: Vec<String> = match self.mapped(name, WITH_MEMBERS).await? {
+            Some((entry, _)) => entry.all("memberUid").map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        members.sort_unstable();
+        Ok(Some(members))
+    }
+
+    /// The `posixGroup` with this number, which has no SID yet; an error for one that has.
+    async fn of_linux(&self, gid: u32) -> Result<Option<Found>> {
+        let filter = Filter::Equal("gidNumber", gid.to_string());
+        let of_groups =
+            Filter::Or(vec![Filter::Equal("objectClass", POSIX.into()), Filter::Equal("objectClass", MAPPING.into())]);
+        let filter = Filter::And(vec![filter, of_groups]);
+        let mut found = self.search(&self.settings.group_suffix, filter, ATTRIBUTES, 0).await?;
+        if let Some(there) = found.iter().find_map(read) {
+            bail!("group {:?} ({}, gid {}) is there already", there.name, there.sid, there.gid);
+        }
+        ensure!(found.len() < 2, "the directory has more than one group with gidNumber {gid}: {} is one", found[0].dn);
+        Ok(found.pop())
+    }
+
+    async fn sid_for(&self, wanted: &Wanted) -> Result<Sid> {
+        match (&wanted.sid, wanted.kind) {
+            (NewSid::Whole(sid), _) => Ok(*sid),
+            (NewSid::Rid(rid), GroupKind::Builtin) => Ok(Sid::of(5, [32, *rid])),
+            (NewSid::Rid(rid), _) => {
+                let domain = self.domain_sid().await?;
+                format!("{domain}-{rid}").parse().context("the domain's sambaSID is no SID")
+            }
+            (NewSid::Next, GroupKind::Builtin) => bail!("a builtin group needs its SID (S-1-5-32-...): --sid"),
+            (NewSid::Next, _) => self.new_sid().await,
+        }
+    }
+
+    async fn refuse_used(&self, sid: &Sid) -> Result<()> {
+        let filter = Filter::Equal("sambaSID", sid.to_string());
+        match self.search(&self.settings.suffix, filter, &["1.1"], 1).await?.first() {
+            Some(other) => bail!("{sid} is the SID of {}", other.dn),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for a change. What was known of groups counts no more, however that ends.
+    async fn change_group(&self, request: &Request<'_>) -> Result<Reply> {
+        let reply = self.change(request).await;
+        self.mappings.forget();
+        self.groups.forget();
+        reply
+    }
+}
+
+fn attributes(group: &Group) -> Vec<Change> {
+    let add = |attribute, value: String| Change::new(ChangeKind::Add, attribute, value);
+    let kind = match group.kind {
+        GroupKind::Domain => "2",
+        GroupKind::Local => "4",
+        GroupKind::Builtin => "5",
+    };
+    let mut attributes = vec![
+        add("objectClass", MAPPING.into()),
+        add("sambaSID", group.sid.to_string()),
+        add("sambaGroupType", kind.into()),
+        // A group of Linux may have one of another kind of program.
+        Change::new(ChangeKind::Replace, "displayName", group.name.clone()),
+    ];
+    if !group.comment.is_empty() {
+        attributes.push(Change::new(ChangeKind::Replace, "description", group.comment.clone()));
+    }
+    attributes
+}
+
+/// A whole entry, for a group that only the host has.
+fn entry(group: &Group, changes: Vec<Change>) -> Vec<(&'static str, Vec<Zeroizing<String>>)> {
+    let own = |text: &str| Zeroizing::new(text.to_owned());
+    let mut entry = vec![("gidNumber", vec![own(&group.gid.to_string())])];
+    for change in changes {
+        match change.attribute {
+            "objectClass" => entry.push(("objectClass", vec![own(SID_ENTRY), own(MAPPING)])),
+            attribute => entry.push((attribute, change.values)),
+        }
+    }
+    entry
+}
+
+/// The description belongs to the group of Linux as well, and stays.
+fn what_makes_it_one(entry: &Found) -> Vec<Change> {
+    let mut changes = vec![Change::new(ChangeKind::Delete, "objectClass", MAPPING)];
+    for attribute in ["sambaSID", "sambaGroupType", "displayName"] {
+        changes.extend(entry.first(attribute).map(|value| Change::new(ChangeKind::Delete, attribute, value)));
+    }
+    changes.extend(entry.first("sambaSIDList").map(|_| Change::clear("sambaSIDList")));
+    changes
+}
+
+fn made(reply: Reply, dn: &str) -> Result<()> {
+    match reply.outcome.code {
+        ResultCode::NO_SUCH_OBJECT => bail!("{dn}: there is nothing to put it below; is `ldap group suffix` right?"),
+        ResultCode::ENTRY_ALREADY_EXISTS => bail!("the directory has an entry {dn} already"),
+        _ => done(reply, dn),
+    }
+}
