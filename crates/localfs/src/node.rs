@@ -351,8 +351,9 @@ fn is_hidden(name: &str, who: &Identity) -> bool {
 
 /// All that `get` gives, however long it is: it says so when the buffer is too small.
 fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    // The longest value and the longest list that Linux has.
-    for size in [1024, 65_536] {
+    // Most values; those of a hundred entries of a list or two; and the longest value and the longest list that Linux has,
+    // for which the kernel, too, clears as much memory each time.
+    for size in [1024, 8192, 65_536] {
         let mut buffer = vec![0; size];
         match get(&mut buffer) {
             Err(Raw::RANGE) if size < 65_536 => {}

@@ -212,6 +212,11 @@ impl Acl {
         self.aces
     }
 
+    /// Gives back the room that it has for further entries: for a list that is kept.
+    pub fn shrink_to_fit(&mut self) {
+        self.aces.shrink_to_fit();
+    }
+
     /// How many bytes it has on the wire.
     pub fn size(&self) -> usize {
         Self::HEADER_SIZE + self.aces.iter().map(Ace::size).sum::<usize>()
@@ -228,7 +233,11 @@ impl Acl {
         let count = reader.u16()?;
         reader.skip(2)?;
         let mut entries = Reader::new(reader.take(size.checked_sub(Self::HEADER_SIZE).ok_or(Malformed::Value)?)?);
-        let aces = (0..count).map(|_| Ace::decode(&mut entries)).collect::<Result<Vec<_>>>()?;
+        // As many as are said, and no more than there is room for.
+        let mut aces = Vec::with_capacity(usize::from(count).min(entries.remaining() / ACE_HEADER_SIZE));
+        for _ in 0..count {
+            aces.push(Ace::decode(&mut entries)?);
+        }
         Acl::new(revision, aces).ok_or(Malformed::Value)
     }
 

@@ -44,8 +44,9 @@ pub(crate) struct Seen {
 /// About the bytes of an entry without its descriptor, in the index and in the ring.
 const ENTRY: usize = size_of::<Key>() * 2 + size_of::<Slot>() + size_of::<Protection>() + 48;
 
-/// Results of access checks that a shard keeps, of about 32 bytes each; past it all go.
-const GRANTS: usize = 4_096;
+/// Results of access checks that a shard keeps, of about 32 bytes each; past it all go. Where files share descriptors there
+/// are few, and where each file has its own they are seldom asked for again.
+const GRANTS: usize = 1_024;
 
 /// Which file, and how it is seen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -200,6 +201,10 @@ impl Cache {
 
     /// What a descriptor grants: as known, or as `evaluate` says.
     pub(crate) fn granted(&self, grant: Grant, evaluate: impl FnOnce() -> AccessMask) -> AccessMask {
+        // Without a cache every descriptor is a new one.
+        if self.limit == 0 {
+            return evaluate();
+        }
         let grants = &self.grants[(grant.0 ^ grant.1) as usize % SHARDS];
         if let Some(&known) = grants.lock().get(&grant) {
             return known;
@@ -294,6 +299,12 @@ impl Drop for Descriptor {
     }
 }
 
+/// `descriptor` without room for more entries, which would be kept as long as it is, and counted by nobody.
+fn shrunk(mut descriptor: SecurityDescriptor) -> SecurityDescriptor {
+    [&mut descriptor.dacl, &mut descriptor.sacl].into_iter().flatten().for_each(Acl::shrink_to_fit);
+    descriptor
+}
+
 /// All descriptors that somebody holds.
 #[derive(Default)]
 struct Pool {
@@ -315,7 +326,7 @@ impl Pool {
             return found;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(Descriptor { value, id, hash, pool: self.clone() });
+        let shared = Arc::new(Descriptor { value: shrunk(value), id, hash, pool: self.clone() });
         self.bytes.fetch_add(shared.bytes(), Ordering::Relaxed);
         equal.push(Arc::downgrade(&shared));
         drop(known);
@@ -435,6 +446,30 @@ mod tests {
         drop(cache.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect::<Vec<_>>());
         assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), 0);
         assert!(cache.pool.known.iter().all(|known| known.lock().is_empty()));
+    }
+
+    #[test]
+    fn a_list_is_kept_without_room_for_more() {
+        let cache = cache(1 << 20);
+        let mut aces = Vec::with_capacity(100);
+        aces.push(Ace::allow(Sid::unix_user(1), AccessMask(1), AceFlags::NONE));
+        let dacl = Acl::new(Acl::REVISION, aces);
+        let shared = cache.share(SecurityDescriptor { dacl: dacl.clone(), ..SecurityDescriptor::default() });
+        assert_eq!(shared.dacl, dacl);
+        let kept = shrunk(SecurityDescriptor { dacl, ..SecurityDescriptor::default() });
+        assert_eq!(kept.dacl.map(|dacl| dacl.into_aces().capacity()), Some(1));
+    }
+
+    #[test]
+    fn without_room_nothing_is_kept() {
+        let cache = cache(0);
+        cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 1, 3));
+        assert!(cache.find(PLACE, &file(1, 5)).is_none());
+        for _ in 0..2 {
+            assert_eq!(cache.granted((1, 1, false, false), || AccessMask(7)), AccessMask(7));
+        }
+        assert!(cache.grants.iter().all(|grants| grants.lock().is_empty()));
+        assert_eq!((cache.state().entries, cache.bytes()), (0, 0));
     }
 
     #[test]

@@ -29,6 +29,8 @@ use crate::record::Experiment;
 
 /// A server may take a file that changed just now for one that still changes.
 const SETTLED: Duration = Duration::from_millis(50);
+/// How long a server may take to store what it has converted.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// The share that the others are compared with.
 const POSIX: &str = "posix";
 
@@ -229,6 +231,8 @@ impl Site {
         while let Some(ended) = tasks.join_next().await {
             refused += ended??;
         }
+        // A server may store after the answer.
+        tokio::time::sleep(PATIENCE).await;
         Ok(refused)
     }
 

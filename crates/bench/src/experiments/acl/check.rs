@@ -35,6 +35,8 @@ const QUICK_SIZES: [usize; 6] = [3, 5, 16, 34, 100, 300];
 pub const ROUNDS: u32 = 9;
 /// How long files are left alone before they are accessed.
 const SETTLED: Duration = Duration::from_millis(50);
+/// How long a server may take to store what it has converted.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Longer lists do not fit into an extended attribute.
 const SIZE_MAX: usize = 8_000;
 
@@ -222,6 +224,8 @@ async fn prepare(server: &Server, ground: Ground, plan: &Plan) -> Result<Site> {
     let last = *plan.sizes.last().context("there is no size")?;
     let probed = plan.name(Kind::Converted, last, 0);
     access(&mut client, &path(&probed)).await.with_context(|| format!("{}: {probed}", server.name))?;
+    // A server may store it after the answer.
+    tokio::time::sleep(PATIENCE).await;
     let at_access = posix::attributes(&ground.path(&probed))?.pop();
     let mut site = Site { ground, client: Mutex::new(client), at_access, settings: Vec::new() };
     for size in &plan.sizes {
