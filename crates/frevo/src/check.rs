@@ -16,8 +16,10 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::accounts::smbpasswd::Complaint;
-use crate::config::{self, Code, Effective, Names, PassdbBackend, Place, Problem, Problems, Severity};
+use crate::acl::calibrate::saved;
+use crate::config::{self, Code, Effective, Loaded, Names, PassdbBackend, Place, Problem, Problems, Severity};
 use crate::host::Host;
+use crate::state_dir::{self, StateDir};
 
 /// Checks a configuration and shows what it means
 #[derive(Args, Debug)]
@@ -74,6 +76,8 @@ struct Report {
     warnings: usize,
     notes: usize,
     problems: Vec<Problem>,
+    /// By share: which descriptors made of POSIX ACLs are stored, as `frevo:acl store` and a calibration have it.
+    acl_store: BTreeMap<String, String>,
     /// What is served and differs from the defaults; empty where the server does not start.
     sections: Vec<Section>,
 }
@@ -113,11 +117,34 @@ fn look_at(backend: &PassdbBackend, problems: &mut Problems) {
     }
 }
 
+/// Which conversions each share stores that has any. A calibration that cannot be read is a problem.
+fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
+    let state = loaded.daemon.state_directory.clone().map_or_else(state_dir::default_path, Ok);
+    if let Ok(Some(state)) = state.and_then(|path| StateDir::open(&path)) {
+        let problems = &mut loaded.warnings;
+        saved::fill_in(&mut loaded.policy, &state, &mut |share, error| {
+            problems.add(Problem {
+                severity: Severity::Warning,
+                code: Code::Unreadable,
+                place: None,
+                subject: format!("[{}] frevo:acl store", share.name),
+                value: "auto".into(),
+                message: format!("{error:#}"),
+                remedy: "until then nothing is stored that was converted".into(),
+            });
+        });
+    }
+    let shares = loaded.policy.shares.values().filter(|share| share.converts());
+    shares.map(|share| (share.name.clone(), share.acl_store.to_string())).collect()
+}
+
 impl Report {
     fn of(file: PathBuf, names: &dyn Names) -> Report {
+        let mut acl_store = BTreeMap::new();
         let (starts, Problems(problems), effective) = match config::load(&file, names) {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
+                acl_store = stored_conversions(&mut loaded);
                 (true, loaded.warnings, loaded.effective)
             }
             Err(problems) => (false, problems, Effective::default()),
@@ -134,6 +161,7 @@ impl Report {
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
+            acl_store,
             sections: effective.sections.into_iter().map(section).collect(),
             problems,
         }
@@ -171,6 +199,12 @@ impl Report {
                 text.push('\n');
             }
             text.push('\n');
+        }
+        if !self.acl_store.is_empty() {
+            text += "# stored of descriptors made of POSIX ACLs, by the number of their entries\n";
+        }
+        for (share, store) in &self.acl_store {
+            text += &format!("#   [{share}] {store}\n");
         }
         text += &self.group(Code::Accepted, Severity::Note, "read, and changing nothing");
         text += &self.group(Code::NotServed, Severity::Note, "not served, and asking for nothing");

@@ -6,6 +6,7 @@
 
 mod show;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,6 +85,10 @@ pub struct Status {
     /// The cache of access control lists.
     #[serde(default)]
     pub acl_cache: AclCache,
+    /// The shares that store descriptors, and which of those that are made of POSIX ACLs: `frevo:acl store` as it is in
+    /// force.
+    #[serde(default)]
+    pub acl_store: BTreeMap<String, String>,
 }
 
 /// How the cache of access control lists fares.
@@ -219,6 +224,7 @@ impl From<Snapshot> for Status {
                 let server::status::AclCache { entries, bytes, hits, misses } = snapshot.acl_cache;
                 AclCache { entries, bytes, hits, misses }
             },
+            acl_store: snapshot.acl_store.into_iter().map(|(share, store)| (share, store.to_string())).collect(),
         }
     }
 }

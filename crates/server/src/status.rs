@@ -12,6 +12,7 @@ use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
 use crate::files::oplock;
 use crate::open;
+use crate::policy::{AclStore, Policy};
 use crate::server::Server;
 use crate::session::Phase;
 use crate::vfs::{FileId, Kind, Time};
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub locks: Vec<Lock>,
     /// The cache of what protects files.
     pub acl_cache: AclCache,
+    /// `frevo:acl store` of the shares that store descriptors: name and what is in force.
+    pub acl_store: Vec<(String, AclStore)>,
 }
 
 /// How the cache of what protects files fares.
@@ -170,6 +173,11 @@ pub struct Lock {
     pub exclusive: bool,
 }
 
+fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
+    let shares = policy.shares.values().filter(|share| share.converts());
+    shares.map(|share| (share.name.clone(), share.acl_store.clone())).collect()
+}
+
 /// Copies what is worth telling out of the live tables.
 pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
     let connections = server.connections();
@@ -178,6 +186,7 @@ pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
         started,
         connections: connections.len(),
         acl_cache: server.descriptors.state(),
+        acl_store: stores(&server.policy()),
         ..Snapshot::default()
     };
     let mut told = HashSet::new();

@@ -118,3 +118,29 @@ fn lines_of_an_smbpasswd_file_that_cannot_be_read_are_named() {
     check(Some("bad\n".repeat(30).as_bytes()), "smbpasswd: warning: 10 more such lines");
     check(Some(b"TDB file\n\0\0\0"), "smbpasswd: warning: it is no text file");
 }
+
+#[test]
+fn which_conversions_are_stored_is_said_of_the_shares_that_have_any() {
+    let (report, path) = report(
+        "[global]\nstate directory = @DIR@/state\nfrevo:acl store = >= 6\n[a]\npath = @DIR@\nvfs objects = acl_xattr\n\
+         [b]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = Auto\n[c]\npath = @DIR@\nfrevo:acl store = never\n\
+         [d]\npath = @DIR@\n",
+    );
+    assert!(report.passes, "{}", report.complaints());
+    let stores = report.acl_store.iter().map(|(share, store)| format!("{share}: {store}")).collect::<Vec<_>>();
+    assert_eq!(stores, ["a: >= 6", "b: auto (never, as nothing was measured)"]);
+    let text = report.text();
+    assert!(text.contains("#   [b] auto (never, as nothing was measured)\n"), "{text}");
+    assert!(text.contains("`frevo:acl store` changes nothing: the share stores no descriptors"), "{text}");
+    assert_eq!(report.notes, 1, "{text} {path}");
+}
+
+#[test]
+fn a_policy_that_is_none_is_an_error_with_what_is_allowed() {
+    for value in ["6", "yes", "34-6", ">= 2"] {
+        let (report, _) = report(&format!("[a]\npath = @DIR@\nvfs objects = acl_xattr\nfrevo:acl store = {value}\n"));
+        let said = report.complaints();
+        assert!(!report.starts && said.contains("smb.conf:4") && said.contains(&format!("`{value}`")), "{said}");
+        assert!(said.contains("allowed: auto, always, never, >= N or N-M"), "{said}");
+    }
+}

@@ -28,6 +28,10 @@ pub(super) fn table(version: &Version, status: &Status) -> String {
     section(&mut text, Some("Watched folders"), &["Session", "Share", "Name", "Depth"], &watches);
     let locks = status.locks.iter().map(lock_row).collect::<Vec<_>>();
     section(&mut text, Some("Byte range locks"), &["Session", "Share", "Name", "Kind", "Start", "Size"], &locks);
+    let stores = status.acl_store.iter().map(|(share, store)| vec![share.clone(), store.clone()]).collect::<Vec<_>>();
+    if !stores.is_empty() {
+        section(&mut text, Some("Converted ACLs that are stored"), &["Share", "POSIX ACL entries"], &stores);
+    }
     text
 }
 

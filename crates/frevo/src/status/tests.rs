@@ -1,5 +1,6 @@
 //! A snapshot with one of each thing, as JSON and as tables.
 
+use server::policy::{AclStore, Entries};
 use server::vfs::{FileId, Time};
 
 use super::show::table;
@@ -51,6 +52,7 @@ pub(crate) fn snapshot() -> Snapshot {
             watch: None,
         }],
         acl_cache: server::status::AclCache { entries: 3, bytes: 900, hits: 97, misses: 3 },
+        acl_store: vec![("Data".into(), AclStore::Said(Entries::between(6, 34)))],
         locks: vec![server::status::Lock {
             volatile: 9,
             session_id: 0x1122_3344_5566_7788,
@@ -90,6 +92,11 @@ Byte range locks:
 Session           Share  Name          Kind       Start                 Size
 ----------------------------------------------------------------------------
 1122334455667788  data   dir/file.txt  exclusive  18446744073709551615  1
+
+Converted ACLs that are stored:
+Share  POSIX ACL entries
+------------------------
+Data   6-34
 
 ";
     assert_eq!(table(&version(), &snapshot().into()), expected);
@@ -138,6 +145,7 @@ fn json_comes_back_and_keeps_its_names() {
         ("/opens/0/caching", "lease RHW".into()),
         ("/locks/0/offset", u64::MAX.into()),
         ("/acl_cache/hits", 97.into()),
+        ("/acl_store/Data", "6-34".into()),
     ] {
         assert_eq!(value.pointer(path), Some(&expected), "{path}");
     }

@@ -290,6 +290,11 @@ impl Default for Policy {
 }
 
 impl Share {
+    /// Whether descriptors are stored that count together with POSIX ACLs, and those are converted where there is none.
+    pub fn converts(&self) -> bool {
+        self.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls)
+    }
+
     /// The share that a section with nothing but a `path` makes: read only, for every account.
     pub fn new(name: &str, path: impl Into<std::path::PathBuf>) -> Self {
         Share {

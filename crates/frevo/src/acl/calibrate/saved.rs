@@ -129,7 +129,7 @@ impl Calibration {
 /// counts as not measured.
 pub(crate) fn fill_in(policy: &mut Policy, state: &StateDir, complain: &mut dyn FnMut(&Share, &anyhow::Error)) {
     for share in policy.shares.values_mut() {
-        let measured = share.acls.is_some() && matches!(share.acl_store, AclStore::Auto(_));
+        let measured = share.converts() && matches!(share.acl_store, AclStore::Auto(_));
         if !measured || share.path_template.is_some() {
             continue;
         }
