@@ -162,6 +162,10 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     }
     share.acl_flag_inherited_canonicalization = reader.boolean("acl flag inherited canonicalization");
     share.acl_allow_execute_always = reader.boolean("acl allow execute always");
+    share.nt_acl_support = reader.boolean("nt acl support");
+    share.acl_group_control = reader.boolean("acl group control");
+    share.acl_map_full_control = reader.boolean("acl map full control");
+    share.force_unknown_acl_user = reader.boolean("force unknown acl user");
     share.ea_support = reader.boolean("ea support");
     share.streams = streams(reader);
     share.locking = reader.boolean("locking");

@@ -116,7 +116,10 @@ fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
         (features.clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (features.compresses, FileSystemAttributes::FILE_COMPRESSION),
     ];
-    added.iter().filter(|(has, _)| *has).fold(ATTRIBUTES, |all, (_, attribute)| all | *attribute)
+    let without =
+        if disk.share.nt_acl_support { FileSystemAttributes(0) } else { FileSystemAttributes::PERSISTENT_ACLS };
+    let all = added.iter().filter(|(has, _)| *has).fold(ATTRIBUTES, |all, (_, attribute)| all | *attribute);
+    all.without(without)
 }
 
 fn attribute(disk: &Disk, features: Features) -> Answer {

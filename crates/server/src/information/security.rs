@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use proto::dtyp::AccessMask;
 use proto::dtyp::security_descriptor::{Control, SecurityDescriptor};
+use proto::dtyp::{AccessMask, Sid};
 use proto::smb2::SecurityInformation;
 use proto::smb2::query_info::QueryInfoRequest;
 use proto::smb2::set_info::SetInfoRequest;
@@ -29,7 +29,10 @@ pub(crate) async fn query(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata().await?;
-    let mut descriptor = SecurityDescriptor::clone(&descriptor::of(disk, &file.node, &metadata).await?.descriptor);
+    let mut descriptor = match disk.share.nt_acl_support {
+        true => SecurityDescriptor::clone(&descriptor::of(disk, &file.node, &metadata).await?.descriptor),
+        false => no_descriptor(),
+    };
     keep(&mut descriptor, parts);
     let descriptor = sids::shown(&*disk.accounts, descriptor).await?;
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
@@ -40,6 +43,13 @@ fn known_parts(asked: u32) -> SecurityInformation {
     let asked = SecurityInformation(asked);
     let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL | OF_SACL;
     if asked.contains(SecurityInformation::BACKUP) { parts } else { asked & parts }
+}
+
+/// What is shown with `nt acl support = no`, as in Samba: everybody's file, which nothing protects.
+fn no_descriptor() -> SecurityDescriptor {
+    let everybody = Some(Sid::EVERYONE);
+    let control = Control::SELF_RELATIVE;
+    SecurityDescriptor { control, owner: everybody, group: everybody, ..SecurityDescriptor::default() }
 }
 
 /// The rights that asking for parts takes ([MS-FSA] 2.1.5.14).
@@ -99,7 +109,7 @@ pub(crate) async fn set(
         dacl: asked_parts.contains(SecurityInformation::DACL),
         sacl: asked_parts & OF_SACL,
     };
-    if parts.is_empty() {
+    if parts.is_empty() || !disk.share.nt_acl_support {
         return Ok(());
     }
     let authority = Authority {

@@ -201,6 +201,15 @@ pub struct Share {
     pub acl_flag_inherited_canonicalization: bool,
     /// `acl allow execute always`: reading suffices to run a file. Only where descriptors are stored; elsewhere it does.
     pub acl_allow_execute_always: bool,
+    /// `nt acl support`: clients see and set security descriptors. Off, they see none, and what they set is left.
+    pub nt_acl_support: bool,
+    /// `acl group control`: members of a file's group may change its list. Only where no descriptors are stored.
+    pub acl_group_control: bool,
+    /// `acl map full control`: `rwx` is shown as all rights.
+    pub acl_map_full_control: bool,
+    /// `force unknown acl user`: an owner or group that nobody knows is the user's own instead of being refused. Where
+    /// descriptors are stored, that of Linux is always so.
+    pub force_unknown_acl_user: bool,
     /// `ea support`.
     pub ea_support: bool,
     /// `vfs objects = streams_xattr`: where alternate data streams lie; `None` where files have none.
@@ -342,6 +351,10 @@ impl Share {
             inherit_permissions: false,
             acl_flag_inherited_canonicalization: true,
             acl_allow_execute_always: false,
+            nt_acl_support: true,
+            acl_group_control: false,
+            acl_map_full_control: true,
+            force_unknown_acl_user: false,
             ea_support: true,
             streams: Some(crate::streams::Layout::default()),
             locking: true,

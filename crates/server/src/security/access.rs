@@ -71,6 +71,20 @@ fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
     AccessMask(rights)
 }
 
+/// Whether somebody who is not the owner may change the list of a file for which no descriptor is stored: `acl group
+/// control`, and with `writes` what `dos filemode` says.
+pub(crate) fn overrides_owner(disk: &Disk, metadata: &Metadata, writes: bool) -> bool {
+    let (who, share) = (&disk.identity, &disk.share);
+    let is_member = who.gid == metadata.gid || who.groups.contains(&metadata.gid);
+    share.acls.is_none() && (share.acl_group_control && is_member || share.dos_filemode && writes)
+}
+
+/// The same by permission bits, as a right.
+fn overriding(disk: &Disk, metadata: &Metadata, permissions: u32) -> AccessMask {
+    let overrides = overrides_owner(disk, metadata, permissions & 0o2 != 0);
+    if overrides { AccessMask::WRITE_DAC } else { AccessMask::NONE }
+}
+
 /// Whether stored descriptors decide for this user: root is asked for nothing.
 fn is_checked(disk: &Disk) -> bool {
     disk.share.acls.is_some() && disk.identity.uid != 0
@@ -127,7 +141,8 @@ pub(crate) async fn maximal(
         let granted = granted_on_open(disk, node, metadata).await?.without(AccessMask::ACCESS_SYSTEM_SECURITY);
         granted.without(refused(disk, node, metadata, granted).await?)
     } else {
-        rights(node.permissions(who).await?, metadata, who)
+        let permissions = node.permissions(who).await?;
+        rights(permissions, metadata, who) | overriding(disk, metadata, permissions)
     };
     if !all.contains(AccessMask::DELETE) && may_unlink(disk, path, metadata.uid).await? {
         all |= AccessMask::DELETE;
@@ -142,7 +157,7 @@ fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {
 }
 
 /// Whether the kernel gives the user all of the permission bits `wanted`.
-async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, wanted: u8) -> Result<bool> {
+pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, wanted: u8) -> Result<bool> {
     let (who, bits) = (&disk.identity, u32::from(wanted));
     if is_by_mode(metadata, who) {
         return Ok(mode_permissions(metadata, who) & bits == bits);
@@ -196,7 +211,8 @@ pub(crate) async fn permits(
             let has = kernel_permits(disk, node, metadata, bit).await?;
             permissions |= if has { u32::from(bit) } else { 0 };
         }
-        if !rights(permissions, metadata, who).contains(needed) {
+        let all = rights(permissions, metadata, who) | overriding(disk, metadata, permissions);
+        if !all.contains(needed) {
             return Ok(false);
         }
     }

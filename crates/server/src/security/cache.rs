@@ -71,6 +71,7 @@ struct View {
     acls: Option<StoredAcls>,
     masks: [u32; 4],
     dos_filemode: bool,
+    full_control: bool,
 }
 
 /// The cache.
@@ -127,7 +128,12 @@ impl Cache {
     /// The files of `share` on `volume`. There are as many views as there are different configurations of shares.
     pub(crate) fn place(&self, volume: u64, share: &Share) -> Place {
         let masks = [share.create_mask, share.force_create_mode, share.directory_mask, share.force_directory_mode];
-        let view = View { acls: share.acls.clone(), masks, dos_filemode: share.dos_filemode };
+        let view = View {
+            acls: share.acls.clone(),
+            masks,
+            dos_filemode: share.dos_filemode,
+            full_control: share.acl_map_full_control,
+        };
         let mut views = self.views.lock();
         let index = views.iter().position(|known| *known == view).unwrap_or_else(|| {
             views.push(view);

@@ -149,6 +149,7 @@ pub(super) async fn look_up(
     let Some(acls) = &share.acls else {
         let lists = posix(who, node, metadata).await?;
         let descriptor = posix::to_descriptor(&lists, &UnixSids);
+        let descriptor = with_full_control(share, descriptor, lists.directory);
         let descriptor = if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor };
         return Ok(Found { descriptor, confirmed: false, converted: None, list: Some(lists.access) });
     };
@@ -227,7 +228,25 @@ pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
         let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
         descriptor.dacl = Acl::new(Acl::REVISION, aces.into_iter().chain(handed_on).collect()).or(Some(Acl::empty()));
     }
-    changed_by_writers(descriptor)
+    changed_by_writers(with_full_control(share, descriptor, lists.directory))
+}
+
+/// `acl map full control`: without it, `rwx` is shown as no more than reading, writing and executing.
+fn with_full_control(share: &Share, mut descriptor: SecurityDescriptor, directory: bool) -> SecurityDescriptor {
+    if share.acl_map_full_control {
+        return descriptor;
+    }
+    let full = posix::rights(7, directory);
+    let plain = [4, 2, 1].into_iter().fold(AccessMask::NONE, |all, bit| all | posix::rights(bit, directory));
+    let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
+    let aces = aces.into_iter().map(|ace| match ace.body {
+        AceBody::Trustee { mask, sid } if mask.contains(full) => {
+            Ace { body: AceBody::Trustee { mask: plain, sid }, ..ace }
+        }
+        _ => ace,
+    });
+    descriptor.dacl = Acl::new(Acl::REVISION, aces.collect()).or(Some(Acl::empty()));
+    descriptor
 }
 
 /// What counts for a file without a stored descriptor where POSIX lists do not: `acl_xattr:default acl style`.

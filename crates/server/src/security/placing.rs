@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use proto::dtyp::security_descriptor::Control;
-use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor};
+use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
@@ -16,7 +16,7 @@ use super::parts::{OF_SACL, Parts, merge};
 use super::posix::{self, Duty, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::{self, FileSids};
-use super::{inherit, store};
+use super::{access, inherit, store};
 use crate::error::{Error, Result};
 use crate::open::FileOpen;
 use crate::policy::{InheritOwner, StoredAcls};
@@ -90,7 +90,7 @@ pub(crate) async fn give(disk: &Disk, node: &Arc<dyn Node>, now: Time, given: &S
     if !parts.sacl.is_empty() && !disk.token.security {
         return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
     }
-    if parts.is_empty() {
+    if parts.is_empty() || !disk.share.nt_acl_support {
         return Ok(());
     }
     set(disk, node, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
@@ -230,8 +230,13 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
     })
 }
 
-/// Sets owner and group where they change; the metadata afterwards. As in Samba, a SID that is no user of this machine
-/// makes the caller the owner in Linux, and one that is no group leaves the group as it is.
+/// An owner or group that cannot be stored.
+fn nobody(sid: Sid) -> Error {
+    Error::because(Status::INVALID_OWNER, format!("{sid} is nobody here (force unknown acl user = no)"))
+}
+
+/// Sets owner and group where they change; the metadata afterwards. As in Samba, where descriptors are stored a SID that
+/// is no user of this machine makes the caller the owner in Linux, and one that is no group leaves the group as it is.
 async fn own(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -243,18 +248,24 @@ async fn own(
 ) -> Result<Metadata> {
     let who = &disk.identity;
     let stores = disk.share.acls.is_some();
-    let unknown = if stores { Some(who.uid) } else { None };
+    let forced = stores || disk.share.force_unknown_acl_user;
     let owner = new.owner.filter(|sid| parts.owner && present.owner != Some(*sid));
     let uid = match owner {
         Some(sid) => {
-            let id = sids::id_of(&*disk.accounts, &sid).await?;
-            id.and_then(UnixId::uid).or(unknown).filter(|&uid| uid != metadata.uid)
+            let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::uid);
+            let uid = id.or(forced.then_some(who.uid)).ok_or_else(|| nobody(sid))?;
+            Some(uid).filter(|&uid| uid != metadata.uid)
         }
         None => None,
     };
     let group = new.group.filter(|sid| parts.group && present.group != Some(*sid));
     let gid = match group {
-        Some(sid) => sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid).filter(|&gid| gid != metadata.gid),
+        Some(sid) => {
+            let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
+            let known = id.or((forced && !stores).then_some(who.gid));
+            let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
+            gid.filter(|&gid| gid != metadata.gid)
+        }
         None => None,
     };
     if uid.is_none() && gid.is_none() {
@@ -280,7 +291,9 @@ async fn own(
 async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
     let before = posix(&disk.identity, node, metadata).await?;
     let after = lists_for(disk, &before, descriptor, Duty::Alone, true).await?;
-    apply_by(disk, node, metadata, &before, &after, false).await
+    let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, metadata, 0o2).await?;
+    let overrides = access::overrides_owner(disk, metadata, writes);
+    apply_by(disk, node, metadata, &before, &after, overrides).await
 }
 
 /// Makes the lists of a file those of `after` for the user, who need not be the owner where a stored descriptor grants it.

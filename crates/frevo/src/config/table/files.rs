@@ -8,7 +8,6 @@ const READ_ONLY: Kind =
     Kind::Choice(&[&["yes", "true", "on", "1"], &["no", "false", "off", "0"], &["permissions", "perms"]]);
 
 const OPLOCKS: &str = "oplocks seen by local programs";
-const ACLS: &str = "Windows ACLs";
 const MANGLING: &str = "another form of short (8.3) names";
 const QUOTA: &str = "quotas and space limits";
 const IN_MEMORY: &str = "open files are kept in the memory of one process: there is no cache of this kind";
@@ -107,7 +106,7 @@ pub(super) static TABLE: &[Parameter] = &[
     global("change notify", BOOL, "yes", "Tell clients of changes in a folder."),
     global("kernel change notify", BOOL, "yes", "Tell clients of changes by local programs, too."),
     // ACLs and ownership.
-    share("nt acl support", BOOL, "yes", "Show permissions as Windows ACLs.").unserved(ACLS),
+    share("nt acl support", BOOL, "yes", "Show permissions as Windows ACLs, and let clients set them."),
     share(
         "acl allow execute always",
         BOOL,
@@ -130,10 +129,10 @@ pub(super) static TABLE: &[Parameter] = &[
         "Which descriptors converted from POSIX ACLs are stored: always, never, >= N or N-M entries; auto is what `frevo acl calibrate` found. Frevo's own.",
     ),
     share("acl check permissions", BOOL, "yes", "Check the right to delete when a file is opened for it.")
-        .unserved(ACLS),
+        .accepted("the right to delete is always checked at the open, where Windows programs expect the refusal"),
     share("acl flag inherited canonicalization", BOOL, "yes", "Store the inherited flag as Windows does."),
-    share("acl group control", BOOL, "no", "Members of the owning group may change permissions.").unserved(ACLS),
-    share("acl map full control", BOOL, "yes", "Show rwx of the owner as Full Control.").unserved(ACLS),
+    share("acl group control", BOOL, "no", "Members of the owning group may change permissions."),
+    share("acl map full control", BOOL, "yes", "Show rwx as Full Control."),
     share("map acl inherit", BOOL, "no", "Keep inheritance flags in user.SAMBA_PAI.")
         .accepted("vfs objects = acl_xattr keeps them in the ACL itself; POSIX ACLs have none"),
     share("inherit acls", BOOL, "no", "New entries take the default ACL of their folder.")
@@ -145,9 +144,11 @@ pub(super) static TABLE: &[Parameter] = &[
         "New entries belong to the owner of their folder; with unix only their ACL names who made them.",
     ),
     share("inherit permissions", BOOL, "no", "New entries take the mode of their folder instead of the masks'."),
-    share("force unknown acl user", BOOL, "no", "Unknown SIDs in a new ACL become the user's own.").unserved(ACLS),
-    share("acl claims evaluation", TEXT, "AD DC only", "Evaluate claims in ACLs.").unserved(ACLS),
-    global("enable privileges", BOOL, "yes", "Honour privileges given to users.").unserved(ACLS),
+    share("force unknown acl user", BOOL, "no", "An unknown owner in a new ACL becomes the user."),
+    share("acl claims evaluation", TEXT, "AD DC only", "Evaluate claims in ACLs.")
+        .accepted("claims come from a domain controller; what is granted under a condition is not granted"),
+    global("enable privileges", BOOL, "yes", "Honour privileges given to users.")
+        .accepted("privileges over files are root's, as whom admin users act"),
     // Names.
     share(
         "mangled names",
