@@ -6,6 +6,7 @@
 
 mod import;
 mod ldap_password;
+mod machine_sid;
 mod policy;
 mod sids;
 
@@ -101,6 +102,13 @@ enum UserCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Shows the SID of this machine, or sets it to the one that a Samba had: what `net getlocalsid` prints. Accounts whose
+    /// SIDs there are noted (`frevo user sids`) have those from then on; the SIDs that they had go on counting
+    MachineSid {
+        /// The new SID, or - to read it from standard input
+        #[arg(long, value_name = "SID")]
+        set: Option<String>,
+    },
     /// Adds and updates accounts from Samba: a smbpasswd file, or what `pdbedit -L -w` prints
     Import {
         /// The file, or - for standard input
@@ -152,6 +160,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
             change(&place, false, UserRequest::Delete { name }, &done)
         }
         UserCommand::Policy { name, value, json } => policy::run(&place, name, value, json),
+        UserCommand::MachineSid { set } => machine_sid::run(&place, set),
         UserCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
         UserCommand::LdapPassword { password_stdin } => ldap_password::run(&place, password_stdin),
         UserCommand::Sids { file, dry_run } => sids::run(&place, &file, dry_run),

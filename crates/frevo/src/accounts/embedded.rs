@@ -4,6 +4,7 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
+mod domain;
 mod groups;
 mod policies;
 
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+pub use domain::OwnDomain;
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
@@ -52,7 +54,7 @@ const CACHE_BYTES: usize = 1 << 20;
 /// The database, open.
 pub struct Store {
     database: Database,
-    domain: DomainSid,
+    domain: OwnDomain,
     accounts: RwLock<BTreeMap<String, Arc<Record>>>,
     sids: RwLock<Sids>,
     groups: RwLock<groups::Groups>,
@@ -74,7 +76,10 @@ impl Sids {
     /// Takes note of an account, or that there is none of that name any more.
     fn note(&mut self, key: &str, before: Option<&Record>, now: Option<&Record>) {
         if let Some(before) = before {
-            self.by_rid.remove(&before.rid);
+            // Whoever else has that number by now keeps it.
+            if self.by_rid.get(&before.rid).is_some_and(|owner| owner == key) {
+                self.by_rid.remove(&before.rid);
+            }
             if let Some(names) = before.uid.and_then(|uid| self.by_uid.get_mut(&uid)) {
                 names.remove(key);
             }
@@ -216,7 +221,7 @@ impl Store {
         let (accounts, sids) = (RwLock::new(accounts), RwLock::new(sids));
         Ok(Store {
             database,
-            domain,
+            domain: domain.into(),
             accounts,
             sids,
             groups,
@@ -228,7 +233,7 @@ impl Store {
 
     /// The SID that the accounts' RIDs are appended to.
     pub fn domain(&self) -> DomainSid {
-        self.domain
+        self.domain.get()
     }
 
     /// The account called `name`, compared without regard to case.
@@ -238,7 +243,7 @@ impl Store {
 
     /// The account that has this SID.
     pub fn by_sid(&self, sid: &Sid) -> Option<Arc<Record>> {
-        let rid = sid.rid().filter(|&rid| *sid == self.domain.with_rid(rid))?;
+        let rid = sid.rid().filter(|&rid| *sid == self.domain().with_rid(rid))?;
         let key = self.sids.read().by_rid.get(&rid)?.clone();
         self.accounts.read().get(&key).cloned()
     }
@@ -293,15 +298,21 @@ impl Store {
             sids: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             next_rid: *next_rid,
+            domain: None,
         };
         let answer = change(&mut edit)?;
-        if dry_run || edit.changed.is_empty() && edit.sids.is_empty() && edit.forgotten.is_empty() {
+        if dry_run
+            || edit.changed.is_empty() && edit.sids.is_empty() && edit.forgotten.is_empty() && edit.domain.is_none()
+        {
             return Ok(answer);
         }
         edit.commit().context("the account database could not be written")?;
-        let Change { changed, sids: former, forgotten, next_rid: rid, .. } = edit;
+        let Change { changed, sids: former, forgotten, next_rid: rid, domain, .. } = edit;
         *next_rid = rid;
         let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
+        if let Some(domain) = domain {
+            self.domain.set(domain);
+        }
         for (key, record) in changed {
             sids.note(&key, accounts.get(&key).map(|before| &**before), record.as_deref());
             match record {
@@ -320,7 +331,7 @@ impl Store {
     }
 
     fn entry(&self, record: Arc<Record>) -> Entry {
-        Entry { sid: self.domain.with_rid(record.rid), record, user: None, ends: None }
+        Entry { sid: self.domain().with_rid(record.rid), record, user: None, ends: None }
     }
 }
 
@@ -410,6 +421,7 @@ pub struct Change<'a> {
     sids: BTreeMap<Sid, String>,
     forgotten: BTreeSet<String>,
     next_rid: u32,
+    domain: Option<DomainSid>,
 }
 
 impl Change<'_> {
@@ -433,7 +445,12 @@ impl Change<'_> {
             for (sid, key) in &self.sids {
                 sids.insert(sid.to_string().as_str(), key.as_str())?;
             }
-            transaction.open_table(META)?.insert("next rid", self.next_rid.to_le_bytes().as_slice())?;
+            let mut meta = transaction.open_table(META)?;
+            meta.insert("next rid", self.next_rid.to_le_bytes().as_slice())?;
+            if let Some(DomainSid(numbers)) = self.domain {
+                let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+                meta.insert("sid", bytes.as_slice())?;
+            }
         }
         transaction.commit()?;
         Ok(())

@@ -14,6 +14,7 @@ pub mod groups;
 mod import;
 pub mod ldap;
 mod lists;
+pub mod machine_sid;
 pub mod policies;
 mod principals;
 pub mod record;
@@ -97,7 +98,7 @@ impl Directory {
                 PassdbBackend::Embedded => Ok(own.clone()),
                 PassdbBackend::Smbpasswd(place) => {
                     own.keep_to_odd_rids();
-                    Ok(Arc::new(Smbpasswd::open(place, own.domain(), users.clone())?))
+                    Ok(Arc::new(Smbpasswd::open(place, own.own_domain(), users.clone())?))
                 }
                 PassdbBackend::Ldap(settings) => {
                     Ok(Arc::new(Ldap::open(settings, state.to_owned(), own.domain(), users.clone())?))
@@ -215,6 +216,7 @@ impl Directory {
                 };
                 Ok(UserReply::Policies(policies::all(&self.own.policy()).map(view).collect()))
             }
+            UserRequest::MachineSid { set } => self.machine_sid(set),
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
             UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
             UserRequest::Group(request) => self.perform_on_groups(request),

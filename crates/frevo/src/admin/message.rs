@@ -95,6 +95,12 @@ pub enum UserRequest {
         /// Its name and its new value.
         set: Option<(String, i64)>,
     },
+    /// The SID of this machine, after it was set where that is asked for.
+    #[serde(rename = "user.machine-sid")]
+    MachineSid {
+        /// The new one, as text.
+        set: Option<String>,
+    },
     /// Notes up to [`IMPORT_BATCH`] SIDs that accounts had elsewhere, in one step.
     #[serde(rename = "user.sids")]
     Sids {
@@ -248,6 +254,8 @@ pub enum UserReply {
     List(Vec<AccountView>),
     /// All account policies.
     Policies(Vec<PolicyView>),
+    /// The SID of this machine.
+    MachineSid(String),
     /// What became of each account or group of an import, in its order.
     Imported(Vec<Outcome>),
     /// The groups, in the order of their SIDs.

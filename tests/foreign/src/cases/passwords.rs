@@ -11,6 +11,7 @@ use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("passwords.change", change).needs_root().frevo_only(),
+    Case::new("passwords.who_is_here", who_is_here).needs_root().frevo_only(),
     Case::new("passwords.expired", expired).needs_root().frevo_only(),
     Case::new("passwords.lockout", lockout).needs_root().frevo_only(),
     Case::new("passwords.never_told", never_told).needs_root().frevo_only(),
@@ -76,6 +77,42 @@ fn change(stage: &mut Stage) -> Result<()> {
     ensure!(said.contains("min_password_length: 5"), "{said}");
     let said = rpcclient(&server, &format!("alice%{old}"), "", "querydominfo 12")?;
     ensure!(said.contains("lockout"), "{said}");
+    Ok(())
+}
+
+/// Users, groups and policies as Samba's programs show them, to somebody and to nobody.
+fn who_is_here(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-who", TEMPLATE)?;
+    let who = format!("alice%{}", ALICE.password);
+    for (call, expected) in [
+        ("enumdomains", "name:[Builtin]"),
+        ("enumdomusers", "user:[alice] rid:["),
+        ("enumdomgroups", "group:[None] rid:[0x201]"),
+        ("enumalsgroups builtin", "group:[Administrators] rid:[0x220]"),
+        ("querydispinfo", "Account: alice"),
+        ("querydispinfo 4", "Account: alice"),
+        ("querydispinfo 1 1 1", "index: 0x2 "),
+        ("queryuser alice", "User Name   :\talice"),
+        ("queryuser alice 7", "User Name   :\talice"),
+        ("queryuser alice 16", "Acct Flags"),
+        ("querydominfo", "Total Groups:"),
+        ("querydominfo 7", "ROLE_DOMAIN_PDC"),
+        ("samlookupnames domain alice", "name alice: 0x"),
+        ("samlookupnames domain nobody-like-it", "NT_STATUS_NONE_MAPPED"),
+        ("samlookuprids builtin 544 545", "rid 0x221: Users (4)"),
+        ("querygroup 513", "Group Name:\tNone"),
+        ("querygroupmem 513", "rid:["),
+        ("queryuser nobody-like-it", "NT_STATUS_NONE_MAPPED"),
+        ("queryusergroups 77", "NT_STATUS_NO_SUCH_USER"),
+        ("createdomuser mallory", "NT_STATUS_ACCESS_DENIED"),
+    ] {
+        let said = rpcclient(&server, &who, "", call)?;
+        ensure!(said.contains(expected), "{call}: {said}");
+    }
+    for call in ["enumdomusers", "querydispinfo", "querydominfo", "samlookupnames domain alice"] {
+        let said = rpcclient(&server, "%", "", call)?;
+        ensure!(said.contains("NT_STATUS_ACCESS_DENIED"), "nobody, {call}: {said}");
+    }
     Ok(())
 }
 

@@ -85,8 +85,8 @@ impl Store {
     /// belong together: a second group of any of the three is refused.
     pub fn add_group(&self, group: impl FnOnce(Sid) -> Group) -> Result<Arc<Group>> {
         let mut next_rid = self.next_rid.lock();
-        let group = Arc::new(group(self.domain.with_rid(self.free_rid(*next_rid))));
-        group.check(self.domain)?;
+        let group = Arc::new(group(self.domain().with_rid(self.free_rid(*next_rid))));
+        group.check(self.domain())?;
         ensure!(self.groups.read().by_sid.len() < MOST, "there are {MOST} groups already");
         let keys = [GroupKey::Sid(group.sid), GroupKey::Gid(group.gid), GroupKey::Name(group.name.clone())];
         if let Some(there) = keys.iter().find_map(|key| self.group(key)) {
@@ -96,7 +96,7 @@ impl Store {
             bail!("{} is the SID of the account {}", group.sid, account.name);
         }
         // No account is ever to get a number that a group has.
-        let own = group.sid.rid().filter(|&rid| group.sid == self.domain.with_rid(rid));
+        let own = group.sid.rid().filter(|&rid| group.sid == self.domain().with_rid(rid));
         if let Some(rid) = own.filter(|rid| *rid >= FIRST_RID && self.free_rid(*rid) != *rid) {
             bail!("even RIDs are those of users in the smbpasswd file, {rid} too: take an odd one");
         }

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use localfs::advisory::Keeps;
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
-use server::accounts::{DomainSid, Unavailable};
+use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::policy::fold;
 
@@ -32,6 +32,7 @@ use self::index::{Found, Index};
 use self::line::Fields;
 use self::live::Live;
 use super::backend::{Backend, Check, Entry, imported};
+use super::embedded::OwnDomain;
 use super::record::{Record, check_name};
 use super::unix::{self, Key, User, Users};
 use crate::admin::message::{ImportResult, Imported, Outcome};
@@ -68,7 +69,7 @@ pub struct Smbpasswd {
 struct Parts {
     live: Arc<Live>,
     users: Arc<Users>,
-    domain: DomainSid,
+    domain: OwnDomain,
     rid_base: u32,
     warned: Mutex<HashSet<String>>,
 }
@@ -89,11 +90,11 @@ type Answered = Answer<Result<Option<Entry>, Unavailable>>;
 
 impl Smbpasswd {
     /// The accounts in the file of `place`, which is made where it is missing. SIDs are those of `domain`. Blocks.
-    pub fn open(place: &Place, domain: DomainSid, users: Arc<Users>) -> Result<Self> {
+    pub fn open(place: &Place, domain: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Self> {
         let live = Live::open(&place.file)?;
         let (rid_base, warned) = (place.rid_base, Mutex::default());
         let name = format!("smbpasswd:{}", place.file.display());
-        Ok(Smbpasswd { name, parts: Arc::new(Parts { live, users, domain, rid_base, warned }) })
+        Ok(Smbpasswd { name, parts: Arc::new(Parts { live, users, domain: domain.into(), rid_base, warned }) })
     }
 
     /// Asks the index, at once or after the file was read again.
@@ -236,7 +237,12 @@ impl Parts {
                 return None;
             }
         };
-        Some(Entry { record: Arc::new(Record { rid, ..record }), sid: self.domain.with_rid(rid), user, ends: None })
+        Some(Entry {
+            record: Arc::new(Record { rid, ..record }),
+            sid: self.domain.get().with_rid(rid),
+            user,
+            ends: None,
+        })
     }
 
     fn warn(&self, what: &str) {
@@ -262,7 +268,7 @@ impl Backend for Smbpasswd {
 
     fn by_sid(&self, sid: &Sid) -> Answered {
         let parts = &self.parts;
-        let rid = sid.rid().filter(|rid| *sid == parts.domain.with_rid(*rid));
+        let rid = sid.rid().filter(|rid| *sid == parts.domain.get().with_rid(*rid));
         let twice = rid.and_then(|rid| rid.checked_sub(parts.rid_base)).filter(|twice| twice % 2 == 0);
         let Some(uid) = twice.map(|twice| twice / 2) else { return Answer::now(Ok(None)) };
         let sid = *sid;

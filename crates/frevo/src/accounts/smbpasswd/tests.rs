@@ -9,6 +9,8 @@ use localfs::advisory::{Keeps, try_lock};
 use server::vfs::Identity;
 
 use super::super::record::nt_hash;
+use server::accounts::DomainSid;
+
 use super::*;
 
 const DOMAIN: DomainSid = DomainSid([1, 2, 3]);

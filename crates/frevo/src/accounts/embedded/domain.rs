@@ -1,0 +1,137 @@
+//! The SID of this machine, which another can take the place of: that of the Samba whose accounts and files are taken over.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use parking_lot::RwLock;
+use proto::dtyp::Sid;
+use server::accounts::DomainSid;
+use server::policy::fold;
+
+use super::{Change, FIRST_RID, Record, Store};
+use crate::accounts::groups::GroupKey;
+
+/// The first RID of accounts that are not known under the new SID: far from those that the other server has given, which
+/// nobody here knows all of.
+const APART: u32 = 1_000_000;
+
+/// The SID of this machine as it is at the moment. A clone is another hold of the same.
+#[derive(Clone)]
+pub struct OwnDomain(Arc<RwLock<DomainSid>>);
+
+impl From<DomainSid> for OwnDomain {
+    fn from(sid: DomainSid) -> OwnDomain {
+        OwnDomain(Arc::new(RwLock::new(sid)))
+    }
+}
+
+impl OwnDomain {
+    /// The SID.
+    pub fn get(&self) -> DomainSid {
+        *self.0.read()
+    }
+
+    pub(super) fn set(&self, sid: DomainSid) {
+        *self.0.write() = sid;
+    }
+}
+
+impl Store {
+    /// The SID of this machine, to be asked for again and again.
+    pub fn own_domain(&self) -> OwnDomain {
+        self.domain.clone()
+    }
+
+    /// Gives this machine the SID `new`, in one step. An account that is known to have had a SID with it has that SID from
+    /// now on; any other gets a number that the server whose SID it was has hardly given. The SIDs that accounts had until
+    /// now go on counting for them, also those in `others`, of accounts that lie elsewhere. Groups keep theirs.
+    pub fn set_domain(&self, new: DomainSid, others: &[(Sid, String)]) -> Result<()> {
+        let before = self.domain();
+        let records: Vec<_> = self.accounts.read().values().cloned().collect();
+        self.change(false, |change| {
+            change.next_rid = change.next_rid.max(APART);
+            for record in records {
+                let rid = match self.rid_in(new, &record.name) {
+                    Some(rid) => rid,
+                    None => change.new_rid()?,
+                };
+                change.put_sid(before.with_rid(record.rid), &record.name);
+                change.put(Record { rid, ..(*record).clone() });
+            }
+            others.iter().for_each(|(sid, name)| change.put_sid(*sid, name));
+            change.domain = Some(new);
+            Ok(())
+        })
+    }
+
+    /// The number that the account had in `domain`, where it may have it here.
+    fn rid_in(&self, domain: DomainSid, name: &str) -> Option<u32> {
+        let may = |rid: &u32| {
+            let other = self.group(&GroupKey::Sid(domain.with_rid(*rid))).is_some();
+            (FIRST_RID..APART).contains(rid) && self.free_rid(*rid) == *rid && !other
+        };
+        let former = self.former_sids(&fold(name));
+        former.iter().filter(|sid| sid.domain() == Some(domain.sid())).filter_map(Sid::rid).find(may)
+    }
+}
+
+impl Change<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::backend::Backend;
+    use crate::state_dir::StateDir;
+
+    fn account(name: &str) -> Record {
+        Record {
+            name: name.into(),
+            rid: 0,
+            nt_hash: None,
+            disabled: false,
+            locked: false,
+            must_change: false,
+            password_last_set: None,
+            full_name: String::new(),
+            uid: None,
+        }
+    }
+
+    #[test]
+    fn accounts_take_the_sids_that_they_had_and_keep_those_that_they_have() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(dir.path()).unwrap();
+        let store = Store::open(&state).unwrap();
+        let (before, samba) = (store.domain(), DomainSid([7, 8, 9]));
+        let [ann, bob, carl] = ["ann", "bob", "carl"].map(|name| store.add(account(name)).unwrap().sid);
+        // In Samba ann had the number that bob has here.
+        let note = |change: &mut Change<'_>| {
+            change.put_sid(samba.with_rid(bob.rid().unwrap()), "ann");
+            change.put_sid(samba.with_rid(500), "carl");
+            Ok(())
+        };
+        store.change(false, note).unwrap();
+        let elsewhere = before.with_rid(5000);
+        store.set_domain(samba, &[(elsewhere, "dora".to_owned())]).unwrap();
+        let check = |store: &Store| {
+            let sid = |name: &str| samba.with_rid(store.get(name).unwrap().rid);
+            assert_eq!((store.domain(), sid("ann")), (samba, samba.with_rid(1001)));
+            for (name, old) in [("ann", ann), ("bob", bob), ("carl", carl)] {
+                assert_eq!(store.by_sid(&sid(name)).unwrap().name, name);
+                assert_eq!(store.former_owner(&old).as_deref(), Some(name));
+                assert!(store.former_sids(name).contains(&old));
+                assert!(store.by_sid(&old).is_none());
+            }
+            assert!(sid("bob").rid() >= Some(APART) && sid("carl").rid() >= Some(APART));
+            assert_eq!(store.former_owner(&elsewhere).as_deref(), Some("dora"));
+        };
+        check(&store);
+        drop(store);
+        let store = Store::open(&state).unwrap();
+        check(&store);
+        // And back.
+        store.set_domain(before, &[]).unwrap();
+        assert_eq!(["ann", "bob", "carl"].map(|name| before.with_rid(store.get(name).unwrap().rid)), [ann, bob, carl]);
+        assert!(store.add(account("new")).unwrap().sid.rid() >= Some(APART));
+    }
+}

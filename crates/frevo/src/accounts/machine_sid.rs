@@ -1,0 +1,72 @@
+//! `frevo user machine-sid`: the SID of this machine, as `net getlocalsid` and `net setlocalsid` of Samba.
+
+use anyhow::{Context, Result, bail, ensure};
+use proto::dtyp::Sid;
+use server::accounts::DomainSid;
+
+use super::Directory;
+use crate::admin::message::{LIST_PAGE, UserReply};
+
+/// The machine's SID in `text`: the SID alone, or what `net getlocalsid` prints, which ends with it.
+pub fn read(text: &str) -> Result<DomainSid> {
+    let word = text.split_whitespace().next_back().context("that is no SID, but nothing")?;
+    let sid: Sid = word.parse().ok().with_context(|| format!("{word:?} is no SID; a machine's is S-1-5-21-x-y-z"))?;
+    let numbers = sid.sub_authorities();
+    ensure!(sid.authority() == 5 && numbers.first() == Some(&21), "{sid} is no machine's SID, which is S-1-5-21-x-y-z");
+    match *numbers {
+        [_, 0, 0, 0] => bail!("{sid} is no machine's SID: nobody has one of nothing but zeros"),
+        [_, x, y, z] => Ok(DomainSid([x, y, z])),
+        [_, _, _, _, rid] => bail!("{sid} is an account's SID; the machine's is the same without -{rid}"),
+        _ => bail!("{sid} is no machine's SID, which is S-1-5-21-x-y-z"),
+    }
+}
+
+impl Directory {
+    /// The SID of this machine, after it was set where that is asked for. Blocks.
+    pub(super) fn machine_sid(&self, set: Option<String>) -> Result<UserReply> {
+        if let Some(new) = set.map(|text| read(&text)).transpose()?.filter(|new| *new != self.own.domain()) {
+            self.own.set_domain(new, &self.elsewhere()?)?;
+            tracing::info!(sid = %new, "this machine has another SID");
+        }
+        Ok(UserReply::MachineSid(self.own.domain().to_string()))
+    }
+
+    /// The accounts of other back ends that have their SIDs from this machine.
+    fn elsewhere(&self) -> Result<Vec<(Sid, String)>> {
+        let own = self.own.domain().sid();
+        let (mut found, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = self.page(after.as_deref(), LIST_PAGE)?;
+            let Some(last) = page.last() else { return Ok(found) };
+            after = Some(last.record.name.clone());
+            let others = page.iter().filter(|entry| entry.sid.domain() == Some(own));
+            found.extend(others.map(|entry| (entry.sid, entry.record.name.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machines_sid_is_read_and_nothing_else_is() {
+        let good = Some(DomainSid([1, 2, 3]));
+        for text in ["S-1-5-21-1-2-3", " s-1-5-21-1-2-3\n", "SID for domain OLD is: S-1-5-21-1-2-3\n"] {
+            assert_eq!(read(text).ok(), good, "{text:?}");
+        }
+        for (text, word) in [
+            ("", "nothing"),
+            ("S-1-5-21-1-2", "S-1-5-21-x-y-z"),
+            ("S-1-5-21-0-0-0", "zeros"),
+            ("S-1-5-21-1-2-3-1000", "without -1000"),
+            ("S-1-5-32-544", "no machine"),
+            ("S-1-22-1-5", "no machine"),
+            ("S-1-5-21-1-2-4294967296", "no SID"),
+            ("OLD", "no SID"),
+        ] {
+            let why = read(text).unwrap_err().to_string();
+            assert!(why.contains(word), "{text:?}: {why}");
+        }
+    }
+}
