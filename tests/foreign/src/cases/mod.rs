@@ -19,6 +19,7 @@ mod parity;
 mod passwords;
 mod people;
 mod python;
+mod random_tree;
 mod refusals;
 mod shares;
 mod signals;

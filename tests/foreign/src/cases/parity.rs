@@ -3,21 +3,24 @@
 //! The trees are random, from a seed that is printed. `FREVO_PARITY_FILES` says how many files they have: 100 if it is not
 //! set, and 1,000 for a thorough run, which takes minutes. `FREVO_PARITY_OUT` names a file for all differences.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::bed::people::EVERYBODY;
-use crate::bed::{ALICE, BOB, CREW, Person};
-use crate::cases::people::output;
-use crate::cases::twins::{Call, Twins};
+use crate::bed::{ALICE, BOB, Person};
+use crate::cases::random_tree::{self, Dice, FOLDERS};
+use crate::cases::twins::{Call, Differences, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
 
-pub(super) const CASES: &[Case] = &[Case::new("parity.posix_acls_are_shown", posix_shown).needs_root().frevo_only()];
+pub(super) const CASES: &[Case] = &[
+    Case::new("parity.posix_acls_are_shown", posix_shown).needs_root().frevo_only(),
+    Case::new("parity.posix_acls_are_changed", posix_changed).needs_root().frevo_only(),
+    Case::new("parity.windows_acls", windows).needs_root().frevo_only(),
+];
+
+/// Where the random numbers of all cases begin.
+const SEED: u64 = 0x5eed_0001;
 
 /// Shares that show a tree in every way: the tree itself, and with the modules and options that there are. Whom `admin
 /// users` makes root sees all of it.
@@ -25,28 +28,24 @@ const SHOWN: &str = "[global]
 @TARGET@
 	netbios name = BED
 	read only = no
+	admin users = alice
 [plain]
 	path = @TREE@
-	admin users = alice
 [stored]
 	path = @TREE@
-	admin users = alice
 	vfs objects = acl_xattr
 [posix]
 	path = @TREE@
-	admin users = alice
 	vfs objects = acl_xattr
 	acl_xattr:ignore system acls = yes
 	acl_xattr:default acl style = posix
 [windows]
 	path = @TREE@
-	admin users = alice
 	vfs objects = acl_xattr
 	acl_xattr:ignore system acls = yes
 	acl_xattr:default acl style = windows
 [everyone]
 	path = @TREE@
-	admin users = alice
 	vfs objects = acl_xattr
 	acl_xattr:ignore system acls = yes
 	acl_xattr:default acl style = everyone
@@ -56,7 +55,7 @@ const IGNORING: [&str; 3] = ["posix", "windows", "everyone"];
 
 fn posix_shown(stage: &mut Stage) -> Result<()> {
     let tree = stage.bed.make_dir("data/parity", &ALICE, 0o755)?;
-    let names = random_tree(&tree, files(), SEED)?;
+    let names = random_tree::make(&tree, files(), SEED)?;
     let twins = Twins::start(stage, "parity", SHOWN, [&tree, &tree])?;
     let mut calls = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -67,104 +66,147 @@ fn posix_shown(stage: &mut Stage) -> Result<()> {
             calls.push(get(&BOB, shares[1 + number / 4 % 2], name));
         }
     }
-    let found = twins.differences(&calls)?;
-    println!("  seed {SEED:#x}: {} files, {} calls of smbcacls, {} refused", names.len(), calls.len(), found.refused);
+    twins.differences(&calls)?.none()
+}
+
+/// Shares that each have a tree of their own, so that one change does not hide another.
+const CHANGED: &str = "[global]
+@TARGET@
+	netbios name = BED
+	read only = no
+	admin users = alice
+[plain]
+	path = @TREE@/plain
+[stored]
+	path = @TREE@/stored
+	vfs objects = acl_xattr
+[ignoring]
+	path = @TREE@/ignoring
+	vfs objects = acl_xattr
+	acl_xattr:ignore system acls = yes
+";
+const TREES: [&str; 3] = ["plain", "stored", "ignoring"];
+
+/// Both servers are told the same changes, each on its own copy of the trees.
+fn posix_changed(stage: &mut Stage) -> Result<()> {
+    let trees = [stage.bed.make_dir("data/changed", &ALICE, 0o755)?, stage.bed.dir().join("data/changed-too")];
+    fs::create_dir(trees[0].join(TREES[0]))?;
+    let names = random_tree::make(&trees[0].join(TREES[0]), files(), SEED + 1)?;
+    for other in &TREES[1..] {
+        random_tree::copy(&trees[0].join(TREES[0]), &trees[0].join(other))?;
+    }
+    random_tree::copy(&trees[0], &trees[1])?;
+    let twins = Twins::start(stage, "changed", CHANGED, [&trees[0], &trees[1]])?;
+    let mut dice = Dice(SEED + 2);
+    let told: Vec<(&str, &String)> = names.iter().enumerate().map(|(at, name)| (TREES[at % 3], name)).collect();
+    let changes: Vec<Call> = told.iter().map(|(share, name)| change(&mut dice, share, name)).collect();
+    let mut found = twins.differences(&changes)?;
+    for folder in 0..FOLDERS / 2 {
+        found.add(twins.differences(&[propagate(&mut dice, folder)])?);
+    }
+    let gets: Vec<Call> = told.iter().map(|(share, name)| get(&ALICE, share, name)).collect();
+    found.add(twins.differences(&gets)?);
+    let inside = |name: &&String| (0..FOLDERS / 2).any(|folder| name.starts_with(&format!("d{folder}/")));
+    let gets: Vec<Call> = names.iter().filter(inside).map(|name| get(&ALICE, "stored", name)).collect();
+    found.add(twins.differences(&gets)?);
+    found.add(Differences::of("getfacl", random_tree::lists(&trees[0])?, &random_tree::lists(&trees[1])?));
     found.none()
 }
 
-const SEED: u64 = 0x5eed_0001;
+const WHO: [&str; 10] = [
+    "BED\\alice",
+    "BED\\bob",
+    "Unix Group\\crew",
+    "Unix Group\\bob",
+    "Unix User\\root",
+    "Everyone",
+    "NT Authority\\SYSTEM",
+    "Creator Owner",
+    "S-1-22-1-64999",
+    "S-1-5-21-9-9-9-1104",
+];
+
+fn random_entry(dice: &mut Dice) -> String {
+    let kind = dice.pick(&["ALLOWED", "ALLOWED", "DENIED"]);
+    let flags = dice.pick(&["0x0", "0x0", "OI|CI", "OI|CI|IO", "CI"]);
+    let rights = dice.pick(&["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "RX", "0x00000001", "0x00010000"]);
+    format!("ACL:{}:{kind}/{flags}/{rights}", dice.pick(&WHO))
+}
+
+/// A change by smbcacls.
+fn change(dice: &mut Dice, share: &'static str, path: &str) -> Call {
+    let options: [String; 2] = match dice.below(9) {
+        0 | 1 => ["-a".into(), random_entry(dice)],
+        2 => ["-M".into(), random_entry(dice)],
+        3 => ["-D".into(), format!("ACL:Everyone:ALLOWED/0x0/{}", dice.pick(&["READ", "", "R", "X", "FULL"]))],
+        4 | 5 => ["-S".into(), (0..1 + dice.below(4)).map(|_| random_entry(dice)).collect::<Vec<_>>().join(",")],
+        6 => ["-C".into(), dice.pick(&["alice", "bob", "BED\\carol", "Unix User\\root"]).to_owned()],
+        7 => ["-G".into(), dice.pick(&["crew", "Unix Group\\bob", "Unix Group\\root"]).to_owned()],
+        _ => ["-I".into(), dice.pick(&["allow", "remove", "copy"]).to_owned()],
+    };
+    Call { options: options.into(), ..get(&ALICE, share, path) }
+}
+
+/// A change that smbcacls carries down into a directory.
+fn propagate(dice: &mut Dice, folder: usize) -> Call {
+    let flags = dice.pick(&["OI|CI", "CI", "OI", "OI|CI|IO", "OI|CI|NP"]);
+    let entry = format!("ACL:{}:ALLOWED/{flags}/{}", dice.pick(&WHO), dice.pick(&["READ", "CHANGE", "FULL"]));
+    let options = ["--propagate-inheritance", "-a", &entry].map(str::to_owned);
+    Call { options: options.into(), ..get(&ALICE, "stored", &format!("d{folder}")) }
+}
+
+const STORED: &str = "[global]
+@TARGET@
+	netbios name = BED
+	read only = no
+	admin users = alice
+[first]
+	path = @FIRST@
+	vfs objects = acl_xattr
+[second]
+	path = @SECOND@
+	vfs objects = acl_xattr
+";
+
+/// Random Windows ACLs are set through Samba on one tree and through Frevo on another: both servers show both the same.
+fn windows(stage: &mut Stage) -> Result<()> {
+    let trees = [stage.bed.make_dir("data/windows", &ALICE, 0o755)?, stage.bed.dir().join("data/windows-too")];
+    let names = random_tree::make(&trees[0], files(), SEED + 3)?;
+    random_tree::copy(&trees[0], &trees[1])?;
+    let [first, second] = trees.each_ref().map(|tree| tree.display().to_string());
+    let template = STORED.replace("@FIRST@", &first).replace("@SECOND@", &second);
+    let twins = Twins::start(stage, "windows", &template, [&trees[0], &trees[1]])?;
+    let list = stage.bed.dir().join("windows.names");
+    fs::write(&list, names.join("\n"))?;
+    let list = list.display().to_string();
+    let mut said = Vec::new();
+    for (twin, share) in [(Twin::Samba, "first"), (Twin::Frevo, "second")] {
+        let seed = SEED.to_string();
+        let arguments = ["set", share, &seed, &list].into_iter().chain(twins.sids.iter().map(String::as_str));
+        said.push(twins.script(stage, twin, "random_acls.py", &arguments.collect::<Vec<_>>())?);
+    }
+    let mut found = Differences::of_lines("set", &said[0], &said[1]);
+    let mut shown = Vec::new();
+    for (twin, share) in
+        [(Twin::Samba, "first"), (Twin::Frevo, "first"), (Twin::Samba, "second"), (Twin::Frevo, "second")]
+    {
+        shown.push(twins.script(stage, twin, "random_acls.py", &["show", share, &list])?);
+    }
+    for (what, other) in ["Frevo first", "Samba second", "Frevo second"].into_iter().zip(&shown[1..]) {
+        found.add(Differences::of_lines(what, &shown[0], other));
+    }
+    for share in ["first", "second"] {
+        let gets: Vec<Call> = names.iter().map(|name| get(&ALICE, share, name)).collect();
+        found.add(twins.differences(&gets)?);
+    }
+    found.add(Differences::of("getfacl", random_tree::lists(&trees[0])?, &random_tree::lists(&trees[1])?));
+    found.none()
+}
 
 fn files() -> usize {
     std::env::var("FREVO_PARITY_FILES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
 fn get(who: &Person, share: &'static str, path: &str) -> Call {
-    Call { who: *who, share, path: path.to_owned(), options: Vec::new() }
-}
-
-/// Numbers that look random and are the same in every run (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % limit.max(1) as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    fn bits(&mut self) -> String {
-        let bits = self.below(8);
-        let bit = |bit, letter| if bits & bit != 0 { letter } else { '-' };
-        [bit(4, 'r'), bit(2, 'w'), bit(1, 'x')].iter().collect()
-    }
-}
-
-/// Users of the tree: root, the people, and one that nobody has heard of; and groups likewise.
-const USERS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, EVERYBODY[2].id, 64_999];
-const GROUPS: [u32; 5] = [0, EVERYBODY[0].id, EVERYBODY[1].id, CREW.1, 64_998];
-
-/// Fills the directory with `count` files and directories with random owners, modes and lists; their names, as smbcacls
-/// wants them.
-fn random_tree(tree: &Path, count: usize, seed: u64) -> Result<Vec<String>> {
-    let mut dice = Dice(seed);
-    let (mut names, mut lists) = (Vec::new(), String::new());
-    for number in 0..count {
-        let directory = dice.below(3) == 0;
-        let folder = if number < 10 { String::new() } else { format!("d{}/", dice.below(10)) };
-        let name = if number < 10 { format!("d{number}") } else { format!("{folder}f{number}") };
-        let path = tree.join(&name);
-        if directory || number < 10 {
-            fs::create_dir(&path)?
-        } else {
-            fs::write(&path, "something")?
-        }
-        let _ = write!(lists, "{}", random_list(&mut dice, &path));
-        names.push(name.replace('/', "\\"));
-    }
-    restore(&lists, tree)?;
-    Ok(names)
-}
-
-/// The lists of a file as getfacl shows them.
-fn random_list(dice: &mut Dice, path: &Path) -> String {
-    let mut text = format!("# file: {}\n", path.display());
-    let _ = writeln!(text, "# owner: {}\n# group: {}", dice.pick(&USERS), dice.pick(&GROUPS));
-    let flags = ["---", "-s-", "--t", "-st", "---", "---"];
-    if path.is_dir() {
-        let _ = writeln!(text, "# flags: {}", dice.pick(&flags));
-    }
-    for prefix in ["", "default:"].into_iter().take(if path.is_dir() { 1 + dice.below(2) } else { 1 }) {
-        let kind = dice.below(3);
-        let mut line = |entry: String, bits: String| _ = writeln!(text, "{prefix}{entry}:{bits}");
-        line("user:".into(), dice.bits());
-        let named = |dice: &mut Dice, ids: &[u32; 5]| -> Vec<u32> {
-            ids.iter().copied().filter(|_| kind > 0 && dice.below(3) == 0).collect()
-        };
-        let (users, groups) = (named(dice, &USERS), named(dice, &GROUPS));
-        for user in &users {
-            line(format!("user:{user}"), dice.bits());
-        }
-        line("group:".into(), dice.bits());
-        for group in &groups {
-            line(format!("group:{group}"), dice.bits());
-        }
-        if kind == 2 || !users.is_empty() || !groups.is_empty() {
-            line("mask:".into(), dice.bits());
-        }
-        line("other:".into(), dice.bits());
-    }
-    text + "\n"
-}
-
-fn restore(lists: &str, tree: &Path) -> Result<()> {
-    let file = tree.with_extension("lists");
-    fs::write(&file, lists)?;
-    let said = output(Command::new("setfacl").arg("--restore").arg(&file))?;
-    anyhow::ensure!(said.is_empty(), "setfacl: {said}");
-    fs::remove_file(&file).context("the file was written before")
+    Call { who: *who, share, path: path.replace('/', "\\"), options: Vec::new() }
 }

@@ -26,9 +26,11 @@ pub(super) enum Twin {
 /// The two servers.
 pub(super) struct Twins {
     // Servers end before the bed goes.
-    _servers: [Server; 2],
+    servers: [Server; 2],
     doors: Doors,
     _bed: Bed,
+    /// The SIDs of alice, bob and carol.
+    pub(super) sids: [String; 3],
     client: std::path::PathBuf,
 }
 
@@ -58,7 +60,17 @@ impl Twins {
         }
         let doors = Doors::open([samba.address(), frevo.address()])?;
         let client = stage.bed.dir().join("client/smb.conf");
-        Ok(Twins { _servers: [samba, frevo], doors, _bed: bed, client })
+        Ok(Twins { servers: [samba, frevo], doors, _bed: bed, sids, client })
+    }
+
+    /// Runs a script against one of the two.
+    pub(super) fn script(&self, stage: &Stage, twin: Twin, name: &str, arguments: &[&str]) -> Result<String> {
+        let port = self.servers[usize::from(twin == Twin::Frevo)].port();
+        let mut command = stage.script_command(name, arguments);
+        let output = command.env("SERVER_PORT", port.to_string()).output().context("cannot start Python")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "{name} on {twin:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(text)
     }
 
     /// What smbcacls says of one of the two, output and errors together.
@@ -73,7 +85,7 @@ impl Twins {
     /// Asks both the same, several calls at a time; those that they answer differently.
     pub(super) fn differences(&self, calls: &[Call]) -> Result<Differences> {
         let next = AtomicUsize::new(0);
-        let found = Mutex::new(Differences { asked: calls.len(), refused: 0, found: BTreeMap::new() });
+        let found = Mutex::new(Differences { asked: calls.len(), ..Differences::default() });
         let work = || -> Result<()> {
             while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut answers = [self.ask(Twin::Samba, call)?, self.ask(Twin::Frevo, call)?];
@@ -102,21 +114,54 @@ impl Twins {
 }
 
 /// What two servers answered differently, by question.
+#[derive(Default)]
 pub(super) struct Differences {
-    pub(super) asked: usize,
+    asked: usize,
     /// Questions that Samba answered with an error.
-    pub(super) refused: usize,
-    pub(super) found: BTreeMap<String, [String; 2]>,
+    refused: usize,
+    found: BTreeMap<String, [String; 2]>,
 }
 
 impl Differences {
+    /// Those of two sets of answers.
+    pub(super) fn of(what: &str, samba: BTreeMap<String, String>, frevo: &BTreeMap<String, String>) -> Differences {
+        let mut found = Differences { asked: samba.len(), ..Differences::default() };
+        for (name, answer) in samba {
+            let other = frevo.get(&name).cloned().unwrap_or_default();
+            found.refused += usize::from(answer.contains("refused"));
+            if other != answer {
+                found.found.insert(format!("{what} {name}"), [answer, other]);
+            }
+        }
+        found
+    }
+
+    /// Those of two texts with a line for each question, which begins with it.
+    pub(super) fn of_lines(what: &str, samba: &str, frevo: &str) -> Differences {
+        let by_name = |text: &str| -> BTreeMap<String, String> {
+            let split =
+                |line: &str| line.split_once(' ').map(|(name, answer)| (name.to_owned(), format!("{answer}\n")));
+            text.lines().filter_map(split).collect()
+        };
+        Self::of(what, by_name(samba), &by_name(frevo))
+    }
+
+    /// Takes others in.
+    pub(super) fn add(&mut self, others: Differences) {
+        self.asked += others.asked;
+        self.refused += others.refused;
+        self.found.extend(others.found);
+    }
+
     /// An error that shows some of them, where there are any.
     pub(super) fn none(&self) -> Result<()> {
+        println!("  {} answers compared, of which Samba's refused {}", self.asked, self.refused);
         // A file for all of them, for whoever looks into it.
         if let Some(path) = std::env::var_os("FREVO_PARITY_OUT").filter(|_| !self.found.is_empty()) {
-            let all =
-                self.found.iter().map(|(what, [samba, frevo])| format!("#### {what}\nSamba:\n{samba}Frevo:\n{frevo}"));
-            std::fs::write(path, all.collect::<String>())?;
+            let text = |(what, [samba, frevo]): (&String, &[String; 2])| {
+                format!("#### {what}\nSamba:\n{samba}Frevo:\n{frevo}")
+            };
+            std::fs::write(path, self.found.iter().map(text).collect::<String>())?;
         }
         let shown = self.found.iter().take(3);
         let text: String =
