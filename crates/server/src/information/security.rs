@@ -29,12 +29,17 @@ pub(crate) async fn query(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let metadata = file.node.metadata().await?;
-    let mut descriptor = match disk.share.nt_acl_support {
-        true => SecurityDescriptor::clone(&descriptor::of(disk, &file.node, &metadata).await?.descriptor),
-        false => no_descriptor(),
+    let (mut descriptor, stored) = match disk.share.nt_acl_support {
+        true => {
+            let protection = descriptor::of(disk, &file.node, &metadata).await?;
+            (SecurityDescriptor::clone(&protection.descriptor), protection.stored)
+        }
+        false => (no_descriptor(), true),
     };
     keep(&mut descriptor, parts);
-    let descriptor = sids::shown(&*disk.accounts, descriptor).await?;
+    if !stored {
+        descriptor = sids::shown(&*disk.accounts, descriptor).await?;
+    }
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
-use super::cache::Descriptor;
 use super::descriptor::{self, Protection};
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
@@ -231,15 +230,15 @@ pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata
     Ok(find(disk, &parent).await?.map(|(_, metadata)| metadata))
 }
 
-/// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers that descriptor,
-/// for what is made inherits from it. `None` where none are stored: then the kernel alone decides. `watched` is that
+/// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers what protects
+/// that, for what is made inherits from it. `None` where none are stored: then the kernel alone decides. `watched` is that
 /// directory as it was found on the way, where it is watched.
 pub(crate) async fn may_make(
     disk: &Disk,
     path: &RelPath,
     directory: bool,
     watched: Option<&Watched>,
-) -> Result<Option<Arc<Descriptor>>> {
+) -> Result<Option<Arc<Protection>>> {
     if disk.share.acls.is_none() {
         return Ok(None);
     }
@@ -256,7 +255,7 @@ pub(crate) async fn may_make(
     if is_checked(disk) && !protection.granted(disk).contains(needed) {
         return Err(Error::because(Status::ACCESS_DENIED, "the directory's list does not let the user add to it"));
     }
-    Ok(Some(protection.descriptor.clone()))
+    Ok(Some(protection))
 }
 
 /// Whether the user may give a file, a `directory` or not, the new name `to` beside or instead of `from`; with `replaced`

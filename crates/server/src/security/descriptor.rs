@@ -17,7 +17,7 @@ use super::inherit;
 use super::posix::{self, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::is_account;
-use super::store::{self, Condition};
+use super::store::{self, Condition, Stored};
 use super::storing;
 use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
@@ -38,6 +38,8 @@ pub(crate) struct Protection {
     owner: (u32, u32),
     /// It was stored, and its condition holds.
     confirmed: bool,
+    /// It is a stored one, which clients see as it is: in others the ids of Linux stand for accounts.
+    pub(crate) stored: bool,
     /// The list by which the kernel decides; `None` where it was not read.
     list: Option<PosixAcl>,
 }
@@ -45,7 +47,7 @@ pub(crate) struct Protection {
 impl Protection {
     /// What `descriptor` protects, which is a file of the owner and group `owner`.
     pub(super) fn new(descriptor: Arc<Descriptor>, owner: (u32, u32), confirmed: bool) -> Self {
-        Protection { descriptor, owner, confirmed, list: None }
+        Protection { descriptor, owner, confirmed, stored: confirmed, list: None }
     }
 
     /// The bytes that it takes besides its own size and the descriptor.
@@ -115,17 +117,18 @@ pub(super) async fn of_watched(
     watched: Option<&Watched>,
 ) -> Result<Arc<Protection>> {
     let settled = disk.descriptors.is_settled(metadata);
-    let Found { descriptor, confirmed, converted, list } = look_up(&disk.share, &disk.identity, node, metadata).await?;
+    let Found { descriptor, confirmed, stored, converted, list } =
+        look_up(&disk.share, &disk.identity, node, metadata).await?;
     let descriptor = disk.descriptors.share(descriptor);
     let protection = Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed);
-    let protection = Arc::new(Protection { list, ..protection });
+    let protection = Arc::new(Protection { stored, list, ..protection });
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     if settled || state.is_some() {
         let changed = settled.then_some(metadata.changed);
         disk.descriptors.keep(disk.place, metadata.id, Seen { changed, state }, protection.clone());
     }
     if let Some(lists) = converted {
-        storing::offer(disk, node, metadata, lists, &protection.descriptor);
+        storing::offer(disk, node, metadata, lists, &protection.descriptor).await;
     }
     Ok(protection)
 }
@@ -134,6 +137,7 @@ pub(super) async fn of_watched(
 pub(super) struct Found {
     pub(super) descriptor: SecurityDescriptor,
     pub(super) confirmed: bool,
+    stored: bool,
     /// What it was made of, where the share stores descriptors and this file has none.
     pub(super) converted: Option<Posix>,
     /// The list by which the kernel decides, where it was read.
@@ -151,7 +155,8 @@ pub(super) async fn look_up(
         let descriptor = posix::to_descriptor(&lists, &UnixSids);
         let descriptor = with_full_control(share, descriptor, lists.directory);
         let descriptor = if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor };
-        return Ok(Found { descriptor, confirmed: false, converted: None, list: Some(lists.access) });
+        let list = Some(lists.access);
+        return Ok(Found { descriptor, confirmed: false, stored: false, converted: None, list });
     };
     let value = read(who, acls, node).await?;
     let is_bare = value.is_none();
@@ -161,11 +166,12 @@ pub(super) async fn look_up(
             .map_err(|_| Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute)))?,
     };
     if acls.ignore_system_acls {
+        let is_stored = stored.is_some();
         let descriptor = match stored {
             Some(stored) => stored.descriptor,
             None => default_descriptor(acls.default_style, metadata),
         };
-        return Ok(Found { descriptor, confirmed: true, converted: None, list: None });
+        return Ok(Found { descriptor, confirmed: true, stored: is_stored, converted: None, list: None });
     }
     let lists = posix(who, node, metadata).await?;
     let counts = |condition| match condition {
@@ -175,10 +181,10 @@ pub(super) async fn look_up(
     };
     let list = Some(lists.access.clone());
     Ok(match stored.filter(|stored| counts(stored.condition)) {
-        Some(stored) => Found { descriptor: stored.descriptor, confirmed: true, converted: None, list },
+        Some(Stored { descriptor, .. }) => Found { descriptor, confirmed: true, stored: true, converted: None, list },
         None => {
             let descriptor = shown(share, &lists);
-            Found { descriptor, confirmed: false, converted: is_bare.then_some(lists), list }
+            Found { descriptor, confirmed: false, stored: false, converted: is_bare.then_some(lists), list }
         }
     })
 }

@@ -1,23 +1,23 @@
 //! What a new file inherits, worked out before it is made, so that the file system puts it in place together with the
 //! file. Where owner or mode turn out otherwise, [`super::placing::inherit`] does it afterwards.
 
-use proto::dtyp::{FileTime, SecurityDescriptor};
+use proto::dtyp::FileTime;
 
-use super::inherit;
-use super::placing::lists_for;
-use super::posix::{Duty, Posix, Sids, UnixSids};
+use super::descriptor::Protection;
+use super::placing::{inherited, lists_for};
+use super::posix::{Duty, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::store;
 use crate::policy::InheritOwner;
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 
-/// What the user's new file or `directory` has from `parent`, the descriptor of the directory `watched`; `None` where that
+/// What the user's new file or `directory` has from `parent`, which protects the directory `watched`; `None` where that
 /// hands nothing on, or where it takes knowing the file. `mode` is what it would have without.
 pub(crate) async fn foresee(
     disk: &Disk,
     now: Time,
-    parent: &SecurityDescriptor,
+    parent: &Protection,
     watched: &Watched,
     mode: u32,
     directory: bool,
@@ -28,7 +28,7 @@ pub(crate) async fn foresee(
     }
     let hands_group_on = watched.mode & 0o2000 != 0;
     let (uid, gid) = (disk.identity.uid, if hands_group_on { watched.gid } else { disk.identity.gid });
-    let descriptor = inherit::child(parent, UnixSids.user(uid), UnixSids.group(gid), directory)?;
+    let descriptor = inherited(disk, parent, uid, gid, directory).await?;
     let (lists, mode, value) = if acls.ignore_system_acls {
         (Vec::new(), None, store::encode_unconditional(&descriptor))
     } else {

@@ -4,6 +4,7 @@
 //! The lists beneath a stored descriptor are made so that the kernel, which still has the last word, lets through what the
 //! descriptor grants.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use proto::dtyp::security_descriptor::Control;
@@ -11,9 +12,9 @@ use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
-use super::descriptor::{SERVER, of, posix, shown};
+use super::descriptor::{Protection, SERVER, of, posix, shown};
 use super::parts::{OF_SACL, Parts, merge};
-use super::posix::{self, Duty, Posix, Sids, UnixSids};
+use super::posix::{self, Duty, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::{self, FileSids};
 use super::{access, inherit, store};
@@ -31,16 +32,15 @@ pub(crate) async fn inherit(
     disk: &Disk,
     node: &Arc<dyn Node>,
     now: Time,
-    parent: &SecurityDescriptor,
+    parent: &Protection,
     metadata: &Metadata,
     executable: bool,
 ) -> Result<bool> {
     let directory = metadata.kind == Kind::Directory;
     let of_maker = disk.share.inherit_owner == InheritOwner::UnixOnly;
     let uid = if of_maker { disk.identity.uid } else { metadata.uid };
-    let (owner, group) = (UnixSids.user(uid), UnixSids.group(metadata.gid));
     let Some(acls) = &disk.share.acls else { return Ok(false) };
-    let Some(descriptor) = inherit::child(parent, owner, group, directory) else { return Ok(false) };
+    let Some(descriptor) = inherited(disk, parent, uid, metadata.gid, directory).await else { return Ok(false) };
     let value = if acls.ignore_system_acls {
         store::encode_unconditional(&descriptor)
     } else {
@@ -55,6 +55,31 @@ pub(crate) async fn inherit(
     match write(acls, node, value).await {
         Err(error) if error.status == Status::NOT_SUPPORTED => Ok(false),
         done => done.map(|()| true),
+    }
+}
+
+/// The descriptor of what the user `uid` and the group `gid` have in a directory that `parent` protects.
+pub(super) async fn inherited(
+    disk: &Disk,
+    parent: &Protection,
+    uid: u32,
+    gid: u32,
+    directory: bool,
+) -> Option<SecurityDescriptor> {
+    if !inherit::is_inheritable(&parent.descriptor) {
+        return None;
+    }
+    let owner = sids::of_account(&*disk.accounts, UnixId::User(uid)).await;
+    let group = sids::of_account(&*disk.accounts, UnixId::Group(gid)).await;
+    let parent = as_kept(disk, parent).await;
+    inherit::child(&parent, owner, group, directory)
+}
+
+/// The descriptor as it would be stored: one that is made of what Linux knows holds ids.
+async fn as_kept<'a>(disk: &Disk, protection: &'a Protection) -> Cow<'a, SecurityDescriptor> {
+    match protection.stored || disk.share.acls.is_none() {
+        true => Cow::Borrowed(&protection.descriptor),
+        false => Cow::Owned(sids::by_account(&*disk.accounts, &protection.descriptor).await),
     }
 }
 
@@ -149,7 +174,7 @@ pub(crate) async fn set(
     let node = streams::file_of(node).unwrap_or(node);
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
-        Ok(present) => SecurityDescriptor::clone(&present.descriptor),
+        Ok(present) => as_kept(disk, &present).await.into_owned(),
         // Who may set a whole new one need not know the damaged one.
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),

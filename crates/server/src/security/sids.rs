@@ -123,6 +123,17 @@ pub(super) fn unavailable(why: Unavailable) -> Error {
     Error::because(Status::NO_LOGON_SERVERS, why.0)
 }
 
+/// The descriptor as it is stored, which is as clients see it and as Samba stores it: [`shown`], or with the ids where
+/// nobody can say now whose they are.
+pub(super) async fn by_account(accounts: &dyn Accounts, descriptor: &SecurityDescriptor) -> SecurityDescriptor {
+    shown(accounts, descriptor.clone()).await.unwrap_or_else(|_| descriptor.clone())
+}
+
+/// The SID that an id is stored as: the account's or group's, or the id itself where nobody can say.
+pub(super) async fn of_account(accounts: &dyn Accounts, id: UnixId) -> Sid {
+    accounts.sid_of(id).await.unwrap_or_else(|_| id.plain_sid())
+}
+
 /// The descriptor as clients see it: who has an account or is a group with a SID of its own is called by that SID. Inside
 /// the server the ids themselves stand in descriptors that are made of what Linux knows, so that what counts for a file
 /// does not change with the accounts.

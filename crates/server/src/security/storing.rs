@@ -23,6 +23,7 @@ use proto::dtyp::{FileTime, SecurityDescriptor};
 use super::cache::{Cache, Descriptor, Place, SETTLED, Seen};
 use super::descriptor::{Found, Protection, SERVER, look_up};
 use super::posix::Posix;
+use super::sids;
 use super::store;
 use crate::policy::Share;
 use crate::tree::Disk;
@@ -71,7 +72,7 @@ impl Waiting {
 }
 
 /// Has `descriptor`, made of `lists`, stored where the share stores that of such a file.
-pub(super) fn offer(
+pub(super) async fn offer(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
@@ -90,7 +91,7 @@ pub(super) fn offer(
         node: node.clone(),
         metadata: *metadata,
         lists,
-        descriptor: descriptor.clone(),
+        descriptor: disk.descriptors.share(sids::by_account(&*disk.accounts, &descriptor).await),
     });
 }
 

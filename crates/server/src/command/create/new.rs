@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use proto::dtyp::AccessMask;
 use proto::dtyp::security_descriptor::Control;
-use proto::dtyp::{AccessMask, SecurityDescriptor};
 use proto::fscc::FileAttributes;
 use proto::smb2::create::{CreateAction, CreateOptions};
 use proto::status::Status;
@@ -20,6 +20,7 @@ use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
 use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
+use crate::security::descriptor::Protection;
 use crate::security::{access, guard, placing};
 use crate::tree::Disk;
 use crate::vfs::{Access, Create, Errno, Metadata, Node, RelPath, Watched};
@@ -85,13 +86,7 @@ pub(super) async fn make(
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let made = Made {
-        node: &node,
-        metadata: &metadata,
-        mode,
-        model: model.as_ref(),
-        parent: parent.as_deref().map(|shared| &**shared),
-    };
+    let made = Made { node: &node, metadata: &metadata, mode, model: model.as_ref(), parent: parent.as_deref() };
     let protected = if guarded { Ok(None) } else { protect(request, disk, contexts, made).await };
     match protected {
         Ok(None) => {}
@@ -149,8 +144,8 @@ struct Made<'a> {
     mode: u32,
     /// Its directory, where that says whose it is.
     model: Option<&'a Metadata>,
-    /// The descriptor of its directory, where those are stored.
-    parent: Option<&'a SecurityDescriptor>,
+    /// What protects its directory, where descriptors are stored.
+    parent: Option<&'a Protection>,
 }
 
 /// Gives a new file its owner and its descriptor: the one that the client sent along, or the one that it inherits. Its
