@@ -218,6 +218,21 @@ fn what_is_set_is_what_is_shown() {
     );
 }
 
+/// As in Samba, where the file keeps the SID that it was given.
+#[test]
+fn a_group_that_linux_does_not_know_is_the_callers_own_there() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("it has some").gid;
+    let own = gid(&scene);
+    let other = SetMetadata { gid: Some(own + 7), ..SetMetadata::default() };
+    block_on(scene.node("file").set_metadata(&Arc::new(root()), other)).expect("root may");
+    let group = Some(Sid::of(5, [21, 9, 9, 9, 513]));
+    let given = SecurityDescriptor { group, ..SecurityDescriptor::default() };
+    assert_eq!(set(&mut scene.alice, file, SecurityInformation::GROUP, &given), Status::SUCCESS);
+    assert_eq!((gid(&scene), query(&mut scene.alice, file, SecurityInformation::GROUP).group), (own, group));
+}
+
 #[test]
 fn what_is_not_granted_is_refused() {
     let mut scene = Scene::new();

@@ -1,15 +1,16 @@
 """Random Windows ACLs on many files: allowing and denying, with flags of inheritance, generic rights, well-known and unknown
 SIDs, protected and without any entry. Arguments: `set SHARE SEED FILE SIDS...` sets one on each path that FILE names, the
-same for the same seed; `show SHARE FILE` prints what each has."""
+same for the same seed, and looks whether that is what it has then; `make SHARE FILE` makes them, directories where a path
+ends in /; `show SHARE FILE` prints what each has."""
 
 import random
 import struct
 import sys
 
 from bed import connect, disconnect
-from security import DACL, GROUP, OWNER, PRESENT, PROTECTED, SECURITY, SELF_RELATIVE, ask, opened, send, sid
+from security import ALL, DACL, GROUP, OWNER, PRESENT, PROTECTED, SECURITY, SELF_RELATIVE, ask, opened, send, sid, taken_apart
 from smbprotocol.exceptions import SMBResponseException
-from smbprotocol.open import SMB2SetInfoRequest
+from smbprotocol.open import CreateDisposition, SMB2SetInfoRequest
 
 WRITE_DAC, WRITE_OWNER = 0x40000, 0x80000
 INHERITED_DACL, ASK_FOR_INHERITED = 0x400, 0x100
@@ -56,12 +57,28 @@ def tell(tree, path, given):
         handle.close()
 
 
+def mapped(mask):
+    """Generic rights as those of files ([MS-FSA] 2.1.5.1)."""
+    for bit, rights in zip(GENERIC, (0x1F01FF, 0x1200A0, 0x120116, 0x120089)):
+        mask = mask & ~bit | rights if mask & bit else mask
+    return mask
+
+
+def kept(given):
+    """A descriptor as it is to be found: its list counts as inherited where the setter asked for that."""
+    control, owner, group, entries = taken_apart(given)
+    asked = INHERITED_DACL | ASK_FOR_INHERITED
+    control = control & ~asked | (INHERITED_DACL if control & asked == asked else 0)
+    return control, owner, group, [(kind, flags, mapped(mask), who) for kind, flags, mask, who in entries]
+
+
 def told(tree, path, given):
     try:
         tell(tree, path, given)
     except SMBResponseException as error:
         return f"refused {error.status:#x}"
-    return "set"
+    found = ask(tree, path)
+    return "set" if found == kept(given) else f"set to {kept(given)}, and has {found}"
 
 
 def shown(tree, path):
@@ -76,7 +93,10 @@ if what == "set":
     seed, file, *people = rest
     people = [sid(*map(int, text.split("-")[2:])) for text in people]
 for path in open(file if what == "set" else rest[0], encoding="utf-8").read().splitlines():
-    name = path.replace("/", "\\")
+    name = path.rstrip("/").replace("/", "\\")
+    if what == "make":
+        opened(tree, name, ALL, CreateDisposition.FILE_CREATE, path.endswith("/")).close()
+        continue
     if what == "set":
         print(path, told(tree, name, descriptor(random.Random(seed + path), people)))
     else:

@@ -261,7 +261,8 @@ fn nobody(sid: Sid) -> Error {
 }
 
 /// Sets owner and group where they change; the metadata afterwards. As in Samba, where descriptors are stored a SID that
-/// is no user of this machine makes the caller the owner in Linux, and one that is no group leaves the group as it is.
+/// is no user of this machine makes the caller the owner in Linux, and one that is no group makes the caller's group the
+/// file's.
 async fn own(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -287,7 +288,7 @@ async fn own(
     let gid = match group {
         Some(sid) => {
             let id = sids::id_of(&*disk.accounts, &sid).await?.and_then(UnixId::gid);
-            let known = id.or((forced && !stores).then_some(who.gid));
+            let known = id.or((forced || stores).then_some(who.gid));
             let gid = if stores { known } else { Some(known.ok_or_else(|| nobody(sid))?) };
             gid.filter(|&gid| gid != metadata.gid)
         }

@@ -91,7 +91,7 @@ pub(super) async fn offer(
         node: node.clone(),
         metadata: *metadata,
         lists,
-        descriptor: disk.descriptors.share(sids::by_account(&*disk.accounts, &descriptor).await),
+        descriptor: disk.descriptors.share(sids::by_account(&*disk.accounts, descriptor).await),
     });
 }
 

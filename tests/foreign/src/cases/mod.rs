@@ -10,6 +10,7 @@ mod escape;
 mod everyday;
 mod first_run;
 mod hammer;
+mod handback;
 mod kerberos;
 mod keytabs;
 mod ldap;
@@ -51,6 +52,7 @@ const AREAS: &[&[Case]] = &[
     convert::CASES,
     parity::CASES,
     store::CASES,
+    handback::CASES,
     trees::CASES,
     netbench::CASES,
     hammer::CASES,

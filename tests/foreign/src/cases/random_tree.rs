@@ -103,9 +103,15 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What getfacl says of everything below a directory, by path.
-pub(super) fn lists(tree: &Path) -> Result<BTreeMap<String, String>> {
+/// Owner, group and flags of everything below a directory, by path.
+pub(super) fn owners(tree: &Path) -> Result<BTreeMap<String, String>> {
     let said = output(Command::new("getfacl").args(["-R", "-n", "."]).current_dir(tree))?;
-    let name = |block: &str| block.lines().next().unwrap_or_default().to_owned();
-    Ok(said.split("\n\n").map(|block| (name(block), format!("{block}\n"))).collect())
+    let mut found = BTreeMap::new();
+    for block in said.split("\n\n") {
+        let lines: Vec<&str> = block.lines().filter(|line| line.starts_with('#')).collect();
+        if let [name, rest @ ..] = &*lines {
+            found.insert((*name).to_owned(), rest.join("\n") + "\n");
+        }
+    }
+    Ok(found)
 }
