@@ -68,6 +68,7 @@ impl Set {
 /// Debian packages for the tests of Frevo.
 const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
+    package("acl", "/usr/bin/setfacl"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
@@ -90,6 +91,7 @@ const DEBIAN_SAMBA: &[Package] = &[
 /// An Active Directory domain, and Frevo as a member of it.
 const DEBIAN_DOMAIN: &[Package] = &[
     package("samba", "/usr/sbin/samba"),
+    package("samba-vfs-modules", "/usr/lib/*/samba/vfs/acl_xattr.so"),
     package("samba-ad-provision", "/usr/share/samba/setup/provision.ldif"),
     package("samba-dsdb-modules", "/usr/lib/*/samba/ldb/samba_dsdb.so"),
     package("samba-common-bin", "/usr/bin/net"),
