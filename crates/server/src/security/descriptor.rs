@@ -137,7 +137,8 @@ pub(super) async fn of_watched(
 pub(super) struct Found {
     pub(super) descriptor: SecurityDescriptor,
     pub(super) confirmed: bool,
-    stored: bool,
+    /// Clients see it as it is.
+    pub(super) stored: bool,
     /// What it was made of, where the share stores descriptors and this file has none.
     pub(super) converted: Option<Posix>,
     /// The list by which the kernel decides, where it was read.

@@ -190,7 +190,7 @@ impl Desk {
                 None => Source::Converted,
                 Some(_) if found.confirmed => Source::Stored,
                 Some(stored) => {
-                    let descriptor = self.as_shown(stored.descriptor).await?;
+                    let descriptor = stored.descriptor;
                     match stored.condition {
                         Condition::Unknown => Source::Unsure(descriptor),
                         _ => Source::Outdated(descriptor),
@@ -202,7 +202,8 @@ impl Desk {
             None => posix::to_descriptor(&posix, &UnixSids),
             Some(_) => shown(share, &posix),
         };
-        let (descriptor, converted) = (self.as_shown(found.descriptor).await?, self.as_shown(converted).await?);
+        let converted = self.as_shown(converted).await?;
+        let descriptor = if found.stored { found.descriptor } else { self.as_shown(found.descriptor).await? };
         Ok(Look { descriptor, source, posix, converted })
     }
 
@@ -223,6 +224,7 @@ impl Desk {
             let metadata = node.metadata().await?;
             let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
             let present = match present {
+                Some(present) if present.stored => present.descriptor.owner,
                 Some(present) => self.as_shown(present.descriptor).await?.owner,
                 None => None,
             };
@@ -264,7 +266,7 @@ impl Desk {
         }
         // Descriptor and hash are of the same lists, or one could count that was made of others.
         let lists = posix(&SERVER, node, &metadata).await?;
-        let descriptor = shown(share, &lists);
+        let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
         let now = FileTime::from(self.world.now());
         let Some(value) = before else {
             let done = !how.write || storing::put(share, node, &metadata, &lists, &descriptor, now).await?;
