@@ -137,7 +137,8 @@ impl PosixAcl {
     }
 
     fn get(&self, tag: Tag) -> Option<u8> {
-        self.0.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
+        // From behind, where the mask is, which is asked for with each entry.
+        self.0.iter().rev().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
     }
 
     /// Reads the value of the attribute. An empty list is one that is not there: the kernel has none.

@@ -172,3 +172,60 @@ pub(super) async fn put(
         Err(errno) => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::block_on;
+    use crate::policy::{AclStyle, StoredAcls};
+    use crate::rig::{Still, memory};
+    use crate::security::posix_acl::PosixAcl;
+    use crate::vfs::{Access, Create, RelPath, Vfs};
+
+    const ATTRIBUTE: &str = "security.NTACL";
+
+    /// A conversion of a new file `name`.
+    fn conversion(volume: &Arc<dyn Vfs>, cache: &Cache, name: &str) -> Conversion {
+        let acls =
+            StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix };
+        let share = Arc::new(Share { acls: Some(acls), ..Share::new("share", "/share") });
+        let path = RelPath::root().join(name.as_bytes()).expect("a name");
+        let file = Create::File(Access { read: true, write: false });
+        let (node, metadata) = block_on(volume.create(&SERVER, &path, file, 0o644, None)).expect("root may");
+        let lists = Posix { directory: false, uid: 0, gid: 0, access: PosixAcl::of_mode(0o644), default: None };
+        let descriptor = cache.share(SecurityDescriptor::default());
+        let place = cache.place(1, &share);
+        Conversion { share, who: SERVER.clone(), place, node, metadata, lists, descriptor }
+    }
+
+    #[test]
+    fn no_more_wait_than_may_and_all_that_wait_are_stored() {
+        let world: Arc<dyn World> = Arc::new(Still::default());
+        let cache = Cache::new(world.clone(), 1 << 20);
+        let volume = memory(world.clone());
+        let mut nodes = Vec::new();
+        for number in 0..MOST + 10 {
+            let conversion = conversion(&volume, &cache, &number.to_string());
+            nodes.push(conversion.node.clone());
+            cache.waiting.add(conversion);
+        }
+        block_on(after_answer(&cache, &*world));
+        let has_one = |node: &Arc<dyn Node>| block_on(node.get_xattr(&SERVER, ATTRIBUTE)).is_ok_and(|it| it.is_some());
+        let stored: Vec<bool> = nodes.iter().map(has_one).collect();
+        assert!(stored[..MOST].iter().all(|&is| is) && !stored[MOST..].iter().any(|&is| is));
+        assert_eq!(cache.waiting.count.load(Ordering::Relaxed), 0);
+        block_on(after_answer(&cache, &*world));
+    }
+
+    #[test]
+    fn a_file_that_changed_since_is_left_alone() {
+        let world: Arc<dyn World> = Arc::new(Still::default());
+        let cache = Cache::new(world.clone(), 1 << 20);
+        let conversion = conversion(&memory(world.clone()), &cache, "file");
+        let node = conversion.node.clone();
+        block_on(node.set_xattr(&SERVER, "user.a", Some(Vec::new()))).expect("root may");
+        cache.waiting.add(conversion);
+        block_on(after_answer(&cache, &*world));
+        assert_eq!(block_on(node.get_xattr(&SERVER, ATTRIBUTE)), Ok(None));
+    }
+}
