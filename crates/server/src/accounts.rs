@@ -196,7 +196,7 @@ pub enum NotChanged {
 }
 
 /// The back end could not be asked; the text says which and why, for the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unavailable(pub String);
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use proto::status::Status;
 use server::accounts::{Account, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
-use server::policy::{MapToGuest, Policy, Share, UserPattern};
+use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::rig::{self, Client, PASSWORD, Still};
 use server::server::Server;
 use server::tickets::ClientName;
@@ -129,6 +129,42 @@ fn a_domain_says_nothing_of_who_is_who_here() {
     assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
     let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
     assert_eq!(user.sids[..], [Sid::of(5, [21, 7, 8, 9, 5001]), USERS]);
+}
+
+/// dora is the server's own alice, and emil nobody who is there.
+struct Map;
+
+impl UsernameMap for Map {
+    fn account_of(&self, _: &str, _: &str) -> Answer<Option<String>> {
+        Answer::now(None)
+    }
+
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>> {
+        assert_eq!(groups, [r"DOM\Domain Users".to_owned()]);
+        Answer::now(match full {
+            r"DOM\dora" => Some("alice".into()),
+            r"DOM\rory" => Some("carol".into()),
+            r"DOM\alice" => Some("nobody here".into()),
+            _ => None,
+        })
+    }
+}
+
+/// smb.conf(5): on a member, names are mapped behind the controller's proof, and then they are somebody else.
+#[test]
+fn who_is_mapped_is_somebody_else() {
+    let (server, controller) = member(Policy { username_map: Some(Arc::new(Map)), ..policy() });
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on("dora", PASSWORD, 0), Status::SUCCESS);
+    let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
+    assert_eq!((user.name.as_str(), user.identity.uid), ("alice", 1000));
+    assert_eq!(user.sids[..], [Sid::of(5, [21, 1, 2, 3, 1000])]);
+    // The password is still the domain's, and whom the domain calls root is nobody, whoever he is said to be.
+    assert_eq!(log_on(&server, "dora", "wrong"), Status::LOGON_FAILURE);
+    assert_eq!(log_on(&server, "rory", PASSWORD), Status::LOGON_FAILURE);
+    assert_eq!(log_on(&server, "alice@dom.test", PASSWORD), Status::LOGON_FAILURE);
+    assert_eq!(controller.asked.load(Ordering::Relaxed), 4);
 }
 
 #[test]

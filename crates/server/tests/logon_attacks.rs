@@ -384,6 +384,10 @@ impl UsernameMap for OneForAll {
     fn account_of(&self, _: &str, _: &str) -> Answer<Option<String>> {
         Answer::now(Some("fine".into()))
     }
+
+    fn account_of_proven(&self, _: &str, _: &[String]) -> Answer<Option<String>> {
+        Answer::now(Some("fine".into()))
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! UNIX users and groups as the name service switch knows them, and which of them an account may be.
 //!
-//! NSS may ask the network, so look-ups run on blocking threads, a bounded number at a time, and answers are kept for
-//! a minute (found) or ten seconds (not found): a change of group membership reaches new logons after that time.
+//! NSS may ask the network, so look-ups run on blocking threads ([`asking`]), and answers are kept for a minute (found) or
+//! ten seconds (not found): a change of group membership reaches new logons after that time. While NSS does not answer,
+//! what was found counts for five minutes more.
 //! The only unsafe code of this crate for accounts is here: the C functions themselves.
 
+mod asking;
 mod kept;
 pub(crate) mod members;
 pub mod names;
@@ -18,13 +20,10 @@ use libc::{c_char, c_int};
 use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::vfs::Identity;
-use tokio::sync::Semaphore;
 
+use self::asking::Asking;
 use self::kept::Kept;
 use self::names::Names;
-
-/// Look-ups under way at a time: a name service that hangs must not take all blocking threads of the runtime.
-const AT_A_TIME: usize = 16;
 
 /// The most bytes that one entry of the group database may have; a group of a whole university is about 1 MiB.
 const LARGEST_ENTRY: usize = 16 << 20;
@@ -62,7 +61,7 @@ pub struct Users {
     source: Source,
     kept: Kept<Key, Found>,
     names: Arc<Names>,
-    gate: Arc<Semaphore>,
+    asking: Asking<Key, Found>,
 }
 
 impl Users {
@@ -83,8 +82,7 @@ impl Users {
 
     /// [`Users::new`] on a host with the names that `names` knows.
     pub(super) fn with_names(only: Option<Arc<User>>, source: Source, names: Arc<Names>) -> Arc<Self> {
-        let gate = Arc::new(Semaphore::new(AT_A_TIME));
-        Arc::new(Users { only, source, kept: Kept::default(), names, gate })
+        Arc::new(Users { only, source, kept: Kept::default(), names, asking: Asking::default() })
     }
 
     /// Names and numbers of users and groups, whether accounts may be them or not.
@@ -104,18 +102,19 @@ impl Users {
         }
         let users = self.clone();
         Answer::later(async move {
-            let _turn = users.gate.clone().acquire_owned().await.expect("nobody closes the gate");
             let asked = users.clone();
-            match tokio::task::spawn_blocking(move || asked.find_blocking(&key)).await {
-                Ok(answer) => answer,
-                Err(error) => Err(Unavailable(format!("user look-up: {error}"))),
+            match users.asking.ask(key.clone(), move |key| asked.find_blocking(key)).await {
+                Err(unavailable) => {
+                    users.kept.late(&key, Instant::now()).filter(Found::is_ok).map(Ok).ok_or(unavailable)?
+                }
+                answer => answer,
             }
         })
     }
 
     /// Whether so few look-ups are under way that one may be begun which may turn out not to be needed.
     pub(super) fn is_idle(&self) -> bool {
-        self.gate.available_permits() > AT_A_TIME / 2
+        self.asking.is_idle()
     }
 
     /// [`Users::find`] on a thread that may block.
@@ -368,6 +367,41 @@ mod tests {
         users.kept.put(bob.clone(), Err("missing".into()), false, now);
         for (key, seconds, kept) in [(&ann, 59, true), (&ann, 60, false), (&bob, 9, true), (&bob, 10, false)] {
             assert_eq!(users.kept(key, now + Duration::from_secs(seconds)).is_some(), kept, "{key:?} {seconds}");
+        }
+    }
+
+    /// NSS hangs for `slow`; who is known gets in, the others are told so, and all of it in bounded time.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_service_that_hangs_keeps_nobody_waiting_for_long() {
+        let (guard, held) = std::sync::mpsc::channel::<()>();
+        let held = parking_lot::Mutex::new(held);
+        let source = move |key: &Key| {
+            let _ = held.lock().recv();
+            Ok(matches!(key, Key::Name(name) if name == "ann").then(|| user_of("ann", 7)))
+        };
+        let users = Users::new(None, Box::new(source));
+        let before = Instant::now();
+        let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
+        users.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, before - Duration::from_secs(61));
+        users.kept.put(bob.clone(), Err("missing".into()), false, before - Duration::from_secs(61));
+        let find = |key: &Key| {
+            let (users, key) = (users.clone(), key.clone());
+            tokio::spawn(async move { users.find(key).await })
+        };
+        let (known, unknown) = (find(&ann), find(&bob));
+        // A clock that stands still does not go on by itself while threads are at work.
+        for _ in 0..12 {
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(known.await.unwrap().unwrap().unwrap().name, "ann");
+        // That somebody was missing a while ago is no reason to call him so now.
+        let Err(Unavailable(why)) = unknown.await.unwrap() else { panic!("answered") };
+        assert!(why.contains("NSS has not answered"), "{why}");
+        drop(guard);
+        tokio::time::resume();
+        while users.find(bob.clone()).await.is_err() {
+            tokio::task::yield_now().await;
         }
     }
 

@@ -62,11 +62,19 @@ impl FileMap {
     }
 }
 
-impl UsernameMap for FileMap {
-    fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>> {
-        let (inner, domain, user) = (self.0.clone(), domain.to_owned(), user.to_owned());
+/// Whom an account is looked for.
+enum Who {
+    /// A name as a client sent it.
+    Sent { domain: String, user: String },
+    /// A user of a domain, with his groups there. Only names in full mean him.
+    Proven { full: String, groups: Box<[String]> },
+}
+
+impl FileMap {
+    fn ask(&self, who: Who) -> Answer<Option<String>> {
+        let inner = self.0.clone();
         Answer::later(async move {
-            let asked = tokio::task::spawn_blocking(move || inner.find(&domain, &user)).await;
+            let asked = tokio::task::spawn_blocking(move || inner.find(&who)).await;
             asked.unwrap_or_else(|error| {
                 tracing::error!(%error, "username map");
                 None
@@ -75,13 +83,22 @@ impl UsernameMap for FileMap {
     }
 }
 
+impl UsernameMap for FileMap {
+    fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>> {
+        self.ask(Who::Sent { domain: domain.to_owned(), user: user.to_owned() })
+    }
+
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>> {
+        self.ask(Who::Proven { full: full.to_owned(), groups: groups.into() })
+    }
+}
+
 impl Inner {
     /// Blocks.
-    fn find(&self, domain: &str, user: &str) -> Option<String> {
-        let (lines, full) = (self.lines(), format!("{domain}\\{user}"));
-        let mut found = None;
+    fn find(&self, who: &Who) -> Option<String> {
+        let (lines, mut found) = (self.lines(), None);
         for line in &*lines {
-            if line.names.iter().any(|name| self.means(name, user, &full, line.account == "root")) {
+            if line.names.iter().any(|name| self.means(name, who, line.account == "root")) {
                 found = Some(line.account.clone());
                 if line.last {
                     break;
@@ -91,23 +108,35 @@ impl Inner {
         found
     }
 
-    /// Whether `name` of a line means `user`. Root's line must name him.
-    fn means(&self, name: &str, user: &str, full: &str, root: bool) -> bool {
+    /// Whether `name` of a line means `who`. Root's line must name him.
+    fn means(&self, name: &str, who: &Who, root: bool) -> bool {
         let plain = name.trim_start_matches(['@', '+', '&']);
         let marks = &name[..name.len() - plain.len()];
         if marks.is_empty() && name != "*" {
-            return fold(name) == fold(if name.contains('\\') { full } else { user });
+            return match who {
+                Who::Sent { domain, user } if name.contains('\\') => fold(name) == fold(&format!("{domain}\\{user}")),
+                Who::Sent { user, .. } => fold(name) == fold(user),
+                Who::Proven { full, .. } => fold(name) == fold(full),
+            };
         }
         if root {
             return false;
         }
+        let user = match who {
+            Who::Sent { user, .. } => user,
+            Who::Proven { full, .. } => full,
+        };
         let in_netgroup = || {
-            let question = Question::Netgroup { user: user.to_owned(), group: plain.to_owned() };
+            let question = Question::Netgroup { user: user.clone(), group: plain.to_owned() };
             matches!(self.users.names().ask_blocking(&question), Ok(Some(_)))
         };
-        let in_group = || match self.users.find_blocking(&Key::Name(user.to_owned())) {
-            Ok(Ok(user)) => user.groups.iter().any(|group| fold(group) == fold(plain)),
-            Ok(Err(_)) | Err(_) => false,
+        let is_it = |group: &String| fold(group) == fold(plain);
+        let in_group = || match who {
+            Who::Sent { user, .. } => match self.users.find_blocking(&Key::Name(user.clone())) {
+                Ok(Ok(user)) => user.groups.iter().any(is_it),
+                Ok(Err(_)) | Err(_) => false,
+            },
+            Who::Proven { groups, .. } => groups.iter().any(is_it),
         };
         name == "*" || marks.contains(['@', '&']) && in_netgroup() || marks.contains(['@', '+']) && in_group()
     }
@@ -213,6 +242,38 @@ empty =
         Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None) }
     }
 
+    fn sent(domain: &str, user: &str) -> Who {
+        Who::Sent { domain: domain.into(), user: user.into() }
+    }
+
+    /// As smb.conf(5) has it for members of a domain: names in full alone mean whom a controller has proven.
+    #[test]
+    fn users_of_a_domain_are_named_in_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        let text = "!root = DOM\\administrator\n!ann = dora miller DOM\\emil\n!crew = @\"DOM\\the crew\" +staff\nroot = *\n\
+                    root = @DOM\\admins\n!mia = \"DOM\\mia miller\"\n";
+        std::fs::write(&path, text).unwrap();
+        let map = map(path.clone());
+        let check = |full: &str, groups: &[&str], expected: Option<&str>| {
+            let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+            let found = map.find(&Who::Proven { full: full.into(), groups });
+            assert_eq!(found.as_deref(), expected, "{full}");
+        };
+        check(r"DOM\Administrator", &[], Some("root"));
+        check(r"OTHER\administrator", &[], None);
+        check(r"DOM\dora", &[], None);
+        check(r"DOM\miller", &[], None);
+        check(r"dom\Emil", &[], Some("ann"));
+        check(r"DOM\mia miller", &[], Some("mia"));
+        check(r"DOM\gus", &[r"DOM\The Crew"], Some("crew"));
+        // UNIX groups of a local user of the same name are not his, and nobody becomes root by a group.
+        check(r"DOM\joe", &["staff of DOM"], None);
+        check(r"DOM\adam", &[r"DOM\admins"], None);
+        std::fs::write(&path, "visitor = *\n").unwrap();
+        check(r"DOM\gus", &[], Some("visitor"));
+    }
+
     #[test]
     fn names_become_accounts() {
         let dir = tempfile::tempdir().unwrap();
@@ -233,7 +294,7 @@ empty =
             ("", "", None),
         ];
         for (domain, user, expected) in cases {
-            assert_eq!(map.find(domain, user).as_deref(), expected, "{domain} {user}");
+            assert_eq!(map.find(&sent(domain, user)).as_deref(), expected, "{domain} {user}");
         }
     }
 
@@ -243,11 +304,11 @@ empty =
         let path = dir.path().join("map");
         std::fs::write(&path, "!joe = joe\nguest = *\n").unwrap();
         let map = map(path.clone());
-        assert_eq!(map.find("", "joe").as_deref(), Some("joe"));
-        assert_eq!(map.find("", "whoever").as_deref(), Some("guest"));
+        assert_eq!(map.find(&sent("", "joe")).as_deref(), Some("joe"));
+        assert_eq!(map.find(&sent("", "whoever")).as_deref(), Some("guest"));
         std::fs::write(&path, "root = *\nroot = @staff +staff &night\n").unwrap();
         for user in ["joe", "nina", "whoever"] {
-            assert_eq!(map.find("", user), None, "{user}");
+            assert_eq!(map.find(&sent("", user)), None, "{user}");
         }
     }
 

@@ -76,6 +76,10 @@ pub fn is_home(path: &Path) -> bool {
 pub trait UsernameMap: Send + Sync {
     /// The account's name for the `user` of `domain`, as the client sent them; `None` where the name is its own.
     fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>>;
+
+    /// The account's name for somebody whom a domain or realm has proven to be `full`, `DOMAIN\user`, and to be in
+    /// `groups`; `None` where nothing is said of that name in full.
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>>;
 }
 
 impl fmt::Debug for dyn UsernameMap {

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("domain.join", join).needs_root().frevo_only(),
     Case::new("domain.winbindd_gone", winbindd_gone).needs_root().frevo_only(),
     Case::new("domain.winbindd_hangs", winbindd_hangs).needs_root().frevo_only(),
+    Case::new("domain.username_map", username_map).needs_root().frevo_only(),
     Case::new("domain.without_winbindd", without_winbindd).needs_root().frevo_only(),
 ];
 
@@ -289,6 +290,29 @@ fn winbindd_hangs(stage: &mut Stage) -> Result<()> {
     domain.hold_winbindd(false);
     refused?;
     check(domain, smbclient(domain, "files", DORA, "ls greeting"), "greeting")
+}
+
+/// `username map` makes dora the server's own alice, by password and by ticket, and nobody else.
+fn username_map(stage: &mut Stage) -> Result<()> {
+    let dir = stage.bed.dir().join("domain");
+    let domain = served(stage)?;
+    add_alice(domain)?;
+    fs::write(dir.join("username.map"), "!alice = DOM\\dora\nalice = emil @crew\n")?;
+    domain.serve(&format!("\n[global]\n\tusername map = @DIR@/username.map\n{SHARES}"))?;
+    for (file, user) in [("mapped", DORA), ("ticketed", "dora@DOM.TEST%Dora.Pw1"), ("own", EMIL)] {
+        let mut command = domain.command("smbclient")?;
+        command.args(["-s", "/dev/null", "-U", user, &format!("//{MEMBER}/files")]);
+        command.args(["-c", &format!("put /etc/hostname {file}; ls {file}")]);
+        if user.contains('@') {
+            command.arg("--use-kerberos=required");
+        }
+        check(domain, said(command), file)?;
+    }
+    let owner = |file: &str| Ok::<_, std::io::Error>(fs::metadata(dir.join("files").join(file))?.uid());
+    let (mapped, ticketed, own) = (owner("mapped")?, owner("ticketed")?, owner("own")?);
+    ensure!(mapped == ticketed && mapped < 61_000, "dora writes as {mapped} by password and {ticketed} by ticket");
+    ensure!((61_000..64_000).contains(&own), "emil writes as {own}");
+    Ok(())
 }
 
 /// With `backend = rid` and a ticket, users have the ids that winbindd would give them, after a restart as well.

@@ -12,6 +12,9 @@ pub(super) const FOUND_TIME: Duration = Duration::from_secs(60);
 /// How long something that was not found is taken for missing.
 pub(super) const MISSING_TIME: Duration = Duration::from_secs(10);
 
+/// How much longer something that was found counts while nobody answers.
+const LATE_TIME: Duration = Duration::from_secs(300);
+
 /// Answers that are kept; past it, those out of date go, then all.
 const KEPT: usize = 65_536;
 
@@ -29,6 +32,12 @@ impl<Q: Eq + Hash, A: Clone> Kept<Q, A> {
     pub(super) fn get(&self, question: &Q, now: Instant) -> Option<A> {
         let kept = self.0.lock();
         kept.get(question).filter(|(until, _)| now < *until).map(|(_, answer)| answer.clone())
+    }
+
+    /// The answer to `question`, where it counts as long as nobody gives another.
+    pub(super) fn late(&self, question: &Q, now: Instant) -> Option<A> {
+        let kept = self.0.lock();
+        kept.get(question).filter(|(until, _)| now < *until + LATE_TIME).map(|(_, answer)| answer.clone())
     }
 
     /// How many answers are kept.

@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use server::accounts::Unavailable;
 use server::answer::Answer;
-use tokio::sync::Semaphore;
 
+use super::asking::Asking;
 use super::kept::Kept;
-use super::{AT_A_TIME, Key, group_by_name, group_name, lossy, nss, passwd};
+use super::{Key, group_by_name, group_name, lossy, nss, passwd};
 
 /// A question.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -55,7 +55,7 @@ pub type Source = Box<dyn Fn(&Question) -> io::Result<Option<Reply>> + Send + Sy
 pub struct Names {
     source: Source,
     kept: Kept<Question, Option<Reply>>,
-    gate: Arc<Semaphore>,
+    asking: Asking<Question, Option<Reply>>,
 }
 
 impl Names {
@@ -66,7 +66,7 @@ impl Names {
 
     /// Those that `source` knows.
     pub fn new(source: Source) -> Arc<Self> {
-        Arc::new(Names { source, kept: Kept::default(), gate: Arc::new(Semaphore::new(AT_A_TIME)) })
+        Arc::new(Names { source, kept: Kept::default(), asking: Asking::default() })
     }
 
     /// The answer, at once where a recent one is kept, else from a blocking thread.
@@ -76,11 +76,12 @@ impl Names {
         }
         let names = self.clone();
         Answer::later(async move {
-            let _turn = names.gate.clone().acquire_owned().await.expect("nobody closes the gate");
             let asked = names.clone();
-            match tokio::task::spawn_blocking(move || asked.ask_blocking(&question)).await {
-                Ok(answer) => answer,
-                Err(error) => Err(Unavailable(format!("look-up of a name: {error}"))),
+            match names.asking.ask(question.clone(), move |question| asked.ask_blocking(question)).await {
+                Err(unavailable) => {
+                    names.kept.late(&question, Instant::now()).filter(Option::is_some).map(Ok).ok_or(unavailable)?
+                }
+                answer => answer,
             }
         })
     }

@@ -5,6 +5,7 @@
 use proto::auth::pac::LogonInfo;
 use proto::status::Status;
 
+use super::mapped;
 use super::spnego::{Proven, Said};
 use super::user::known_user;
 use crate::accounts::{Account, Unavailable};
@@ -79,6 +80,13 @@ async fn account(
     policy: &Policy,
 ) -> std::result::Result<Account, Refused> {
     let cannot = |unavailable: Unavailable| Refused::Unavailable(unavailable.0);
+    // Who is by himself knows a realm as his own domain, and nothing of others.
+    if policy.membership.is_none()
+        && let ([name], true) = (&client.components[..], client.own_realm)
+        && let Some(mapped) = mapped::account(server, policy, &format!(r"{}\{name}", policy.workgroup), &[]).await?
+    {
+        return Ok(mapped);
+    }
     let account = match (server.domain(), &policy.membership, logon) {
         (Some(domain), Some(_), Some(logon)) => domain.account(client, logon).await?,
         (Some(domain), Some(membership), None) => match &client.components[..] {
@@ -93,10 +101,15 @@ async fn account(
         }
     };
     // Whoever answers for a realm does not make anybody root.
-    match account.identity.uid {
-        0 => Err(Refused::Unmapped("its user has uid 0 here".into())),
-        _ => Ok(account),
+    if account.identity.uid == 0 {
+        return Err(Refused::Unmapped("its user has uid 0 here".into()));
     }
+    // The administrator of the host may say that somebody is root.
+    let mapped = match &policy.membership {
+        Some(_) => mapped::account(server, policy, &account.name, &account.groups).await?,
+        None => None,
+    };
+    Ok(mapped.unwrap_or(account))
 }
 
 /// A password that has to be changed is no matter of the server's here: the realm has its own.

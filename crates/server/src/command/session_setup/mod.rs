@@ -5,6 +5,7 @@
 
 mod kerberos;
 mod keys;
+mod mapped;
 mod ntlm;
 mod pass_through;
 mod spnego;

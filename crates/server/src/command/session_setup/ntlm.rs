@@ -129,7 +129,7 @@ impl Ntlm {
             }
         };
         if let (Whose::Domain | Whose::Either, None, Some(membership)) = (whose, &account, membership) {
-            return pass_through::prove(server, membership, &self.acceptor, claim).await;
+            return pass_through::prove(server, membership, &self.acceptor, claim, policy).await;
         }
         // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
         let verified = self.verify(claim, account.as_ref());

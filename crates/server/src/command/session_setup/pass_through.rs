@@ -3,6 +3,7 @@
 
 use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
 
+use super::mapped;
 use crate::accounts::Account;
 use crate::domain::{Membership, NetworkLogon, Refused};
 use crate::policy::Policy;
@@ -36,6 +37,7 @@ pub(super) async fn prove(
     membership: &Membership,
     ntlm: &Acceptor,
     claim: &Claim,
+    policy: &Policy,
 ) -> Result<(Proof, Account), Refused> {
     // What is no NTLMv2 is wrong before anybody is asked.
     let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;
@@ -59,5 +61,6 @@ pub(super) async fn prove(
         return Err(Refused::Unmapped(format!("{} is no SID of a domain's user", account.sid)));
     }
     account.former_sids = account.former_sids.iter().filter(|sid| may_come_from_domain(sid)).copied().collect();
-    Ok((verified, account))
+    let mapped = mapped::account(server, policy, &account.name, &account.groups).await?;
+    Ok((verified, mapped.unwrap_or(account)))
 }

@@ -1,0 +1,187 @@
+//! Questions to NSS, which may hang for as long as a network service does: each is asked once at a time however many wait
+//! for its answer, on a bounded number of threads, and whoever waits gives up after a while. A thread that hangs comes back
+//! when NSS does, and only then is there room for another in its place.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use server::accounts::Unavailable;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
+
+/// Questions under way at a time: a name service that hangs must not take all blocking threads of the runtime.
+const AT_A_TIME: usize = 16;
+/// How long an answer is waited for. Clients give up after 20 seconds at the earliest.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long nobody waits for a turn after one was waited for in vain: those who hang have all of them.
+const REST: Duration = Duration::from_secs(5);
+
+/// What becomes of a question: nothing yet, or its answer.
+type Outcome<A> = Option<Result<A, Unavailable>>;
+
+/// Questions `Q` that are under way, with answers `A`.
+pub(super) struct Asking<Q, A> {
+    under_way: Arc<Mutex<HashMap<Q, watch::Receiver<Outcome<A>>>>>,
+    turns: Arc<Semaphore>,
+    rests_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl<Q, A> Default for Asking<Q, A> {
+    fn default() -> Self {
+        Asking { under_way: Arc::default(), turns: Arc::new(Semaphore::new(AT_A_TIME)), rests_until: Arc::default() }
+    }
+}
+
+impl<Q, A> Asking<Q, A>
+where
+    Q: Clone + Eq + Hash + Send + 'static,
+    A: Clone + Send + Sync + 'static,
+{
+    /// The answer of `work`, which blocks, to `question`; an error after [`LIMIT`].
+    pub(super) async fn ask(
+        &self,
+        question: Q,
+        work: impl FnOnce(&Q) -> Result<A, Unavailable> + Send + 'static,
+    ) -> Result<A, Unavailable> {
+        let mut answer = {
+            let mut under_way = self.under_way.lock();
+            match under_way.get(&question) {
+                Some(answer) => answer.clone(),
+                None if self.has_no_room() => return Err(late()),
+                None => {
+                    let (sender, answer) = watch::channel(None);
+                    under_way.insert(question.clone(), answer.clone());
+                    tokio::spawn(self.carry_out(question, work, sender));
+                    answer
+                }
+            }
+        };
+        match timeout(LIMIT, answer.wait_for(Option::is_some)).await {
+            Ok(Ok(answered)) => answered.clone().unwrap_or_else(|| Err(late())),
+            Ok(Err(_)) => Err(Unavailable("a look-up of NSS ended without an answer".into())),
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// Whether at least half of the turns are free.
+    pub(super) fn is_idle(&self) -> bool {
+        self.turns.available_permits() > AT_A_TIME / 2
+    }
+
+    fn has_no_room(&self) -> bool {
+        self.turns.available_permits() == 0 && self.rests_until.lock().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Does `work` when there is a turn, says what it answered, and forgets the question.
+    fn carry_out(
+        &self,
+        question: Q,
+        work: impl FnOnce(&Q) -> Result<A, Unavailable> + Send + 'static,
+        sender: watch::Sender<Outcome<A>>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (under_way, turns, rests_until) = (self.under_way.clone(), self.turns.clone(), self.rests_until.clone());
+        async move {
+            let asked = question.clone();
+            let answer = match timeout(LIMIT, turns.acquire_owned()).await {
+                Ok(Ok(turn)) => {
+                    let work = move || {
+                        let _turn = turn;
+                        work(&asked)
+                    };
+                    let done = tokio::task::spawn_blocking(work).await;
+                    done.unwrap_or_else(|error| Err(Unavailable(format!("a look-up of NSS: {error}"))))
+                }
+                _ => {
+                    *rests_until.lock() = Some(Instant::now() + REST);
+                    Err(late())
+                }
+            };
+            under_way.lock().remove(&question);
+            sender.send_replace(Some(answer));
+        }
+    }
+}
+
+fn late() -> Unavailable {
+    Unavailable(format!(
+        "NSS has not answered for {} seconds; see `getent passwd` and nsswitch.conf(5)",
+        LIMIT.as_secs()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// What is answered when the sender is gone.
+    type Gate = Arc<Mutex<mpsc::Receiver<()>>>;
+
+    fn gate() -> (mpsc::Sender<()>, Gate) {
+        let (held, gate) = mpsc::channel();
+        (held, Arc::new(Mutex::new(gate)))
+    }
+
+    /// A name service that answers the even numbers, and others when the gate opens.
+    fn service(asked: &Arc<AtomicUsize>, gate: &Gate) -> impl FnOnce(&u32) -> Result<u32, Unavailable> + Send + use<> {
+        let (asked, gate) = (asked.clone(), gate.clone());
+        move |number| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            if number % 2 == 1 {
+                let _ = gate.lock().recv();
+            }
+            Ok(number * 10)
+        }
+    }
+
+    /// Time passes where nobody but the name service is waited for.
+    async fn pass(time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_the_same_are_one_question() {
+        let (asked, asking) = (Arc::default(), Arc::new(Asking::default()));
+        let (held, gate) = gate();
+        let ask = |number| {
+            let (asking, work): (Arc<Asking<u32, u32>>, _) = (asking.clone(), service(&asked, &gate));
+            tokio::spawn(async move { asking.ask(number, work).await })
+        };
+        let waiting: Vec<_> = (0..3 * AT_A_TIME).map(|_| ask(1)).collect();
+        while asked.load(Ordering::SeqCst) == 0 {
+            pass(Duration::from_millis(1)).await;
+        }
+        // Others have room beside them.
+        assert_eq!(ask(2).await.expect("no panic").expect("answered"), 20);
+        drop(held);
+        for one in waiting {
+            assert_eq!(one.await.expect("no panic").expect("answered"), 10);
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert!(asking.under_way.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_turn_gives_up_and_then_nobody_waits() {
+        let asking = Asking::<u32, u32>::default();
+        let (asked, (_, gate)) = (Arc::default(), gate());
+        // All turns are taken by questions that hang.
+        let hanging = asking.turns.clone().acquire_many_owned(AT_A_TIME as u32).await.expect("open");
+        let since = Instant::now();
+        let said = asking.ask(2, service(&asked, &gate)).await.expect_err("no turn").0;
+        assert!(said.contains("10 seconds") && said.contains("nsswitch"), "{said}");
+        assert_eq!(since.elapsed(), LIMIT);
+        pass(Duration::from_millis(1)).await;
+        let since = Instant::now();
+        assert!(asking.ask(4, service(&asked, &gate)).await.is_err());
+        assert_eq!(since.elapsed(), Duration::ZERO);
+        assert_eq!((asked.load(Ordering::SeqCst), asking.under_way.lock().len()), (0, 0));
+        drop(hanging);
+        assert_eq!(asking.ask(4, service(&asked, &gate)).await.expect("a turn"), 40);
+    }
+}
