@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
+use crate::accounts::groups::{GroupKind, NewSid};
 use crate::accounts::ldap::message::{Filter, Request};
 use crate::accounts::unix::User;
 
@@ -148,4 +149,28 @@ async fn many_sids_are_two_questions() {
     }
     ldap.expect_sids(vec![sid(1000), sid(9999)]).await;
     assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let posix = [("objectClass", "posixGroup"), ("cn", "night"), ("gidNumber", "20")];
+        let answer = match tag {
+            0x60 => done(id, 0x61, 0),
+            0x63 if has("gidNumber\u{4}\u{2}20") => [found(id, "cn=night,dc=x", &posix), done(id, 0x65, 0)].concat(),
+            0x63 => done(id, 0x65, 0),
+            _ => done(id, tag + 1, 50),
+        };
+        stream.write_all(&answer).unwrap();
+    });
+    let ldap = Arc::new(open(vec![fake.uri()], |_| {}));
+    for (gid, dn) in [(20, "cn=night,dc=x"), (21, "sambaSID=S-1-5-21-1-2-3-1100,dc=x")] {
+        let sid = NewSid::Whole(Sid::of(5, [21, 1, 2, 3, 1100]));
+        let wanted = Wanted { name: "Night".into(), sid, gid, kind: GroupKind::Domain, comment: String::new() };
+        let asking = ldap.clone();
+        let added = tokio::task::spawn_blocking(move || asking.groups().unwrap().add(wanted)).await.unwrap();
+        let said = added.unwrap_err().to_string();
+        assert!(said.contains(&format!("`ldap admin dn` may not change {dn}")), "{said}");
+    }
 }
