@@ -1,6 +1,7 @@
 //! SID ([MS-DTYP] 2.4.2): who somebody is. Names of SIDs are looked up elsewhere.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -13,11 +14,24 @@ const REVISION: u8 = 1;
 
 /// A security identifier of revision 1. Holds its sub-authorities inline; the unused ones are 0, so that equal SIDs
 /// are equal structures.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sid {
     identifier_authority: [u8; 6],
     count: u8,
     sub_authority: [u32; MAX_SUB_AUTHORITIES],
+}
+
+/// What it has, without the room for more, and at once: lists of hundreds are hashed whenever a file is accessed.
+impl Hash for Sid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut bytes = [0; 7 + 4 * MAX_SUB_AUTHORITIES];
+        bytes[..6].copy_from_slice(&self.identifier_authority);
+        bytes[6] = self.count;
+        for (place, part) in bytes[7..].chunks_exact_mut(4).zip(&self.sub_authority[..usize::from(self.count)]) {
+            place.copy_from_slice(&part.to_le_bytes());
+        }
+        state.write(&bytes[..7 + 4 * usize::from(self.count)]);
+    }
 }
 
 impl Sid {
@@ -207,6 +221,20 @@ fn number(digits: &str, radix: u32) -> Result<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn each_part_of_a_sid_counts_in_its_hash() {
+        let hash = |sid: Sid| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            sid.hash(&mut hasher);
+            hasher.finish()
+        };
+        let sid = Sid::of(5, [21, 1, 2]);
+        assert_eq!(hash(sid), hash(Sid::of(5, [21, 1, 2])));
+        for other in [Sid::of(6, [21, 1, 2]), Sid::of(5, [21, 1]), Sid::of(5, [21, 1, 3]), Sid::of(5, [21, 1, 2, 0])] {
+            assert_ne!(hash(sid), hash(other), "{other}");
+        }
+    }
 
     #[test]
     fn texts_and_bytes() {
