@@ -93,6 +93,16 @@ pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     })
 }
 
+/// Makes the thread one that may set attributes called `security.`, for `who`, which is root: whatever identity the thread
+/// is known to have keeps the capability for them, and nothing else counts there.
+pub(crate) fn assume_for_security_attributes(who: &Arc<Identity>) -> server::vfs::Result<()> {
+    let is_known = CURRENT.with_borrow(|current| !matches!(current, Current::Unknown));
+    if is_known && may_switch() && own().capabilities.effective.contains(CapabilitySet::SYS_ADMIN) {
+        return Ok(());
+    }
+    assume(who)
+}
+
 /// Makes the thread act as the process.
 pub(crate) fn assume_process() -> rustix::io::Result<()> {
     if !may_switch() {

@@ -329,7 +329,11 @@ impl Open {
             return Err(Errno::PERM);
         }
         let _own = self.changes();
-        identity::assume(who)?;
+        if name.starts_with("security.") {
+            identity::assume_for_security_attributes(who)?;
+        } else {
+            identity::assume(who)?;
+        }
         let path = held_path(&self.fd());
         let done = match value {
             Some(value) => rustix::fs::setxattr(path, name, value, how),

@@ -45,6 +45,22 @@ fn only_root_keeps_capabilities() {
 }
 
 #[test]
+fn security_attributes_take_no_switching() {
+    if cannot_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    identity::assume(&bed.who).unwrap();
+    now(node.set_xattr(&user(0), "security.x", Some(b"x".to_vec())));
+    let own = bed.root.join("own");
+    fs::write(&own, "").unwrap();
+    assert_eq!(fs::metadata(&own).unwrap().uid(), bed.who.uid, "the thread is still the user's");
+    assert_eq!(block_on(node.set_xattr(&bed.who, "security.x", None)), Err(Errno::PERM));
+    assert_eq!(now(node.get_xattr(&bed.who, "security.x")).as_deref(), Some(&b"x"[..]));
+}
+
+#[test]
 fn every_part_of_an_identity_changes() {
     if cannot_switch() {
         return;
