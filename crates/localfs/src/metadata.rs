@@ -247,6 +247,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         gid: stat.stx_gid,
         accessed,
         modified,
+        stamped: changed,
         changed: dos.changed.filter(|set| set.holds(modified)).map_or(changed, |set| set.time),
         born,
         created: match (dos.created, born) {

@@ -103,6 +103,20 @@ fn attributes_are_read_once() {
 }
 
 #[test]
+fn a_change_time_that_a_client_set_hides_no_change() {
+    let bed = Bed::new();
+    let (node, _) = bed.create("file");
+    let past = Some(server::vfs::Time { secs: 1_000, nanos: 0 });
+    now(node.set_metadata(&bed.who, SetMetadata { changed: past, ..SetMetadata::default() }));
+    let before = bed.found("file").2;
+    std::thread::sleep(Duration::from_millis(60));
+    process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o600))).unwrap();
+    let after = bed.found("file").2;
+    assert_eq!((Some(before.changed), Some(after.changed)), (past, past));
+    assert!(after.stamped > before.stamped, "{before:?} {after:?}");
+}
+
+#[test]
 fn the_first_attributes_bring_the_creation_time_with_them() {
     let bed = Bed::new();
     bed.local_write("file", "x");

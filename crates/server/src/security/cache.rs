@@ -2,9 +2,10 @@
 //! and what they grant to whom.
 //!
 //! An entry counts as long as its file's change time is the one that it was made at, so whoever changes permissions past
-//! the server is heeded at once. The clock behind that time ticks slowly: a file that changed within [`SETTLED`] is not
-//! kept, for a second change may bear the same time. Equal descriptors, as most files of a tree have, are kept once. All
-//! together is bounded in bytes; past it, entries go that were not used since the last look at them.
+//! the server is heeded at once: the file system's own ([`Metadata::stamped`]), not one that a client set. The clock
+//! behind that time ticks slowly: a file that changed within [`SETTLED`] is not kept, for a second change may bear the same
+//! time. Equal descriptors, as most files of a tree have, are kept once. All together is bounded in bytes; past it, entries
+//! go that were not used since the last look at them.
 //!
 //! The cache knows nothing of pages: it outlives what the kernel keeps of inodes and attributes.
 
@@ -149,7 +150,7 @@ impl Cache {
 
     /// What protects the file of `metadata`, where that is known.
     pub(crate) fn find(&self, place: Place, metadata: &Metadata) -> Option<Arc<Protection>> {
-        self.find_seen(Key { file: metadata.id, place }, |seen| seen.changed == Some(metadata.changed))
+        self.find_seen(Key { file: metadata.id, place }, |seen| seen.changed == Some(metadata.stamped))
     }
 
     /// The same for a directory that is watched.
@@ -172,7 +173,7 @@ impl Cache {
 
     /// Whether what is read of the file from now on may be kept under the change time of `metadata`.
     pub(crate) fn is_settled(&self, metadata: &Metadata) -> bool {
-        let (now, changed) = (self.world.now(), metadata.changed);
+        let (now, changed) = (self.world.now(), metadata.stamped);
         let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
         nanos(now) - nanos(changed) >= SETTLED.as_nanos() as i128
     }
@@ -388,6 +389,7 @@ mod tests {
             accessed: time,
             modified: time,
             changed: time,
+            stamped: time,
             created: time,
             born: None,
             dos_attributes: None,
@@ -411,6 +413,19 @@ mod tests {
         cache.keep(PLACE, file(1, 6).id, at(6), protection(&cache, 8, 3));
         assert!(cache.find(PLACE, &file(1, 6)).is_some() && cache.find(PLACE, &file(1, 5)).is_none());
         assert_eq!(cache.state(), AclCache { entries: 1, hits: 2, misses: 5, bytes: cache.bytes() });
+    }
+
+    #[test]
+    fn a_change_time_that_a_client_set_tells_nothing() {
+        let cache = cache(1 << 20);
+        cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 7, 3));
+        let set = Time { secs: 5, nanos: 0 };
+        assert!(
+            cache.find(PLACE, &Metadata { changed: set, ..file(1, 6) }).is_none(),
+            "it changed, and says it did not"
+        );
+        let now = cache.world.now().secs;
+        assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }));
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub(super) async fn of_watched(
     let protection = Arc::new(Protection { stored, list, ..protection });
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     if settled || state.is_some() {
-        let changed = settled.then_some(metadata.changed);
+        let changed = settled.then_some(metadata.stamped);
         disk.descriptors.keep(disk.place, metadata.id, Seen { changed, state }, protection.clone());
     }
     if let Some(lists) = converted {

@@ -280,6 +280,7 @@ mod tests {
             accessed,
             modified,
             changed,
+            stamped: changed,
             created,
             born: None,
             dos_attributes: None,

@@ -128,7 +128,7 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         }
         let Ok(Found { descriptor, confirmed, .. }) = look_up(&share, &who, &node, &metadata).await else { continue };
         let protection = Protection::new(cache.share(descriptor), (metadata.uid, metadata.gid), confirmed);
-        let seen = Seen { changed: Some(metadata.changed), state: None };
+        let seen = Seen { changed: Some(metadata.stamped), state: None };
         cache.keep(place, metadata.id, seen, Arc::new(protection));
     }
 }
@@ -158,7 +158,7 @@ pub(super) async fn put(
 ) -> Result<bool> {
     let Some(acls) = &share.acls else { return Ok(false) };
     // A change that the clock does not show makes the hash a wrong one, and then this descriptor does not count.
-    if node.metadata().await?.changed != metadata.changed {
+    if node.metadata().await?.stamped != metadata.stamped {
         return Ok(false);
     }
     let hash = store::system_hash(metadata, &lists.access, lists.default.as_ref());

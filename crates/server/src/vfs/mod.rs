@@ -103,8 +103,11 @@ pub struct Metadata {
     pub accessed: Time,
     /// Last change of content.
     pub modified: Time,
-    /// Last change of the inode.
+    /// Last change of the inode, or what a client set in its place.
     pub changed: Time,
+    /// Last change of the inode as the file system has it, which nobody can set: with the same one, the file is protected
+    /// as it was.
+    pub stamped: Time,
     /// Creation: from `user.DOSATTRIB` where that has it, else the file system's birth time, else the earliest of the
     /// other times.
     pub created: Time,

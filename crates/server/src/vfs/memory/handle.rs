@@ -177,6 +177,7 @@ impl Handle {
         inode.created = set.created.unwrap_or(inode.created);
         inode.dos_attributes = set.dos_attributes.or(inode.dos_attributes);
         if *set != SetMetadata::default() {
+            inode.stamp(now);
             inode.changed = set.changed.unwrap_or(now);
         }
         Ok(())
@@ -193,7 +194,7 @@ impl Handle {
             Some(value) => drop(inode.xattrs.insert(name.to_owned(), value)),
             None => drop(inode.xattrs.remove(name).ok_or(Errno::NODATA)?),
         }
-        inode.changed = now;
+        inode.stamp(now);
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct Inode {
     pub(super) accessed: Time,
     pub(super) modified: Time,
     pub(super) changed: Time,
+    pub(super) stamped: Time,
     pub(super) created: Time,
     pub(super) born: Time,
     pub(super) dos_attributes: Option<u32>,
@@ -75,6 +76,7 @@ impl Inode {
             accessed: now,
             modified: now,
             changed: now,
+            stamped: now,
             created: now,
             born: now,
             dos_attributes: None,
@@ -86,7 +88,13 @@ impl Inode {
     /// Notes that the content changed.
     pub(super) fn touch(&mut self, now: Time) {
         self.modified = now;
+        self.stamp(now);
+    }
+
+    /// Notes that something else did.
+    pub(super) fn stamp(&mut self, now: Time) {
         self.changed = now;
+        self.stamped = now;
     }
 
     pub(super) fn metadata(&self, id: FileId) -> Metadata {
@@ -107,6 +115,7 @@ impl Inode {
             accessed: self.accessed,
             modified: self.modified,
             changed: self.changed,
+            stamped: self.stamped,
             created: self.created,
             born: Some(self.born),
             dos_attributes: self.dos_attributes,

@@ -358,7 +358,7 @@ impl State {
         let is_directory = inode.body.kind() == Kind::Directory;
         // A directory is linked from its parent and from its own `.`; while it moves, it keeps the latter.
         inode.links += if is_directory && inode.links == 0 { 2 } else { 1 };
-        inode.changed = now;
+        inode.stamp(now);
         let parent = self.inode_mut(directory)?;
         parent.links += u32::from(is_directory);
         parent.touch(now);
@@ -380,7 +380,7 @@ impl State {
         if is_directory && inode.links == 1 {
             inode.links = 0;
         }
-        inode.changed = now;
+        inode.stamp(now);
         self.inode_mut(directory)?.links -= u32::from(is_directory);
         self.forget(number);
         Ok(())
