@@ -281,7 +281,7 @@ impl Desk {
             let new = store::encode(&descriptor, hash, now);
             // What a client stored meanwhile stays.
             let unchanged = stored_value(acls, node).await? == Some(value);
-            if !unchanged || node.metadata().await?.changed != metadata.changed {
+            if !unchanged || node.metadata().await?.stamped != metadata.stamped {
                 return Ok(None);
             }
             node.set_xattr(&SERVER, &acls.attribute, Some(new)).await?;
@@ -341,7 +341,8 @@ mod tests {
     use crate::answer::block_on;
     use crate::policy::AclStyle;
     use crate::rig::{People, Still};
-    use crate::vfs::memory::Memory;
+    use crate::vfs::faulty::{Fault, Faulty, Operation, Script};
+    use crate::vfs::memory::{self, Memory};
     use crate::vfs::{Access, Create, Identity, SetMetadata};
 
     const ATTRIBUTE: &str = "security.NTACL";
@@ -424,6 +425,46 @@ mod tests {
         assert_eq!(block_on(desk.convert(&item, ALL)), Ok(Outcome::Replaced));
         let replaced = block_on(desk.look(&item)).unwrap();
         assert_eq!((replaced.source, replaced.descriptor), (Source::Stored, look.descriptor));
+    }
+
+    /// A file system that has no room for the second attribute, and what was asked of it.
+    #[derive(Default)]
+    struct Full(parking_lot::Mutex<Vec<Operation>>);
+
+    impl Full {
+        fn asked_for(&self, operation: Operation) -> usize {
+            self.0.lock().iter().filter(|&&asked| asked == operation).count()
+        }
+    }
+
+    impl Script for Full {
+        fn decide(&self, operation: Operation, _: u64) -> Fault {
+            self.0.lock().push(operation);
+            let full = operation == Operation::SetXattr && self.asked_for(operation) == 2;
+            Fault { error: full.then_some(Errno::NOSPC), ..Fault::default() }
+        }
+    }
+
+    #[test]
+    fn the_mode_is_put_back_where_there_is_no_room_for_what_is_inherited() {
+        let (world, script) = (Arc::new(Still::default()), Arc::new(Full::default()));
+        let options = memory::Options { lists: true, ..memory::Options::default() };
+        let vfs = Arc::new(Faulty::new(Arc::new(Memory::with_options(world.clone(), options)), script.clone()));
+        block_on(vfs.create(&SERVER, &path("d"), Create::Directory, 0o700, None)).unwrap();
+        let share = Arc::new(Share { acls: stored(), ..Share::new("s", "/s") });
+        let desk = Desk::new(share, vfs, Arc::new(People), world);
+        let item = block_on(desk.item(&path("d"))).unwrap();
+        let before = block_on(desk.look(&item)).unwrap();
+        let flags = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;
+        let given = SecurityDescriptor {
+            control: Control::DACL_PRESENT,
+            dacl: Acl::new(2, vec![Ace::allow(Sid::EVERYONE, AccessMask::FILE_GENERIC_READ, flags)]),
+            ..SecurityDescriptor::default()
+        };
+        assert!(block_on(desk.set(&item, &given)).is_err());
+        assert_eq!(script.asked_for(Operation::SetMetadata), 2, "the mode was changed, and changed back");
+        assert_eq!(block_on(desk.look(&item)).unwrap(), before);
+        assert_eq!(block_on(item.node.metadata()).unwrap().mode, 0o700);
     }
 
     #[test]

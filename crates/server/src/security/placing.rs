@@ -223,9 +223,9 @@ async fn store_over(
     };
     write(acls, node, value(expected)).await?;
     if let Err(error) = apply_by(disk, node, metadata, &before, &after, authority.write_dac).await {
-        apply(&SERVER, node, metadata, &after, &before).await?;
+        let lists = take_back(node, &before).await;
         node.set_xattr(&SERVER, &acls.attribute, former).await?;
-        return Err(error);
+        return lists.and(Err(error));
     }
     // A file system may make something else of the lists: the descriptor counts for what they are.
     let present = hash(&disk.identity, node, &node.metadata().await?).await?;
@@ -319,7 +319,18 @@ async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor
     let after = lists_for(disk, &before, descriptor, Duty::Alone, true).await?;
     let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, metadata, 0o2).await?;
     let overrides = access::overrides_owner(disk, metadata, writes);
-    apply_by(disk, node, metadata, &before, &after, overrides).await
+    let done = apply_by(disk, node, metadata, &before, &after, overrides).await;
+    if done.is_err() {
+        take_back(node, &before).await?;
+    }
+    done
+}
+
+/// Makes the lists of a file those of `before` again, of which nobody knows how many are in place.
+async fn take_back(node: &Arc<dyn Node>, before: &Posix) -> Result<()> {
+    let metadata = node.metadata().await?;
+    let present = posix(&SERVER, node, &metadata).await?;
+    Ok(apply(&SERVER, node, &metadata, &present, before).await?)
 }
 
 /// Makes the lists of a file those of `after` for the user, who need not be the owner where a stored descriptor grants it.
