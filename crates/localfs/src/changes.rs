@@ -38,10 +38,13 @@ impl Share {
             Some(access) => self.create_file(path, access, mode)?,
             None => self.create_directory(path, mode)?,
         };
-        // Mostly one look at the file suffices, when all is done.
-        let first = if own::is_curious() || !self.root.local { Some(stat(&fd)?) } else { None };
+        // Mostly one look at the file suffices, when all is done. A directory is made and opened in two steps: somebody
+        // may have put his own in its place between them, and the descriptor of that is no business of the maker's.
+        let looks = own::is_curious() || !self.root.local || guard.is_some() && kind == Kind::Directory;
+        let first = if looks { Some(stat(&fd)?) } else { None };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
-        let placed = guard.is_some_and(|guard| guard_file(&fd, guard).is_ok());
+        let is_its = |guard: &&Guard| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
+        let placed = guard.filter(is_its).is_some_and(|guard| guard_file(&fd, guard).is_ok());
         let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
         // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
         let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
