@@ -67,7 +67,10 @@ struct Share {
     cache: Cache,
     names: Names,
     misses: lookup::Misses,
+    /// Regular files.
     seen: seen::Seen,
+    /// Directories that were found beneath the root.
+    ways: seen::Seen,
     pace: Pace,
     file: file::Abilities,
     locks: node::AttributeLocks,
@@ -93,6 +96,7 @@ impl LocalFs {
             names: Names::new(root.local, tick),
             misses: lookup::Misses::default(),
             seen: seen::Seen::default(),
+            ways: seen::Seen::default(),
             pace: Pace::new(root.local),
             file: file::Abilities::default(),
             locks: node::AttributeLocks::default(),

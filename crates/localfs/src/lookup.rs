@@ -97,10 +97,14 @@ impl Question {
     }
 
     /// Whether the index of a watched directory says that the name is not there: two system calls. The path is only asked
-    /// which directory it leads to, so it need not be resolved beneath the root; making the name will be.
+    /// which directory it leads to, so it need not be resolved beneath the root; making the name will be. But it must
+    /// have been once: a link out of the root may lead to where the kernel waits for a disk or another machine.
     fn is_missing(&self, share: &Share) -> Option<Lookup> {
         let (parent, name) = (self.path.parent()?, self.path.name()?);
         if !share.root.local || !self.links.follow {
+            return None;
+        }
+        if !parent.is_root() && !share.ways.has(&parent) {
             return None;
         }
         let directory = share.root.look_at_directory(&parent)?;
@@ -171,6 +175,7 @@ impl Question {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
         let missing = || parent.join(name).map(|path| Lookup::Missing { path, parent: None }).ok_or(Errno::NOENT);
+        share.ways.note_path(&parent);
         let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return missing() };
         if wait == Wait::Never {
             return Err(Errno::AGAIN);

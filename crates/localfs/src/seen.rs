@@ -1,4 +1,4 @@
-//! Which paths were regular files when they were last looked at or listed.
+//! Which paths were of some kind when they were last looked at or listed: regular files, or directories beneath the root.
 //!
 //! Opening a device or a FIFO does something, opening a file does not: what was a file a moment ago may be opened in one
 //! step, anything else is looked at first. A path that became something else since is opened once by mistake, without
@@ -21,7 +21,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// `name` in `directory` is a regular file.
+    /// `name` in `directory` is of the kind.
     pub(crate) fn note(&self, directory: &RelPath, name: &[u8]) {
         let slots = self.slots.get_or_init(|| (0..PATHS).map(|_| AtomicU64::new(0)).collect());
         let mark = self.mark(directory, name);
@@ -35,7 +35,7 @@ impl Seen {
         }
     }
 
-    /// Whether the path was a regular file.
+    /// Whether the path was of the kind.
     pub(crate) fn has(&self, path: &RelPath) -> bool {
         let (Some(slots), Some(directory), Some(name)) = (self.slots.get(), path.parent(), path.name()) else {
             return false;
