@@ -1,12 +1,16 @@
 //! Where it is measured: a hidden directory of the share, with files that have lists of each length. It goes with this
 //! value.
+//!
+//! Whoever may write the share's directory can put something else in the place of this one at any time. So root makes and
+//! removes files through the directory that it holds, and only `rmdir` by the name, which is good for nothing else.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use rustix::fs::XattrFlags;
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use server::policy::Share;
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
@@ -26,6 +30,7 @@ const FIRST_UID: u32 = 2_000_000;
 /// The directory and the server's view of it.
 pub(super) struct Ground {
     directory: PathBuf,
+    held: OwnedFd,
     attribute: String,
     pub(super) trial: Trial,
     pub(super) files: Vec<File>,
@@ -49,9 +54,11 @@ impl Ground {
         let directory = share.path.join(&name);
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
         made.with_context(|| format!("making {}", directory.display()))?;
+        let held = hold(&directory)?;
         // From here on it is removed whatever happens.
         let mut ground = Ground {
             directory,
+            held,
             attribute: acls.attribute.clone(),
             trial: Trial::new(share.clone(), Arc::new(volume)),
             files: Vec::new(),
@@ -62,15 +69,16 @@ impl Ground {
 
     fn fill(&mut self, name: &str) -> Result<()> {
         // What the share's directory hands on would be in every list.
-        remove(&self.directory, posix_acl::DEFAULT)?;
-        remove(&self.directory, posix_acl::ACCESS)?;
-        std::fs::set_permissions(&self.directory, PermissionsExt::from_mode(0o700))?;
+        let itself = self.inside("");
+        remove(&itself, posix_acl::DEFAULT)?;
+        remove(&itself, posix_acl::ACCESS)?;
+        std::fs::set_permissions(&itself, PermissionsExt::from_mode(0o700))?;
         let top = RelPath::root().join(name.as_bytes()).context("the directory's name is a name")?;
         // Neighbours in the directory, and so on the disk, are files of different lengths.
         for number in 0..FILES {
             for entries in ENTRIES {
                 let name = format!("{entries}-{number}");
-                let path = self.directory.join(&name);
+                let path = self.inside(&name);
                 std::fs::write(&path, b"x")?;
                 std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640))?;
                 if entries > 3 {
@@ -87,23 +95,45 @@ impl Ground {
 
     /// Takes the stored descriptors away.
     pub(super) fn strip(&self) -> Result<()> {
-        let mut paths = self.files.iter().map(|file| self.directory.join(&file.name));
+        let mut paths = self.files.iter().map(|file| self.inside(&file.name));
         paths.try_for_each(|path| remove(&path, &self.attribute))
     }
 
     /// Has the file system write what it was told.
     pub(super) fn sync(&self) -> Result<()> {
-        let directory = std::fs::File::open(&self.directory)?;
-        Ok(rustix::fs::syncfs(&directory)?)
+        Ok(rustix::fs::syncfs(&self.held)?)
+    }
+
+    /// A path to `name` in the directory, wherever that is now.
+    fn inside(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.held.as_raw_fd()))
+    }
+
+    fn clear(&self) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(self.inside(""))? {
+            std::fs::remove_file(entry?.path())?;
+        }
+        std::fs::remove_dir(&self.directory)
     }
 }
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.directory) {
+        if let Err(error) = self.clear() {
             eprintln!("frevo: removing {}: {error}: remove it yourself", self.directory.display());
         }
     }
+}
+
+/// Opens the directory that was made just now; an error where it is somebody else's by now, or open to others.
+fn hold(directory: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = rustix::fs::open(directory, flags, Mode::empty());
+    let held = held.with_context(|| format!("opening {}", directory.display()))?;
+    let found = rustix::fs::fstat(&held)?;
+    let is_own = found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o077 == 0;
+    ensure!(is_own, "{}: somebody put another in its place: remove it yourself", directory.display());
+    Ok(held)
 }
 
 /// Removes an attribute that may not be there.
@@ -125,6 +155,19 @@ fn list(entries: u32, number: u32) -> PosixAcl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_the_directory_s_place_is_left_alone() {
+        let top = tempfile::tempdir().unwrap();
+        let (directory, other) = (top.path().join("made"), top.path().join("other"));
+        std::fs::DirBuilder::new().mode(0o755).create(&directory).unwrap();
+        assert!(hold(&directory).is_err(), "open to others");
+        std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
+        assert!(hold(&directory).is_ok());
+        std::fs::rename(&directory, &other).unwrap();
+        std::os::unix::fs::symlink(&other, &directory).unwrap();
+        assert!(hold(&directory).is_err(), "a link");
+    }
 
     #[test]
     fn lists_are_as_long_as_they_should_be_and_differ() {
