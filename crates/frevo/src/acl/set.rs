@@ -12,7 +12,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use proto::dtyp::{SecurityDescriptor, sddl};
 use server::error::Error;
-use server::security::desk::{Desk, Item, propagated};
+use server::security::desk::{Desk, Item, Look, propagated};
 use server::vfs::RelPath;
 
 use super::place::{Counter, Where};
@@ -87,24 +87,24 @@ impl<'a> Descent<'a> {
         Descent { desk, top, bar, changed: 0, same: 0, protected: 0, failed: 0 }
     }
 
-    /// All beneath `item`.
+    /// All beneath `item`. What waits is held by its path, for there is no bound on it, and on open files there is one.
     async fn run(&mut self, item: Item) -> Result<(), Error> {
-        let start = item.path.clone();
-        let mut waiting = vec![item];
+        if !item.is_directory() {
+            return Ok(());
+        }
+        let start = item.path;
+        let mut waiting = vec![start.clone()];
         while let Some(directory) = waiting.pop() {
-            if !directory.is_directory() {
-                continue;
-            }
-            let (look, names) = match (self.desk.look(&directory).await, self.desk.names(&directory).await) {
-                (Ok(look), Ok(names)) => (look, names),
-                (Err(error), _) | (_, Err(error)) if directory.path == start => return Err(error),
-                (Err(error), _) | (_, Err(error)) => {
-                    self.complain(&directory.path, &error);
+            let (look, names) = match self.read(&directory).await {
+                Ok(read) => read,
+                Err(error) if directory == start => return Err(error),
+                Err(error) => {
+                    self.complain(&directory, &error);
                     continue;
                 }
             };
             for name in names {
-                let Some(path) = directory.path.join(&name) else { continue };
+                let Some(path) = directory.join(&name) else { continue };
                 match self.hand_on(&look.descriptor, &path).await {
                     Ok(next) => waiting.extend(next),
                     Err(error) => self.complain(&path, &error),
@@ -117,8 +117,14 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// Gives the file at `path` what comes down from `parent`; the file where it goes on beneath it.
-    async fn hand_on(&mut self, parent: &SecurityDescriptor, path: &RelPath) -> Result<Option<Item>, Error> {
+    /// What the directory hands on, and the names in it.
+    async fn read(&self, directory: &RelPath) -> Result<(Look, Vec<Box<[u8]>>), Error> {
+        let item = self.desk.item(directory).await?;
+        Ok((self.desk.look(&item).await?, self.desk.names(&item).await?))
+    }
+
+    /// Gives the file at `path` what comes down from `parent`; its path where it goes on beneath it.
+    async fn hand_on(&mut self, parent: &SecurityDescriptor, path: &RelPath) -> Result<Option<RelPath>, Error> {
         let item = self.desk.item(path).await?;
         if !item.keeps_descriptor() {
             return Ok(None);
@@ -134,7 +140,7 @@ impl<'a> Descent<'a> {
             self.desk.set(&item, &new).await?;
             self.changed += 1;
         }
-        Ok(Some(item))
+        Ok(item.is_directory().then_some(item.path))
     }
 
     fn complain(&mut self, path: &RelPath, error: &Error) {
