@@ -1,5 +1,8 @@
 //! Who has an account or a group here: lists for the pipe `samr`. Reading them may block, and is nothing that a logon waits
-//! for, so a few at a time are read on threads that may.
+//! for, so a few at a time are read on threads that may. A thread that hangs keeps its turn, whether anybody still waits
+//! for it or not, and whoever finds no turn gives up after a while.
+
+use std::time::Duration;
 
 use proto::dtyp::Sid;
 use server::accounts::{ListedAccount, ListedGroup, Unavailable};
@@ -14,14 +17,31 @@ use super::unix::members::members;
 
 /// How many lists are read at the same time.
 static LISTS: Semaphore = Semaphore::const_new(2);
+/// How long a turn is waited for. Clients give up after 20 seconds at the earliest.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Runs `read` where it may block.
 fn read<T: Send + 'static>(
     read: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Answer<Result<T, Unavailable>> {
+    read_in_turn(&LISTS, read)
+}
+
+fn read_in_turn<T: Send + 'static>(
+    turns: &'static Semaphore,
+    read: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> Answer<Result<T, Unavailable>> {
     Answer::later(async move {
-        let _turn = LISTS.acquire().await.expect("nobody closes it");
-        match tokio::task::spawn_blocking(read).await {
+        let Ok(turn) = tokio::time::timeout(PATIENCE, turns.acquire()).await else {
+            return Err(Unavailable("lists of accounts are read by others, or NSS or a directory does not answer".into()));
+        };
+        let turn = turn.expect("nobody closes it");
+        let work = move || {
+            // Given back when the list was read: who asked may have gone, and the thread is taken all the same.
+            let _turn = turn;
+            read()
+        };
+        match tokio::task::spawn_blocking(work).await {
             Ok(done) => done.map_err(|error| Unavailable(format!("{error:#}"))),
             Err(error) => Err(Unavailable(format!("list of accounts: {error}"))),
         }
@@ -78,4 +98,40 @@ fn listed_account(entry: &Entry) -> ListedAccount {
 
 fn listed_group(group: &Group) -> ListedGroup {
     ListedGroup { principal: group.principal(), comment: group.comment.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_gives_no_turn_to_others() {
+        static TURNS: Semaphore = Semaphore::const_new(1);
+        let (go_on, held) = mpsc::channel::<()>();
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let hangs = tokio::spawn(async move {
+            let work = move || {
+                _ = begun.send(());
+                _ = held.recv();
+                Ok(())
+            };
+            read_in_turn(&TURNS, work).await
+        });
+        begins.await.expect("it begins");
+        hangs.abort();
+        assert!(hangs.await.is_err_and(|ended| ended.is_cancelled()));
+        assert_eq!(TURNS.available_permits(), 0);
+        // The clock does not go on by itself while a thread is at work.
+        let waits = tokio::spawn(async { read_in_turn(&TURNS, || Ok(1)).await });
+        for _ in 0..=PATIENCE.as_secs() {
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(waits.await.expect("no panic").is_err());
+        drop(go_on);
+        tokio::time::resume();
+        assert_eq!(read_in_turn(&TURNS, || Ok(2)).await.expect("a turn"), 2);
+    }
 }
