@@ -68,7 +68,8 @@ pub trait Backend: Send + Sync {
     /// [`Backend::find`] for `frevo user`.
     fn get(&self, name: &str) -> Result<Option<Entry>>;
 
-    /// Up to `count` accounts whose folded names come after `after`, in the order of those names.
+    /// Up to `count` accounts whose folded names come after `after`, in the order of those names; fewer only where no more
+    /// come behind them.
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>>;
 
     /// Adds an account, whose RID the back end gives; refuses one that is there.

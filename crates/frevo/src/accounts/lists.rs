@@ -33,7 +33,9 @@ fn read_in_turn<T: Send + 'static>(
 ) -> Answer<Result<T, Unavailable>> {
     Answer::later(async move {
         let Ok(turn) = tokio::time::timeout(PATIENCE, turns.acquire()).await else {
-            return Err(Unavailable("lists of accounts are read by others, or NSS or a directory does not answer".into()));
+            return Err(Unavailable(
+                "lists of accounts are read by others, or NSS or a directory does not answer".into(),
+            ));
         };
         let turn = turn.expect("nobody closes it");
         let work = move || {

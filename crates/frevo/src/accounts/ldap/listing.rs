@@ -27,7 +27,8 @@ const MOST: usize = 5_000_000;
 pub(super) struct Listing(Mutex<Option<(Instant, Vec<String>)>>);
 
 impl Listing {
-    /// Up to `count` accounts after `after`.
+    /// Up to `count` accounts after `after`; fewer only where there are no more, however many cannot be used: whoever puts
+    /// lists of several back ends together goes on after the last name of all.
     pub(super) fn page(
         &self,
         worker: &Worker,
@@ -35,6 +36,25 @@ impl Listing {
         after: Option<&str>,
         count: usize,
     ) -> Result<Vec<Entry>> {
+        let (mut page, mut after) = (Vec::new(), after.map(str::to_owned));
+        while page.len() < count {
+            let names = self.names_after(worker, people, after.as_deref(), count - page.len())?;
+            let Some(last) = names.last() else { break };
+            after = Some(last.clone());
+            let people = people.clone();
+            page.extend(worker.wait(async move { people.entries(&names).await })?);
+        }
+        Ok(page)
+    }
+
+    /// Up to `count` folded names after `after`.
+    fn names_after(
+        &self,
+        worker: &Worker,
+        people: &std::sync::Arc<People>,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<String>> {
         let mut kept = self.0.lock();
         if after.is_none() || kept.as_ref().is_none_or(|(since, _)| since.elapsed() > KEPT) {
             let people = people.clone();
@@ -43,14 +63,11 @@ impl Listing {
         let (_, names) = kept.as_ref().expect("just filled");
         let after = after.map(fold);
         let start = after.map_or(0, |after| names.partition_point(|name| *name <= after));
-        let page: Vec<String> = names[start..].iter().take(count).cloned().collect();
-        if page.is_empty() {
+        let some: Vec<String> = names[start..].iter().take(count).cloned().collect();
+        if some.is_empty() {
             *kept = None;
-            return Ok(Vec::new());
         }
-        drop(kept);
-        let people = people.clone();
-        worker.wait(async move { people.entries(&page).await })
+        Ok(some)
     }
 }
 
@@ -106,7 +123,8 @@ impl People {
         }
     }
 
-    /// The accounts of these names, in their order; of those removed meanwhile, none.
+    /// The accounts of these folded and sorted names, in their order; of those removed meanwhile, none, and none that has
+    /// one of them only as a second name: a list goes on after the last.
     async fn entries(&self, names: &[String]) -> Result<Vec<Entry>> {
         let mut entries = Vec::with_capacity(names.len());
         for some in names.chunks(AT_A_TIME) {
@@ -114,6 +132,7 @@ impl People {
             let filter = Filter::And(vec![Filter::Or(named), Filter::Equal("objectClass", ACCOUNT.into())]);
             for found in self.search(&self.settings.suffix, filter, ATTRIBUTES, 0).await? {
                 match Person::read(&found) {
+                    Ok(person) if names.binary_search(&fold(&person.record.name)).is_err() => {}
                     Ok(person) => entries.push(self.shown(&person).await?),
                     Err(why) => tracing::warn!("an account cannot be used: {why}"),
                 }

@@ -283,10 +283,19 @@ impl Backend for Smbpasswd {
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
-        let after = after.map(fold);
-        let page = self
-            .ask_blocking(|index| Ok(index.page(after.as_deref(), count).iter().map(Stands::of).collect::<Vec<_>>()))?;
-        page.into_iter().filter_map(|stands| self.parts.entry_blocking(stands).transpose()).collect()
+        let (mut page, mut after) = (Vec::new(), after.map(fold));
+        // Fewer than `count` are the last, however many lines are nobody's on this host.
+        while page.len() < count {
+            let most = count - page.len();
+            let stand: Vec<Stands> =
+                self.ask_blocking(|index| Ok(index.page(after.as_deref(), most).iter().map(Stands::of).collect()))?;
+            let Some(last) = stand.last() else { break };
+            after = Some(fold(&last.record.name));
+            for stands in stand {
+                page.extend(self.parts.entry_blocking(stands)?);
+            }
+        }
+        Ok(page)
     }
 
     fn add(&self, record: Record) -> Result<Entry> {

@@ -450,6 +450,20 @@ fn pages_follow_one_another() {
     assert_eq!(names(Some("U2"), 2), ["u3"]);
 }
 
+/// Lists of several back ends go on after the last name of all, and a short page is the end of one of them.
+#[test]
+fn lines_that_are_nobodys_do_not_shorten_a_page() {
+    let text = ["u1", "nobody1", "nobody2", "u2", "u3"]
+        .map(|name| line_with(name, u32::MAX, "x", "[U          ]:LCT-6B01BECE:"));
+    let bed = Bed::new(&text.concat());
+    let names = |after, count| {
+        let page = bed.accounts.page(after, count).unwrap();
+        page.iter().map(|entry| entry.record.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 2), ["u1", "u2"]);
+    assert_eq!(names(Some("u2"), 2), ["u3"]);
+}
+
 #[test]
 fn what_the_file_has_no_place_for_is_refused() {
     let bed = Bed::new("");

@@ -174,3 +174,38 @@ async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
         assert!(said.contains(&format!("`ldap admin dn` may not change {dn}")), "{said}");
     }
 }
+
+/// Lists of several back ends go on after the last name of all, so that a short page is the end of one of them.
+#[test]
+fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
+    const NAMES: [&str; 5] = ["ann", "bad1", "bad2", "bob", "cid"];
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let names_alone = !has("sambaNTPassword");
+        let mut answer = Vec::new();
+        for name in NAMES.into_iter().filter(|name| names_alone || has(name)) {
+            answer.extend(match name.starts_with("bad") {
+                true => found(id, &format!("uid={name},dc=x"), &[("uid", name)]),
+                false => entry(id, name),
+            });
+        }
+        // Somebody has that as a second name.
+        if !names_alone && has("bob") {
+            let zed = [("uid", "zed"), ("uid", "bob"), ("sambaSID", "S-1-5-21-1-2-3-1001")];
+            answer.extend(found(id, "uid=zed,dc=x", &zed));
+        }
+        answer.extend(done(id, 0x65, 0));
+        stream.write_all(&answer).unwrap();
+    });
+    let ldap = open(vec![fake.uri()], |_| {});
+    let names = |after, count| {
+        let page = ldap.page(after, count).unwrap();
+        page.iter().map(|entry| entry.record.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 2), ["ann", "bob"]);
+    assert_eq!(names(Some("Bob"), 2), ["cid"]);
+    assert!(names(Some("cid"), 2).is_empty());
+}
