@@ -22,11 +22,12 @@ pub struct WithDomain<A> {
     winbind: Arc<Winbind>,
 }
 
-impl<A: Accounts> WithDomain<A> {
+impl<A: Accounts + 'static> WithDomain<A> {
     /// Those of `own`, then those that `winbind` knows.
     pub fn new(own: Arc<A>, winbind: Arc<Winbind>) -> WithDomain<A> {
-        // Only the first counts, and a server has but one SID.
-        let _ = winbind.machine.set(own.domain());
+        let machine = own.clone();
+        // Only the first counts, and a server has but one set of accounts.
+        let _ = winbind.machine.set(Box::new(move || machine.domain()));
         WithDomain { own, winbind }
     }
 
@@ -43,7 +44,7 @@ fn not_root(id: Option<UnixId>) -> Option<UnixId> {
     id.filter(|id| id.uid() != Some(0) && id.gid() != Some(0))
 }
 
-impl<A: Accounts> Accounts for WithDomain<A> {
+impl<A: Accounts + 'static> Accounts for WithDomain<A> {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
         self.own.find(name)
     }

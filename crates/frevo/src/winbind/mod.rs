@@ -56,10 +56,14 @@ pub struct Winbind {
     sids: Kept<UnixId, Option<Sid>>,
     names: Kept<Sid, Option<Arc<Name>>>,
     rests_until: Mutex<Option<Instant>>,
-    /// This machine as a domain of its own, whose users are not the domain's to name.
-    machine: OnceLock<DomainSid>,
+    /// This machine as a domain of its own, whose users are not the domain's to name: asked each time, as it may get
+    /// another SID while the server runs.
+    machine: OnceLock<Machine>,
     away: Away,
 }
+
+/// The SID of this machine as it is at the moment.
+type Machine = Box<dyn Fn() -> DomainSid + Send + Sync>;
 
 /// Who is let ask at a time, and for how long.
 struct Gate {
@@ -296,7 +300,7 @@ impl Winbind {
     /// Whether a domain may say of its user that he has `sid`. A controller's S-1-5-32-... are its own groups, not those
     /// of this host, whose members NSS says.
     fn is_believed(&self, sid: &Sid) -> bool {
-        let ours = |machine: &DomainSid| sid.rid().is_some_and(|rid| machine.with_rid(rid) == *sid);
+        let ours = |machine: &Machine| sid.rid().is_some_and(|rid| machine().with_rid(rid) == *sid);
         may_come_from_domain(sid) && !self.machine.get().is_some_and(ours)
     }
 

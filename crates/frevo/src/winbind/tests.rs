@@ -68,7 +68,9 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
     const OWN: Sid = Sid::of(5, [21, 7, 7, 7, 1001]);
     const ASSERTED: Sid = Sid::of(18, [1]);
     let winbind = Winbind::new(true);
-    winbind.machine.set(DomainSid([7, 7, 7])).expect("the first");
+    let machine = Arc::new(Mutex::new(DomainSid([7, 7, 7])));
+    let now_is = machine.clone();
+    winbind.machine.set(Box::new(move || *now_is.lock())).ok().expect("the first");
     let now = Instant::now();
     let mut next = 60_000;
     for (sid, kind) in [
@@ -96,6 +98,9 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
             _ => panic!("{sids:?}"),
         }
     }
+    // It gets another SID while the server runs.
+    *machine.lock() = DomainSid([1, 2, 3]);
+    assert!(matches!(winbind.account_of(vec![USER, GROUP]).await, Err(Refused::Unmapped(_))));
 }
 
 #[test]
