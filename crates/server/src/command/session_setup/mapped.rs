@@ -8,7 +8,8 @@ use crate::server::Server;
 use crate::tickets::ClientName;
 use proto::status::Status;
 
-/// The account that the administrator's file has for `full`, who is in `groups`; `None` where it has none.
+/// The account that the administrator's file has for `full`, who is in `groups`; `None` where it has none. One that nobody
+/// may log on with is none for whoever is mapped to it either; its password is not what was proven.
 pub(super) async fn account(
     server: &Server,
     policy: &Policy,
@@ -30,6 +31,10 @@ pub(super) async fn account(
     };
     match found.map_err(|unavailable| Refused::Unavailable(unavailable.0))? {
         Some(account) if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
+        Some(account) if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
+        Some(account) if account.expires.is_some_and(|end| end <= server.world.now()) => {
+            Err(Refused::Because(Status::ACCOUNT_EXPIRED))
+        }
         Some(account) => Ok(Some(account)),
         None => Err(Refused::Unmapped(format!(
             "`username map` says that {full} is {name}, who is nobody here; root needs an account (`frevo user add root`)"
