@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, Accounts, Unavailable};
+use server::accounts::{Account, Accounts, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::tickets::ClientName;
 
@@ -28,13 +28,20 @@ pub(super) fn account(
     if name.is_empty() || name.contains(['@', '\\', '/']) || name.chars().any(char::is_control) {
         return nobody(client, "no user is called so");
     }
-    let sids: Vec<Sid> = logon.map_or_else(Vec::new, |logon| logon.sids().collect());
+    let sids: Vec<Sid> = logon.map_or_else(Vec::new, |logon| foreign(logon, directory.domain()));
     let (this, name) = (directory.clone(), name.clone());
     directory.find(&name).then(move |found| match found {
         Ok(Some(account)) => Answer::now(Ok(not_root(with_sids(account, &sids)))),
         Ok(None) => unix_user(&this, name, sids),
         Err(why) => Answer::now(Err(why)),
     })
+}
+
+/// Those of the SIDs in a ticket that are the realm's to give: who has one of this machine's accounts, or is in one of its
+/// groups, is said here alone. None where not even the user's own is: the first one left would be taken for that.
+fn foreign(logon: &LogonInfo, machine: DomainSid) -> Vec<Sid> {
+    let is_foreign = |sid: &Sid| sid.domain() != Some(machine.sid());
+    if is_foreign(&logon.user) { logon.sids().filter(is_foreign).collect() } else { Vec::new() }
 }
 
 fn nobody(client: &ClientName, why: &str) -> Answer<Result<Option<Account>, Unavailable>> {
@@ -89,5 +96,26 @@ fn of_user(user: &User, sids: Vec<Sid>) -> Account {
         password_last_set: None,
         identity: user.identity.clone(),
         groups: user.groups.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_realm_names_nobody_of_this_machine() {
+        let own = DomainSid([7, 7, 7]);
+        let [theirs, primary, group] = [1103, 513, 1104].map(|rid| Sid::of(5, [21, 1, 2, 3, rid]));
+        let logon = |user| LogonInfo {
+            effective_name: "ann".into(),
+            full_name: String::new(),
+            logon_domain_name: "DOM".into(),
+            user,
+            primary_group: primary,
+            groups: vec![own.with_rid(1000), group, own.with_rid(1001)],
+        };
+        assert_eq!(foreign(&logon(theirs), own), [theirs, primary, group]);
+        assert!(foreign(&logon(own.with_rid(1000)), own).is_empty());
     }
 }
