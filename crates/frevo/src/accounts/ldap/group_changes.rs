@@ -71,7 +71,7 @@ impl People {
         group.check(self.own)?;
         ensure!(gid != 0, "group 0 is root's, and no group of a directory may be that");
         self.refuse_used(&group.sid).await?;
-        let changes = attributes(&group);
+        let changes = attributes(&group, there.as_ref());
         let (dn, reply) = match there {
             Some(entry) => {
                 let request = Request::Modify { dn: &entry.dn, changes: &changes };
@@ -93,12 +93,17 @@ impl People {
     pub(super) async fn remove_group(&self, name: &str) -> Result<bool> {
         let Some((entry, group)) = self.mapped(name, ATTRIBUTES).await? else { return Ok(false) };
         let of_linux = entry.all("objectClass").any(|class| class.eq_ignore_ascii_case(POSIX));
-        let reply = match of_linux {
-            true => {
+        let reply = match others_class(&entry) {
+            _ if of_linux => {
                 let changes = what_makes_it_one(&entry);
                 self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await?
             }
-            false => self.change_group(&Request::Delete { dn: &entry.dn }).await?,
+            None => self.change_group(&Request::Delete { dn: &entry.dn }).await?,
+            Some(class) => bail!(
+                "{} is more than a group with a SID, a {class}, which would go with it: take the class {MAPPING} and its \
+                 attributes from it with ldapmodify",
+                entry.dn
+            ),
         };
         match reply.outcome.code {
             ResultCode::NO_SUCH_OBJECT => Ok(false),
@@ -131,10 +136,7 @@ impl People {
             changes.push(Change::new(ChangeKind::Replace, "displayName", group.name.clone()));
         }
         if group.comment != before.comment {
-            changes.push(match group.comment.as_str() {
-                "" => Change::clear("description"),
-                text => Change::new(ChangeKind::Replace, "description", text),
-            });
+            changes.extend(described(&entry, &group.comment));
         }
         if !changes.is_empty() {
             let reply = self.change_group(&Request::Modify { dn: &entry.dn, changes: &changes }).await?;
@@ -225,7 +227,8 @@ impl People {
     }
 }
 
-fn attributes(group: &Group) -> Vec<Change> {
+/// What makes `there`, or a new entry, the group.
+fn attributes(group: &Group, there: Option<&Found>) -> Vec<Change> {
     let add = |attribute, value: String| Change::new(ChangeKind::Add, attribute, value);
     let kind = match group.kind {
         GroupKind::Domain => "2",
@@ -239,10 +242,30 @@ fn attributes(group: &Group) -> Vec<Change> {
         // A group of Linux may have one of another kind of program.
         Change::new(ChangeKind::Replace, "displayName", group.name.clone()),
     ];
-    if !group.comment.is_empty() {
-        attributes.push(Change::new(ChangeKind::Replace, "description", group.comment.clone()));
+    match there {
+        _ if group.comment.is_empty() => {}
+        Some(entry) => attributes.extend(described(entry, &group.comment)),
+        None => attributes.push(add("description", group.comment.clone())),
     }
     attributes
+}
+
+/// The comment in place of the one that was shown. An entry may have further descriptions, which are not `frevo group`'s.
+fn described(entry: &Found, comment: &str) -> Vec<Change> {
+    let before = entry.first("description");
+    if before.unwrap_or_default() == comment {
+        return Vec::new();
+    }
+    let gone = before.map(|before| Change::new(ChangeKind::Delete, "description", before));
+    let is_there = entry.all("description").any(|text| text == comment);
+    let new = (!comment.is_empty() && !is_there).then(|| Change::new(ChangeKind::Add, "description", comment));
+    gone.into_iter().chain(new).collect()
+}
+
+/// A class of an entry that says that it is something else as well.
+fn others_class(entry: &Found) -> Option<&str> {
+    let own = |class: &&str| [MAPPING, SID_ENTRY, "top"].iter().any(|own| class.eq_ignore_ascii_case(own));
+    entry.all("objectClass").find(|class| !own(class))
 }
 
 /// A whole entry, for a group that only the host has.
@@ -273,5 +296,38 @@ fn made(reply: Reply, dn: &str) -> Result<()> {
         ResultCode::NO_SUCH_OBJECT => bail!("{dn}: there is nothing to put it below; is `ldap group suffix` right?"),
         ResultCode::ENTRY_ALREADY_EXISTS => bail!("the directory has an entry {dn} already"),
         _ => done(reply, dn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_something_else_is_known() {
+        let class = |classes: &[&str]| {
+            let classes: Vec<_> = classes.iter().map(|class| ("objectClass", *class)).collect();
+            others_class(&Found::of("x", &classes)).map(str::to_owned)
+        };
+        assert_eq!(class(&["top", "sambaSidEntry", "SambaGroupMapping"]), None);
+        assert_eq!(class(&["top", "groupOfNames", "sambaGroupMapping"]).as_deref(), Some("groupOfNames"));
+    }
+
+    #[test]
+    fn a_comment_takes_the_place_of_the_one_that_was_shown_alone() {
+        let check = |there: &[&str], comment: &str, expected: &[(ChangeKind, &str)]| {
+            let there: Vec<_> = there.iter().map(|text| ("description", *text)).collect();
+            let changes = described(&Found::of("x", &there), comment);
+            let changes: Vec<_> =
+                changes.iter().map(|change| (change.kind as i32, change.values[0].as_str())).collect();
+            let expected: Vec<_> = expected.iter().map(|(kind, text)| (*kind as i32, *text)).collect();
+            assert_eq!(changes, expected, "{there:?} {comment:?}");
+        };
+        check(&[], "", &[]);
+        check(&[], "a", &[(ChangeKind::Add, "a")]);
+        check(&["a"], "a", &[]);
+        check(&["a", "b"], "c", &[(ChangeKind::Delete, "a"), (ChangeKind::Add, "c")]);
+        check(&["a", "b"], "b", &[(ChangeKind::Delete, "a")]);
+        check(&["a", "b"], "", &[(ChangeKind::Delete, "a")]);
     }
 }
