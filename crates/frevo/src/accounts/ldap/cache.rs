@@ -171,12 +171,12 @@ impl Cache {
         }
     }
 
-    pub(super) fn put_nobodys_sid(&self, sid: Sid) {
-        self.sids.put(sid, None, STALE);
-    }
-
-    pub(super) fn put_nobodys_uid(&self, uid: u32) {
-        self.uids.put(uid, None, STALE);
+    /// That the uid is nobody's, as who asked at `seen` was told.
+    pub(super) fn put_nobodys_uid(&self, uid: u32, seen: u64) {
+        let generation = self.generation.lock();
+        if *generation == seen {
+            self.uids.put(uid, None, STALE);
+        }
     }
 }
 

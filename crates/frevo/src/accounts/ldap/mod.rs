@@ -142,7 +142,11 @@ impl Backend for Ldap {
         if let Some(kept) = self.people.cache.fresh_sid(sid) {
             match kept {
                 None => return Answer::now(Ok(None)),
-                Some(name) => return self.find(&name),
+                // The account of that name may be another by now.
+                Some(name) => {
+                    let sid = *sid;
+                    return self.find(&name).map(move |found| found.map(|it| it.filter(|entry| entry.sid == sid)));
+                }
             }
         }
         let (people, sid) = (self.people.clone(), *sid);
@@ -164,7 +168,11 @@ impl Backend for Ldap {
     fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {
         match self.people.cache.fresh_uid(uid) {
             Some(None) => Answer::now(Ok(None)),
-            Some(Some(name)) => self.find(&name),
+            // As above.
+            Some(Some(name)) => {
+                let is_it = move |entry: &Entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid);
+                self.find(&name).map(move |found| found.map(|it| it.filter(is_it)))
+            }
             None => {
                 let people = self.people.clone();
                 self.worker.answer(async move { people.by_uid(uid).await })

@@ -109,7 +109,7 @@ impl People {
         match self.one(Filter::Equal("sambaSID", sid.to_string())).await {
             Ok(Some(person)) => self.noted(&person, None, seen).await,
             Ok(None) => {
-                self.cache.put_nobodys_sid(*sid);
+                self.cache.put_owner(*sid, None, seen);
                 Ok(None)
             }
             Err(error) => self.cache.stale_sid(sid).ok_or_else(|| unavailable(error)),
@@ -125,7 +125,7 @@ impl People {
                 Ok(entry.filter(|entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == uid)))
             }
             Ok(None) => {
-                self.cache.put_nobodys_uid(uid);
+                self.cache.put_nobodys_uid(uid, seen);
                 Ok(None)
             }
             Err(error) => self.cache.stale_uid(uid).ok_or_else(|| unavailable(error)),
