@@ -116,7 +116,19 @@ fn own(domains: &BTreeMap<String, Options<'_>>, workgroup: &str, problems: &mut 
             range.as_ref()?;
             Backend::Rid { base: base_rid(options, problems) }
         }
-        "nss" => Backend::Nss,
+        "nss" => {
+            if !options.contains_key("range") {
+                let message = format!(
+                    "`{}` = nss, and there is no range for {workgroup}: without winbindd, who is called like a user of the \
+                     system in the domain would be that user, so nobody of it logs on then",
+                    setting.name
+                );
+                let remedy = format!("add `idmap config {workgroup} : range = 1000-999999`");
+                report(problems, setting, warning(Code::BadValue, message).remedy(remedy));
+            }
+            range.as_ref()?;
+            Backend::Nss
+        }
         _ => {
             needs_winbindd(workgroup, setting, problems);
             return None;
@@ -182,7 +194,6 @@ mod tests {
             rid(500, 1000..=1999),
             &[],
         );
-        check(&[("idmap config DOM : backend", "nss")], Some(Map { backend: Backend::Nss, range: None }), &[]);
         let nss = Some(Map { backend: Backend::Nss, range: Some(5..=9) });
         check(&[("idmap config DOM : backend", "nss"), ("idmap config DOM : range", "5-9")], nss, &[]);
         // The last line counts.
@@ -212,6 +223,8 @@ mod tests {
         let backend = ("idmap config DOM : backend", "rid");
         let range = ("idmap config DOM : range", "1000-1999");
         check(&[backend], None, &[(Severity::Error, "add `idmap config DOM : range")]);
+        let by_name = ("idmap config DOM : backend", "nss");
+        check(&[by_name], None, &[(Severity::Warning, "no range for DOM")]);
         for wrong in ["", "1000", "2-1", "a-b", "1-99999999999", "-1-5"] {
             let said = [(Severity::Error, "the lowest and the highest id")];
             check(&[backend, ("idmap config DOM : range", wrong)], None, &said);
