@@ -18,11 +18,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use server::answer::Answer;
 use server::policy::{UsernameMap, fold};
+use tokio::sync::Semaphore;
 
 use super::unix::names::Question;
 use super::unix::{Key, Users};
 use crate::config::list;
 
+/// Names looked up at a time: groups may be asked for over a network, before anybody has proven anything, and a name service
+/// that hangs must not take all blocking threads of the runtime.
+static TURNS: Semaphore = Semaphore::const_new(16);
 /// The largest file in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -74,7 +78,13 @@ impl FileMap {
     fn ask(&self, who: Who) -> Answer<Option<String>> {
         let inner = self.0.clone();
         Answer::later(async move {
-            let asked = tokio::task::spawn_blocking(move || inner.find(&who)).await;
+            let turn = TURNS.acquire().await.expect("nobody closes it");
+            let work = move || {
+                // Given back when NSS has answered, whoever still waits for that.
+                let _turn = turn;
+                inner.find(&who)
+            };
+            let asked = tokio::task::spawn_blocking(work).await;
             asked.unwrap_or_else(|error| {
                 tracing::error!(%error, "username map");
                 None
