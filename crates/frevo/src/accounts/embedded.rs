@@ -25,6 +25,7 @@ use server::policy::fold;
 
 use super::backend::{self, Backend, Check, Entry};
 use super::former::FormerSids;
+use super::groups::GroupKey;
 use super::record::{Record, check_name};
 use crate::admin::message::{ImportResult, Imported, Outcome};
 use crate::state_dir::StateDir;
@@ -287,6 +288,19 @@ impl Store {
         if self.odd_rids.load(Ordering::Relaxed) { rid | 1 } else { rid }
     }
 
+    /// The first RID from `rid` on that may be given and makes no SID that an account had elsewhere or that a group has: it
+    /// would be given what is theirs.
+    fn next_free(&self, domain: DomainSid, mut rid: u32) -> Result<u32> {
+        loop {
+            rid = self.free_rid(rid);
+            let sid = domain.with_rid(rid);
+            if self.former_owner(&sid).is_none() && self.group(&GroupKey::Sid(sid)).is_none() {
+                return Ok(rid);
+            }
+            rid = rid.checked_add(1).context("no RIDs are left")?;
+        }
+    }
+
     /// Runs `change` on the accounts and, where it succeeds, makes all that it did durable and visible in one step.
     /// With `dry_run`, all is undone instead.
     pub fn change<T>(&self, dry_run: bool, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
@@ -480,11 +494,16 @@ impl Change<'_> {
         self.sids.insert(sid, fold(name));
     }
 
-    /// A RID that no account has or had.
+    /// A RID that no account has or had, nor a group.
     pub fn new_rid(&mut self) -> Result<u32> {
-        let rid = self.store.free_rid(self.next_rid);
-        self.next_rid = rid.checked_add(1).context("no RIDs are left")?;
-        Ok(rid)
+        let domain = self.domain.unwrap_or_else(|| self.store.domain());
+        loop {
+            let rid = self.store.next_free(domain, self.next_rid)?;
+            self.next_rid = rid.checked_add(1).context("no RIDs are left")?;
+            if !self.sids.contains_key(&domain.with_rid(rid)) {
+                return Ok(rid);
+            }
+        }
     }
 }
 

@@ -286,6 +286,13 @@ impl Directory {
         let Some((_, entry)) = self.entry(&former.name)? else {
             return skipped("is no account here: import it first".into());
         };
+        if let Some(other) = self
+            .own
+            .by_sid(&sid)
+            .filter(|other| server::policy::fold(&other.name) != server::policy::fold(&entry.record.name))
+        {
+            return skipped(format!("has {sid}, which is the SID of {} here", other.name));
+        }
         let owner = self.own.former_owner(&sid);
         let unchanged = owner.as_ref().is_some_and(|owner| *owner == server::policy::fold(&entry.record.name));
         if unchanged || entry.sid == sid {

@@ -85,7 +85,7 @@ impl Store {
     /// belong together: a second group of any of the three is refused.
     pub fn add_group(&self, group: impl FnOnce(Sid) -> Group) -> Result<Arc<Group>> {
         let mut next_rid = self.next_rid.lock();
-        let group = Arc::new(group(self.domain().with_rid(self.free_rid(*next_rid))));
+        let group = Arc::new(group(self.domain().with_rid(self.next_free(self.domain(), *next_rid)?)));
         group.check(self.domain())?;
         ensure!(self.groups.read().by_sid.len() < MOST, "there are {MOST} groups already");
         let keys = [GroupKey::Sid(group.sid), GroupKey::Gid(group.gid), GroupKey::Name(group.name.clone())];
