@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use foreign::Counts;
 
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
@@ -45,7 +46,7 @@ fn targets() -> Result<Vec<String>> {
 }
 
 /// Builds and runs; counts targets.
-pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+pub(crate) fn run(options: &Options) -> Result<Counts> {
     let mut names = targets()?;
     if let Some(target) = &options.target {
         names.retain(|name| name == target);
@@ -55,11 +56,14 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     }
     if options.list {
         names.iter().for_each(|name| println!("{name}"));
-        return Ok((0, 0));
+        return Ok(Counts::default());
     }
     build()?;
-    let failed = names.iter().filter(|name| !fuzz(name, options.seconds)).count();
-    Ok((names.len() - failed, failed))
+    let mut counts = Counts::default();
+    for name in &names {
+        counts.add(if fuzz(name, options.seconds) { Counts::passed(1) } else { Counts::failed(name) });
+    }
+    Ok(counts)
 }
 
 fn build() -> Result<()> {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use foreign::Counts;
 use foreign::bed::{Target, interrupt};
 
 #[derive(Parser)]
@@ -125,9 +126,9 @@ fn run(command: Command) -> Result<ExitCode> {
 }
 
 /// The last line of a run, and its exit status.
-fn end((passed, failed): (usize, usize)) -> ExitCode {
-    println!("{passed} passed, {failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+fn end(Counts { passed, failed }: Counts) -> ExitCode {
+    println!("{passed} passed, {} failed", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Without what the tests need nothing else makes sense.

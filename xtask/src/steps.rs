@@ -5,43 +5,47 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use foreign::Counts;
 use foreign::bed::interrupt;
 
 /// Counts over all steps.
 #[derive(Default)]
 pub(crate) struct Tally {
-    passed: usize,
-    failed: usize,
+    counts: Counts,
     /// Step, its counts, seconds.
     steps: Vec<(&'static str, usize, usize, f64)>,
 }
 
 impl Tally {
     /// Runs a step under its heading. A step that cannot be done counts as one failure.
-    pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Result<(usize, usize)>) -> Result<bool> {
+    pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Result<Counts>) -> Result<bool> {
         interrupt::check()?;
         println!("\n== {name}");
         let start = Instant::now();
-        let (passed, failed) = run().unwrap_or_else(|error| {
+        let Counts { passed, failed } = run().unwrap_or_else(|error| {
             println!("error: {error:#}");
-            (0, 1)
+            Counts::failed(format!("{error:#}"))
         });
         interrupt::check()?;
         let seconds = start.elapsed().as_secs_f64();
-        println!("== {name}: {passed} passed, {failed} failed, {seconds:.0} s");
-        self.passed += passed;
-        self.failed += failed;
-        self.steps.push((name, passed, failed, seconds));
-        Ok(failed == 0)
+        let failures = failed.len();
+        println!("== {name}: {passed} passed, {failures} failed, {seconds:.0} s");
+        self.counts.add(Counts { passed, failed: failed.iter().map(|what| format!("{name}: {what}")).collect() });
+        self.steps.push((name, passed, failures, seconds));
+        Ok(failures == 0)
     }
 
-    /// The table of the steps; the counts of all.
-    pub(crate) fn finish(self) -> (usize, usize) {
+    /// What failed, once more, for the end of a long output may be all that is kept of it; the table of the steps; the
+    /// counts of all.
+    pub(crate) fn finish(self) -> Counts {
         println!();
+        for what in &self.counts.failed {
+            println!("FAILED {what}\n");
+        }
         for (name, passed, failed, seconds) in &self.steps {
             println!("{name:<24} {passed:>6} passed {failed:>4} failed {seconds:>6.0} s");
         }
-        (self.passed, self.failed)
+        self.counts
     }
 }
 
@@ -54,44 +58,53 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// A command that is right when it ends with status 0: one passed or one failed.
-pub(crate) fn succeeds(mut command: Command) -> Result<(usize, usize)> {
+pub(crate) fn succeeds(mut command: Command) -> Result<Counts> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    Ok(if status.success() { (1, 0) } else { (0, 1) })
+    Ok(if status.success() { Counts::passed(1) } else { Counts::failed(format!("{command:?}: {status}")) })
 }
 
 /// Runs `cargo test` and sums the counts that its programs print; a program that dies before it prints them, or does not
 /// compile, is one failure.
-pub(crate) fn unit_tests(filter: Option<&str>) -> Result<(usize, usize)> {
+pub(crate) fn unit_tests(filter: Option<&str>) -> Result<Counts> {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--quiet", "--"]);
     command.args(filter).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;
     let output = BufReader::new(child.stdout.take().context("no output of cargo")?);
-    let (mut passed, mut failed) = (0, 0);
+    let mut counts = Counts::default();
     // What a test program printed is of interest only when one of its tests failed.
     let mut said = String::new();
     for line in output.lines() {
         let line = line?;
         said.push_str(&line);
         said.push('\n');
-        if let Some((p, f)) = counts(&line) {
-            passed += p;
-            failed += f;
+        if let Some((passed, failed)) = counted(&line) {
             let text = std::mem::take(&mut said);
-            if f > 0 {
+            if failed > 0 {
                 println!("{text}");
             }
+            counts.add(Counts { passed, failed: failures(&text, failed) });
         }
     }
     print!("{said}");
-    let success = child.wait()?.success();
-    Ok((passed, if success { failed } else { failed.max(1) }))
+    let status = child.wait()?;
+    if !status.success() && counts.failed.is_empty() {
+        counts.add(Counts::failed(format!("{command:?}: {status}")));
+    }
+    Ok(counts)
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.
-fn counts(line: &str) -> Option<(usize, usize)> {
+fn counted(line: &str) -> Option<(usize, usize)> {
     let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let number = |word: &str| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
     Some((number("passed")?, number("failed")?))
+}
+
+/// The names that a test program lists at its end, where it failed that often.
+fn failures(said: &str, failed: usize) -> Vec<String> {
+    let listed = said.rsplit_once("failures:\n").map_or("", |(_, list)| list);
+    let names = listed.lines().filter_map(|line| line.strip_prefix("    "));
+    names.chain(std::iter::repeat("a test without a name")).take(failed).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -109,15 +122,24 @@ mod tests {
             ("running 3 tests", None),
             ("test result: what", None),
         ] {
-            assert_eq!(counts(line), expected, "{line}");
+            assert_eq!(counted(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn names_of_failed_tests() {
+        let said =
+            "failures:\n\n---- a::b stdout ----\npanicked\n\n\nfailures:\n    a::b\n    a::c\n\ntest result: FAILED.";
+        assert_eq!(failures(said, 2), ["a::b", "a::c"]);
+        assert_eq!(failures("", 1), ["a test without a name"]);
+        assert_eq!(failures("test result: ok.", 0), [""; 0]);
     }
 
     #[test]
     fn a_step_that_cannot_be_done_is_a_failure() {
         let mut tally = Tally::default();
-        assert!(tally.step("a", || Ok((3, 0))).unwrap());
+        assert!(tally.step("a", || Ok(Counts::passed(3))).unwrap());
         assert!(!tally.step("b", || anyhow::bail!("no")).unwrap());
-        assert_eq!(tally.finish(), (3, 1));
+        assert_eq!(tally.finish(), Counts { passed: 3, failed: vec!["b: no".into()] });
     }
 }

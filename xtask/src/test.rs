@@ -1,6 +1,7 @@
 //! `cargo xtask check` (what a commit needs) and `cargo xtask test` (everything).
 
 use anyhow::Result;
+use foreign::Counts;
 use foreign::bed::Target;
 
 use crate::steps::{self, Tally, cargo, succeeds};
@@ -17,7 +18,7 @@ pub(crate) struct Options {
 }
 
 /// Formatting, lints and unit tests.
-pub(crate) fn check() -> Result<(usize, usize)> {
+pub(crate) fn check() -> Result<Counts> {
     let mut tally = Tally::default();
     style(&mut tally)?;
     tally.step("unit tests", || steps::unit_tests(None))?;
@@ -32,7 +33,7 @@ fn style(tally: &mut Tally) -> Result<()> {
 }
 
 /// Everything there is; without the release build nothing foreign can run.
-pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
+pub(crate) fn all(options: &Options) -> Result<Counts> {
     let mut tally = Tally::default();
     let filter = options.filter.as_deref();
     if filter.is_none() {
@@ -60,7 +61,7 @@ pub(crate) fn all(options: &Options) -> Result<(usize, usize)> {
     Ok(tally.finish())
 }
 
-fn foreign(options: &Options) -> Result<(usize, usize)> {
+fn foreign(options: &Options) -> Result<Counts> {
     foreign::suite::run(&foreign::suite::Options {
         target: Target::Frevo,
         filter: options.filter.clone(),
@@ -70,17 +71,16 @@ fn foreign(options: &Options) -> Result<(usize, usize)> {
 }
 
 /// What Samba alone can be asked: its own counters of a replayed run, and a Kerberos realm.
-fn client_against_samba() -> Result<(usize, usize)> {
+fn client_against_samba() -> Result<Counts> {
     setup::run(setup::Set::Samba)?;
-    let mut counts = (0, 0);
+    let mut counts = Counts::default();
     for filter in ["netbench", "kerberos"] {
-        let (passed, failed) = foreign::suite::run(&foreign::suite::Options {
+        counts.add(foreign::suite::run(&foreign::suite::Options {
             target: Target::Samba,
             filter: Some(filter.into()),
             quick: true,
             python: setup::python(),
-        })?;
-        counts = (counts.0 + passed, counts.1 + failed);
+        })?);
     }
     Ok(counts)
 }

@@ -8,6 +8,7 @@
 pub mod bed;
 mod capture;
 mod cases;
+mod counts;
 mod file;
 mod growth;
 pub mod guess;
@@ -17,3 +18,5 @@ mod python;
 mod smbclient;
 mod stage;
 pub mod suite;
+
+pub use counts::Counts;

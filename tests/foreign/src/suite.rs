@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::bed::{Health, Target, interrupt};
-use crate::cases;
 use crate::stage::Stage;
+use crate::{Counts, cases};
 
 /// One case: a function that succeeds or says what was wrong.
 pub(crate) struct Case {
@@ -68,9 +68,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     cases::all().map(|case| case.name)
 }
 
-/// Runs the cases one after the other, each reported by name; how many passed and failed. A case that cannot run without
-/// root counts as failed.
-pub fn run(options: &Options) -> Result<(usize, usize)> {
+/// Runs the cases one after the other, each reported by name; how many passed, and which failed. A case that cannot run
+/// without root counts as failed.
+pub fn run(options: &Options) -> Result<Counts> {
     let wanted = |case: &&Case| {
         options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
             && !(options.quick && case.needs.slow)
@@ -78,15 +78,15 @@ pub fn run(options: &Options) -> Result<(usize, usize)> {
     };
     let cases: Vec<&Case> = cases::all().filter(wanted).collect();
     if cases.is_empty() {
-        return Ok((0, 0));
+        return Ok(Counts::default());
     }
     let mut stage = Stage::set(options)?;
-    let (mut passed, mut failed) = (0, 0);
+    let mut counts = Counts::default();
     for case in cases {
         interrupt::check()?;
         if case.needs.root && !stage.bed.people().many() {
             println!("{:<44} NOT RUN: needs root", case.name);
-            failed += 1;
+            counts.add(Counts::failed(format!("{}: needs root", case.name)));
             continue;
         }
         let start = Instant::now();
@@ -96,15 +96,16 @@ pub fn run(options: &Options) -> Result<(usize, usize)> {
         match result {
             Ok(()) => {
                 println!("{:<44} ok {seconds:8.2} s", case.name);
-                passed += 1;
+                counts.passed += 1;
             }
             Err(error) => {
-                println!("{:<44} FAILED {seconds:.2} s\n{}", case.name, indent(&format!("{error:#}")));
-                failed += 1;
+                let why = indent(&format!("{error:#}"));
+                println!("{:<44} FAILED {seconds:.2} s\n{why}", case.name);
+                counts.add(Counts::failed(format!("{}\n{why}", case.name)));
             }
         }
     }
-    Ok((passed, failed))
+    Ok(counts)
 }
 
 fn indent(text: &str) -> String {

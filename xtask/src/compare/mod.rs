@@ -12,7 +12,8 @@ mod pair;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use foreign::Counts;
 use foreign::bed::{Backend, frevo, interrupt};
 
 use crate::setup::{self, Set};
@@ -103,7 +104,7 @@ fn short(text: &str) -> String {
 }
 
 /// Everything once, small and short. What an earlier run in this checkout left goes first.
-pub(crate) fn run_briefly() -> Result<(usize, usize)> {
+pub(crate) fn run_briefly() -> Result<Counts> {
     let brief = Options::brief();
     if let Some(out) = brief.out.as_ref().filter(|out| out.exists()) {
         std::fs::remove_dir_all(out).with_context(|| format!("cannot remove {}", out.display()))?;
@@ -111,8 +112,8 @@ pub(crate) fn run_briefly() -> Result<(usize, usize)> {
     run(&brief)
 }
 
-/// Runs the command: how many experiments could be run, and how many not.
-pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+/// Runs the command: how many experiments could be run, and which not.
+pub(crate) fn run(options: &Options) -> Result<Counts> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     ensure!(
@@ -132,7 +133,7 @@ pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
     let dir = disk.as_ref().map_or(dir, Disk::point);
     if options.hold {
         hold::hold(&mut start(options, &dir)?)?;
-        return Ok((1, 0));
+        return Ok(Counts::passed(1));
     }
     measure(options, &dir, &experiments)
 }
@@ -152,17 +153,18 @@ fn start(options: &Options, dir: &Path) -> Result<Pair> {
 }
 
 /// One experiment after the other; one that fails does not keep the others from being measured.
-fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<(usize, usize)> {
+fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<Counts> {
     let mut outcome = Outcome::make(options.out.as_deref())?;
     let mut pair = start(options, dir)?;
-    let mut counts = (0, 0);
+    let mut counts = Counts::default();
     for experiment in experiments {
         match one(options, dir, experiment, &mut pair, &mut outcome) {
-            Ok(()) => counts.0 += 1,
+            Ok(()) => counts.passed += 1,
             Err(_) if interrupt::interrupted() => break,
             Err(error) => {
-                eprintln!("error: {}: {error:#}", experiment.title());
-                counts.1 += 1;
+                let what = format!("{}: {error:#}", experiment.title());
+                eprintln!("error: {what}");
+                counts.add(Counts::failed(what));
             }
         }
     }
@@ -217,10 +219,9 @@ fn build() -> Result<()> {
         return Ok(());
     }
     println!("building frevo");
-    match succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]))? {
-        (_, 0) => Ok(()),
-        _ => bail!("frevo does not build"),
-    }
+    let built = succeeds(cargo(&["build", "--quiet", "--release", "--package", "frevo"]))?;
+    ensure!(built.failed.is_empty(), "frevo does not build");
+    Ok(())
 }
 
 /// The experiments of these names, or all.

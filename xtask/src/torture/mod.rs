@@ -18,6 +18,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use foreign::Counts;
 use foreign::bed::{OtherBuild, Target, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -91,14 +92,14 @@ pub(crate) struct Options {
     pub(crate) update: bool,
 }
 
-/// Runs; how many passed, and how many outcomes were not as expected.
-pub(crate) fn run(options: &Options) -> Result<(usize, usize)> {
+/// Runs; how many passed, and which outcomes were not as expected.
+pub(crate) fn run(options: &Options) -> Result<Counts> {
     // On a thread of its own: the namespaces that it makes are not those of what comes after it.
     let run = || run_here(options);
     std::thread::scope(|scope| scope.spawn(run).join().map_err(|_| anyhow::anyhow!("the runner panicked"))?)
 }
 
-fn run_here(options: &Options) -> Result<(usize, usize)> {
+fn run_here(options: &Options) -> Result<Counts> {
     let _build = match options.target {
         Target::Frevo => Some(build()?),
         Target::Samba => None,
@@ -117,7 +118,7 @@ fn run_here(options: &Options) -> Result<(usize, usize)> {
     tests.retain(|test| !options.quick || baseline.get(test).is_none_or(|(_, seconds)| *seconds <= QUICK_SECONDS));
     if tests.is_empty() {
         println!("no test of {} matches", path.display());
-        return Ok((0, 0));
+        return Ok(Counts::default());
     }
     // The longest first, so that none of them is left for the end.
     tests.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
@@ -142,7 +143,7 @@ fn build() -> Result<OtherBuild> {
     if std::env::var_os("FREVO").is_none() {
         println!("building {PROGRAM}");
         let built = cargo(&["build", "--quiet", "--release", "-p", "frevo", "--features", "torture", "--bin", PROGRAM]);
-        ensure!(succeeds(built)? == (1, 0), "{PROGRAM} does not build");
+        ensure!(succeeds(built)?.failed.is_empty(), "{PROGRAM} does not build");
     }
     Ok(OtherBuild::new(PROGRAM))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use foreign::Counts;
 use foreign::bed::Target;
 
 use super::list::{self, UNEXPLAINED};
@@ -93,9 +94,12 @@ impl Report {
     }
 
     /// Tests that passed as expected, and outcomes that fail the run.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let failed = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].map(|v| self.with(v).count());
-        (self.with(Verdict::Passed).count(), failed.iter().sum::<usize>() + self.unexplained().count())
+    pub(super) fn counts(&self) -> Counts {
+        let bad = [Verdict::Failed, Verdict::Surprise, Verdict::NotRunnable].into_iter().flat_map(|v| self.with(v));
+        let told = |o: &Outcome| format!("{}: {} {}", o.name, o.result, o.reason);
+        let unexplained = |o: &Outcome| format!("{}: nobody has said why it is expected to fail", o.name);
+        let failed = bad.map(told).chain(self.unexplained().map(unexplained)).collect();
+        Counts { passed: self.with(Verdict::Passed).count(), failed }
     }
 
     /// Writes test, result, seconds and reason, parted by tabs.
