@@ -4,6 +4,7 @@
 //! [`Directory`] is what the server asks at a logon, and what performs the changes of `frevo user`, whether they come
 //! over the control socket of a running server or from a `frevo user` that has the back ends open itself.
 
+mod all_users;
 pub mod backend;
 mod changes;
 mod clients;
@@ -342,7 +343,7 @@ impl Directory {
     }
 
     fn account_of(&self, entry: Entry) -> Answer<Result<Option<Account>, Unavailable>> {
-        let former = self.own.former_sids(&entry.record.name);
+        let former = all_users::with_all_users(self.own.former_sids(&entry.record.name));
         self.user_of(&entry).map(move |found| found.map(|found| account(&entry, former, found)))
     }
 }

@@ -1,0 +1,42 @@
+//! What an account's former SIDs say of its former groups: every user of a machine or domain is one of its Domain Users,
+//! in whose name Samba stores the group of each file.
+
+use std::sync::Arc;
+
+use proto::dtyp::Sid;
+use server::principals::ALL_USERS_RID;
+
+/// RIDs of accounts that people have begin here ([MS-DTYP] 2.4.2.4): those below are well-known, the guest among them.
+const FIRST_OF_PEOPLE: u32 = 1000;
+
+/// `former` SIDs, and behind them that of the Domain Users of each machine or domain that they are of.
+pub(super) fn with_all_users(former: Arc<[Sid]>) -> Arc<[Sid]> {
+    let people = former.iter().filter(|sid| sid.rid().is_some_and(|rid| rid >= FIRST_OF_PEOPLE));
+    let mut all: Vec<Sid> = Vec::new();
+    for domain in people.filter_map(Sid::domain) {
+        let users = domain.with_rid(ALL_USERS_RID);
+        if let Some(users) = users.filter(|users| !all.contains(users) && !former.contains(users)) {
+            all.push(users);
+        }
+    }
+    if all.is_empty() { former } else { former.iter().copied().chain(all).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_a_user_of_a_machine_is_one_of_all_its_users() {
+        let of = |machine, rid| Sid::of(5, [21, machine, 2, 3, rid]);
+        let cases: [(&[Sid], &[Sid]); 4] = [
+            (&[], &[]),
+            (&[of(1, 1000), of(1, 1001)], &[of(1, 513)]),
+            (&[of(1, 1000), of(7, 3000)], &[of(1, 513), of(7, 513)]),
+            (&[of(1, 501), of(7, 1000), of(7, 513)], &[]),
+        ];
+        for (former, more) in cases {
+            assert_eq!(*with_all_users(former.into()), [former, more].concat());
+        }
+    }
+}
