@@ -20,6 +20,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{AclStyle, InheritOwner, Share, StoredAcls, UserPattern};
 use server::rig::{self, Client, status};
+use server::security::store;
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::{Case, Errno, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
@@ -211,11 +212,7 @@ fn what_is_set_is_what_is_shown() {
     assert_eq!(shown.control, kept);
     let dacl = query(&mut scene.alice, file, SecurityInformation::DACL);
     assert_eq!((dacl.owner, dacl.dacl), (None, shown.dacl));
-    assert_eq!(
-        scene.mode("file"),
-        0o544,
-        "Linux is told as well as it can be: alice is in the group that may not write"
-    );
+    assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
 }
 
 /// As in Samba, where the file keeps the SID that it was given.
@@ -231,6 +228,54 @@ fn a_group_that_linux_does_not_know_is_the_callers_own_there() {
     let given = SecurityDescriptor { group, ..SecurityDescriptor::default() };
     assert_eq!(set(&mut scene.alice, file, SecurityInformation::GROUP, &given), Status::SUCCESS);
     assert_eq!((gid(&scene), query(&mut scene.alice, file, SecurityInformation::GROUP).group), (own, group));
+}
+
+/// Both users are in the group that the file then has in Linux, and neither is in the SID's.
+#[test]
+fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
+    let strangers = Sid::of(5, [21, 9, 9, 9, 512]);
+    for is_set_first in [true, false] {
+        let mut scene = Scene::with(|share| share.force_group = Some(500));
+        let file = make(&mut scene.alice, "file", false);
+        let group = SecurityDescriptor { group: Some(strangers), ..SecurityDescriptor::default() };
+        if is_set_first {
+            assert_eq!(set(&mut scene.alice, file, SecurityInformation::GROUP, &group), Status::SUCCESS);
+        }
+        let lists = vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(strangers, A::FILE_ALL_ACCESS)];
+        set_dacl(&mut scene.alice, file, lists);
+        if !is_set_first {
+            assert_eq!(set(&mut scene.alice, file, SecurityInformation::GROUP, &group), Status::SUCCESS);
+        }
+        assert_eq!(query(&mut scene.alice, file, SecurityInformation::GROUP).group, Some(strangers));
+        assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").gid, 500);
+        assert_eq!(scene.mode("file"), 0o700, "the kernel lets nobody in either");
+        for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA, A::READ_CONTROL, A::DELETE] {
+            let expected = if access == A::DELETE { Status::SUCCESS } else { Status::ACCESS_DENIED };
+            assert_eq!(open(&mut scene.bob, "file", access), expected, "{access:?}: the directory lets him delete");
+        }
+        // What is denied to them is not denied to the group's members.
+        let denied =
+            vec![Ace::deny(strangers, A::FILE_READ_DATA, AceFlags::NONE), allow(Sid::EVERYONE, A::FILE_GENERIC_READ)];
+        set_dacl(&mut scene.alice, file, denied);
+        assert_eq!(open(&mut scene.bob, "file", A::FILE_READ_DATA), Status::SUCCESS);
+    }
+}
+
+/// What no account has in the owner's place is the SID of the file's owner; what one has is that account's.
+#[test]
+fn the_owner_in_linux_is_an_owner_whom_nobody_knows_and_nobody_else() {
+    let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+    for (owner, alices) in [(stranger, Status::SUCCESS), (BOBS_ACCOUNT, Status::ACCESS_DENIED)] {
+        let mut scene = Scene::with(|share| {
+            share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+        });
+        make(&mut scene.alice, "file", false);
+        let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
+        let restored = store::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
+        let node = scene.node("file");
+        block_on(node.set_xattr(&Arc::new(root()), "security.NTACL", Some(restored))).expect("root may");
+        assert_eq!(open(&mut scene.alice, "file", A::WRITE_DAC | A::FILE_READ_DATA), alices, "{owner}");
+    }
 }
 
 #[test]

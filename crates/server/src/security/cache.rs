@@ -64,7 +64,7 @@ pub(crate) struct Place {
 }
 
 /// Which grant: descriptor, token, and whether the token's user is the file's owner and in its group.
-type Grant = (u64, u64, bool, bool);
+type Grant = (u64, u64, bool);
 
 /// What makes a descriptor of a file, apart from the file: shares that differ in it see different ones.
 #[derive(Clone, PartialEq, Eq)]
@@ -487,7 +487,7 @@ mod tests {
         cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 1, 3));
         assert!(cache.find(PLACE, &file(1, 5)).is_none());
         for _ in 0..2 {
-            assert_eq!(cache.granted((1, 1, false, false), || AccessMask(7)), AccessMask(7));
+            assert_eq!(cache.granted((1, 1, false), || AccessMask(7)), AccessMask(7));
         }
         assert!(cache.grants.iter().all(|grants| grants.lock().is_empty()));
         assert_eq!((cache.state().entries, cache.bytes()), (0, 0));
@@ -497,13 +497,13 @@ mod tests {
     fn grants_are_known_by_descriptor_and_token() {
         let cache = cache(1 << 20);
         let all = AccessMask::FILE_ALL_ACCESS;
-        assert_eq!(cache.granted((1, 1, false, false), || all), all);
-        assert_eq!(cache.granted((1, 1, false, false), || unreachable!("it is known")), all);
-        for other in [(2, 1, false, false), (1, 2, false, false), (1, 1, true, false), (1, 1, false, true)] {
+        assert_eq!(cache.granted((1, 1, false), || all), all);
+        assert_eq!(cache.granted((1, 1, false), || unreachable!("it is known")), all);
+        for other in [(2, 1, false), (1, 2, false), (1, 1, true)] {
             assert_eq!(cache.granted(other, || AccessMask::NONE), AccessMask::NONE);
         }
         for token in 0..200_000 {
-            cache.granted((3, token, false, false), || all);
+            cache.granted((3, token, false), || all);
         }
         let kept: usize = cache.grants.iter().map(|grants| grants.lock().len()).sum();
         assert!(kept <= SHARDS * GRANTS, "{kept}");

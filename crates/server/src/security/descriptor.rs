@@ -16,7 +16,7 @@ use super::evaluate::{self, Token};
 use super::inherit;
 use super::posix::{self, Posix, Sids, UnixSids};
 use super::posix_acl::{self, PosixAcl};
-use super::sids::is_account;
+use super::sids::{self, is_account};
 use super::store::{self, Condition, Stored};
 use super::storing;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::vfs::{Errno, Identity, Kind, Metadata, Node, Watched};
 pub(super) static SERVER: LazyLock<Arc<Identity>> =
     LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));
 
-/// A descriptor and whose SIDs its owner and group are.
+/// A descriptor, and whose SID its owner is.
 pub(crate) struct Protection {
     /// What counts.
     pub(crate) descriptor: Arc<Descriptor>,
@@ -40,6 +40,8 @@ pub(crate) struct Protection {
     confirmed: bool,
     /// It is a stored one, which clients see as it is: in others the ids of Linux stand for accounts.
     pub(crate) stored: bool,
+    /// The SID in the owner's place is nobody else's here, so it is that of the file's owner.
+    owner_stands: bool,
     /// The list by which the kernel decides; `None` where it was not read.
     list: Option<PosixAcl>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Protection {
 impl Protection {
     /// What `descriptor` protects, which is a file of the owner and group `owner`.
     pub(super) fn new(descriptor: Arc<Descriptor>, owner: (u32, u32), confirmed: bool) -> Self {
-        Protection { descriptor, owner, confirmed, stored: confirmed, list: None }
+        Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands: false, list: None }
     }
 
     /// The bytes that it takes besides its own size and the descriptor.
@@ -64,26 +66,20 @@ impl Protection {
     /// All rights that the user of `disk` has by it.
     pub(crate) fn granted(&self, disk: &Disk) -> AccessMask {
         let who = &disk.identity;
-        let (uid, gid) = self.owner;
-        let owns = self.confirmed && who.uid == uid;
-        let is_member = self.confirmed && (who.gid == gid || who.groups.contains(&gid));
-        disk.descriptors.granted((self.descriptor.id(), disk.token_id, owns, is_member), || {
-            match self.token(&disk.token, owns, is_member) {
-                Some(token) => evaluate::granted(&token, &self.descriptor),
-                None => evaluate::granted(&disk.token, &self.descriptor),
-            }
+        let (uid, _) = self.owner;
+        let owns = self.confirmed && self.owner_stands && who.uid == uid;
+        disk.descriptors.granted((self.descriptor.id(), disk.token_id, owns), || match self.token(&disk.token, owns) {
+            Some(token) => evaluate::granted(&token, &self.descriptor),
+            None => evaluate::granted(&disk.token, &self.descriptor),
         })
     }
 
-    /// `token` for this file, where it is another. Owner and group of a descriptor are those of the file in Linux, so a
-    /// SID of another machine or of an earlier database of accounts that stands there is the SID of that user or group.
-    fn token(&self, token: &Token, owns: bool, is_member: bool) -> Option<Token> {
-        let owner = self.descriptor.owner.filter(|sid| owns && is_account(sid));
-        let group = self.descriptor.group.filter(|sid| is_member && is_account(sid));
-        if owner.is_none() && group.is_none() {
-            return None;
-        }
-        let groups = token.groups.iter().copied().chain(owner).chain(group).collect();
+    /// `token` for this file, where it is another. A SID of another machine or of an earlier database of accounts that
+    /// stands in the owner's place is that of the file's owner, who can change what protects the file anyhow. One in the
+    /// group's place is nobody's: the file's group in Linux may be whichever whoever set it was in.
+    fn token(&self, token: &Token, owns: bool) -> Option<Token> {
+        let owner = self.descriptor.owner.filter(|sid| owns && is_account(sid))?;
+        let groups = token.groups.iter().copied().chain(Some(owner)).collect();
         Some(Token { groups, ..token.clone() })
     }
 }
@@ -121,7 +117,8 @@ pub(super) async fn of_watched(
         look_up(&disk.share, &disk.identity, node, metadata).await?;
     let descriptor = disk.descriptors.share(descriptor);
     let protection = Protection::new(descriptor, (metadata.uid, metadata.gid), confirmed);
-    let protection = Arc::new(Protection { stored, list, ..protection });
+    let owner_stands = confirmed && owner_stands(disk, &protection).await;
+    let protection = Arc::new(Protection { stored, list, owner_stands, ..protection });
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     if settled || state.is_some() {
         let changed = settled.then_some(metadata.stamped);
@@ -131,6 +128,15 @@ pub(super) async fn of_watched(
         storing::offer(disk, node, metadata, lists, &protection.descriptor).await;
     }
     Ok(protection)
+}
+
+/// Whether the SID in the owner's place is nobody else's here.
+async fn owner_stands(disk: &Disk, protection: &Protection) -> bool {
+    let Some(owner) = protection.descriptor.owner.filter(is_account) else { return false };
+    let (uid, _) = protection.owner;
+    // Who asks is mostly the owner.
+    let is_known = disk.identity.uid == uid && disk.token.contains(&owner);
+    is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
 }
 
 /// What the file system says.

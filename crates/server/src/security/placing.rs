@@ -262,7 +262,7 @@ fn nobody(sid: Sid) -> Error {
 
 /// Sets owner and group where they change; the metadata afterwards. As in Samba, where descriptors are stored a SID that
 /// is no user of this machine makes the caller the owner in Linux, and one that is no group makes the caller's group the
-/// file's.
+/// file's. The members of that group are not the SID's: in an entry it is nobody's.
 async fn own(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -358,7 +358,7 @@ pub(super) async fn lists_for(
     others: bool,
 ) -> Result<Posix> {
     let accounts = &*disk.accounts;
-    let mut sids = FileSids::of(accounts, descriptor, before.uid, before.gid).await;
+    let mut sids = FileSids::of(accounts, descriptor, before.uid).await;
     if duty == Duty::Beneath {
         let mut users = if others { sids.users(descriptor) } else { Vec::new() };
         users.push(before.uid);

@@ -25,17 +25,20 @@ pub(super) fn is_account(sid: &Sid) -> bool {
 /// SIDs as they are on one file.
 pub(super) struct FileSids {
     ids: HashMap<Sid, UnixId>,
+    /// The SID in the owner's place, where it is nobody else's.
     owner: Option<(Sid, u32)>,
-    group: Option<(Sid, u32)>,
     /// Users whose groups are known.
     known: Vec<Arc<Identity>>,
 }
 
 impl FileSids {
-    /// Those of `descriptor`, whose owner and group are `uid` and `gid`, and those of accounts and groups in its DACL.
-    pub(super) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32, gid: u32) -> FileSids {
-        let owner = descriptor.owner.filter(is_account).map(|sid| (sid, uid));
-        let group = descriptor.group.filter(is_account).map(|sid| (sid, gid));
+    /// That of `descriptor`'s owner, whose file is `uid`'s, and those of accounts and groups in its DACL. A SID in the
+    /// group's place that is no group's here is nobody's, as everywhere else.
+    pub(super) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32) -> FileSids {
+        let owner = match descriptor.owner.filter(is_account) {
+            Some(sid) if stands_for(accounts, &sid, uid).await => Some((sid, uid)),
+            _ => None,
+        };
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         let trustees: HashSet<Sid> = aces.filter_map(|ace| ace.trustee().map(|(_, sid)| *sid)).collect();
         let mut ids = HashMap::new();
@@ -44,7 +47,7 @@ impl FileSids {
                 ids.insert(sid, one_of_both(accounts, &sid, id).await);
             }
         }
-        FileSids { ids, owner, group, known: Vec::new() }
+        FileSids { ids, owner, known: Vec::new() }
     }
 
     /// The same, which know the groups of `who` and of those users of `uids` who have accounts. Who cannot be asked for is
@@ -70,6 +73,12 @@ impl FileSids {
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         aces.filter_map(|ace| ace.trustee()).filter_map(|(_, sid)| self.uid(sid)).collect()
     }
+}
+
+/// Whether `sid`, which stands in the owner's place on a file of the user `uid`, may be that user's: it is, or it is nobody's
+/// here, as one of another machine. Where nobody can say, it may.
+pub(super) async fn stands_for(accounts: &dyn Accounts, sid: &Sid, uid: u32) -> bool {
+    !matches!(accounts.id_of(sid).await, Ok(Some(id)) if id.uid() != Some(uid))
 }
 
 /// Where a SID is a user and a group of Linux at once, which of them an entry for it means: what it is in its domain.
@@ -101,8 +110,7 @@ impl Sids for FileSids {
     }
 
     fn gid(&self, sid: &Sid) -> Option<u32> {
-        let own = self.group.filter(|(group, _)| group == sid).map(|(_, gid)| gid);
-        own.or_else(|| self.ids.get(sid).and_then(|id| id.gid())).or_else(|| UnixSids.gid(sid))
+        self.ids.get(sid).and_then(|id| id.gid()).or_else(|| UnixSids.gid(sid))
     }
 
     fn is_member(&self, uid: u32, gid: u32) -> bool {
@@ -253,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_entry_means_a_user_or_a_group_and_never_both() {
-        let sids = block_on(FileSids::of(&Known, &descriptor(ANN, STAFF, &[CREW, DORA]), 4, 5));
+        let sids = block_on(FileSids::of(&Known, &descriptor(ANN, STAFF, &[CREW, DORA]), 4));
         assert_eq!((sids.uid(&CREW), sids.gid(&CREW)), (None, Some(62_106)));
         assert_eq!((sids.uid(&DORA), sids.gid(&DORA)), (Some(62_103), None));
         // As an owner a group is a user.
@@ -262,12 +270,25 @@ mod tests {
 
     #[test]
     fn what_is_shown_leads_back_to_the_ids() {
-        let given = descriptor(Sid::of(5, [21, 9, 9, 9, 5]), Sid::of(5, [21, 9, 9, 9, 6]), &[ANN, STAFF]);
-        let sids = block_on(FileSids::of(&Known, &given, 4, 5));
+        let given = descriptor(STRANGER, STRANGERS, &[ANN, STAFF]);
+        let sids = block_on(FileSids::of(&Known, &given, 4));
         assert_eq!((sids.uid(&ANN), sids.gid(&STAFF), sids.uid(&STAFF)), (Some(1000), Some(50), None));
-        // Owner and group are the file's, whoever gave them that SID.
-        assert_eq!((sids.uid(&given.owner.unwrap()), sids.gid(&given.group.unwrap())), (Some(4), Some(5)));
         assert_eq!(block_on(id_of(&Known, &Sid::unix_group(9))).unwrap(), Some(UnixId::Group(9)));
         assert_eq!(block_on(id_of(&Known, &Sid::EVERYONE)).unwrap(), None);
+    }
+
+    const STRANGER: Sid = Sid::of(5, [21, 9, 9, 9, 5]);
+    const STRANGERS: Sid = Sid::of(5, [21, 9, 9, 9, 6]);
+
+    #[test]
+    fn an_owner_whom_nobody_knows_is_the_files_and_a_group_is_nobodys() {
+        let given = |owner| descriptor(owner, STRANGERS, &[STRANGER, STRANGERS, ANN]);
+        let strange = block_on(FileSids::of(&Known, &given(STRANGER), 4));
+        assert_eq!((strange.uid(&STRANGER), strange.gid(&STRANGERS)), (Some(4), None));
+        // Somebody else's SID stays his.
+        for (uid, expected) in [(1000, 1000), (4, 1000)] {
+            let known = block_on(FileSids::of(&Known, &given(ANN), uid));
+            assert_eq!((known.uid(&ANN), known.uid(&STRANGER)), (Some(expected), None));
+        }
     }
 }

@@ -120,13 +120,17 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         return;
     }
     world.sleep(SETTLED).await;
-    for Conversion { share, who, place, node, .. } in stored {
+    for Conversion { share, who, place, node, descriptor: put, .. } in stored {
         // Who asks next finds out himself what it cannot be told here.
         let Ok(metadata) = node.metadata().await else { continue };
         if !cache.is_settled(&metadata) {
             continue;
         }
         let Ok(Found { descriptor, confirmed, .. }) = look_up(&share, &who, &node, &metadata).await else { continue };
+        // Of another one that a client stored since, whose SID its owner's is has to be found out.
+        if descriptor != **put {
+            continue;
+        }
         let protection = Protection::new(cache.share(descriptor), (metadata.uid, metadata.gid), confirmed);
         let seen = Seen { changed: Some(metadata.stamped), state: None };
         cache.keep(place, metadata.id, seen, Arc::new(protection));
