@@ -108,6 +108,10 @@ enum UserCommand {
         /// The new SID, or - to read it from standard input
         #[arg(long, value_name = "SID")]
         set: Option<String>,
+        /// A SID that the machine had by mistake, and is another machine's or a domain's: until it is forgotten, no domain
+        /// gives SIDs of it to its users
+        #[arg(long, value_name = "SID", conflicts_with = "set")]
+        forget: Option<String>,
     },
     /// Adds and updates accounts from Samba: a smbpasswd file, or what `pdbedit -L -w` prints
     Import {
@@ -160,7 +164,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
             change(&place, false, UserRequest::Delete { name }, &done)
         }
         UserCommand::Policy { name, value, json } => policy::run(&place, name, value, json),
-        UserCommand::MachineSid { set } => machine_sid::run(&place, set),
+        UserCommand::MachineSid { set, forget } => machine_sid::run(&place, set, forget),
         UserCommand::Import { file, dry_run } => import::run(&place, &file, dry_run),
         UserCommand::LdapPassword { password_stdin } => ldap_password::run(&place, password_stdin),
         UserCommand::Sids { file, dry_run } => sids::run(&place, &file, dry_run),

@@ -78,6 +78,10 @@ pub trait Accounts: Send + Sync {
     /// The SID of this machine as a domain: that of the accounts which it gives SIDs itself.
     fn domain(&self) -> DomainSid;
 
+    /// Whether `sid` is of the domain that this machine is, or was while it had another SID: what no other domain says of
+    /// anybody. See [`crate::principals::of_server`].
+    fn is_of_machine(&self, sid: &Sid) -> bool;
+
     /// The account policies in force. Asked at each logon.
     fn policy(&self) -> AccountPolicy;
 

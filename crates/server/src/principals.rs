@@ -5,10 +5,12 @@
 //! S-1-22-2-gid.
 
 mod known;
+mod of_server;
 
 use proto::dtyp::Sid;
 pub use proto::rpc::lsarpc::SidNameUse;
 
+pub use self::of_server::of_server;
 use crate::accounts::{Accounts, DomainSid, Unavailable};
 
 /// The name that S-1-22-1 goes by.

@@ -142,22 +142,7 @@ impl Accounts for People {
         self.policy
     }
 
-    server::plain_accounts!(
-        of_client,
-        id_of,
-        sid_of,
-        sids_of,
-        expect_sids,
-        principal,
-        named,
-        is_in_netgroup,
-        lock,
-        change_password,
-        users,
-        groups,
-        group,
-        members,
-    );
+    server::plain_accounts!(all but find, domain, find_anew, logged_on, uid_of, policy);
 }
 
 struct NoVolume;

@@ -4,12 +4,14 @@
 //! Users of other realms are nobody, whoever their realm says that they are, and so is every name of several components:
 //! `ann/admin` is not `ann`. Nobody is root.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, Accounts, DomainSid, Unavailable};
+use server::accounts::{Account, Accounts, Unavailable};
 use server::answer::Answer;
+use server::principals::of_server;
 use server::tickets::ClientName;
 
 use super::Directory;
@@ -28,20 +30,45 @@ pub(super) fn account(
     if name.is_empty() || name.contains(['@', '\\', '/']) || name.chars().any(char::is_control) {
         return nobody(client, "no user is called so");
     }
-    let sids: Vec<Sid> = logon.map_or_else(Vec::new, |logon| foreign(logon, directory.domain()));
     let (this, name) = (directory.clone(), name.clone());
-    directory.find(&name).then(move |found| match found {
-        Ok(Some(account)) => Answer::now(Ok(not_root(with_sids(account, &sids)))),
-        Ok(None) => unix_user(&this, name, sids),
-        Err(why) => Answer::now(Err(why)),
+    let Some(logon) = logon else {
+        return directory.find(&name).then(move |found| known(&this, name, found, |_| Vec::new()));
+    };
+    let (sids, user): (Vec<Sid>, Sid) = (logon.sids().collect(), logon.user);
+    Answer::later(async move {
+        let own = of_server(&this, &sids).await?;
+        let found = this.find(&name).await;
+        known(&this, name, found, |account| foreign(&sids, user, &own, account)).await
     })
 }
 
-/// Those of the SIDs in a ticket that are the realm's to give: who has one of this machine's accounts, or is in one of its
-/// groups, is said here alone. None where not even the user's own is: the first one left would be taken for that.
-fn foreign(logon: &LogonInfo, machine: DomainSid) -> Vec<Sid> {
-    let is_foreign = |sid: &Sid| sid.domain() != Some(machine.sid());
-    if is_foreign(&logon.user) { logon.sids().filter(is_foreign).collect() } else { Vec::new() }
+/// Goes on with what was `found` of `name`; `sids` says what a ticket brings to an account, or to somebody without one.
+fn known(
+    directory: &Directory,
+    name: String,
+    found: Result<Option<Account>, Unavailable>,
+    sids: impl FnOnce(Option<&Account>) -> Vec<Sid>,
+) -> Answer<Result<Option<Account>, Unavailable>> {
+    match found {
+        Ok(Some(account)) => {
+            let sids = sids(Some(&account));
+            Answer::now(Ok(not_root(with_sids(account, &sids))))
+        }
+        Ok(None) => unix_user(directory, name, sids(None)),
+        Err(why) => Answer::now(Err(why)),
+    }
+}
+
+/// Those of the SIDs in a ticket that are the realm's to give: who has, or had, one of this machine's accounts, or is in
+/// one of its groups, is said here alone. None where the ticket is of somebody else here than `account`: the first one left
+/// would be taken for his.
+fn foreign(sids: &[Sid], user: Sid, own: &HashSet<Sid>, account: Option<&Account>) -> Vec<Sid> {
+    let is_his = account.is_some_and(|account| account.sid == user || account.former_sids.contains(&user));
+    if own.contains(&user) && !is_his {
+        tracing::warn!(%user, "a ticket's SIDs do not count: its user's is that of an account or group of this server");
+        return Vec::new();
+    }
+    sids.iter().filter(|sid| !own.contains(sid)).copied().collect()
 }
 
 fn nobody(client: &ClientName, why: &str) -> Answer<Result<Option<Account>, Unavailable>> {
@@ -105,17 +132,26 @@ mod tests {
 
     #[test]
     fn a_realm_names_nobody_of_this_machine() {
-        let own = DomainSid([7, 7, 7]);
         let [theirs, primary, group] = [1103, 513, 1104].map(|rid| Sid::of(5, [21, 1, 2, 3, rid]));
-        let logon = |user| LogonInfo {
-            effective_name: "ann".into(),
-            full_name: String::new(),
-            logon_domain_name: "DOM".into(),
-            user,
-            primary_group: primary,
-            groups: vec![own.with_rid(1000), group, own.with_rid(1001)],
+        let [ann, anns_before, bob, crew] = [1000, 1001, 1002, 1003].map(|rid| Sid::of(5, [21, 7, 7, 7, rid]));
+        let own = HashSet::from([ann, anns_before, bob, crew]);
+        let user = User {
+            name: "ann".into(),
+            identity: Arc::new(server::vfs::Identity { uid: 1, gid: 1, groups: Box::new([]) }),
+            groups: Arc::new([]),
         };
-        assert_eq!(foreign(&logon(theirs), own), [theirs, primary, group]);
-        assert!(foreign(&logon(own.with_rid(1000)), own).is_empty());
+        let account = of_user(&user, vec![ann, anns_before]);
+        let check = |user: Sid, account: Option<&Account>, expected: &[Sid]| {
+            let sids = [user, primary, bob, group, crew];
+            assert_eq!(foreign(&sids, user, &own, account), expected, "{user}");
+        };
+        check(theirs, Some(&account), &[theirs, primary, group]);
+        check(theirs, None, &[theirs, primary, group]);
+        // What ann is known as here says nothing new, and hers are the groups.
+        check(ann, Some(&account), &[primary, group]);
+        check(anns_before, Some(&account), &[primary, group]);
+        check(bob, Some(&account), &[]);
+        check(ann, None, &[]);
+        check(crew, None, &[]);
     }
 }

@@ -39,8 +39,8 @@ const ACCOUNTS: TableDefinition<&str, &[u8]> = TableDefinition::new("accounts");
 /// SID that an account had elsewhere, as text -> folded name of the account.
 const FORMER_SIDS: TableDefinition<&str, &str> = TableDefinition::new("former sids");
 
-/// `format`: version of the layout, u32; `sid`: the numbers of the domain's SID, three u32; `next rid`: u32. All
-/// little-endian.
+/// `format`: version of the layout, u32; `sid`: the numbers of the domain's SID, three u32; `former domains`: those of each
+/// that it had before, where there are any; `next rid`: u32. All little-endian.
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 
 /// The layout of the tables that this program knows.
@@ -56,6 +56,7 @@ const CACHE_BYTES: usize = 1 << 20;
 pub struct Store {
     database: Database,
     domain: OwnDomain,
+    former_domains: RwLock<Vec<DomainSid>>,
     accounts: RwLock<BTreeMap<String, Arc<Record>>>,
     sids: RwLock<Sids>,
     groups: RwLock<groups::Groups>,
@@ -195,6 +196,7 @@ impl Store {
         ensure!(format == FORMAT, "layout {format}, this program knows {FORMAT}: was it made by a newer one?");
         let domain = DomainSid([number("sid", 0)?, number("sid", 1)?, number("sid", 2)?]);
         let next_rid = number("next rid", 0)?;
+        let former_domains = RwLock::new(domain::read_former(&meta)?);
         let mut accounts = BTreeMap::new();
         for entry in transaction.open_table(ACCOUNTS)?.iter()? {
             let (key, value) = entry?;
@@ -223,6 +225,7 @@ impl Store {
         Ok(Store {
             database,
             domain: domain.into(),
+            former_domains,
             accounts,
             sids,
             groups,
@@ -313,19 +316,27 @@ impl Store {
             forgotten: BTreeSet::new(),
             next_rid: *next_rid,
             domain: None,
+            former_domains: None,
         };
         let answer = change(&mut edit)?;
         if dry_run
-            || edit.changed.is_empty() && edit.sids.is_empty() && edit.forgotten.is_empty() && edit.domain.is_none()
+            || edit.changed.is_empty()
+                && edit.sids.is_empty()
+                && edit.forgotten.is_empty()
+                && edit.domain.is_none()
+                && edit.former_domains.is_none()
         {
             return Ok(answer);
         }
         edit.commit().context("the account database could not be written")?;
-        let Change { changed, sids: former, forgotten, next_rid: rid, domain, .. } = edit;
+        let Change { changed, sids: former, forgotten, next_rid: rid, domain, former_domains, .. } = edit;
         *next_rid = rid;
         let (mut accounts, mut sids) = (self.accounts.write(), self.sids.write());
         if let Some(domain) = domain {
             self.domain.set(domain);
+        }
+        if let Some(former) = former_domains {
+            *self.former_domains.write() = former;
         }
         for (key, record) in changed {
             sids.note(&key, accounts.get(&key).map(|before| &**before), record.as_deref());
@@ -436,6 +447,7 @@ pub struct Change<'a> {
     forgotten: BTreeSet<String>,
     next_rid: u32,
     domain: Option<DomainSid>,
+    former_domains: Option<Vec<DomainSid>>,
 }
 
 impl Change<'_> {
@@ -464,6 +476,9 @@ impl Change<'_> {
             if let Some(DomainSid(numbers)) = self.domain {
                 let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
                 meta.insert("sid", bytes.as_slice())?;
+            }
+            if let Some(former) = &self.former_domains {
+                domain::write_former(&mut meta, former)?;
             }
         }
         transaction.commit()?;
@@ -512,26 +527,11 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    fn record(name: &str, rid: u32) -> Record {
-        Record {
-            name: name.into(),
-            rid,
-            nt_hash: None,
-            disabled: false,
-            locked: false,
-            must_change: false,
-            password_last_set: None,
-            full_name: String::new(),
-            uid: None,
-        }
-    }
-
     fn add(store: &Store, name: &str) -> u32 {
         store
             .change(false, |change| {
                 let rid = change.new_rid()?;
-                change.put(record(name, rid));
+                change.put(Record { rid, ..Record::named(name) });
                 Ok(rid)
             })
             .unwrap()
@@ -602,13 +602,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
         let failed: Result<()> = store.change(false, |change| {
-            change.put(record("ann", 1));
+            change.put(Record { rid: 1, ..Record::named("ann") });
             assert!(change.get("ANN").is_some());
             bail!("no")
         });
         assert!(failed.is_err());
         let put = |change: &mut Change<'_>| {
-            change.put(record("bob", 2));
+            change.put(Record { rid: 2, ..Record::named("bob") });
             Ok(())
         };
         store.change(true, put).unwrap();

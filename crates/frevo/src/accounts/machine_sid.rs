@@ -22,8 +22,11 @@ pub fn read(text: &str) -> Result<DomainSid> {
 }
 
 impl Directory {
-    /// The SID of this machine, after it was set where that is asked for. Blocks.
-    pub(super) fn machine_sid(&self, set: Option<String>) -> Result<UserReply> {
+    /// The SID of this machine, after it was set, or one that it had by mistake forgotten, where that is asked for. Blocks.
+    pub(super) fn machine_sid(&self, set: Option<String>, forget: Option<String>) -> Result<UserReply> {
+        if let Some(former) = forget.map(|text| read(&text)).transpose()? {
+            self.own.forget_domain(former)?;
+        }
         if let Some(new) = set.map(|text| read(&text)).transpose()?.filter(|new| *new != self.own.domain()) {
             self.own.set_domain(new, &self.elsewhere()?)?;
             tracing::info!(sid = %new, "this machine has another SID");

@@ -162,17 +162,8 @@ impl Directory {
                 ensure!(nt_hash.is_some(), "an account needs a password");
                 check_name(&name)?;
                 ensure!(!full_name.chars().any(char::is_control), "the full name has control characters");
-                self.add(Record {
-                    name,
-                    rid: 0,
-                    nt_hash,
-                    disabled: false,
-                    locked: false,
-                    must_change: false,
-                    password_last_set: Some(when::now()),
-                    full_name,
-                    uid,
-                })
+                let password_last_set = Some(when::now());
+                self.add(Record { nt_hash, password_last_set, full_name, uid, ..Record::named(&name) })
             }
             UserRequest::Passwd { name, nt_hash } => {
                 let Some(nt_hash) = nt_hash else { bail!("an account needs a password") };
@@ -217,7 +208,7 @@ impl Directory {
                 };
                 Ok(UserReply::Policies(policies::all(&self.own.policy()).map(view).collect()))
             }
-            UserRequest::MachineSid { set } => self.machine_sid(set),
+            UserRequest::MachineSid { set, forget } => self.machine_sid(set, forget),
             UserRequest::Import { accounts, dry_run } => self.import(accounts, dry_run),
             UserRequest::Sids { sids, dry_run } => self.note_sids(sids, dry_run),
             UserRequest::Group(request) => self.perform_on_groups(request),
@@ -400,6 +391,10 @@ impl Accounts for Directory {
 
     fn domain(&self) -> DomainSid {
         self.own.domain()
+    }
+
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        self.own.is_or_was_of_domain(sid)
     }
 
     fn policy(&self) -> AccountPolicy {

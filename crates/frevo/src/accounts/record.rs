@@ -42,6 +42,21 @@ pub struct Record {
 }
 
 impl Record {
+    /// An account called `name`, of which nothing else is said: nobody logs on to it, as it has no password.
+    pub fn named(name: &str) -> Record {
+        Record {
+            name: name.into(),
+            rid: 0,
+            nt_hash: None,
+            disabled: false,
+            locked: false,
+            must_change: false,
+            password_last_set: None,
+            full_name: String::new(),
+            uid: None,
+        }
+    }
+
     /// The bytes that are stored.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(512));

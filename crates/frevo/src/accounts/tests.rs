@@ -273,3 +273,45 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     both.perform(UserRequest::Delete { name: "bob".into() }).unwrap();
     assert!(both.find("bob").await.unwrap().is_none());
 }
+
+/// Whoever answers for a realm could otherwise have what stored ACLs give to accounts by the SIDs that they had.
+#[tokio::test]
+async fn a_ticket_gives_no_sids_that_accounts_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    for name in ["ann", "bob"] {
+        directory.perform(add(name, None)).unwrap();
+    }
+    let [theirs, anns, group] = [1103, 1104, 513].map(|rid| Sid::of(5, [21, 1, 2, 3, rid]));
+    let first = directory.domain();
+    let former = FormerSid { name: "ann".into(), sid: anns.to_string() };
+    directory.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap();
+    let second = DomainSid([7, 8, 9]);
+    let set = |sid: DomainSid| UserRequest::MachineSid { set: Some(sid.to_string()), forget: None };
+    directory.perform(set(second)).unwrap();
+    let ask = async |user: Sid, groups: &[Sid]| {
+        let client = ClientName { components: vec!["bob".into()], realm: "R.TEST".into(), own_realm: true };
+        let logon = LogonInfo {
+            effective_name: "bob".into(),
+            full_name: String::new(),
+            logon_domain_name: "R".into(),
+            user,
+            primary_group: group,
+            groups: groups.to_vec(),
+        };
+        directory.of_client(&client, Some(&logon)).await.unwrap().unwrap().former_sids.to_vec()
+    };
+    let own = directory.find("bob").await.unwrap().unwrap().former_sids.to_vec();
+    let with = |more: &[Sid]| [&own[..], more].concat();
+    // Nobody has these any more, and nobody gets them.
+    let gone = [first.with_rid(4711), second.with_rid(4711)];
+    assert_eq!(ask(theirs, &[anns, gone[0], gone[1], first.with_rid(1000)]).await, with(&[theirs, group]));
+    for user in [anns, gone[0], gone[1], first.with_rid(1000)] {
+        assert_eq!(ask(user, &[]).await, own, "{user}");
+    }
+    assert_eq!(ask(first.with_rid(1001), &[]).await, with(&[group]), "bob was that one");
+    let forget = |sid: DomainSid| UserRequest::MachineSid { set: None, forget: Some(sid.to_string()) };
+    directory.perform(forget(first)).unwrap();
+    assert_eq!(ask(theirs, &[gone[0], first.with_rid(1000)]).await, with(&[theirs, group, gone[0]]));
+    refused(&directory, forget(first), "no former SID");
+}

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
-use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NotChanged, NtHash, Unavailable};
+use server::accounts::{Account, Accounts, DomainSid, NotChanged, NtHash, Unavailable};
 use server::answer::Answer;
 use server::principals::{self, Principal, Realm, SidNameUse, UnixId};
-use server::tickets::ClientName;
-use server::vfs::Identity;
 
 use crate::accounts::unix::names::{Names as HostNames, Question, Reply};
 use crate::admin::Client;
@@ -106,16 +103,6 @@ impl Accounts for Asked {
         Answer::now(Ok(None))
     }
 
-    fn of_client(&self, _: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
-
-    fn find_anew(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
-
-    fn logged_on(&self, _: &str, _: LogonOutcome) {}
-
     fn uid_of(&self, sid: &Sid) -> Answer<Result<Option<u32>, Unavailable>> {
         Answer::now(self.id(sid).map(|id| id.and_then(UnixId::uid)))
     }
@@ -128,10 +115,6 @@ impl Accounts for Asked {
         Answer::now(self.sid(id))
     }
 
-    fn sids_of(&self, _: &Arc<Identity>) -> Answer<Result<Vec<Sid>, Unavailable>> {
-        Answer::now(Ok(Vec::new()))
-    }
-
     fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
         match (&self.client, UnixId::in_sid(sid)) {
             (None, Some(id)) => Answer::now(of_host(id)),
@@ -139,29 +122,11 @@ impl Accounts for Asked {
         }
     }
 
-    fn expect_sids(&self, _: &[Sid]) -> Answer<()> {
-        Answer::now(())
-    }
-
-    fn named(&self, _: Option<&str>, _: &str) -> Answer<Result<Option<Principal>, Unavailable>> {
-        Answer::now(Ok(None))
-    }
-
-    fn is_in_netgroup(&self, _: &str, _: &str) -> Answer<Result<bool, Unavailable>> {
-        Answer::now(Ok(false))
-    }
-
     fn domain(&self) -> DomainSid {
         self.domain
     }
 
-    fn policy(&self) -> AccountPolicy {
-        AccountPolicy::default()
-    }
-
-    fn lock(&self, _: &str) {}
-
-    server::plain_accounts!(users, groups, group, members);
+    server::plain_accounts!(all but find, domain, uid_of, id_of, sid_of, principal, change_password);
 
     fn change_password(&self, _: &str, _: NtHash, _: NtHash) -> Answer<Result<(), NotChanged>> {
         Answer::now(Err(NotChanged::Unavailable("no account is changed here".into())))

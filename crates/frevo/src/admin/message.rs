@@ -100,6 +100,9 @@ pub enum UserRequest {
     MachineSid {
         /// The new one, as text.
         set: Option<String>,
+        /// One that the machine had by mistake, as text.
+        #[serde(default)]
+        forget: Option<String>,
     },
     /// Notes up to [`IMPORT_BATCH`] SIDs that accounts had elsewhere, in one step.
     #[serde(rename = "user.sids")]

@@ -14,7 +14,7 @@ use crate::state_dir::AccountPlace;
 const LONGEST: u64 = 4096;
 
 /// Runs the command.
-pub(super) fn run(place: &AccountPlace, set: Option<String>) -> Result<ExitCode> {
+pub(super) fn run(place: &AccountPlace, set: Option<String>, forget: Option<String>) -> Result<ExitCode> {
     let set = match set {
         Some(sid) if sid == "-" => {
             let mut text = String::new();
@@ -24,10 +24,11 @@ pub(super) fn run(place: &AccountPlace, set: Option<String>) -> Result<ExitCode>
         set => set,
     };
     let set = set.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
+    let forget = forget.map(|text| machine_sid::read(&text)).transpose()?.map(|sid| sid.to_string());
     let Some(mut performer) = Performer::open(place, set.is_some())? else {
         bail!("there is no machine SID in {} yet: the first account or start makes one", place.state.display());
     };
-    match performer.perform(UserRequest::MachineSid { set })? {
+    match performer.perform(UserRequest::MachineSid { set, forget })? {
         UserReply::MachineSid(sid) => print(&format!("{sid}\n"))?,
         _ => bail!("the server's answer is of another kind"),
     }

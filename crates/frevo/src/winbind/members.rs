@@ -25,17 +25,15 @@ pub struct WithDomain<A> {
 impl<A: Accounts + 'static> WithDomain<A> {
     /// Those of `own`, then those that `winbind` knows.
     pub fn new(own: Arc<A>, winbind: Arc<Winbind>) -> WithDomain<A> {
-        let machine = own.clone();
         // Only the first counts, and a server has but one set of accounts.
-        let _ = winbind.machine.set(Box::new(move || machine.domain()));
+        let _ = winbind.own.set(own.clone());
         WithDomain { own, winbind }
     }
 
     /// Whether `sid` may be one of a domain: S-1-5-21-..., and not of this server.
     fn is_domains(&self, sid: &Sid) -> bool {
         let account = sid.authority() == 5 && sid.sub_authorities().first() == Some(&21);
-        let rid = sid.rid().unwrap_or(0);
-        self.winbind.is_member() && account && self.own.domain().with_rid(rid) != *sid
+        self.winbind.is_member() && account && !self.own.is_of_machine(sid)
     }
 }
 
@@ -71,6 +69,10 @@ impl<A: Accounts + 'static> Accounts for WithDomain<A> {
 
     fn is_in_netgroup(&self, user: &str, group: &str) -> Answer<Result<bool, Unavailable>> {
         self.own.is_in_netgroup(user, group)
+    }
+
+    fn is_of_machine(&self, sid: &Sid) -> bool {
+        self.own.is_of_machine(sid)
     }
 
     fn policy(&self) -> AccountPolicy {
@@ -229,7 +231,7 @@ mod tests {
             DomainSid([1, 2, 3])
         }
 
-        server::plain_accounts!(id_of, sid_of, principal, named, users, groups, group, members);
+        server::plain_accounts!(all but find, domain, of_client, find_anew, logged_on, uid_of, sids_of, expect_sids, is_in_netgroup, policy, lock, change_password);
     }
 
     /// What is asked goes on to the accounts under the same name.

@@ -9,6 +9,7 @@ mod kept;
 pub mod library;
 mod members;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -17,10 +18,10 @@ use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use proto::status::Status;
-use server::accounts::{Account, DomainSid, Unavailable};
+use server::accounts::{Account, Accounts, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused, split};
-use server::principals::{Principal, Realm, SidNameUse, UnixId, may_come_from_domain};
+use server::principals::{Principal, Realm, SidNameUse, UnixId, may_come_from_domain, of_server};
 use server::tickets::ClientName;
 use server::vfs::Identity;
 use tokio::sync::Semaphore;
@@ -56,14 +57,11 @@ pub struct Winbind {
     sids: Kept<UnixId, Option<Sid>>,
     names: Kept<Sid, Option<Arc<Name>>>,
     rests_until: Mutex<Option<Instant>>,
-    /// This machine as a domain of its own, whose users are not the domain's to name: asked each time, as it may get
-    /// another SID while the server runs.
-    machine: OnceLock<Machine>,
+    /// The server's own accounts and groups, which are not the domain's to name: asked each time, as there may be others
+    /// while the server runs.
+    own: OnceLock<Arc<dyn Accounts>>,
     away: Away,
 }
-
-/// The SID of this machine as it is at the moment.
-type Machine = Box<dyn Fn() -> DomainSid + Send + Sync>;
 
 /// Who is let ask at a time, and for how long.
 struct Gate {
@@ -117,7 +115,7 @@ impl Winbind {
             sids: Kept::default(),
             names: Kept::default(),
             rests_until: Mutex::default(),
-            machine: OnceLock::new(),
+            own: OnceLock::new(),
             away,
         })
     }
@@ -297,26 +295,31 @@ impl Winbind {
         }
     }
 
-    /// Whether a domain may say of its user that he has `sid`. A controller's S-1-5-32-... are its own groups, not those
-    /// of this host, whose members NSS says.
-    fn is_believed(&self, sid: &Sid) -> bool {
-        let ours = |machine: &Machine| sid.rid().is_some_and(|rid| machine().with_rid(rid) == *sid);
-        may_come_from_domain(sid) && !self.machine.get().is_some_and(ours)
-    }
-
-    /// Those of the SIDs of a user and his groups that are a domain's to give.
-    fn believed(&self, mut sids: Vec<Sid>) -> Result<Vec<Sid>, Refused> {
+    /// Those of the SIDs of a user and his groups that are a domain's to give. A controller's S-1-5-32-... are its own
+    /// groups, not those of this host, whose members NSS says.
+    async fn believed(&self, mut sids: Vec<Sid>) -> Result<Vec<Sid>, Refused> {
         sids.truncate(MOST_SIDS);
+        let own = match self.own.get() {
+            Some(own) => of_server(&**own, &sids).await.map_err(|Unavailable(why)| Refused::Unavailable(why))?,
+            None => HashSet::new(),
+        };
         // The first two say who the user is and what his primary group: without them there is nobody.
-        if let Some(sid) = sids.iter().take(2).find(|sid| !self.is_believed(sid)) {
-            return Err(Refused::Unmapped(format!("{sid} is no SID that a domain gives to its users and groups")));
+        for sid in sids.iter().take(2) {
+            if own.contains(sid) {
+                let remedy = "see `frevo user list --json` and `frevo group list`";
+                let why = format!("{sid} is or was the SID of an account or group of this server; {remedy}");
+                return Err(Refused::Unmapped(why));
+            }
+            if !may_come_from_domain(sid) {
+                return Err(Refused::Unmapped(format!("{sid} is no SID that a domain gives to its users and groups")));
+            }
         }
-        sids.retain(|sid| self.is_believed(sid));
+        sids.retain(|sid| may_come_from_domain(sid) && !own.contains(sid));
         Ok(sids)
     }
 
     async fn account_of(self: &Arc<Self>, sids: Vec<Sid>) -> Result<Account, Refused> {
-        let sids = self.believed(sids)?;
+        let sids = self.believed(sids).await?;
         let unavailable = |Unavailable(why): Unavailable| Refused::Unavailable(why);
         let ids = self.ids_of(&sids).await.map_err(unavailable)?;
         let names = self.names_of(&sids).await.map_err(unavailable)?;
@@ -333,7 +336,7 @@ impl Winbind {
             Err(Refused::Unavailable(why)) => why,
             answered => return answered,
         };
-        let (sids, now) = (self.believed(sids)?, Instant::now());
+        let (sids, now) = (self.believed(sids).await?, Instant::now());
         let known = |sid: &Sid| self.names.get(sid, now).flatten();
         match self.away.account(client, &logon, &sids, known).await {
             Some(account) => {

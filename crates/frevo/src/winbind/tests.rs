@@ -1,5 +1,7 @@
 //! What becomes of winbind's answers, and that who hangs holds up nobody for long.
 
+use server::accounts::DomainSid;
+
 use super::*;
 
 const USER: Sid = Sid::of(5, [21, 1, 2, 3, 1103]);
@@ -61,16 +63,38 @@ fn well_known_sids_are_nobodys() {
     }
 }
 
-/// winbindd maps S-1-5-32-... for the host's own sake, and a controller may name the groups of this machine: neither makes
-/// anybody a member of them.
+/// The server's accounts: the machine's SID, which may be another from now on, and two that ann had elsewhere.
+struct Own(Mutex<DomainSid>);
+
+const FORMER: Sid = Sid::of(5, [21, 8, 8, 8, 1001]);
+const FORMER_OF_DOMAIN: Sid = Sid::of(5, [21, 1, 2, 3, 1199]);
+
+impl Accounts for Own {
+    fn find(&self, _: &str) -> Answer<Result<Option<Account>, Unavailable>> {
+        Answer::now(Ok(None))
+    }
+
+    fn domain(&self) -> DomainSid {
+        *self.0.lock()
+    }
+
+    fn principal(&self, sid: &Sid) -> Answer<Result<Option<Principal>, Unavailable>> {
+        let ann = Principal { sid: *sid, kind: SidNameUse::USER, realm: Realm::Server, name: "ann".into() };
+        Answer::now(Ok(Some(ann).filter(|_| [FORMER, FORMER_OF_DOMAIN].contains(sid))))
+    }
+
+    server::plain_accounts!(all but find, domain, principal);
+}
+
+/// winbindd maps S-1-5-32-... for the host's own sake, and a controller may name the accounts and groups of this machine,
+/// also by SIDs that they had: neither makes anybody one of them.
 #[tokio::test]
 async fn a_domain_says_nothing_of_this_hosts_groups() {
     const OWN: Sid = Sid::of(5, [21, 7, 7, 7, 1001]);
     const ASSERTED: Sid = Sid::of(18, [1]);
     let winbind = Winbind::new(true);
-    let machine = Arc::new(Mutex::new(DomainSid([7, 7, 7])));
-    let now_is = machine.clone();
-    winbind.machine.set(Box::new(move || *now_is.lock())).ok().expect("the first");
+    let own = Arc::new(Own(Mutex::new(DomainSid([7, 7, 7]))));
+    winbind.own.set(own.clone()).ok().expect("the first");
     let now = Instant::now();
     let mut next = 60_000;
     for (sid, kind) in [
@@ -78,6 +102,8 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
         (GROUP, SidNameUse::GROUP),
         (OTHER, SidNameUse::GROUP),
         (OWN, SidNameUse::ALIAS),
+        (FORMER, SidNameUse::USER),
+        (FORMER_OF_DOMAIN, SidNameUse::GROUP),
         (ASSERTED, SidNameUse::WELL_KNOWN_GROUP),
         (Sid::BUILTIN_USERS, SidNameUse::ALIAS),
         (Sid::BUILTIN_ADMINISTRATORS, SidNameUse::ALIAS),
@@ -88,18 +114,35 @@ async fn a_domain_says_nothing_of_this_hosts_groups() {
     }
     // Nobody may ask: all of it is known.
     winbind.look_ups.turns.close();
-    let all = vec![USER, GROUP, Sid::BUILTIN_ADMINISTRATORS, OTHER, OWN, Sid::BUILTIN_USERS, ASSERTED];
+    let all = vec![
+        USER,
+        GROUP,
+        Sid::BUILTIN_ADMINISTRATORS,
+        OTHER,
+        OWN,
+        FORMER,
+        FORMER_OF_DOMAIN,
+        Sid::BUILTIN_USERS,
+        ASSERTED,
+    ];
     let account = winbind.account_of(all).await.expect("an account");
     assert_eq!(*account.identity.groups, [60_001, 60_003]);
     assert_eq!(*account.former_sids, [GROUP, OTHER, ASSERTED]);
-    for sids in [vec![OWN, GROUP], vec![USER, Sid::BUILTIN_USERS], vec![USER, OWN]] {
+    for sids in [
+        vec![OWN, GROUP],
+        vec![USER, Sid::BUILTIN_USERS],
+        vec![USER, OWN],
+        vec![FORMER, GROUP],
+        vec![USER, FORMER],
+        vec![FORMER_OF_DOMAIN, GROUP],
+    ] {
         match winbind.account_of(sids.clone()).await {
             Err(Refused::Unmapped(why)) => assert!(why.contains("S-1-5-"), "{why}"),
             _ => panic!("{sids:?}"),
         }
     }
     // It gets another SID while the server runs.
-    *machine.lock() = DomainSid([1, 2, 3]);
+    *own.0.lock() = DomainSid([1, 2, 3]);
     assert!(matches!(winbind.account_of(vec![USER, GROUP]).await, Err(Refused::Unmapped(_))));
 }
 

@@ -1,8 +1,13 @@
 //! What [`Accounts`](super::Accounts) that know little answer, for tests and programs that ask for little. The trait has no bodies of its own: an
 //! implementation that passes questions on and forgets one would answer it instead of who is asked.
 
-/// Methods of [`Accounts`](crate::accounts::Accounts), by name, as they are where there is nothing to say: nobody is known
-/// but users and groups of Linux by their plain SIDs, and nothing can be changed.
+/// All methods of [`Accounts`](crate::accounts::Accounts) but those that an implementation has itself, which are named,
+/// as they are where there is nothing to say: nobody is known but users and groups of Linux by their plain SIDs, and
+/// nothing can be changed. `find` and `domain` are everybody's own.
+///
+/// ```text
+/// plain_accounts!(all but find, domain, uid_of);
+/// ```
 #[macro_export]
 macro_rules! plain_accounts {
     (@ of_client) => {
@@ -119,6 +124,11 @@ macro_rules! plain_accounts {
             $crate::answer::Answer::now(Ok(Vec::new()))
         }
     };
+    (@ is_of_machine) => {
+        fn is_of_machine(&self, sid: &::proto::dtyp::Sid) -> bool {
+            sid.domain() == Some(self.domain().sid())
+        }
+    };
     (@ policy) => {
         fn policy(&self) -> $crate::accounts::AccountPolicy {
             $crate::accounts::AccountPolicy::default()
@@ -138,7 +148,37 @@ macro_rules! plain_accounts {
             $crate::answer::Answer::now(Err($crate::accounts::NotChanged::Unavailable(why)))
         }
     };
-    ($($method:ident),+ $(,)?) => {
-        $($crate::plain_accounts!(@ $method);)+
+    (@ unless of_client [of_client $($more:ident)*]) => {};
+    (@ unless find_anew [find_anew $($more:ident)*]) => {};
+    (@ unless logged_on [logged_on $($more:ident)*]) => {};
+    (@ unless uid_of [uid_of $($more:ident)*]) => {};
+    (@ unless id_of [id_of $($more:ident)*]) => {};
+    (@ unless sid_of [sid_of $($more:ident)*]) => {};
+    (@ unless sids_of [sids_of $($more:ident)*]) => {};
+    (@ unless principal [principal $($more:ident)*]) => {};
+    (@ unless expect_sids [expect_sids $($more:ident)*]) => {};
+    (@ unless named [named $($more:ident)*]) => {};
+    (@ unless is_in_netgroup [is_in_netgroup $($more:ident)*]) => {};
+    (@ unless users [users $($more:ident)*]) => {};
+    (@ unless groups [groups $($more:ident)*]) => {};
+    (@ unless group [group $($more:ident)*]) => {};
+    (@ unless members [members $($more:ident)*]) => {};
+    (@ unless is_of_machine [is_of_machine $($more:ident)*]) => {};
+    (@ unless policy [policy $($more:ident)*]) => {};
+    (@ unless lock [lock $($more:ident)*]) => {};
+    (@ unless change_password [change_password $($more:ident)*]) => {};
+    (@ unless $method:ident [$other:ident $($more:ident)*]) => {
+        $crate::plain_accounts!(@ unless $method [$($more)*]);
+    };
+    (@ unless $method:ident []) => {
+        $crate::plain_accounts!(@ $method);
+    };
+    (@ each $own:tt [$($method:ident)*]) => {
+        $($crate::plain_accounts!(@ unless $method $own);)*
+    };
+    (all but $($own:ident),+ $(,)?) => {
+        $crate::plain_accounts!(@ each [$($own)+] [
+            of_client find_anew logged_on uid_of id_of sid_of sids_of principal expect_sids named is_in_netgroup users groups group members is_of_machine policy lock change_password
+        ]);
     };
 }

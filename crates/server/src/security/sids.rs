@@ -227,22 +227,7 @@ mod tests {
             DomainSid([1, 2, 3])
         }
 
-        crate::plain_accounts!(
-            of_client,
-            find_anew,
-            logged_on,
-            sids_of,
-            expect_sids,
-            named,
-            is_in_netgroup,
-            policy,
-            lock,
-            change_password,
-            users,
-            groups,
-            group,
-            members
-        );
+        crate::plain_accounts!(all but find, domain, uid_of, id_of, sid_of, principal);
     }
 
     fn descriptor(owner: Sid, group: Sid, trustees: &[Sid]) -> SecurityDescriptor {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use parking_lot::RwLock;
 use proto::dtyp::Sid;
+use redb::{ReadableTable, Table};
 use server::accounts::DomainSid;
 use server::policy::fold;
 
-use super::{Change, FIRST_RID, Record, Store};
+use super::{FIRST_RID, Record, Store};
 use crate::accounts::groups::GroupKey;
 
 /// The first RID of accounts that are not known under the new SID: far from those that the other server has given, which
@@ -36,7 +37,50 @@ impl OwnDomain {
     }
 }
 
+/// Where the former SIDs of this machine are in the table of what the database says of itself.
+const FORMER: &str = "former domains";
+/// The bytes of one.
+const SIZE: usize = 12;
+
+/// The SIDs that this machine had before.
+pub(super) fn read_former(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Vec<DomainSid>> {
+    let Some(value) = meta.get(FORMER)? else { return Ok(Vec::new()) };
+    ensure!(value.value().len().is_multiple_of(SIZE), "damaged: bad {FORMER}");
+    let number = |bytes: &[u8], at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
+    let domain = |bytes: &[u8]| DomainSid([0, 4, 8].map(|at| number(bytes, at)));
+    Ok(value.value().chunks_exact(SIZE).map(domain).collect())
+}
+
+pub(super) fn write_former(meta: &mut Table<'_, &'static str, &'static [u8]>, former: &[DomainSid]) -> Result<()> {
+    let bytes: Vec<u8> = former.iter().flat_map(|DomainSid(numbers)| numbers).flat_map(|n| n.to_le_bytes()).collect();
+    meta.insert(FORMER, bytes.as_slice())?;
+    Ok(())
+}
+
 impl Store {
+    /// The SIDs that this machine had before, the latest last.
+    pub fn former_domains(&self) -> Vec<DomainSid> {
+        self.former_domains.read().clone()
+    }
+
+    /// Whether `sid` begins with the SID of this machine, or with one that it had before.
+    pub fn is_or_was_of_domain(&self, sid: &Sid) -> bool {
+        let Some(domain) = sid.domain() else { return false };
+        domain == self.domain().sid() || self.former_domains.read().iter().any(|former| former.sid() == domain)
+    }
+
+    /// `former` was a mistake, and is of others. What it is in SIDs of accounts goes on counting for those.
+    pub fn forget_domain(&self, former: DomainSid) -> Result<()> {
+        let mut all = self.former_domains();
+        all.retain(|other| *other != former);
+        let shown = || self.former_domains().iter().map(DomainSid::to_string).collect::<Vec<_>>().join(", ");
+        ensure!(all.len() < self.former_domains().len(), "{former} is no former SID of this machine ({})", shown());
+        self.change(false, |change| {
+            change.former_domains = Some(all);
+            Ok(())
+        })
+    }
+
     /// The SID of this machine, to be asked for again and again.
     pub fn own_domain(&self) -> OwnDomain {
         self.domain.clone()
@@ -51,6 +95,8 @@ impl Store {
         self.change(false, |change| {
             change.next_rid = change.next_rid.max(APART);
             change.domain = Some(new);
+            let kept = self.former_domains().into_iter().filter(|former| ![before, new].contains(former));
+            change.former_domains = Some(kept.chain([before]).collect());
             for record in records {
                 let rid = match self.rid_in(new, &record.name) {
                     Some(rid) => rid,
@@ -75,27 +121,12 @@ impl Store {
     }
 }
 
-impl Change<'_> {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::accounts::backend::Backend;
+    use crate::accounts::embedded::Change;
     use crate::state_dir::StateDir;
-
-    fn account(name: &str) -> Record {
-        Record {
-            name: name.into(),
-            rid: 0,
-            nt_hash: None,
-            disabled: false,
-            locked: false,
-            must_change: false,
-            password_last_set: None,
-            full_name: String::new(),
-            uid: None,
-        }
-    }
 
     #[test]
     fn accounts_take_the_sids_that_they_had_and_keep_those_that_they_have() {
@@ -103,7 +134,7 @@ mod tests {
         let state = StateDir::create(dir.path()).unwrap();
         let store = Store::open(&state).unwrap();
         let (before, samba) = (store.domain(), DomainSid([7, 8, 9]));
-        let [ann, bob, carl] = ["ann", "bob", "carl"].map(|name| store.add(account(name)).unwrap().sid);
+        let [ann, bob, carl] = ["ann", "bob", "carl"].map(|name| store.add(Record::named(name)).unwrap().sid);
         // In Samba ann had the number that bob has here.
         let note = |change: &mut Change<'_>| {
             change.put_sid(samba.with_rid(bob.rid().unwrap()), "ann");
@@ -126,6 +157,9 @@ mod tests {
             }
             assert!(sid("bob").rid() > Some(APART) && sid("carl").rid() > Some(APART));
             assert_eq!(store.former_owner(&elsewhere).as_deref(), Some("dora"));
+            assert_eq!(store.former_domains(), [before]);
+            assert!(store.is_or_was_of_domain(&before.with_rid(77)) && store.is_or_was_of_domain(&samba.with_rid(77)));
+            assert!(!store.is_or_was_of_domain(&DomainSid([7, 8, 0]).with_rid(77)));
         };
         check(&store);
         drop(store);
@@ -134,6 +168,10 @@ mod tests {
         // And back.
         store.set_domain(before, &[]).unwrap();
         assert_eq!(["ann", "bob", "carl"].map(|name| before.with_rid(store.get(name).unwrap().rid)), [ann, bob, carl]);
-        assert!(store.add(account("new")).unwrap().sid.rid() >= Some(APART));
+        assert!(store.add(Record::named("new")).unwrap().sid.rid() >= Some(APART));
+        assert_eq!(store.former_domains(), [samba]);
+        assert!(store.forget_domain(before).unwrap_err().to_string().contains(&samba.to_string()));
+        store.forget_domain(samba).unwrap();
+        assert!(!store.is_or_was_of_domain(&samba.with_rid(77)) && store.is_or_was_of_domain(&before.with_rid(77)));
     }
 }

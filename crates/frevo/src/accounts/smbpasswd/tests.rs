@@ -81,17 +81,7 @@ fn open(file: &Path) -> Smbpasswd {
 }
 
 fn record(name: &str, password: &str) -> Record {
-    Record {
-        name: name.into(),
-        rid: 0,
-        nt_hash: Some(nt_hash(password).unwrap()),
-        disabled: false,
-        locked: false,
-        must_change: false,
-        password_last_set: Some(0x6b01_bece),
-        full_name: String::new(),
-        uid: None,
-    }
+    Record { nt_hash: Some(nt_hash(password).unwrap()), password_last_set: Some(0x6b01_bece), ..Record::named(name) }
 }
 
 #[tokio::test]
