@@ -15,6 +15,7 @@ mod dir;
 mod features;
 mod file;
 pub mod identity;
+mod kept;
 mod leases;
 mod lookup;
 mod metadata;

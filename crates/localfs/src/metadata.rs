@@ -4,29 +4,24 @@
 //! The clock behind it may tick slowly: a file that changed just now may change again without showing it, and what was
 //! read of such a file is not kept.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
 use crate::identity;
+use crate::kept::Table;
 use crate::root::id;
 
 /// How old a change must be before it can be told from the next one.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems of other machines, some of which count seconds.
 pub(crate) const COARSE_TICK: Duration = Duration::from_secs(3);
-
-/// Shards of the cache, so that threads seldom wait for each other.
-const SHARDS: usize = 16;
-/// Files of one generation of one shard: about 64 bytes each, 8 MiB in all.
-const GENERATION: usize = 4096;
 
 /// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
 /// the birth: it is noted just before the file is made, which saves asking the file.
@@ -45,29 +40,16 @@ pub(crate) enum Source<'a, Fd> {
 
 /// What is known of the attributes of many files.
 pub(crate) struct Cache {
-    shards: [Mutex<Shard>; SHARDS],
+    table: Arc<Table>,
     tick: Duration,
     /// How often an attribute was read.
     reads: AtomicU64,
 }
 
-/// Two generations: what was not asked for while the young one filled goes with the old one.
-#[derive(Default)]
-struct Shard {
-    young: HashMap<FileId, Kept>,
-    old: HashMap<FileId, Kept>,
-}
-
-#[derive(Clone, Copy)]
-struct Kept {
-    changed: Time,
-    attributes: DosAttributes,
-}
-
 impl Cache {
     /// Trusts change times that are older than `tick`.
     pub(crate) fn new(tick: Duration) -> Cache {
-        Cache { shards: Default::default(), tick, reads: AtomicU64::new(0) }
+        Cache { table: Table::of_process(), tick, reads: AtomicU64::new(0) }
     }
 
     /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
@@ -79,21 +61,20 @@ impl Cache {
             return describe(stat, DosAttributes::default());
         }
         let (file, changed) = (id(stat), time(stat.stx_ctime));
-        let shard = &self.shards[(file.inode as usize) % SHARDS];
-        if let Some(attributes) = shard.lock().get(file, changed) {
+        if let Some(attributes) = self.table.get(file, changed) {
             return describe(stat, attributes);
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
         if is_settled(changed, self.tick) {
-            shard.lock().put(file, Kept { changed, attributes });
+            self.table.put(file, changed, attributes);
         }
         describe(stat, attributes)
     }
 
     /// The file is gone, or a name of it.
     pub(crate) fn forget(&self, file: FileId) {
-        self.shards[(file.inode as usize) % SHARDS].lock().forget(file);
+        self.table.forget(file);
     }
 
     #[cfg(test)]
@@ -102,37 +83,13 @@ impl Cache {
     }
 
     #[cfg(test)]
-    pub(crate) fn files(&self) -> usize {
-        let count = |shard: &Shard| shard.young.len() + shard.old.len();
-        self.shards.iter().map(|shard| count(&shard.lock())).sum()
+    pub(crate) fn has(&self, file: FileId) -> bool {
+        self.table.has(file)
     }
 
     /// The attributes as they are stored now, never from the cache.
     pub(crate) fn stored(&self, source: Source<'_, impl AsFd>) -> DosAttributes {
         read(&source).unwrap_or_default()
-    }
-}
-
-impl Shard {
-    fn get(&mut self, file: FileId, changed: Time) -> Option<DosAttributes> {
-        if let Some(kept) = self.young.get(&file) {
-            return (kept.changed == changed).then_some(kept.attributes);
-        }
-        let kept = self.old.remove(&file).filter(|kept| kept.changed == changed)?;
-        self.put(file, kept);
-        Some(kept.attributes)
-    }
-
-    fn put(&mut self, file: FileId, kept: Kept) {
-        if self.young.len() >= GENERATION {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(file, kept);
-    }
-
-    fn forget(&mut self, file: FileId) {
-        self.young.remove(&file);
-        self.old.remove(&file);
     }
 }
 
@@ -285,20 +242,5 @@ mod tests {
         ] {
             assert_eq!(is_birth(stored, born), same, "{stored:?} {born:?}");
         }
-    }
-
-    #[test]
-    fn a_shard_is_bounded_and_keeps_what_is_used() {
-        let kept = Kept { changed: Time { secs: 1, nanos: 1 }, attributes: DosAttributes::default() };
-        let file = |inode| FileId { device: 1, inode, stream: 0 };
-        let mut shard = Shard::default();
-        shard.put(file(0), kept);
-        for inode in 1..4 * GENERATION as u64 {
-            assert_eq!(shard.get(file(0), kept.changed), Some(kept.attributes));
-            shard.put(file(inode), kept);
-        }
-        assert_eq!(shard.get(file(1), kept.changed), None, "nobody asked for it");
-        assert!(shard.young.len() + shard.old.len() <= 2 * GENERATION);
-        assert_eq!(shard.get(file(0), Time { secs: 1, nanos: 2 }), None, "it changed since");
     }
 }

@@ -1,0 +1,235 @@
+//! What was read of the attributes of many files, of all shares together: a table whose size in bytes is known, and of
+//! which only those parts exist that were needed.
+//!
+//! Files stand by the numbers of their inodes: those of a directory, which were mostly made one after the other, lie side
+//! by side, so that a few files take a few kilobytes and a listing goes through the table as through a list. Where a set
+//! of places is full, the file of it goes that was not asked for the longest time.
+
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use server::vfs::xattr::{ChangeTime, DosAttributes};
+use server::vfs::{FileId, Time};
+
+/// Places that are looked at for a file.
+const WAYS: usize = 4;
+/// Sets of places in a chunk, which is allocated at once: 14 KiB.
+const SETS: usize = 64;
+/// Chunks of the process's table: places for 131,072 files, 7 MiB once all of them exist.
+const CHUNKS: usize = 512;
+
+/// The table of this process.
+static PROCESS: LazyLock<Arc<Table>> = LazyLock::new(|| Arc::new(Table::new(CHUNKS)));
+
+/// A table of attributes.
+pub(crate) struct Table {
+    chunks: Box<[Mutex<Option<Box<Chunk>>>]>,
+}
+
+type Chunk = [[Place; WAYS]; SETS];
+
+/// Room for one file. Times are nanoseconds since 1970.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    device: u64,
+    inode: u64,
+    stamped: i64,
+    created: i64,
+    changed: i64,
+    modified: i64,
+    attributes: u32,
+    has: u8,
+}
+
+/// Bits of [`Place::has`]: it stands for a file, and the file has such attributes.
+const FILE: u8 = 1;
+const ATTRIBUTES: u8 = 2;
+const CREATED: u8 = 4;
+const CHANGED: u8 = 8;
+
+impl Table {
+    /// The one that all shares have in common.
+    pub(crate) fn of_process() -> Arc<Table> {
+        PROCESS.clone()
+    }
+
+    fn new(chunks: usize) -> Table {
+        Table { chunks: (0..chunks).map(|_| Mutex::new(None)).collect() }
+    }
+
+    /// The attributes of `file`, if they were read when it had last changed at `stamped`.
+    pub(crate) fn get(&self, file: FileId, stamped: Time) -> Option<DosAttributes> {
+        let (chunk, set) = self.place(file);
+        let mut chunk = chunk.lock();
+        let set = &mut chunk.as_mut()?[set];
+        let way = set.iter().position(|place| place.is_of(file))?;
+        let found = set[way].attributes_of(stamped)?;
+        set[..=way].rotate_right(1);
+        Some(found)
+    }
+
+    /// Keeps the attributes of `file`, which last changed at `stamped`. Times more than 292 years from 1970 are not kept.
+    pub(crate) fn put(&self, file: FileId, stamped: Time, attributes: DosAttributes) {
+        let Some(new) = Place::of(file, stamped, attributes) else { return };
+        let (chunk, set) = self.place(file);
+        let mut chunk = chunk.lock();
+        let set = &mut chunk.get_or_insert_with(|| Box::new([[Place::default(); WAYS]; SETS]))[set];
+        let way = set.iter().position(|place| place.is_of(file)).unwrap_or(WAYS - 1);
+        set[..=way].rotate_right(1);
+        set[0] = new;
+    }
+
+    /// The file is gone.
+    pub(crate) fn forget(&self, file: FileId) {
+        let (chunk, set) = self.place(file);
+        if let Some(chunk) = chunk.lock().as_mut() {
+            chunk[set].iter_mut().filter(|place| place.is_of(file)).for_each(|place| *place = Place::default());
+        }
+    }
+
+    /// Whether there is something of the file.
+    #[cfg(test)]
+    pub(crate) fn has(&self, file: FileId) -> bool {
+        let (chunk, set) = self.place(file);
+        chunk.lock().as_ref().is_some_and(|chunk| chunk[set].iter().any(|place| place.is_of(file)))
+    }
+
+    /// Which chunk, and which set of it: inodes that follow each other in sets that do, and those far from each other,
+    /// or of other devices, anywhere.
+    fn place(&self, file: FileId) -> (&Mutex<Option<Box<Chunk>>>, usize) {
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let block = file.inode / SETS as u64;
+        let far = ((block / CHUNKS as u64) ^ file.device.rotate_left(32)).wrapping_mul(SPREAD) >> 32;
+        // File systems that leave out numbers, every other one say, would leave out sets.
+        let shift = block.wrapping_mul(SPREAD) >> 32;
+        let chunk = block.wrapping_add(far) % self.chunks.len() as u64;
+        (&self.chunks[chunk as usize], (file.inode ^ shift) as usize % SETS)
+    }
+}
+
+impl Place {
+    fn of(file: FileId, stamped: Time, attributes: DosAttributes) -> Option<Place> {
+        let DosAttributes { attributes, created, changed } = attributes;
+        let bit = |has: bool, bit: u8| if has { bit } else { 0 };
+        Some(Place {
+            device: file.device,
+            inode: file.inode,
+            stamped: nanos(stamped)?,
+            created: created.map_or(Some(0), nanos)?,
+            changed: changed.map_or(Some(0), |set| nanos(set.time))?,
+            modified: changed.map_or(Some(0), |set| nanos(set.modified))?,
+            attributes: attributes.unwrap_or_default(),
+            has: FILE
+                | bit(attributes.is_some(), ATTRIBUTES)
+                | bit(created.is_some(), CREATED)
+                | bit(changed.is_some(), CHANGED),
+        })
+    }
+
+    fn is_of(&self, file: FileId) -> bool {
+        (self.inode, self.device) == (file.inode, file.device) && self.has & FILE != 0
+    }
+
+    fn attributes_of(&self, stamped: Time) -> Option<DosAttributes> {
+        let changed = ChangeTime { time: time(self.changed), modified: time(self.modified) };
+        (nanos(stamped) == Some(self.stamped)).then(|| DosAttributes {
+            attributes: (self.has & ATTRIBUTES != 0).then_some(self.attributes),
+            created: (self.has & CREATED != 0).then(|| time(self.created)),
+            changed: (self.has & CHANGED != 0).then_some(changed),
+        })
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+
+fn nanos(time: Time) -> Option<i64> {
+    time.secs.checked_mul(SECOND)?.checked_add(i64::from(time.nanos))
+}
+
+fn time(nanos: i64) -> Time {
+    Time { secs: nanos.div_euclid(SECOND), nanos: nanos.rem_euclid(SECOND) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMPED: Time = Time { secs: 1, nanos: 1 };
+
+    fn file(inode: u64) -> FileId {
+        FileId { device: 1, inode, stream: 0 }
+    }
+
+    fn attributes(bits: u32) -> DosAttributes {
+        DosAttributes { attributes: Some(bits), ..DosAttributes::default() }
+    }
+
+    /// How many chunks of `table` exist.
+    fn chunks(table: &Table) -> usize {
+        table.chunks.iter().filter(|chunk| chunk.lock().is_some()).count()
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_as_it_was() {
+        let at = |secs, nanos| Time { secs, nanos };
+        let set = ChangeTime { time: at(7, 1), modified: at(-8, 2) };
+        let table = Table::new(2);
+        for (inode, kept) in [
+            DosAttributes::default(),
+            attributes(0),
+            attributes(u32::MAX),
+            DosAttributes { created: Some(at(0, 0)), ..DosAttributes::default() },
+            DosAttributes { created: Some(at(-1, 999_999_999)), changed: Some(set), attributes: Some(0x22) },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // Zero is a number of an inode like others here.
+            let file = file(inode as u64);
+            assert_eq!(table.get(file, STAMPED), None);
+            table.put(file, STAMPED, kept);
+            assert_eq!(table.get(file, STAMPED), Some(kept));
+            assert_eq!(table.get(file, at(1, 2)), None, "it changed since");
+            assert_eq!(table.get(FileId { device: 2, ..file }, STAMPED), None);
+        }
+        table.forget(file(0));
+        assert!(!table.has(file(0)) && table.has(file(1)));
+        let far = DosAttributes { created: Some(at(i64::MAX, 0)), ..DosAttributes::default() };
+        table.put(file(0), STAMPED, far);
+        assert_eq!(table.get(file(0), STAMPED), None, "no room for such a time");
+        table.put(file(1), at(2, 2), attributes(5));
+        assert_eq!((table.get(file(1), STAMPED), table.get(file(1), at(2, 2))), (None, Some(attributes(5))));
+    }
+
+    #[test]
+    fn who_is_asked_for_stays() {
+        let table = Table::new(1);
+        for inode in 0..10_000 {
+            table.put(file(inode), STAMPED, attributes(inode as u32));
+            assert_eq!(table.get(file(0), STAMPED), Some(attributes(0)), "when {inode} came");
+        }
+        let left = (0..10_000).filter(|&inode| table.has(file(inode))).count();
+        assert_eq!(left, WAYS * SETS);
+    }
+
+    #[test]
+    fn files_made_one_after_the_other_have_room_side_by_side() {
+        for step in [1, 2, 32] {
+            for begin in [128, 3 << 32] {
+                let table = Table::new(CHUNKS);
+                let files = || (0..100_000).map(|number| file(begin + number * step));
+                let few = 1_000;
+                files().take(few).for_each(|file| table.put(file, STAMPED, DosAttributes::default()));
+                assert!(chunks(&table) <= few * step as usize / SETS + 2, "{} for {step}", chunks(&table));
+                files().for_each(|file| table.put(file, STAMPED, DosAttributes::default()));
+                let left = files().filter(|&file| table.has(file)).count();
+                assert!(left >= if step == 1 { 100_000 } else { 60_000 }, "{left} at each {step} from {begin}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_takes_what_it_says() {
+        assert_eq!((size_of::<Chunk>(), size_of::<Chunk>() * CHUNKS), (14 << 10, 7 << 20));
+    }
+}
