@@ -6,15 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::bytes::{Writer, utf16_bytes};
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{FileInformationClass, FileRenameInformation};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{LeaseFlags, LeaseV1};
 use proto::smb2::header::Command;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
 use proto::status::Status;
+use server::policy::{AclStyle, Share, StoredAcls};
 use server::rig::{self, Client, status};
 use server::server::Server;
 use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
@@ -191,6 +196,71 @@ fn a_file_that_is_replaced_while_it_is_opened() {
             assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{from} to {to}, {lead}");
         }
         assert!(first_won > 0 && second_won > 0, "{from} to {to}: {first_won}, {second_won}");
+    }
+}
+
+fn set_security(client: &mut Client, file_id: FileId, part: SecurityInformation, new: &SecurityDescriptor) -> Vec<u8> {
+    let buffer = new.to_bytes();
+    let request = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: part.0,
+        file_id,
+        buffer: &buffer,
+    };
+    client.compose(Command::SET_INFO, |out| request.encode(out))
+}
+
+/// Of two who set different parts of one file's descriptor at the same time neither loses his.
+#[test]
+fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
+    let stranger = Some(Sid::of(5, [21, 9, 9, 9, 1104]));
+    let dacl = Acl::new(Acl::REVISION, vec![Ace::allow(Sid::EVERYONE, A::FILE_ALL_ACCESS, AceFlags::NONE)]);
+    let of_group = SecurityDescriptor { group: stranger, ..SecurityDescriptor::default() };
+    let of_list =
+        SecurityDescriptor { control: Control::DACL_PRESENT, dacl: dacl.clone(), ..SecurityDescriptor::default() };
+    for steps in 0..40 {
+        let world: Arc<dyn World> = Arc::new(rig::Still::default());
+        let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
+        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
+        let mut policy = rig::policy();
+        let acls = StoredAcls {
+            attribute: "security.NTACL".into(),
+            ignore_system_acls: false,
+            default_style: AclStyle::Posix,
+        };
+        let share = Share { acls: Some(acls), ..Share::clone(&policy.shares["share"]) };
+        policy.shares.insert("share".into(), Arc::new(share));
+        let server = rig::server(policy, world, volume);
+        let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
+        let all = |create: &mut CreateRequest<'_>| create.desired_access = A::FILE_ALL_ACCESS.0;
+        let hers = open(&mut first, "file", all).expect("it can be made");
+        let too = open(&mut second, "file", all).expect("it can be opened");
+        let message = set_security(&mut first, hers, SecurityInformation::DACL, &of_list);
+        first.post(&message);
+        let frames: Vec<_> = (0..steps).flat_map(|_| first.proceed()).collect();
+        let message = set_security(&mut second, too, SecurityInformation::GROUP, &of_group);
+        second.post(&message);
+        let mut answers = (frames, Vec::new());
+        for _ in 0..200 {
+            answers.0.extend(first.proceed());
+            answers.1.extend(second.proceed());
+        }
+        let ended = (status(&finish(&mut first, answers.0)), status(&finish(&mut second, answers.1)));
+        assert_eq!(ended, (Status::SUCCESS, Status::SUCCESS), "{steps}");
+        let query = QueryInfoRequest {
+            info_type: InfoType::SECURITY,
+            output_buffer_length: 65_536,
+            additional_information: (SecurityInformation::GROUP | SecurityInformation::DACL).0,
+            file_id: hers,
+            ..QueryInfoRequest::default()
+        };
+        let message = first.compose(Command::QUERY_INFO, |out| query.encode(out));
+        let frames = first.send(&message);
+        let answer = finish(&mut first, frames);
+        let shown = QueryInfoResponse::decode(&answer).expect("it decodes");
+        let shown = SecurityDescriptor::decode(shown.buffer).expect("it decodes");
+        assert_eq!((shown.group, shown.dacl), (stranger, dacl.clone()), "{steps}");
     }
 }
 

@@ -121,5 +121,5 @@ pub(crate) async fn set(
         write_dac: open.granted.contains(AccessMask::WRITE_DAC),
         write_owner: open.granted.contains(AccessMask::WRITE_OWNER),
     };
-    placing::set(disk, &file.node, now, &given, parts, authority).await
+    placing::set(disk, (file.file, &file.node), now, &given, parts, authority).await
 }

@@ -21,6 +21,7 @@ use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
 use super::storing::Waiting;
+use super::turns::Turns;
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
 use crate::vfs::{FileId, Metadata, Time, Watched};
@@ -88,6 +89,8 @@ pub(crate) struct Cache {
     views: Mutex<Vec<View>>,
     /// What was converted and is to be stored.
     pub(super) waiting: Waiting,
+    /// Who changes the protection of which file.
+    pub(super) turns: Turns,
     tokens: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -120,6 +123,7 @@ impl Cache {
             pool: Arc::default(),
             views: Mutex::default(),
             waiting: Waiting::default(),
+            turns: Turns::default(),
             tokens: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

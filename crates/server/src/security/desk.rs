@@ -232,7 +232,7 @@ impl Desk {
                 return Err(Error::because(Status::INVALID_OWNER, format!("{owner} is no user of this machine")));
             }
         }
-        placing::give(&self.disk, node, self.world.now(), given).await
+        placing::give(&self.disk, (item.metadata.id, node), self.world.now(), given).await
     }
 
     /// Stores for `item` what a client is shown, where nothing is stored that counts.
@@ -279,9 +279,9 @@ impl Desk {
         if how.write {
             let hash = store::system_hash(&metadata, &lists.access, lists.default.as_ref());
             let new = store::encode(&descriptor, hash, now);
-            // What a client stored meanwhile stays.
-            let unchanged = stored_value(acls, node).await? == Some(value);
-            if !unchanged || node.metadata().await?.stamped != metadata.stamped {
+            // What a client stored meanwhile stays: that is looked at last.
+            let unchanged = node.metadata().await?.stamped == metadata.stamped;
+            if !unchanged || stored_value(acls, node).await? != Some(value) {
                 return Ok(None);
             }
             node.set_xattr(&SERVER, &acls.attribute, Some(new)).await?;
@@ -443,6 +443,88 @@ mod tests {
             let full = operation == Operation::SetXattr && self.asked_for(operation) == 2;
             Fault { error: full.then_some(Errno::NOSPC), ..Fault::default() }
         }
+    }
+
+    /// Another program, which stores a descriptor before the first call that changes nothing, or the second and so on.
+    struct Meddler {
+        node: Arc<dyn Node>,
+        value: Vec<u8>,
+        readings: std::sync::atomic::AtomicUsize,
+    }
+
+    impl Meddler {
+        /// A desk that `desk` has become, and who meddles with its `d/f`.
+        fn with(desk: Desk, vfs: Arc<Memory>, value: Vec<u8>, readings: usize) -> (Desk, Arc<Meddler>) {
+            let node = block_on(desk.item(&path("d/f"))).unwrap().node;
+            let script = Arc::new(Meddler { node, value, readings: 0.into() });
+            let vfs = Arc::new(Faulty::new(vfs, script.clone()));
+            let desk = Desk::new(desk.disk.share, vfs, Arc::new(People), desk.world);
+            script.readings.store(readings, std::sync::atomic::Ordering::Relaxed);
+            (desk, script)
+        }
+
+        /// Whether it did; from now on it does not.
+        fn did(&self) -> bool {
+            self.readings.swap(0, std::sync::atomic::Ordering::Relaxed) > 50
+        }
+    }
+
+    impl Script for Meddler {
+        fn decide(&self, operation: Operation, _: u64) -> Fault {
+            let counts = !matches!(operation, Operation::SetXattr | Operation::SetMetadata);
+            if counts && self.readings.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+                block_on(self.node.set_xattr(&SERVER, ATTRIBUTE, Some(self.value.clone()))).unwrap();
+            }
+            Fault::default()
+        }
+    }
+
+    #[test]
+    fn what_another_program_stores_meanwhile_stays() {
+        let mut met = 0;
+        let stranger = Some(Sid::of(5, [21, 9, 9, 9, 513]));
+        for readings in 1..16 {
+            let (desk, vfs) = desk(stored().map(|acls| StoredAcls { ignore_system_acls: true, ..acls }));
+            let present = block_on(desk.look(&block_on(desk.item(&path("d/f"))).unwrap())).unwrap().descriptor;
+            let value = store::encode_unconditional(&SecurityDescriptor { group: stranger, ..present });
+            let (desk, script) = Meddler::with(desk, vfs, value, readings);
+            let item = block_on(desk.item(&path("d/f"))).unwrap();
+            let list = Acl::new(2, vec![Ace::allow(Sid::EVERYONE, AccessMask::FILE_GENERIC_READ, AceFlags::NONE)]);
+            let given = SecurityDescriptor {
+                control: Control::DACL_PRESENT,
+                dacl: list.clone(),
+                ..SecurityDescriptor::default()
+            };
+            block_on(desk.set(&item, &given)).unwrap();
+            let is_met = script.did();
+            let look = block_on(desk.look(&item)).unwrap().descriptor;
+            assert_eq!(look.dacl, list, "{readings}");
+            assert_eq!(look.group == stranger, is_met, "{readings}");
+            met += usize::from(is_met);
+        }
+        assert!(met > 1, "{met}");
+    }
+
+    #[test]
+    fn what_is_stored_while_a_file_is_converted_stays() {
+        let mut met = 0;
+        for readings in 1..24 {
+            let (desk, vfs) = desk(stored());
+            let item = block_on(desk.item(&path("d/f"))).unwrap();
+            let descriptor = block_on(desk.look(&item)).unwrap().descriptor;
+            block_on(desk.set(&item, &descriptor)).unwrap();
+            let mode = SetMetadata { mode: Some(0o600), ..SetMetadata::default() };
+            block_on(item.node.set_metadata(&SERVER, mode)).unwrap();
+            let theirs = store::encode_unconditional(&descriptor);
+            let (desk, script) = Meddler::with(desk, vfs, theirs.clone(), readings);
+            let item = block_on(desk.item(&path("d/f"))).unwrap();
+            let outcome = block_on(desk.convert(&item, ALL)).unwrap();
+            let is_met = script.did();
+            assert_eq!(value(&item) == Some(theirs), is_met, "{readings}");
+            assert_eq!(outcome, if is_met { Outcome::Kept } else { Outcome::Replaced }, "{readings}");
+            met += usize::from(is_met);
+        }
+        assert!((2..23).contains(&met), "{met}");
     }
 
     #[test]

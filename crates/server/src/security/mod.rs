@@ -16,3 +16,4 @@ pub mod store;
 pub(crate) mod storing;
 pub(crate) mod token;
 pub mod trial;
+mod turns;

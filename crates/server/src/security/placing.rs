@@ -24,7 +24,7 @@ use crate::policy::{InheritOwner, StoredAcls};
 use crate::principals::UnixId;
 use crate::streams;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Identity, Kind, Metadata, Node, SetMetadata, Time};
+use crate::vfs::{Errno, FileId, Identity, Kind, Metadata, Node, SetMetadata, Time};
 
 /// Gives a new file what it inherits from `parent`, the descriptor of its directory; `false` where that hands nothing on
 /// or the file system keeps nothing of the kind.
@@ -105,7 +105,12 @@ fn maker<'a>(disk: &'a Disk, file: &Metadata) -> &'a Arc<Identity> {
 
 /// Gives a new file the descriptor that the client sent along with CREATE. One without a DACL leaves that to
 /// inheritance ([MS-DTYP] 2.5.3.4.1), which comes before.
-pub(crate) async fn give(disk: &Disk, node: &Arc<dyn Node>, now: Time, given: &SecurityDescriptor) -> Result<()> {
+pub(crate) async fn give(
+    disk: &Disk,
+    file: (FileId, &Arc<dyn Node>),
+    now: Time,
+    given: &SecurityDescriptor,
+) -> Result<()> {
     let parts = Parts {
         owner: given.owner.is_some(),
         group: given.group.is_some(),
@@ -118,7 +123,7 @@ pub(crate) async fn give(disk: &Disk, node: &Arc<dyn Node>, now: Time, given: &S
     if parts.is_empty() || !disk.share.nt_acl_support {
         return Ok(());
     }
-    set(disk, node, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
+    set(disk, file, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
 }
 
 /// A descriptor as it is kept: generic rights replaced by what they stand for, and the flag of a list made by
@@ -162,16 +167,43 @@ pub(crate) struct Authority {
     pub(crate) write_owner: bool,
 }
 
+/// How often a change is made anew because another program changed the descriptor meanwhile.
+const RACES: usize = 4;
+
 /// Puts `new`'s `parts` in place: owner and group, the POSIX lists, and the descriptor itself where the share stores it.
+/// `node` is the file `id` or a stream of it. Whoever sets other parts of it at the same time comes before or after.
 pub(crate) async fn set(
     disk: &Disk,
-    node: &Arc<dyn Node>,
+    (id, node): (FileId, &Arc<dyn Node>),
     now: Time,
     new: &SecurityDescriptor,
     parts: Parts,
     authority: Authority,
 ) -> Result<()> {
     let node = streams::file_of(node).unwrap_or(node);
+    let _turn = disk.descriptors.turns.take(id).await;
+    for _ in 0..RACES {
+        if try_to_set(disk, node, now, new, parts, authority).await? {
+            return Ok(());
+        }
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "another program keeps changing the file's descriptor"))
+}
+
+/// One try; `false` where what is stored was changed by another program meanwhile, and then nothing is.
+async fn try_to_set(
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    now: Time,
+    new: &SecurityDescriptor,
+    parts: Parts,
+    authority: Authority,
+) -> Result<bool> {
+    // Before anything else is read, so that what is read is not older.
+    let value = match &disk.share.acls {
+        Some(acls) => value(acls, node).await?,
+        None => None,
+    };
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
         Ok(present) => as_kept(disk, &present).await.into_owned(),
@@ -181,11 +213,14 @@ pub(crate) async fn set(
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
     let done = match &disk.share.acls {
-        Some(acls) => store_over(disk, acls, node, now, &owned, merge(present, new, parts), parts, authority).await,
-        None if parts.dacl => list(disk, node, &owned, new).await,
-        None => Ok(()),
+        Some(acls) => {
+            let merged = merge(present, new, parts);
+            store_over(disk, acls, node, now, &owned, value, merged, parts, authority).await
+        }
+        None if parts.dacl => list(disk, node, &owned, new).await.map(|()| true),
+        None => Ok(true),
     };
-    if done.is_err() && (owned.uid, owned.gid) != (metadata.uid, metadata.gid) {
+    if !matches!(done, Ok(true)) && (owned.uid, owned.gid) != (metadata.uid, metadata.gid) {
         let Metadata { uid, gid, mode, .. } = metadata;
         let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };
         node.set_metadata(&SERVER, former).await?;
@@ -193,8 +228,17 @@ pub(crate) async fn set(
     done
 }
 
-/// Stores `merged` and sets the POSIX lists beneath it. The descriptor is written first, for the lists that it will have:
-/// where there is no room for it nothing has changed, and the former one counts on.
+/// What is stored now; nothing where nothing can be.
+async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
+    match node.get_xattr(&SERVER, &acls.attribute).await {
+        Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
+        value => Ok(value?),
+    }
+}
+
+/// Stores `merged` and sets the POSIX lists beneath it, unless something else than `former` is stored by now: then `false`,
+/// and nothing has changed. The descriptor is written first, for the lists that it will have: where there is no room for
+/// it nothing has changed, and the former one counts on.
 #[allow(clippy::too_many_arguments, reason = "two functions' worth of state, passed on once")]
 async fn store_over(
     disk: &Disk,
@@ -202,12 +246,18 @@ async fn store_over(
     node: &Arc<dyn Node>,
     now: Time,
     metadata: &Metadata,
+    former: Option<Vec<u8>>,
     merged: SecurityDescriptor,
     parts: Parts,
     authority: Authority,
-) -> Result<()> {
+) -> Result<bool> {
+    let is_former = async || Ok::<_, Error>(value(acls, node).await? == former);
     if acls.ignore_system_acls {
-        return write(acls, node, store::encode_unconditional(&merged)).await;
+        let stays = is_former().await?;
+        if stays {
+            write(acls, node, store::encode_unconditional(&merged)).await?;
+        }
+        return Ok(stays);
     }
     let before = posix(&disk.identity, node, metadata).await?;
     let after = match parts.dacl {
@@ -216,12 +266,11 @@ async fn store_over(
     };
     let mode = metadata.mode & 0o7000 | after.access.mode();
     let expected = store::system_hash(&Metadata { mode, ..*metadata }, &after.access, after.default.as_ref());
-    let value = |hash| store::encode(&merged, hash, FileTime::from(now));
-    let former = match node.get_xattr(&SERVER, &acls.attribute).await {
-        Err(Errno::OPNOTSUPP | Errno::PERM) => None,
-        former => former?,
-    };
-    write(acls, node, value(expected)).await?;
+    let encoded = |hash| store::encode(&merged, hash, FileTime::from(now));
+    if !is_former().await? {
+        return Ok(false);
+    }
+    write(acls, node, encoded(expected)).await?;
     if let Err(error) = apply_by(disk, node, metadata, &before, &after, authority.write_dac).await {
         let lists = take_back(node, &before).await;
         node.set_xattr(&SERVER, &acls.attribute, former).await?;
@@ -229,7 +278,10 @@ async fn store_over(
     }
     // A file system may make something else of the lists: the descriptor counts for what they are.
     let present = hash(&disk.identity, node, &node.metadata().await?).await?;
-    if present == expected { Ok(()) } else { write(acls, node, value(present)).await }
+    if present != expected {
+        write(acls, node, encoded(present)).await?;
+    }
+    Ok(true)
 }
 
 /// The hash over what Linux now knows of the file's permissions.

@@ -166,7 +166,7 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
         protected = placing::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
     }
     if let Some(given) = given {
-        placing::give(disk, node, now, given).await?;
+        placing::give(disk, (metadata.id, node), now, given).await?;
     }
     if parent.is_some() && !protected {
         placing::give_mode(disk, node, &present, mode).await?;

@@ -1,0 +1,127 @@
+//! Whose turn it is to change what protects a file.
+//!
+//! A descriptor is stored as a whole, but set part by part: what is there is read, the new parts are put into it, and it
+//! is written again, with the POSIX lists beneath. Two who do that to one file at the same time go one after the other, or
+//! one's part would be lost. Nobody else waits: not who asks for access, and not who sets another file's.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::vfs::FileId;
+
+/// Who changes the protection of which files, and who waits to.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// The first of each line is the one whose turn it is. No line is empty.
+    lines: Mutex<HashMap<FileId, VecDeque<Waiter>>>,
+    tickets: AtomicU64,
+}
+
+struct Waiter {
+    ticket: u64,
+    waker: Option<Waker>,
+}
+
+/// The right to change one file's protection, until it is dropped.
+#[must_use]
+pub(super) struct Turn<'a> {
+    turns: &'a Turns,
+    file: FileId,
+    ticket: u64,
+}
+
+impl Turns {
+    /// Waits until those who came before are done with `file`, whose streams are protected as it is.
+    pub(super) async fn take(&self, file: FileId) -> Turn<'_> {
+        let file = FileId { stream: 0, ..file };
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        self.lines.lock().entry(file).or_default().push_back(Waiter { ticket, waker: None });
+        // Whoever stops waiting leaves the line with it.
+        let turn = Turn { turns: self, file, ticket };
+        poll_fn(|context| turn.poll(context)).await;
+        turn
+    }
+}
+
+impl Turn<'_> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut lines = self.turns.lines.lock();
+        let mut line = lines.get_mut(&self.file).into_iter().flatten().enumerate();
+        match line.find(|(_, waiter)| waiter.ticket == self.ticket) {
+            Some((ahead, waiter)) if ahead > 0 => {
+                waiter.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.turns.lines.lock();
+        let Some(line) = lines.get_mut(&self.file) else { return };
+        line.retain(|waiter| waiter.ticket != self.ticket);
+        let next = line.front_mut().and_then(|first| first.waker.take());
+        if line.is_empty() {
+            lines.remove(&self.file);
+        }
+        drop(lines);
+        next.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    fn file(inode: u64) -> FileId {
+        FileId { device: 1, inode, stream: 0 }
+    }
+
+    #[test]
+    fn one_after_the_other_and_whoever_gives_up_is_passed_over() {
+        let turns = Turns::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = pin!(turns.take(file(1)));
+        let Poll::Ready(turn) = first.as_mut().poll(&mut context) else { panic!("nobody is before it") };
+        assert!(pin!(turns.take(file(2))).poll(&mut context).is_ready(), "another file");
+        let mut second = Box::pin(turns.take(FileId { stream: 3, ..file(1) }));
+        let mut third = Box::pin(turns.take(file(1)));
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(second);
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(turn);
+        let Poll::Ready(turn) = third.as_mut().poll(&mut context) else { panic!("it is the next") };
+        drop(turn);
+        assert!(turns.lines.lock().is_empty(), "nothing is kept of files that nobody changes");
+    }
+
+    #[test]
+    fn whoever_is_next_is_told() {
+        struct Told(AtomicU64);
+
+        impl std::task::Wake for Told {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        let told = std::sync::Arc::new(Told(AtomicU64::new(0)));
+        let waker = Waker::from(told.clone());
+        let mut context = Context::from_waker(&waker);
+        let turns = Turns::default();
+        let Poll::Ready(first) = pin!(turns.take(file(1))).poll(&mut context) else { panic!("nobody is before it") };
+        let mut lines: Vec<_> = (0..2).map(|_| Box::pin(turns.take(file(1)))).collect();
+        assert!(lines.iter_mut().all(|line| line.as_mut().poll(&mut context).is_pending()));
+        drop(first);
+        assert_eq!(told.0.load(Ordering::Relaxed), 1, "the one that is next");
+    }
+}
