@@ -38,9 +38,6 @@ enum Command {
     Foreign(Foreign),
     /// Frevo and Samba side by side, measured in turns by frevo bench
     Compare(compare::Options),
-    /// What compare gives frevo bench logon for registering more users
-    #[command(hide = true)]
-    Register(compare::Register),
     /// What guessing passwords does to right logons, on a server that runs already
     Guess(foreign::guess::Options),
     /// One client of the case hammer.crowd, in a process of its own
@@ -92,10 +89,6 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(end(test::all(&options)?))
         }
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
-        Command::Register(options) => {
-            options.run()?;
-            Ok(ExitCode::SUCCESS)
-        }
         Command::Guess(options) => {
             foreign::guess::run(&options)?;
             Ok(ExitCode::SUCCESS)

@@ -102,10 +102,10 @@ pub struct Common {
     /// Small sizes and short rounds, for a look
     #[arg(long, help_heading = "Method")]
     quick: bool,
-    /// Rounds that count, of each case on each server [default: 5, acl check 9, quick 3]
+    /// Rounds that count, of each case on each server [default: 5, acl check 9, logon 20, quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Method")]
     rounds: Option<u32>,
-    /// Seconds of a round where time ends it [default: 5, quick 1]
+    /// Seconds of a round where time ends it; of logon a twentieth [default: 5, quick 1]
     #[arg(long, help_heading = "Method")]
     seconds: Option<f64>,
     /// Operations a second, whether or not the server keeps up (an open loop) [default: as fast as answers come]

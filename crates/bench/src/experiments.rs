@@ -118,6 +118,7 @@ impl Experiment {
     pub fn rounds(&self) -> u32 {
         match self {
             Experiment::Acl(acl::Acl::Check(_)) => acl::check::ROUNDS,
+            Experiment::Logon(_) => logon::ROUNDS,
             _ => 5,
         }
     }

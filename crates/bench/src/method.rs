@@ -2,6 +2,7 @@
 //! count, several rounds in which the servers take turns, odd rounds marked and not hidden, one seed for all choices.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -203,8 +204,8 @@ impl Bench {
     /// The servers under test.
     pub fn parties(&self) -> Vec<Party<'_>> {
         let party = |server| {
-            let Server { name, target, processes, .. }: &Server = server;
-            Party { name, target: Some(target), processes: processes.as_ref() }
+            let Server { index, name, target, processes, .. }: &Server = server;
+            Party { name, target: Some(target), processes: processes.as_ref(), group: *index }
         };
         self.servers.iter().map(party).collect()
     }
@@ -225,12 +226,7 @@ impl Bench {
         };
         let mut cases: Vec<Case> = names.iter().map(case).collect();
         for number in numbers {
-            let mut order: Vec<usize> = (0..parties.len()).collect();
-            // Who goes first has the machine as the other left it.
-            if number % 2 == 1 {
-                order.reverse();
-            }
-            for index in order {
+            for index in order(parties, number) {
                 let turn = Turn::new(self, parties[index], number, names.len());
                 if turn.traces && parties[index].processes.is_none() {
                     continue;
@@ -268,6 +264,29 @@ pub struct Party<'a> {
     pub target: Option<&'a Target>,
     /// Its processes, when they are on this machine.
     pub processes: Option<&'a Processes>,
+    /// Those of one group take their turns next to each other, so that they meet the machine in the same mood.
+    pub group: usize,
+}
+
+/// The order in which `parties` take their turns in a round. Who goes first has the machine as the others left it: so the
+/// groups, and those of a group, begin in another place in each round, and go the other way in every second one.
+fn order(parties: &[Party<'_>], number: u32) -> Vec<usize> {
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, party) in parties.iter().enumerate() {
+        groups.entry(party.group).or_default().push(index);
+    }
+    let mut order: Vec<usize> = groups
+        .into_values()
+        .flat_map(|mut group| {
+            let first = number as usize / 2 % group.len();
+            group.rotate_left(first);
+            group
+        })
+        .collect();
+    if number % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 /// One turn of a server.
@@ -455,6 +474,16 @@ mod tests {
         check(&[100, 150, 50, 120, 80], &[false; 5]);
         check(&[100], &[false]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn each_of_a_group_goes_first() {
+        let party = |group| Party { name: "", target: None, processes: None, group };
+        let two = [party(0), party(1)];
+        assert_eq!([0, 1, 2].map(|number| order(&two, number)), [[0, 1], [1, 0], [0, 1]]);
+        let groups = [0, 1, 0, 1, 0].map(party);
+        let expected = [[0, 2, 4, 1, 3], [3, 1, 4, 2, 0], [2, 4, 0, 3, 1], [1, 3, 0, 4, 2], [4, 0, 2, 1, 3]];
+        assert_eq!([0, 1, 2, 3, 4].map(|number| order(&groups, number)), expected);
     }
 
     #[test]

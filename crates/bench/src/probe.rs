@@ -32,6 +32,7 @@ pub struct Processes {
 #[derive(Clone, Debug)]
 pub struct Reading {
     spent: Spent,
+    read: Option<u64>,
     private: u64,
     proportional: u64,
     descriptors: u64,
@@ -145,7 +146,9 @@ impl Processes {
         }
         let processes = seen.len() as u64;
         let spent = ledger.update(seen);
-        Ok((Reading { spent, private: 0, proportional: 0, descriptors: 0, processes }, members))
+        // What a process read that ended is its parent's as soon as that has waited for it.
+        let read = members.iter().map(|(stat, _)| proc::read_bytes(stat.id.pid)).sum();
+        Ok((Reading { spent, read, private: 0, proportional: 0, descriptors: 0, processes }, members))
     }
 
     /// Who belongs to the server now. Who belonged to it once stays, even when its
@@ -200,6 +203,7 @@ impl Reading {
             // Known to the clock tick only, so it may run ahead.
             system: seconds(system.min(cpu)),
             switches,
+            read: self.read.zip(earlier.read).map(|(now, then)| now.saturating_sub(then)),
             calls: None,
             private: self.private,
             proportional: self.proportional,

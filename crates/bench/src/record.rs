@@ -168,6 +168,10 @@ pub struct Cost {
     pub system: f64,
     /// Context switches.
     pub switches: u64,
+    /// Bytes that read(2) and its like returned, of files above all: whoever uses recv(2) has sockets left out. Nothing
+    /// where it may not be known.
+    #[serde(default)]
+    pub read: Option<u64>,
     /// System calls by name, when they were counted; the times of such a round count for nothing.
     pub calls: Option<BTreeMap<String, u64>>,
     /// Memory that is the processes' own, bytes.

@@ -103,6 +103,15 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
+    /// What the server reads for an operation, of files above all ([`crate::record::Cost::read`]).
+    pub const READ: Metric = Metric {
+        name: "bytes read per operation",
+        unit: "B",
+        of: |round| per_operation(round, round.cost.as_ref()?.read? as f64),
+        text: units::bytes,
+        more_is_better: false,
+        traced: false,
+    };
     /// The server's system calls for an operation.
     pub const CALLS: Metric = Metric {
         name: "system calls per operation",
@@ -128,7 +137,7 @@ impl Metric {
     pub const BYTES: [Metric; 4] = [Metric::THROUGHPUT, Metric::CPU_PER_GIB, Metric::CLIENT_PER_GIB, Metric::CALLS];
 
     /// Its values in the rounds that count for it.
-    fn values(self, rounds: &[Round]) -> Vec<f64> {
+    pub(crate) fn values(self, rounds: &[Round]) -> Vec<f64> {
         rounds.iter().filter(|round| self.traced != counts(round)).filter_map(self.of).collect()
     }
 

@@ -1,54 +1,35 @@
 //! What single experiments need besides the addresses of both servers.
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
-use foreign::bed::{Backend, Crowd, Growing, Target, frevo};
+use anyhow::Result;
+use foreign::bed::frevo;
 
-use super::pair::{Pair, SERVER, Side};
+use super::pair::{Pair, Side};
 use super::short;
 
 /// One experiment of `frevo bench`.
 pub(super) struct Experiment {
     /// Its name there.
     pub(super) name: String,
-    /// Where both servers have their accounts; it matters to the one that registers users.
-    pub(super) backend: Backend,
 }
 
 impl Experiment {
-    /// The experiment as often as it is to be run.
-    pub(super) fn variants(name: &str, backends: &[Backend]) -> Vec<Experiment> {
-        let with = |backend| Experiment { name: name.to_owned(), backend };
-        match with(Backend::Embedded) {
-            experiment if experiment.registers_users() => backends.iter().copied().map(with).collect(),
-            experiment => vec![experiment],
-        }
-    }
-
-    /// What it is called among the results.
-    pub(super) fn title(&self) -> String {
-        match self.registers_users() {
-            true => format!("{} {}", self.name, self.backend.name()),
-            false => self.name.clone(),
-        }
-    }
-
-    /// Whether it compares shares of several servers ([`super::cells`]).
+    /// Whether it compares several servers of each program ([`super::cells`], [`super::crowds`]).
     pub(super) fn has_many_servers(&self) -> bool {
-        self.name.starts_with("acl")
+        self.name.starts_with("acl") || self.registers_users()
+    }
+
+    /// Whether they differ in their users.
+    pub(super) fn registers_users(&self) -> bool {
+        self.name == "logon"
     }
 
     /// Whether it starts both servers itself, with one configuration after another.
     pub(super) fn starts_servers(&self) -> bool {
         self.name.starts_with("tune")
-    }
-
-    /// Whether it registers more and more users.
-    pub(super) fn registers_users(&self) -> bool {
-        self.name == "logon"
     }
 
     /// Whether its file is larger than many disks.
@@ -86,31 +67,11 @@ impl Experiment {
 
     fn side(&self, command: &mut Command, side: &Side, share: &str, options: [&str; 5]) {
         let [address, name, conf, path, pid] = options;
-        command.args([address, &side.url(share), name]);
-        match self.registers_users() {
-            true => command.arg(format!("{}, {}", side.name(), self.backend.name())),
-            false => command.arg(side.name()),
-        };
+        command.args([address, &side.url(share), name, side.name()]);
         command.arg(conf).arg(side.server.conf()).arg(path).arg(side.path(share));
         if !self.starts_servers() {
             command.args([pid, &side.server.pid().to_string()]);
         }
-    }
-
-    /// Options for registering more and more users: so many, one after the other.
-    pub(super) fn register(&self, command: &mut Command, pair: &Pair, counts: &[u32]) -> Result<()> {
-        let program = std::env::current_exe().context("this program does not know its own file")?;
-        let program = short(&program.to_string_lossy());
-        let directory =
-            pair.directory.as_ref().map_or(String::new(), |it| format!(" --directory {}", it.dir().display()));
-        let register = |side: &Side| {
-            let (bed, backend) = (side.bed().display(), self.backend.name());
-            format!("{program} register {bed} {} {backend} {{count}}{directory}", side.name())
-        };
-        command.args(["--user-pattern", Crowd::PATTERN, "--password", Crowd::PASSWORD]);
-        command.args(["--user-count", &counts.iter().map(u32::to_string).collect::<Vec<_>>().join(",")]);
-        command.args(["--register", &register(&pair.frevo), "--vs-register", &register(&pair.samba)]);
-        Ok(())
     }
 }
 
@@ -126,31 +87,6 @@ fn fitting(free: u64) -> Option<u64> {
 pub(super) fn counts(most: u32) -> Vec<u32> {
     let study = [10, 50, 100, 200, 500, 1_000, 3_000, 5_000, 10_000, 30_000, 100_000];
     study.into_iter().filter(|count| *count < most).chain([most]).collect()
-}
-
-/// What `frevo bench logon` runs to register users.
-#[derive(clap::Args)]
-pub(crate) struct Register {
-    /// The directory of the server's bed
-    bed: PathBuf,
-    /// Which server it is
-    target: Target,
-    /// Where it has its accounts
-    backend: Backend,
-    /// How many users there are to be
-    count: u32,
-    /// The directory of the LDAP server
-    #[arg(long)]
-    directory: Option<PathBuf>,
-}
-
-impl Register {
-    /// Registers them.
-    pub(crate) fn run(&self) -> Result<()> {
-        let Register { bed, target, backend, count, directory } = self;
-        let (bed, directory) = (bed.clone(), directory.clone());
-        Growing { bed, server: SERVER, target: *target, backend: *backend, directory }.enlarge(Crowd(*count))
-    }
 }
 
 #[cfg(test)]
@@ -169,12 +105,5 @@ mod tests {
         assert_eq!(counts(100), [10, 50, 100]);
         assert_eq!(counts(120), [10, 50, 100, 120]);
         assert_eq!(counts(300_000)[9..], [30_000, 100_000, 300_000]);
-    }
-
-    #[test]
-    fn logons_are_measured_with_each_back_end() {
-        let titles = |name| Experiment::variants(name, &Backend::ALL).iter().map(Experiment::title).collect::<Vec<_>>();
-        assert_eq!(titles("logon"), ["logon embedded", "logon smbpasswd", "logon ldap"]);
-        assert_eq!(titles("tune socket"), ["tune socket"]);
     }
 }

@@ -4,6 +4,7 @@
 //! What is measured and how is `frevo bench`'s own matter; here are the servers, and what a run leaves behind.
 
 mod cells;
+mod crowds;
 mod experiment;
 mod hold;
 mod outcome;
@@ -19,7 +20,6 @@ use foreign::bed::{Backend, frevo, interrupt};
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
 use crate::torture::place::Disk;
-pub(crate) use experiment::Register;
 use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;
@@ -44,12 +44,12 @@ pub(crate) struct Options {
     /// Measure on XFS with inodes of 512 bytes, made for this run in a loop device in that directory
     #[arg(long)]
     xfs: bool,
-    /// Accounts u00001, u00002 and so on: with --hold how many there are [default: 100], else up to how many logon registers,
-    /// or where there are several numbers, exactly how many one after the other [default: 10000, quick 100]
+    /// Accounts u00001, u00002 and so on: with --hold how many there are [default: 100], else up to how many the servers of
+    /// logon have, or where there are several numbers, exactly how many each of them has [default: 10000, quick 100]
     #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
     users: Vec<u32>,
-    /// Where both have their accounts when logon is run: embedded (each server's own database), smbpasswd (a text file),
-    /// ldap (a directory, one for both)
+    /// Where the servers of logon have their accounts: embedded (each server's own database), smbpasswd (a text file),
+    /// ldap (a directory, one for both programs)
     #[arg(long, value_delimiter = ',', default_values = Backend::ALL.map(Backend::name))]
     backends: Vec<Backend>,
     /// Only start both, say where they are, and wait for Ctrl-C
@@ -81,7 +81,7 @@ impl Options {
         self.users.iter().copied().max().filter(|_| self.hold).unwrap_or(100)
     }
 
-    /// How many users are registered, one number after the other.
+    /// How many users the servers of the experiment with many users have.
     fn counts(&self) -> Vec<u32> {
         match self.users[..] {
             [] => counts(if self.quick { 100 } else { 10_000 }),
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     let dir = options.dir()?;
     setup::run(Set::Compare)?;
     build()?;
-    let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments, &options.backends)? };
+    let experiments = if options.hold { Vec::new() } else { chosen(&options.experiments)? };
     let free = free_space(&dir).with_context(|| format!("cannot ask {} for its free space", dir.display()))? >> 30;
     let room = if options.quick { ROOM.1 } else { ROOM.0 };
     ensure!(free >= room, "{room} GiB are needed in {}, {free} GiB are free: --dir names another place", dir.display());
@@ -162,7 +162,7 @@ fn measure(options: &Options, dir: &Path, experiments: &[Experiment]) -> Result<
             Ok(()) => counts.passed += 1,
             Err(_) if interrupt::interrupted() => break,
             Err(error) => {
-                let what = format!("{}: {error:#}", experiment.title());
+                let what = format!("{}: {error:#}", experiment.name);
                 eprintln!("error: {what}");
                 counts.add(Counts::failed(what));
             }
@@ -179,20 +179,14 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     interrupt::check()?;
     if experiment.has_many_servers() {
         pair.renew(false)?;
-        return cells::run(options, dir, &experiment.name, outcome);
+        return match experiment.registers_users() {
+            true => crowds::run(options, dir, outcome),
+            false => cells::run(options, dir, &experiment.name, outcome),
+        };
     }
-    pair.renew(!experiment.starts_servers() && !experiment.registers_users())?;
-    let json = outcome.json(&experiment.title());
-    // Many accounts make logons slow; the experiments that follow are not to know them.
-    let mut own = match experiment.registers_users() {
-        true => Some(Pair::start(dir, 0, experiment.backend)?),
-        false => None,
-    };
-    let pair = own.as_mut().unwrap_or(pair);
+    pair.renew(!experiment.starts_servers())?;
+    let json = outcome.json(&experiment.name);
     let mut command = experiment.command(pair, &json)?;
-    if experiment.registers_users() {
-        experiment.register(&mut command, pair, &options.counts())?;
-    }
     if options.quick {
         command.arg("--quick");
     } else if experiment.fills_the_disk() && !options.bench.iter().any(|word| word.starts_with("--size")) {
@@ -200,7 +194,7 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     }
     command.args(&options.bench);
     outcome.note(&command);
-    println!("\n== {}", experiment.title());
+    println!("\n== {}", experiment.name);
     let done = watched(&mut command);
     if done.is_err() {
         // Nobody can draw half a record.
@@ -225,13 +219,13 @@ fn build() -> Result<()> {
 }
 
 /// The experiments of these names, or all.
-fn chosen(names: &[String], backends: &[Backend]) -> Result<Vec<Experiment>> {
+fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
     let out = Command::new(frevo()).args(["bench", "names"]).output().context("cannot start frevo")?;
     let all = String::from_utf8(out.stdout)?;
     ensure!(out.status.success(), "frevo bench names failed: {}", String::from_utf8_lossy(&out.stderr));
     let all: Vec<&str> = all.lines().collect();
     let named = if names.is_empty() { all } else { pick(&names.join(" "), &all)? };
-    Ok(named.into_iter().flat_map(|name| Experiment::variants(name, backends)).collect())
+    Ok(named.into_iter().map(|name| Experiment { name: name.to_owned() }).collect())
 }
 
 /// The names that `words` is made of; some names are two words.

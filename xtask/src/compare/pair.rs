@@ -10,7 +10,7 @@ use foreign::bed::{ALICE, Backend, Bed, Crowd, Health, Server, Slapd, Target};
 
 pub(super) const TEMPLATE: &str = include_str!("../../compare/smb.conf");
 /// The name of each server on its bed.
-pub(super) const SERVER: &str = "server";
+const SERVER: &str = "server";
 /// The shares of both.
 pub(super) const SHARES: [&str; 2] = ["plain", "acl"];
 
@@ -46,9 +46,9 @@ impl Side {
         format!("smb://{}:{}@{}/{share}", ALICE.name, ALICE.password, self.server.address())
     }
 
-    /// The directory of its bed.
-    pub(super) fn bed(&self) -> &Path {
-        self.bed.dir()
+    /// Registers this many of the crowd with the server, which has none yet.
+    pub(super) fn register(&self, backend: Backend, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
+        backend.register(&self.bed, SERVER, crowd, directory)
     }
 
     /// Makes `command` run where the accounts exist.

@@ -126,7 +126,13 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         }));
     }
     let names = names(bench, &others);
-    let beside = others.iter().map(|(_, other)| Party { name: "", target: None, processes: Some(&other.processes) });
+    let servers = bench.servers.len();
+    let beside = others.iter().enumerate().map(|(index, (_, other))| Party {
+        name: "",
+        target: None,
+        processes: Some(&other.processes),
+        group: servers + index,
+    });
     let parties = bench.parties().into_iter().chain(beside);
     let parties: Vec<Party<'_>> = parties.zip(&names).map(|(party, name)| Party { name, ..party }).collect();
     bench.begin_of("protocols", WAYS.len(), parties.len());

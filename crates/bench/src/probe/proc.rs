@@ -146,6 +146,16 @@ fn parse_memory(text: &str) -> Memory {
     Memory { private: of("Private_Clean") + of("Private_Dirty") + of("Private_Hugetlb"), proportional: of("Pss") }
 }
 
+/// Bytes that a process has read, with those of its children that were waited for; `None` where that may not be known, and
+/// nothing where it is gone.
+pub(super) fn read_bytes(pid: u32) -> Option<u64> {
+    match there(fs::read_to_string(format!("/proc/{pid}/io"))) {
+        Ok(None) => Some(0),
+        Ok(Some(text)) => value_of(&text, "rchar")?.parse().ok(),
+        Err(_) => None,
+    }
+}
+
 /// How many descriptors a process has open.
 pub(super) fn descriptors(pid: u32) -> io::Result<Option<u64>> {
     let path = format!("/proc/{pid}/fd");

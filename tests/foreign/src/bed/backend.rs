@@ -1,15 +1,15 @@
-//! Where a server under test has its accounts, and how more of the crowd get in while it runs.
+//! Where a server under test has its accounts, and how a crowd gets in while it runs.
 
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
 use super::crowd::{Crowd, smbpasswd};
-use super::slapd::{self, Slapd};
-use super::{People, Target, server};
+use super::slapd::Slapd;
+use super::{Bed, server};
 
 /// The file of [`Backend::Smbpasswd`], in the bed.
 const FILE: &str = "smbpasswd";
@@ -46,6 +46,19 @@ impl Backend {
             Backend::Ldap => Slapd::globals(&directory.context("an LDAP server is missing")?.uri(), false),
         })
     }
+
+    /// Makes the crowd of a bed, of whom there were none, known to the running server `server`. A directory of several beds is
+    /// filled by whoever comes first, and only once.
+    pub fn register(self, bed: &Bed, server: &str, crowd: Crowd, directory: Option<&Slapd>) -> Result<()> {
+        let members = crowd.members(Crowd(0));
+        bed.people().let_in(&members)?;
+        let dir = bed.dir().join(server);
+        match self {
+            Backend::Embedded => server::import(bed.target(), bed.people(), &members, &dir, &dir.join("smb.conf")),
+            Backend::Smbpasswd => append(&bed.dir().join(FILE), &smbpasswd(&members)),
+            Backend::Ldap => directory.context("an LDAP server is missing")?.enlarge(crowd),
+        }
+    }
 }
 
 impl std::str::FromStr for Backend {
@@ -54,40 +67,6 @@ impl std::str::FromStr for Backend {
     fn from_str(text: &str) -> Result<Backend> {
         let found = Backend::ALL.into_iter().find(|backend| backend.name() == text);
         found.with_context(|| format!("unknown back end {text:?}: embedded, smbpasswd or ldap"))
-    }
-}
-
-/// A bed whose crowd becomes larger while its server runs: for another process than the one that made it.
-pub struct Growing {
-    /// The directory of the bed.
-    pub bed: PathBuf,
-    /// What the server on it is called.
-    pub server: &'static str,
-    /// Which server it is.
-    pub target: Target,
-    /// Where it has its accounts.
-    pub backend: Backend,
-    /// The directory of the LDAP server, for [`Backend::Ldap`]. Several beds may have one.
-    pub directory: Option<PathBuf>,
-}
-
-impl Growing {
-    /// Makes the crowd as large as `crowd`.
-    pub fn enlarge(&self, crowd: Crowd) -> Result<()> {
-        let people = People::found(&self.bed);
-        let before = people.crowd()?;
-        ensure!(before.0 <= crowd.0, "{} accounts are there already, {} are asked for", before.0, crowd.0);
-        let members = crowd.members(before);
-        if !members.is_empty() {
-            people.let_in(&members)?;
-        }
-        let dir = self.bed.join(self.server);
-        match (self.backend, &self.directory) {
-            (Backend::Embedded, _) => server::import(self.target, &people, &members, &dir, &dir.join("smb.conf")),
-            (Backend::Smbpasswd, _) => append(&self.bed.join(FILE), &smbpasswd(&members)),
-            (Backend::Ldap, Some(directory)) => slapd::enlarge(directory, crowd),
-            (Backend::Ldap, None) => bail!("the directory of the LDAP server is missing"),
-        }
     }
 }
 

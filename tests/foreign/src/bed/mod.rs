@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use backend::{Backend, Growing};
+pub use backend::Backend;
 pub use crowd::Crowd;
 pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
 pub(crate) use doors::Doors;

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,7 @@ pub struct Slapd {
     dir: PathBuf,
     ports: [u16; 2],
     child: Child,
+    filling: Mutex<()>,
 }
 
 impl Slapd {
@@ -54,9 +56,15 @@ impl Slapd {
         enlarge(&dir, crowd)?;
         let ports = [free_port()?, free_port()?];
         let child = spawn(&dir, ports)?;
-        let mut slapd = Slapd { dir, ports, child };
+        let mut slapd = Slapd { dir, ports, child, filling: Mutex::new(()) };
         slapd.wait_until_it_listens()?;
         Ok(slapd)
+    }
+
+    /// Adds those of the crowd that are not there yet. Several may ask for it at a time.
+    pub(super) fn enlarge(&self, crowd: Crowd) -> Result<()> {
+        let _alone = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        enlarge(&self.dir, crowd)
     }
 
     /// Where it lies.
@@ -184,7 +192,7 @@ impl Slapd {
 
 /// Adds those of the crowd up to `crowd` that are not there yet to the directory that lies in `dir`. It may run: its
 /// database takes a writer beside it.
-pub(super) fn enlarge(dir: &Path, crowd: Crowd) -> Result<()> {
+fn enlarge(dir: &Path, crowd: Crowd) -> Result<()> {
     let file = dir.join("crowd");
     let before = if file.exists() { fs::read_to_string(&file)?.parse()? } else { 0 };
     let members = crowd.members(Crowd(before));

@@ -1,0 +1,103 @@
+//! The servers of the experiment with many users: Frevo and Samba, in each back end of accounts, with each number of users. All
+//! run at once, so that `frevo bench` can have them take turns.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result};
+use foreign::bed::{Backend, Crowd, frevo, interrupt};
+
+use super::outcome::Outcome;
+use super::pair::{Pair, Side};
+use super::{Options, short, watched};
+
+/// Both servers with so many users.
+struct Ground {
+    backend: Backend,
+    count: u32,
+    pair: Pair,
+}
+
+impl Ground {
+    fn start(dir: &Path, backend: Backend, count: u32) -> Result<Ground> {
+        interrupt::check()?;
+        println!("{}: registering {count} users", backend.name());
+        let pair = Pair::start(dir, 0, backend)?;
+        let Pair { frevo, samba, directory, .. } = &pair;
+        let fill = |side: &Side| side.register(backend, Crowd(count), directory.as_ref());
+        thread::scope(|scope| -> Result<()> {
+            let other = scope.spawn(|| fill(samba));
+            fill(frevo)?;
+            other.join().map_err(|_| anyhow::anyhow!("registering panicked"))?
+        })
+        .with_context(|| format!("cannot register {count} users ({})", backend.name()))?;
+        Ok(Ground { backend, count, pair })
+    }
+
+    /// What a server is called: its users are at the end ([`frevo bench logon`]).
+    fn name(&self, side: &Side) -> String {
+        format!("{}/{}/{}", side.name(), self.backend.name(), self.count)
+    }
+}
+
+/// Runs the experiment on servers of its own in `dir`.
+pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Result<()> {
+    let counts = options.counts();
+    let mut grounds = Vec::new();
+    for backend in &options.backends {
+        for count in &counts {
+            grounds.push(Ground::start(dir, *backend, *count)?);
+        }
+    }
+    let json = outcome.json("logon");
+    let mut command = command(&grounds, &json)?;
+    if options.quick {
+        command.arg("--quick");
+    } else if !options.bench.iter().any(|word| word == "--syscalls") {
+        command.arg("--syscalls");
+    }
+    command.args(&options.bench);
+    outcome.note(&command);
+    println!("\n== logon");
+    let done = watched(&mut command);
+    if done.is_err() {
+        // Nobody can draw half a record.
+        let _ = std::fs::remove_file(&json);
+    }
+    for Ground { backend, pair, count } in &mut grounds {
+        for side in pair.sides() {
+            if *count == counts[0] {
+                let name = format!("logon-{}-{}-smb.conf", side.name(), backend.name());
+                outcome.keep(&name, side.server.conf())?;
+            }
+        }
+        pair.check()?;
+    }
+    done
+}
+
+/// The command line: Frevo's servers, then Samba's, so that those that are compared closest come one after the other.
+fn command(grounds: &[Ground], json: &Path) -> Result<Command> {
+    let program = std::path::absolute(frevo())?;
+    let mut command = Command::new(&program);
+    command.current_dir(crate::root()).args(["bench", "logon", "--json", &short(&json.to_string_lossy())]);
+    command.args(["--user-pattern", Crowd::PATTERN, "--password", Crowd::PASSWORD]);
+    let share = "plain";
+    let frevos = grounds.iter().map(|ground| (ground, &ground.pair.frevo));
+    let sambas = grounds.iter().map(|ground| (ground, &ground.pair.samba));
+    for (number, (ground, side)) in frevos.chain(sambas).enumerate() {
+        let (name, url, pid) = (ground.name(side), side.url(share), side.server.pid());
+        let (conf, path) = (side.server.conf().display(), side.path(share));
+        if number == 0 {
+            command.args(["--target", &url, "--name", &name, "--server-pid", &pid.to_string()]);
+            command.arg("--share-path").arg(&path).arg("--conf").arg(side.server.conf());
+        } else {
+            // Those with more users have the same configuration.
+            let first = ground.count == grounds[0].count;
+            let conf = if first { format!(",conf={conf}") } else { String::new() };
+            command.args(["--more", &format!("{name}={url},path={},pid={pid}{conf}", path.display())]);
+        }
+    }
+    Ok(command)
+}
