@@ -66,6 +66,9 @@ pub trait Accounts: Send + Sync {
     /// are none. For lists: it may take its time.
     fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>>;
 
+    /// How many accounts have SIDs of [`Accounts::domain`]; the answer may be of a short while ago.
+    fn count_users(&self) -> Answer<Result<u32, Unavailable>>;
+
     /// Up to `most` groups with SIDs of their own that come after `after`, in the order of those.
     fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>>;
 

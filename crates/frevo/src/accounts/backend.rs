@@ -69,8 +69,18 @@ pub trait Backend: Send + Sync {
     fn get(&self, name: &str) -> Result<Option<Entry>>;
 
     /// Up to `count` accounts whose folded names come after `after`, in the order of those names; fewer only where no more
-    /// come behind them.
+    /// come behind them. For lists that may be long: who they are on Linux is not asked for their sake.
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>>;
+
+    /// [`Backend::page`] with what the back end says of who they are on Linux, as [`Backend::get`] has it.
+    fn page_with_users(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        self.page(after, count)
+    }
+
+    /// How many accounts there are whose SIDs are of `domain`; `None` where they have to be listed to know.
+    fn count(&self, _domain: &Sid) -> Result<Option<usize>> {
+        Ok(None)
+    }
 
     /// Adds an account, whose RID the back end gives; refuses one that is there.
     fn add(&self, record: Record) -> Result<Entry>;

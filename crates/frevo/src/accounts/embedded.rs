@@ -386,6 +386,10 @@ impl Backend for Store {
         Ok(Store::page(self, after, count).into_iter().map(|record| self.entry(record)).collect())
     }
 
+    fn count(&self, domain: &Sid) -> Result<Option<usize>> {
+        Ok(Some(if self.domain().sid() == *domain { self.accounts.read().len() } else { 0 }))
+    }
+
     fn add(&self, record: Record) -> Result<Entry> {
         let record = self.change(false, |change| {
             ensure!(change.get(&record.name).is_none(), "account {} exists already", record.name);

@@ -2,7 +2,7 @@
 //! for, so a few at a time are read on threads that may. A thread that hangs keeps its turn, whether anybody still waits
 //! for it or not, and whoever finds no turn gives up after a while.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proto::dtyp::Sid;
 use server::accounts::{ListedAccount, ListedGroup, Unavailable};
@@ -19,6 +19,31 @@ use super::unix::members::members;
 static LISTS: Semaphore = Semaphore::const_new(2);
 /// How long a turn is waited for. Clients give up after 20 seconds at the earliest.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Accounts that are asked for at once to be counted.
+const PAGE: usize = 1000;
+/// How long a number of users is taken for true.
+const COUNTED: Duration = Duration::from_secs(60);
+/// Who are counted in this time are counted anew each time.
+const QUICK: Duration = Duration::from_millis(5);
+
+/// How many users there were.
+#[derive(Clone, Copy)]
+pub(super) struct Counted {
+    pub(super) since: Instant,
+    pub(super) domain: Sid,
+    pub(super) users: u32,
+}
+
+impl Counted {
+    fn still_counts(&self, domain: &Sid) -> bool {
+        self.domain == *domain && self.since.elapsed() < COUNTED
+    }
+}
+
+fn short(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
 
 /// Runs `read` where it may block.
 fn read<T: Send + 'static>(
@@ -58,6 +83,42 @@ impl Directory {
     ) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
         let (this, after) = (self.clone(), after.map(str::to_owned));
         read(move || Ok(this.page(after.as_deref(), most)?.iter().map(listed_account).collect()))
+    }
+
+    /// [`Accounts::count_users`](server::accounts::Accounts::count_users).
+    pub(super) fn users_counted(&self) -> Answer<Result<u32, Unavailable>> {
+        let (this, domain) = (self.clone(), self.own.domain().sid());
+        let kept = move |this: &Directory| this.counted.lock().filter(|counted| counted.still_counts(&domain));
+        if let Some(counted) = kept(self) {
+            return Answer::now(Ok(counted.users));
+        }
+        read(move || {
+            // Somebody else may have counted while a turn was waited for.
+            if let Some(counted) = kept(&this) {
+                return Ok(counted.users);
+            }
+            let begun = Instant::now();
+            let users = this.count_now(&domain)?;
+            let since = Instant::now();
+            *this.counted.lock() = (since - begun > QUICK).then_some(Counted { since, domain, users });
+            Ok(users)
+        })
+    }
+
+    /// Counts them. Blocks.
+    fn count_now(&self, domain: &Sid) -> anyhow::Result<u32> {
+        if let [only] = &*self.backends
+            && let Some(count) = only.count(domain)?
+        {
+            return Ok(short(count));
+        }
+        let (mut count, mut after) = (0, None::<String>);
+        loop {
+            let page = self.page(after.as_deref(), PAGE)?;
+            let Some(last) = page.last() else { return Ok(short(count)) };
+            after = Some(last.record.name.clone());
+            count += page.iter().filter(|entry| entry.sid.domain() == Some(*domain)).count();
+        }
     }
 
     pub(super) fn list_groups(

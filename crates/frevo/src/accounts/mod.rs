@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use parking_lot::Mutex;
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
 use server::accounts::{
@@ -44,6 +45,7 @@ pub use self::import::{Line, read_line};
 use self::backend::{Backend, Entry};
 use self::embedded::{OpenError, Store};
 use self::ldap::Ldap;
+use self::lists::Counted;
 use self::record::{Record, check_name};
 use self::smbpasswd::Smbpasswd;
 use self::unix::{Found, Key, User, Users};
@@ -66,6 +68,8 @@ pub struct Directory {
     /// Where accounts lie, in the order in which they are asked.
     backends: Arc<[Arc<dyn Backend>]>,
     users: Arc<Users>,
+    /// How many users of which domain there were when they were counted.
+    counted: Arc<Mutex<Option<Counted>>>,
 }
 
 impl Directory {
@@ -107,7 +111,7 @@ impl Directory {
             }
         };
         let backends = backends.iter().map(open).collect::<Result<_>>()?;
-        Ok(Directory { own, backends, users })
+        Ok(Directory { own, backends, users, counted: Arc::default() })
     }
 
     /// Whether there is no account at all.
@@ -144,11 +148,16 @@ impl Directory {
         self.entry(name)?.with_context(|| format!("there is no account {name:?}"))
     }
 
-    /// Up to `count` accounts of all back ends after `after`; of those with one name, the one that counts. Blocks.
+    /// Up to `count` accounts of all back ends after `after`; of those with one name, the one that counts. Blocks. Not
+    /// with all that back ends say of who they are on Linux.
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        self.pages(count, |backend| backend.page(after, count))
+    }
+
+    fn pages(&self, count: usize, page: impl Fn(&dyn Backend) -> Result<Vec<Entry>>) -> Result<Vec<Entry>> {
         let mut all = std::collections::BTreeMap::new();
         for backend in &*self.backends {
-            for entry in backend.page(after, count)? {
+            for entry in page(&**backend)? {
                 all.entry(server::policy::fold(&entry.record.name)).or_insert(entry);
             }
         }
@@ -194,7 +203,7 @@ impl Directory {
             }
             UserRequest::Find { name } => Ok(UserReply::Found(self.entry(&name)?.map(|(_, entry)| self.view(&entry)))),
             UserRequest::List { after } => {
-                let page = self.page(after.as_deref(), LIST_PAGE)?;
+                let page = self.pages(LIST_PAGE, |backend| backend.page_with_users(after.as_deref(), LIST_PAGE))?;
                 Ok(UserReply::List(page.iter().map(|entry| self.view(entry)).collect()))
             }
             UserRequest::Policy { set } => {
@@ -440,6 +449,10 @@ impl Accounts for Directory {
 
     fn users(&self, after: Option<&str>, most: usize) -> Answer<Result<Vec<ListedAccount>, Unavailable>> {
         self.list_users(after, most)
+    }
+
+    fn count_users(&self) -> Answer<Result<u32, Unavailable>> {
+        self.users_counted()
     }
 
     fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>> {

@@ -315,3 +315,22 @@ async fn a_ticket_gives_no_sids_that_accounts_had() {
     assert_eq!(ask(theirs, &[gone[0], first.with_rid(1000)]).await, with(&[theirs, group, gone[0]]));
     refused(&directory, forget(first), "no former SID");
 }
+
+#[tokio::test]
+async fn users_are_counted_where_they_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    assert_eq!(directory.count_users().await.unwrap(), 0);
+    for name in ["ann", "bob"] {
+        directory.perform(add(name, None)).unwrap();
+    }
+    // Where counting took its time, the number is good for a while.
+    *directory.counted.lock() = None;
+    assert_eq!(directory.count_users().await.unwrap(), 2);
+    let domain = directory.domain().sid();
+    *directory.counted.lock() = Some(Counted { since: std::time::Instant::now(), domain, users: 77 });
+    assert_eq!(directory.count_users().await.unwrap(), 77);
+    let set = UserRequest::MachineSid { set: Some("S-1-5-21-7-8-9".into()), forget: None };
+    directory.perform(set).unwrap();
+    assert_eq!(directory.count_users().await.unwrap(), 2, "another domain was counted before");
+}

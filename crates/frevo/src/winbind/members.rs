@@ -142,6 +142,10 @@ impl<A: Accounts + 'static> Accounts for WithDomain<A> {
         self.own.users(after, most)
     }
 
+    fn count_users(&self) -> Answer<Result<u32, Unavailable>> {
+        self.own.count_users()
+    }
+
     fn groups(&self, after: Option<&Sid>, most: usize) -> Answer<Result<Vec<ListedGroup>, Unavailable>> {
         self.own.groups(after, most)
     }

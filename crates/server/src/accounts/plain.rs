@@ -103,6 +103,11 @@ macro_rules! plain_accounts {
             $crate::answer::Answer::now(Ok(Vec::new()))
         }
     };
+    (@ count_users) => {
+        fn count_users(&self) -> $crate::answer::Answer<::core::result::Result<u32, $crate::accounts::Unavailable>> {
+            $crate::answer::Answer::now(Ok(0))
+        }
+    };
     (@ groups) => {
         fn groups(&self, _: ::core::option::Option<&::proto::dtyp::Sid>, _: usize) -> $crate::answer::Answer<
             ::core::result::Result<Vec<$crate::accounts::ListedGroup>, $crate::accounts::Unavailable>,
@@ -160,6 +165,7 @@ macro_rules! plain_accounts {
     (@ unless named [named $($more:ident)*]) => {};
     (@ unless is_in_netgroup [is_in_netgroup $($more:ident)*]) => {};
     (@ unless users [users $($more:ident)*]) => {};
+    (@ unless count_users [count_users $($more:ident)*]) => {};
     (@ unless groups [groups $($more:ident)*]) => {};
     (@ unless group [group $($more:ident)*]) => {};
     (@ unless members [members $($more:ident)*]) => {};
@@ -178,7 +184,7 @@ macro_rules! plain_accounts {
     };
     (all but $($own:ident),+ $(,)?) => {
         $crate::plain_accounts!(@ each [$($own)+] [
-            of_client find_anew logged_on uid_of id_of sid_of sids_of principal expect_sids named is_in_netgroup users groups group members is_of_machine policy lock change_password
+            of_client find_anew logged_on uid_of id_of sid_of sids_of principal expect_sids named is_in_netgroup users count_users groups group members is_of_machine policy lock change_password
         ]);
     };
 }

@@ -1,7 +1,11 @@
 //! Context handles: what a client has opened through one pipe (C706 appendix N). They end with the pipe.
 
+mod places;
+
 use proto::rpc::ndr::ContextHandle;
 
+use self::places::Places;
+pub(super) use self::places::{List, Place};
 use crate::world::World;
 
 /// How many handles one pipe may have: clients use a few, and close them.
@@ -33,29 +37,10 @@ pub(super) enum SamDomain {
     Builtin,
 }
 
-/// A list of users.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum List {
-    /// Those whose accounts have these flags.
-    Users(u32),
-    /// Those that are displayed with this class.
-    Display(u16),
-}
-
-/// How far a list was told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) list: List,
-    /// How many entries were told.
-    pub(super) number: u32,
-    /// The name of the last.
-    pub(super) after: String,
-}
-
 struct Opened {
     handle: ContextHandle,
     object: Object,
-    place: Option<Place>,
+    places: Places,
 }
 
 /// The handles of one pipe.
@@ -70,7 +55,7 @@ impl Handles {
         }
         let mut handle = [0; 20];
         world.random(&mut handle[4..]);
-        self.0.push(Opened { handle, object, place: None });
+        self.0.push(Opened { handle, object, places: Places::default() });
         Some(handle)
     }
 
@@ -79,15 +64,15 @@ impl Handles {
         self.0.iter().find(|opened| opened.handle == *handle).map(|opened| opened.object)
     }
 
-    /// How far a list was told that was asked for with `handle`.
-    pub(super) fn place(&self, handle: &ContextHandle) -> Option<Place> {
-        self.0.iter().find(|opened| opened.handle == *handle).and_then(|opened| opened.place.clone())
+    /// The last place before entry `number` of `list` that is known from what was asked for with `handle`.
+    pub(super) fn place(&self, handle: &ContextHandle, list: List, number: u32) -> Option<Place> {
+        self.0.iter().find(|opened| opened.handle == *handle).and_then(|opened| opened.places.before(list, number))
     }
 
-    /// Remembers how far.
-    pub(super) fn set_place(&mut self, handle: &ContextHandle, place: Place) {
+    /// Remembers a place.
+    pub(super) fn put_place(&mut self, handle: &ContextHandle, place: Place) {
         if let Some(opened) = self.0.iter_mut().find(|opened| opened.handle == *handle) {
-            opened.place = Some(place);
+            opened.places.put(place);
         }
     }
 

@@ -6,6 +6,7 @@ use proto::dtyp::Sid;
 use server::accounts::NtHash;
 
 use super::message::{Change, ChangeKind, Found};
+use crate::accounts::backend::Entry;
 use crate::accounts::record::{Record, hash_from_hex};
 
 /// What of an account is asked for.
@@ -43,6 +44,11 @@ pub(super) struct Person {
 }
 
 impl Person {
+    /// The account, without who it is on Linux.
+    pub(super) fn entry(&self) -> Entry {
+        Entry { record: self.record.clone(), sid: self.sid, user: None, ends: self.ends }
+    }
+
     /// The account in `found`; in words what it lacks.
     pub(super) fn read(found: &Found) -> Result<Person, String> {
         let wrong = |what: &str| format!("{}: {what}", found.dn);

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use futures_util::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use proto::dtyp::Sid;
 use server::policy::fold;
 
 use super::entry::{ATTRIBUTES, Person};
@@ -22,6 +24,18 @@ const AT_A_TIME: usize = 200;
 /// The most entries that are taken.
 const MOST: usize = 5_000_000;
 
+/// UNIX users of a page that are asked for at the same time.
+const USERS_AT_A_TIME: usize = 8;
+
+/// What a list tells of accounts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// What their entries say.
+    Records,
+    /// And who they are on Linux.
+    Users,
+}
+
 /// The names of the list that was read last, folded, in their order.
 #[derive(Default)]
 pub(super) struct Listing(Mutex<Option<(Instant, Vec<String>)>>);
@@ -35,6 +49,7 @@ impl Listing {
         people: &std::sync::Arc<People>,
         after: Option<&str>,
         count: usize,
+        whole: Whole,
     ) -> Result<Vec<Entry>> {
         let (mut page, mut after) = (Vec::new(), after.map(str::to_owned));
         while page.len() < count {
@@ -42,7 +57,7 @@ impl Listing {
             let Some(last) = names.last() else { break };
             after = Some(last.clone());
             let people = people.clone();
-            page.extend(worker.wait(async move { people.entries(&names).await })?);
+            page.extend(worker.wait(async move { people.entries(&names, whole).await })?);
         }
         Ok(page)
     }
@@ -81,6 +96,18 @@ impl People {
         names.sort_unstable();
         names.dedup();
         Ok(names)
+    }
+
+    /// How many accounts have a SID of `domain`.
+    pub(super) async fn count(&self, domain: Sid) -> Result<usize> {
+        let filter = Filter::And(vec![Filter::Present("uid"), Filter::Equal("objectClass", ACCOUNT.into())]);
+        let mut count = 0;
+        let note = |entry: Found| {
+            let sid = entry.first("sambaSID").and_then(|text| text.parse::<Sid>().ok());
+            count += usize::from(sid.is_some_and(|sid| sid.domain() == Some(domain)));
+        };
+        self.each(&self.settings.suffix, filter, &["sambaSID"], note).await?;
+        Ok(count)
     }
 
     /// All entries below `base` that fit, in no order.
@@ -125,19 +152,29 @@ impl People {
 
     /// The accounts of these folded and sorted names, in their order; of those removed meanwhile, none, and none that has
     /// one of them only as a second name: a list goes on after the last.
-    async fn entries(&self, names: &[String]) -> Result<Vec<Entry>> {
-        let mut entries = Vec::with_capacity(names.len());
+    async fn entries(&self, names: &[String], whole: Whole) -> Result<Vec<Entry>> {
+        let mut people = Vec::with_capacity(names.len());
         for some in names.chunks(AT_A_TIME) {
             let named = some.iter().map(|name| Filter::Equal("uid", name.clone())).collect();
             let filter = Filter::And(vec![Filter::Or(named), Filter::Equal("objectClass", ACCOUNT.into())]);
             for found in self.search(&self.settings.suffix, filter, ATTRIBUTES, 0).await? {
                 match Person::read(&found) {
                     Ok(person) if names.binary_search(&fold(&person.record.name)).is_err() => {}
-                    Ok(person) => entries.push(self.shown(&person).await?),
+                    Ok(person) => people.push(person),
                     Err(why) => tracing::warn!("an account cannot be used: {why}"),
                 }
             }
         }
+        let mut entries: Vec<Entry> = match whole {
+            Whole::Records => people.iter().map(Person::entry).collect(),
+            Whole::Users => {
+                let mut shown = Vec::with_capacity(people.len());
+                for person in &people {
+                    shown.push(self.shown(person));
+                }
+                futures_util::stream::iter(shown).buffered(USERS_AT_A_TIME).try_collect().await?
+            }
+        };
         entries.sort_by_cached_key(|entry| fold(&entry.record.name));
         Ok(entries)
     }

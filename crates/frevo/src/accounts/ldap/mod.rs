@@ -38,7 +38,7 @@ use proto::dtyp::Sid;
 use server::accounts::{DomainSid, LogonOutcome, Unavailable};
 use server::answer::Answer;
 
-use self::listing::Listing;
+use self::listing::{Listing, Whole};
 use self::notes::Notes;
 use self::people::People;
 use self::worker::Worker;
@@ -210,7 +210,16 @@ impl Backend for Ldap {
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
-        self.listing.page(&self.worker, &self.people, after, count)
+        self.listing.page(&self.worker, &self.people, after, count, Whole::Records)
+    }
+
+    fn page_with_users(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        self.listing.page(&self.worker, &self.people, after, count, Whole::Users)
+    }
+
+    fn count(&self, domain: &Sid) -> Result<Option<usize>> {
+        let (people, domain) = (self.people.clone(), *domain);
+        self.worker.wait(async move { people.count(domain).await.map(Some) })
     }
 
     fn add(&self, record: Record) -> Result<Entry> {

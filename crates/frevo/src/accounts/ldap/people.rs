@@ -312,7 +312,7 @@ fn refuse_root(person: &Person) -> Option<Entry> {
 }
 
 fn entry_of(person: &Person, user: Option<Arc<User>>) -> Entry {
-    Entry { record: person.record.clone(), sid: person.sid, user, ends: person.ends }
+    Entry { user, ..person.entry() }
 }
 
 /// What a search has brought. That the base is missing is a mistake in the configuration, not an account that is missing.

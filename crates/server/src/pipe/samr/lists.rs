@@ -156,8 +156,8 @@ impl Asked<'_> {
         wanted: impl Fn(&ListedAccount) -> bool,
     ) -> Result<Listed<ListedAccount>, Status> {
         let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
-        let place = self.handles.lock().place(handle).filter(|place| (place.list, place.number) == (list, part.from));
-        let mut skip = if place.is_some() { 0 } else { part.from };
+        let place = self.handles.lock().place(handle, list, part.from);
+        let mut skip = part.from - place.as_ref().map_or(0, |place| place.number);
         let mut after = place.map(|place| place.after);
         let (mut users, mut bytes) = (Vec::<ListedAccount>::new(), 0);
         loop {
@@ -173,11 +173,14 @@ impl Asked<'_> {
                 }
                 if let Some(last) = users.last().filter(|_| part.is_full(users.len(), bytes)) {
                     let place = Place { list, number: part.next(users.len()), after: last.name.clone() };
-                    self.handles.lock().set_place(handle, place);
+                    self.handles.lock().put_place(handle, place);
                     return Ok((users, true));
                 }
                 bytes += ENTRY + 2 * (account.name.len() + account.full_name.len());
                 users.push(account);
+            }
+            if let Some(after) = after.clone().filter(|_| users.is_empty()) {
+                self.handles.lock().put_place(handle, Place { list, number: part.from - skip, after });
             }
         }
     }
@@ -221,39 +224,28 @@ impl Asked<'_> {
     /// How many users, groups and aliases there are in `domain`.
     pub(super) async fn counts(&self, domain: SamDomain) -> Result<[u32; 3], Status> {
         self.check_somebody()?;
-        let mut users = 0;
-        if domain == SamDomain::Own {
-            self.each_rid(|_| {
-                users += 1;
-                Ok(())
-            })
-            .await?;
-        }
+        let users = match domain {
+            SamDomain::Own => self.request.connection.server.accounts.count_users().await?,
+            SamDomain::Builtin => 0,
+        };
         let (groups, aliases) = (self.groups(domain, false).await?.len(), self.groups(domain, true).await?.len());
-        Ok([users, groups, aliases].map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
+        let short = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Ok([users, short(groups), short(aliases)])
     }
 
     /// The RIDs of all users, of which there may be `most`.
     pub(super) async fn all_rids(&self, most: usize) -> Result<Vec<u32>, Status> {
-        let mut rids = Vec::new();
-        self.each_rid(|rid| {
-            rids.push(rid);
-            if rids.len() > most { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(()) }
-        })
-        .await?;
-        Ok(rids)
-    }
-
-    /// Shows `visit` the RIDs of all users.
-    async fn each_rid(&self, mut visit: impl FnMut(u32) -> Result<(), Status>) -> Result<(), Status> {
         let (own, server) = (self.sid(SamDomain::Own), &self.request.connection.server);
-        let mut after = None::<String>;
+        let (mut rids, mut after) = (Vec::new(), None::<String>);
         loop {
             let page = server.accounts.users(after.as_deref(), PAGE).await?;
-            let Some(last) = page.last().filter(|last| goes_on(after.as_deref(), last)) else { return Ok(()) };
+            let Some(last) = page.last().filter(|last| goes_on(after.as_deref(), last)) else { return Ok(rids) };
             after = Some(last.name.clone());
             let of_own = page.iter().filter(|account| account.sid.domain() == Some(own));
-            of_own.filter_map(|account| account.sid.rid()).try_for_each(&mut visit)?;
+            rids.extend(of_own.filter_map(|account| account.sid.rid()));
+            if rids.len() > most {
+                return Err(Status::INSUFFICIENT_RESOURCES);
+            }
         }
     }
 }

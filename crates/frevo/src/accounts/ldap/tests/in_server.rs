@@ -209,3 +209,37 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
     assert_eq!(names(Some("Bob"), 2), ["cid"]);
     assert!(names(Some("cid"), 2).is_empty());
 }
+
+/// NSS answers only where it is asked for both at the same time. Who only lists or counts does not ask it at all.
+#[test]
+fn lists_ask_nss_for_several_or_for_nobody() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let mut answer = [entry(id, "ann"), entry(id, "bob")].concat();
+        answer.extend(found(id, "uid=zed,dc=x", &[("sambaSID", "S-1-5-21-7-7-7-1000"), ("uid", "zed")]));
+        answer.extend(done(id, 0x65, 0));
+        stream.write_all(&answer).unwrap();
+    });
+    let (meet, asked) = (Barrier::new(2), Arc::new(AtomicUsize::new(0)));
+    let count = asked.clone();
+    let user = move |key: &Key| {
+        let Key::Name(name) = key else { return Ok(None) };
+        count.fetch_add(1, Ordering::SeqCst);
+        meet.wait();
+        let identity = Arc::new(server::vfs::Identity { uid: 100, gid: 5, groups: Box::new([]) });
+        Ok(Some(User { name: name.clone(), identity, groups: Arc::new([]) }))
+    };
+    let users = Users::new(None, Box::new(user));
+    let settings = settings(vec![fake.uri()]);
+    let ldap = Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
+    let names = |page: &[Entry]| page.iter().map(|entry| entry.record.name.clone()).collect::<Vec<_>>().join(" ");
+    let page = ldap.page(None, 2).unwrap();
+    assert_eq!((names(&page), asked.load(Ordering::SeqCst)), ("ann bob".into(), 0));
+    assert_eq!(ldap.count(&DomainSid([1, 2, 3]).sid()).unwrap(), Some(2));
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    let page = ldap.page_with_users(None, 2).unwrap();
+    assert_eq!((names(&page), asked.load(Ordering::SeqCst)), ("ann bob".into(), 2));
+    assert!(page.iter().all(|entry| entry.user.as_ref().is_some_and(|user| user.identity.uid == 100)));
+}
