@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
-use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space};
+use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space, Time};
 
 use crate::file::LARGE;
 use crate::metadata::{self, Source, held_path, kind};
@@ -34,14 +34,13 @@ impl Share {
             Create::Directory => (Kind::Directory, None),
         };
         let before = dos_attributes.map(|attributes| metadata::expected_attributes(kind, attributes));
-        let fd = match access {
-            Some(access) => self.create_file(path, access, mode)?,
-            None => self.create_directory(path, mode)?,
+        let (fd, first) = match access {
+            Some(access) => (self.create_file(path, access, mode)?, None),
+            None => self.create_directory(who, path, mode).map(|(fd, made)| (fd, Some(made)))?,
         };
-        // Mostly one look at the file suffices, when all is done. A directory is made and opened in two steps: somebody
-        // may have put his own in its place between them, and the descriptor of that is no business of the maker's.
-        let looks = own::is_curious() || !self.root.local || guard.is_some() && kind == Kind::Directory;
-        let first = if looks { Some(stat(&fd)?) } else { None };
+        // Mostly one look at a file suffices, when all is done.
+        let looks = first.is_none() && (own::is_curious() || !self.root.local);
+        let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
         let is_its = |guard: &&Guard| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
         let placed = guard.filter(is_its).is_some_and(|guard| guard_file(&fd, guard).is_ok());
@@ -79,14 +78,22 @@ impl Share {
         self.root.make(path, flags, mode & 0o7777)
     }
 
-    fn create_directory(&self, path: &RelPath, mode: u32) -> Result<OwnedFd> {
+    /// Makes a directory, and opens it. Those are two steps, between which somebody may put another one in its place: that
+    /// is none of the maker's, and everything that protects it is left alone.
+    fn create_directory(&self, who: &Identity, path: &RelPath, mode: u32) -> Result<(OwnedFd, Statx)> {
         if path.is_root() {
             return Err(Errno::EXIST);
         }
         let (parent, name) = self.root.parent(path)?;
+        let begun = metadata::coarse_now();
         rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode & 0o7777)).map_err(errno)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(errno)
+        let fd = rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(errno)?;
+        let found = stat(&fd)?;
+        if self.root.local && !is_made(&found, begun, identity::uid(who)) {
+            return Err(Errno::STALE);
+        }
+        Ok((fd, found))
     }
 
     pub(crate) fn rename(
@@ -215,6 +222,13 @@ impl Share {
     }
 }
 
+/// Whether `found` may be the directory that `uid` began to make at `begun`. Of one that was made by the same user in the
+/// same tick of the clock it cannot be told, but that one is as new, and as empty.
+fn is_made(found: &Statx, begun: Time, uid: u32) -> bool {
+    let is_recent = metadata::birth(found).is_none_or(|born| (born.secs, born.nanos) >= (begun.secs, begun.nanos));
+    found.stx_uid == uid && is_recent
+}
+
 /// Whether `new` is another spelling of the name `old`, in a directory that does not tell them apart.
 fn is_respelling(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8], here: &Statx) -> bool {
     let is_it = || stat_name(target, new).is_ok_and(|there| id(&there) == id(here));
@@ -256,4 +270,34 @@ fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::StatxFlags;
+
+    use super::*;
+
+    #[test]
+    fn what_is_older_or_somebody_else_s_was_not_made_now() {
+        let begun = Time { secs: 100, nanos: 5 };
+        for (uid, born, expected) in [
+            (7, Some((100, 5)), true),
+            (7, Some((101, 0)), true),
+            (7, Some((100, 4)), false),
+            (7, Some((99, 9)), false),
+            (8, Some((100, 5)), false),
+            (7, None, true),
+            (8, None, false),
+        ] {
+            let mut found = stat(rustix::fs::CWD).expect("it is somewhere");
+            found.stx_uid = uid;
+            found.stx_mask &= !StatxFlags::BTIME.bits();
+            if let Some((secs, nanos)) = born {
+                found.stx_mask |= StatxFlags::BTIME.bits();
+                (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) = (secs, nanos);
+            }
+            assert_eq!(is_made(&found, begun, 7), expected, "{uid} {born:?}");
+        }
+    }
 }

@@ -73,6 +73,11 @@ pub fn may_switch() -> bool {
     own().may_switch
 }
 
+/// The user whose files are those that are made on behalf of `who`.
+pub(crate) fn uid(who: &Identity) -> u32 {
+    if may_switch() { who.uid } else { own().identity.uid }
+}
+
 /// Makes the thread act as `who` from now on. After an error nothing may be done on anybody's behalf.
 pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if !may_switch() {

@@ -136,9 +136,18 @@ pub(crate) fn first_attributes(stat: &Statx, attributes: u32) -> DosAttributes {
 /// The same for a file that is made next: file systems of this machine stamp it by the kernel's coarse clock, or a finer
 /// one that is no earlier.
 pub(crate) fn expected_attributes(kind: Kind, attributes: u32) -> DosAttributes {
+    DosAttributes { attributes: Some(attributes), created: Some(coarse_now()), changed: None }.as_stored(kind)
+}
+
+/// The time by the kernel's coarse clock.
+pub(crate) fn coarse_now() -> Time {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    let now = Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 };
-    DosAttributes { attributes: Some(attributes), created: Some(now), changed: None }.as_stored(kind)
+    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+/// When the file was made, where its file system knows.
+pub(crate) fn birth(stat: &Statx) -> Option<Time> {
+    (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| time(stat.stx_btime))
 }
 
 /// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
@@ -191,7 +200,7 @@ pub(crate) fn is_birth(stored: Time, born: Time) -> bool {
 /// The metadata of the file that `stat` tells of.
 pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
     let (accessed, modified, changed) = (time(stat.stx_atime), time(stat.stx_mtime), time(stat.stx_ctime));
-    let born = (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| time(stat.stx_btime));
+    let born = birth(stat);
     let kind = kind(stat);
     Metadata {
         id: id(stat),

@@ -187,3 +187,48 @@ fn a_swapped_link_never_changes_what_is_outside() {
         }
     });
 }
+
+/// Whoever may rename in a directory puts a neighbour's in the place of the one that is being made.
+#[test]
+fn a_swapped_directory_never_gets_what_the_new_one_should() {
+    let bed = Bed::new();
+    let (new, neighbour) = (bed.root.join("new"), bed.root.join("neighbour"));
+    process(|| {
+        fs::create_dir_all(neighbour.join("child")).unwrap();
+        chown(&neighbour, Some(bed.who.uid), Some(bed.who.gid)).unwrap();
+    });
+    let (_, _, before) = bed.found("neighbour");
+    while metadata::coarse_now() == before.created {
+        std::thread::yield_now();
+    }
+    let stop = AtomicBool::new(false);
+    let mut swapped = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            process(|| ());
+            while !stop.load(Ordering::Relaxed) {
+                // There and back; nothing where there is no new one.
+                let _ = rustix::fs::renameat_with(CWD, &new, CWD, &neighbour, RenameFlags::EXCHANGE);
+            }
+        });
+        let rounds = std::panic::AssertUnwindSafe(|| {
+            for _ in 0..4_000 {
+                match block_on(bed.fs.create(&bed.who, &path("new"), Create::Directory, 0o755, Some(0x12))) {
+                    Ok((_, made)) => assert_ne!(made.id, before.id, "it is the neighbour"),
+                    Err(error) => swapped += usize::from(error == Errno::STALE),
+                }
+                // Whichever of the two is the new one.
+                for name in [&new, &neighbour] {
+                    let _ = process(|| fs::remove_dir(name));
+                }
+            }
+        });
+        let done = std::panic::catch_unwind(rounds);
+        stop.store(true, Ordering::Relaxed);
+        done.expect("none is taken for another");
+    });
+    eprintln!("swapped {swapped} times");
+    let name = if bed.is_missing("new") { "neighbour" } else { "new" };
+    let (_, _, after) = bed.found(name);
+    assert_eq!((after.id, after.mode, after.dos_attributes), (before.id, before.mode, before.dos_attributes));
+}
