@@ -19,6 +19,7 @@ pub mod durable;
 pub mod error;
 pub mod files;
 mod guesses;
+pub mod held;
 mod information;
 pub mod interfaces;
 mod listed;

@@ -17,11 +17,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
 use super::storing::Waiting;
 use super::turns::Turns;
+use crate::held::{self, Table};
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
 use crate::vfs::{FileId, Metadata, Time, Watched};
@@ -43,12 +45,9 @@ pub(crate) struct Seen {
     pub(crate) state: Option<u64>,
 }
 
-/// About the bytes of an entry without its descriptor, in the index and in the ring.
-const ENTRY: usize = size_of::<Key>() * 2 + size_of::<Slot>() + size_of::<Protection>() + 48;
-
-/// Results of access checks that a shard keeps, of about 32 bytes each; past it all go. Where files share descriptors there
+/// Results of access checks that a shard keeps, in a table of 33 KiB; past it all go. Where files share descriptors there
 /// are few, and where each file has its own they are seldom asked for again.
-const GRANTS: usize = 1_024;
+const GRANTS: usize = 896;
 
 /// Which file, and how it is seen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,8 +82,8 @@ pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
     entries: AtomicUsize,
-    /// What the entries take beyond [`ENTRY`] and their descriptors.
-    beyond: AtomicUsize,
+    /// What entries and tables take without the descriptors.
+    held: AtomicUsize,
     pool: Arc<Pool>,
     views: Mutex<Vec<View>>,
     /// What was converted and is to be stored.
@@ -98,7 +97,7 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Shard {
-    index: HashMap<Key, usize>,
+    index: Table<Key, usize>,
     ring: Vec<Slot>,
     hand: usize,
 }
@@ -119,7 +118,7 @@ impl Cache {
             shards: Default::default(),
             grants: Default::default(),
             entries: AtomicUsize::new(0),
-            beyond: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             pool: Arc::default(),
             views: Mutex::default(),
             waiting: Waiting::default(),
@@ -165,7 +164,7 @@ impl Cache {
     fn find_seen(&self, key: Key, counts: impl Fn(&Seen) -> bool) -> Option<Arc<Protection>> {
         let mut shard = self.shard(&key).lock();
         let shard = &mut *shard;
-        let found = shard.index.get(&key).and_then(|&index| shard.ring.get_mut(index));
+        let found = shard.index.map().get(&key).and_then(|&index| shard.ring.get_mut(index));
         let found = found.filter(|slot| counts(&slot.seen)).map(|slot| {
             slot.used = true;
             slot.protection.clone()
@@ -186,23 +185,31 @@ impl Cache {
     pub(crate) fn keep(&self, place: Place, file: FileId, seen: Seen, protection: Arc<Protection>) {
         let key = Key { file, place };
         let mut shard = self.shard(&key).lock();
-        if let Some(&index) = shard.index.get(&key) {
-            self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
+        let before = shard.tables();
+        self.held.fetch_add(protection.bytes(), Ordering::Relaxed);
+        if let Some(&index) = shard.index.map().get(&key) {
             let new = Slot { key, seen, protection, used: true };
             let former = std::mem::replace(&mut shard.ring[index], new);
-            self.beyond.fetch_sub(former.protection.bytes(), Ordering::Relaxed);
+            self.held.fetch_sub(former.protection.bytes(), Ordering::Relaxed);
             return;
         }
-        while self.bytes() + ENTRY + protection.bytes() > self.limit {
+        self.make_room(&mut shard);
+        if self.bytes() > self.limit {
+            self.held.fetch_sub(protection.bytes(), Ordering::Relaxed);
+        } else {
+            shard.add(Slot { key, seen, protection, used: false });
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+        self.held.fetch_add(shard.tables(), Ordering::Relaxed);
+        self.held.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    fn make_room(&self, shard: &mut Shard) {
+        while self.bytes() > self.limit {
             let Some(gone) = shard.evict() else { return };
             self.entries.fetch_sub(1, Ordering::Relaxed);
-            self.beyond.fetch_sub(gone.bytes(), Ordering::Relaxed);
+            self.held.fetch_sub(gone.bytes(), Ordering::Relaxed);
         }
-        self.beyond.fetch_add(protection.bytes(), Ordering::Relaxed);
-        let index = shard.ring.len();
-        shard.index.insert(key, index);
-        shard.ring.push(Slot { key, seen, protection, used: false });
-        self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The one copy of a descriptor.
@@ -225,7 +232,10 @@ impl Cache {
         if grants.len() >= GRANTS {
             grants.clear();
         }
+        let before = held::table::<Grant, AccessMask>(grants.capacity());
         grants.insert(grant, granted);
+        let room = held::table::<Grant, AccessMask>(grants.capacity());
+        self.held.fetch_add(room - before, Ordering::Relaxed);
         granted
     }
 
@@ -240,8 +250,7 @@ impl Cache {
     }
 
     fn bytes(&self) -> usize {
-        let entries = self.entries.load(Ordering::Relaxed) * ENTRY + self.beyond.load(Ordering::Relaxed);
-        entries + self.pool.bytes.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) + self.pool.bytes.load(Ordering::Relaxed)
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
@@ -250,6 +259,15 @@ impl Cache {
 }
 
 impl Shard {
+    /// Puts in an entry that is not there. The ring grows by little at a time: what it grows by, others must make room for.
+    fn add(&mut self, slot: Slot) {
+        self.index.insert(slot.key, self.ring.len());
+        if self.ring.len() == self.ring.capacity() {
+            self.ring.reserve_exact((self.ring.len() / 8).max(4));
+        }
+        self.ring.push(slot);
+    }
+
     /// Takes out an entry that was not used since the hand came by last; `None` where there is none at all.
     fn evict(&mut self) -> Option<Arc<Protection>> {
         while !self.ring.is_empty() {
@@ -260,11 +278,19 @@ impl Shard {
                 if let Some(moved) = self.ring.get(self.hand) {
                     self.index.insert(moved.key, self.hand);
                 }
+                if self.ring.capacity() > held::FEW && self.ring.len() < self.ring.capacity() / 4 {
+                    self.ring.shrink_to(self.ring.capacity() / 2);
+                }
                 return Some(gone.protection);
             }
             self.hand += 1;
         }
         None
+    }
+
+    /// What its tables take.
+    fn tables(&self) -> usize {
+        self.index.bytes() + held::vector::<Slot>(self.ring.capacity())
     }
 }
 
@@ -290,8 +316,13 @@ impl Descriptor {
     }
 
     fn bytes(&self) -> usize {
-        let aces = |acl: &Option<Acl>| acl.as_ref().map_or(0, |acl| size_of_val(acl.aces()));
-        size_of::<Self>() + 64 + aces(&self.value.dacl) + aces(&self.value.sacl)
+        let raw = |body: &AceBody| if let AceBody::Raw(bytes) = body { held::allocation(bytes.len()) } else { 0 };
+        let acl = |acl: &Acl| {
+            let raw: usize = acl.aces().iter().map(|ace| raw(&ace.body)).sum();
+            held::allocation(size_of_val(acl.aces())) + raw
+        };
+        let acls: usize = [&self.value.dacl, &self.value.sacl].into_iter().flatten().map(acl).sum();
+        held::shared::<Self>() + acls
     }
 }
 
@@ -319,8 +350,10 @@ fn shrunk(mut descriptor: SecurityDescriptor) -> SecurityDescriptor {
 /// All descriptors that somebody holds.
 #[derive(Default)]
 struct Pool {
-    known: [Mutex<HashMap<u64, Vec<Weak<Descriptor>>>>; SHARDS],
+    /// By their hashes: of two that have the same one, the later is known.
+    known: [Mutex<Table<u64, Weak<Descriptor>>>; SHARDS],
     last_id: AtomicU64,
+    /// What the descriptors and the tables of them take.
     bytes: AtomicUsize,
 }
 
@@ -328,29 +361,28 @@ impl Pool {
     fn share(self: &Arc<Self>, value: SecurityDescriptor) -> Arc<Descriptor> {
         let hash = hash(&value);
         let mut known = self.known[hash as usize % SHARDS].lock();
-        let equal = known.entry(hash).or_default();
-        // Those that were looked at are dropped after the lock: the last of them to go takes it.
-        let mut held: Vec<Arc<Descriptor>> = equal.iter().filter_map(Weak::upgrade).collect();
-        if let Some(index) = held.iter().position(|shared| shared.value == value) {
-            let found = held.swap_remove(index);
+        // What was looked at is dropped after the lock: the last of those who hold it takes it.
+        let present = known.map().get(&hash).and_then(Weak::upgrade);
+        if let Some(shared) = present.as_ref().filter(|shared| shared.value == value) {
+            let found = shared.clone();
             drop(known);
             return found;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(Descriptor { value: shrunk(value), id, hash, pool: self.clone() });
-        self.bytes.fetch_add(shared.bytes(), Ordering::Relaxed);
-        equal.push(Arc::downgrade(&shared));
+        let before = known.bytes();
+        known.insert(hash, Arc::downgrade(&shared));
+        self.bytes.fetch_add(shared.bytes() + known.bytes() - before, Ordering::Relaxed);
         drop(known);
         shared
     }
 
     fn forget(&self, hash: u64) {
         let mut known = self.known[hash as usize % SHARDS].lock();
-        if let Some(equal) = known.get_mut(&hash) {
-            equal.retain(|weak| weak.strong_count() > 0);
-            if equal.is_empty() {
-                known.remove(&hash);
-            }
+        if known.map().get(&hash).is_some_and(|weak| weak.strong_count() == 0) {
+            let before = known.bytes();
+            known.remove(&hash);
+            self.bytes.fetch_sub(before - known.bytes(), Ordering::Relaxed);
         }
     }
 }
@@ -452,25 +484,27 @@ mod tests {
         let of_descriptor = cache.pool.bytes.load(Ordering::Relaxed);
         assert!(of_descriptor < 40 * size_of::<Ace>() + 1_000, "{of_descriptor}");
         drop(cache.share(SecurityDescriptor::default()));
-        assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), of_descriptor, "what nobody holds is forgotten");
+        let known: usize = cache.pool.known.iter().map(|known| known.lock().map().len()).sum();
+        assert_eq!(known, 1, "what nobody holds is forgotten");
     }
 
     #[test]
     fn it_keeps_to_its_bytes_and_lets_go_what_is_not_used() {
-        let limit = 400_000;
+        let limit = 2_000_000;
         let cache = cache(limit);
-        for inode in 0..5_000 {
+        for inode in 0..10_000 {
             cache.keep(PLACE, file(inode, 5).id, at(5), protection(&cache, inode as u32, inode as u32 % 50));
             assert!(cache.find(PLACE, &file(0, 5)).is_some(), "in use when {inode} came");
             assert!(cache.bytes() <= limit + 10_000, "{}", cache.bytes());
         }
         let state = cache.state();
-        assert!(state.entries > 50 && state.entries < 1_500, "{state:?}");
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().index.len()).sum();
+        assert!(state.entries > 250 && state.entries < 7_500, "{state:?}");
+        let held: usize = cache.shards.iter().map(|shard| shard.lock().index.map().len()).sum();
         assert_eq!(held, state.entries);
         drop(cache.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect::<Vec<_>>());
-        assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), 0);
-        assert!(cache.pool.known.iter().all(|known| known.lock().is_empty()));
+        assert!(cache.pool.known.iter().all(|known| known.lock().map().is_empty()));
+        let tables: usize = cache.pool.known.iter().map(|known| known.lock().bytes()).sum();
+        assert_eq!(cache.pool.bytes.load(Ordering::Relaxed), tables);
     }
 
     #[test]
@@ -494,7 +528,7 @@ mod tests {
             assert_eq!(cache.granted((1, 1, false), || AccessMask(7)), AccessMask(7));
         }
         assert!(cache.grants.iter().all(|grants| grants.lock().is_empty()));
-        assert_eq!((cache.state().entries, cache.bytes()), (0, 0));
+        assert!(cache.state().entries == 0 && cache.bytes() < 4096, "{:?}", cache.state());
     }
 
     #[test]

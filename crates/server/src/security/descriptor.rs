@@ -20,6 +20,7 @@ use super::sids::{self, is_account};
 use super::store::{self, Condition, Stored};
 use super::storing;
 use crate::error::{Error, Result};
+use crate::held;
 use crate::policy::{AclStyle, Share, StoredAcls};
 use crate::streams;
 use crate::tree::Disk;
@@ -52,9 +53,9 @@ impl Protection {
         Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands: false, list: None }
     }
 
-    /// The bytes that it takes besides its own size and the descriptor.
+    /// The bytes that it takes besides the descriptor.
     pub(super) fn bytes(&self) -> usize {
-        self.list.as_ref().map_or(0, |list| size_of_val(list.entries()))
+        held::shared::<Self>() + self.list.as_ref().map_or(0, PosixAcl::bytes)
     }
 
     /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root; `None` where the list is not known.

@@ -3,6 +3,7 @@
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
 
+use crate::held;
 use crate::vfs::Identity;
 
 /// The attribute that holds the list of a file.
@@ -85,6 +86,11 @@ impl PosixAcl {
         &self.0
     }
 
+    /// The bytes that it takes besides its own size.
+    pub(super) fn bytes(&self) -> usize {
+        held::vector::<Entry>(self.0.capacity())
+    }
+
     /// Whether the list says no more than permission bits can.
     pub fn is_minimal(&self) -> bool {
         self.0.iter().all(|entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other))
@@ -147,7 +153,7 @@ impl PosixAcl {
         if reader.u32()? != VERSION {
             return Err(Malformed::Structure);
         }
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(reader.remaining() / 8);
         while reader.remaining() > 0 {
             let (tag, permissions, id) = (reader.u16()?, reader.u16()?, reader.u32()?);
             let tag = match tag {

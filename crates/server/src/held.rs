@@ -1,0 +1,99 @@
+//! What the allocator takes for what a cache keeps, so that a bound in bytes bounds the memory of the process: each
+//! allocation has a header and comes in steps, and tables have room for more than is in them.
+//!
+//! The figures are glibc's on 64 bits: 8 bytes for each allocation, steps of 16 bytes, 32 at least. Others need about as
+//! much. What lies idle between allocations is not counted.
+
+use std::collections::HashMap;
+
+/// What an allocation of `bytes` takes.
+pub const fn allocation(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        1..=24 => 32,
+        _ => (bytes + 8).next_multiple_of(16),
+    }
+}
+
+/// What an `Arc<T>` takes.
+pub const fn shared<T>() -> usize {
+    allocation(size_of::<T>() + 2 * size_of::<usize>())
+}
+
+/// What a vector with room for `room` elements takes.
+pub const fn vector<T>(room: usize) -> usize {
+    allocation(room * size_of::<T>())
+}
+
+/// What a hash table of pairs with room for `room` of them takes: places by a power of two, an eighth of them empty, and
+/// a byte for each besides.
+pub const fn table<K, V>(room: usize) -> usize {
+    let places = match room {
+        0 => return 0,
+        1..=3 => 4,
+        4..=7 => 8,
+        8..=14 => 16,
+        _ => (room * 8 / 7).next_power_of_two(),
+    };
+    allocation((places * size_of::<(K, V)>()).next_multiple_of(16) + places + 16)
+}
+
+/// A hash table that knows what it takes: the map alone says how much room is left, which is less after removals.
+#[derive(Debug)]
+pub struct Table<K, V> {
+    map: HashMap<K, V>,
+    room: usize,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Table { map: HashMap::new(), room: 0 }
+    }
+}
+
+impl<K: Eq + std::hash::Hash, V> Table<K, V> {
+    /// The map, to look at.
+    pub fn map(&self) -> &HashMap<K, V> {
+        &self.map
+    }
+
+    /// What belongs to `key`, to be changed.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.map.get_mut(key)
+    }
+
+    /// Puts something in; what was there before comes back.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let former = self.map.insert(key, value);
+        self.room = self.room.max(self.map.capacity());
+        former
+    }
+
+    /// Takes something out. A table that has become far too large becomes smaller.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let gone = self.map.remove(key);
+        if self.room > FEW && self.map.len() < self.room / 4 {
+            self.map.shrink_to(self.room / 2);
+            self.room = self.map.capacity();
+        }
+        gone
+    }
+
+    /// Empties it, and lets its room go.
+    pub fn clear(&mut self) {
+        *self = Table::default();
+    }
+
+    /// Keeps what `stays`.
+    pub fn retain(&mut self, stays: impl FnMut(&K, &mut V) -> bool) {
+        self.map.retain(stays);
+    }
+
+    /// What it takes.
+    pub fn bytes(&self) -> usize {
+        table::<K, V>(self.room)
+    }
+}
+
+/// Room that is not worth giving back.
+pub const FEW: usize = 64;
