@@ -97,3 +97,23 @@ impl<K: Eq + std::hash::Hash, V> Table<K, V> {
 
 /// Room that is not worth giving back.
 pub const FEW: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_says_what_it_takes_after_removals_too() {
+        let mut table = Table::default();
+        (0..1_000_u64).for_each(|key| _ = table.insert(key, [0_u64; 3]));
+        let full = table.bytes();
+        assert_eq!(full, allocation(2_048 * 33 + 16), "places for 1,000 are 2,048, of 32 bytes and one");
+        (0..500).for_each(|key| _ = table.remove(&key));
+        assert_eq!(table.bytes(), full, "it is not worth the trouble yet");
+        (500..990).for_each(|key| _ = table.remove(&key));
+        assert!(table.bytes() < full / 8, "{}", table.bytes());
+        assert_eq!(table.map().len(), 10);
+        table.clear();
+        assert_eq!(table.bytes(), 0);
+    }
+}

@@ -1,0 +1,159 @@
+//! That the cache of what protects files holds as many bytes as it says, by counting what the allocator gave out: the same
+//! accesses on a server that keeps nothing take the rest.
+//!
+//! The allocator is asked how long each allocation is; 8 bytes of header, which glibc has, are added.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::smb2::InfoType;
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::header::Command;
+use proto::smb2::query_info::QueryInfoRequest;
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, Client, status};
+use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
+use server::vfs::memory::{Memory, Options};
+use server::vfs::{Access, Create, Identity, RelPath, Time, Vfs};
+use server::world::World;
+
+/// Bytes that are allocated at the moment.
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+
+struct Counting;
+
+unsafe extern "C" {
+    fn malloc_usable_size(memory: *const c_void) -> usize;
+}
+
+fn count(memory: *mut u8, sign: isize) {
+    if !memory.is_null() {
+        // SAFETY: the memory is glibc's, and allocated.
+        let bytes = unsafe { malloc_usable_size(memory.cast()) } + 8;
+        LIVE.fetch_add(sign * bytes as isize, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is handed on as it is to the allocator of the system.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller says.
+        let memory = unsafe { System.alloc(layout) };
+        count(memory, 1);
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(memory, -1);
+        // SAFETY: as the caller says.
+        unsafe { System.dealloc(memory, layout) };
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(memory, -1);
+        // SAFETY: as the caller says.
+        let moved = unsafe { System.realloc(memory, layout, size) };
+        count(if moved.is_null() { memory } else { moved }, 1);
+        moved
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The files' lists: how many entries, and how many files have the same.
+#[derive(Clone, Copy)]
+struct Lists {
+    entries: u32,
+    equal: u32,
+}
+
+fn root() -> Arc<Identity> {
+    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+}
+
+fn list(lists: Lists, file: u32) -> PosixAcl {
+    let own = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Other, 4), (Tag::Mask, 7)];
+    let first = 2_000 + file / lists.equal;
+    let named = (0..lists.entries - 4).map(|index| (Tag::User(first + index), 6));
+    PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
+}
+
+fn access(client: &mut Client, name: &str) {
+    let name = utf16_bytes(name);
+    let create = CreateRequest {
+        desired_access: AccessMask::READ_CONTROL.0,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN,
+        create_options: CreateOptions(0),
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let file_id = CreateResponse::decode(&response).expect("it decodes").file_id;
+    let query = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        output_buffer_length: 65_536,
+        additional_information: 7,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let close = CloseRequest { flags: CloseFlags(0), file_id };
+    client.request(Command::CLOSE, |out| close.encode(out));
+}
+
+/// What `files` accesses add to what is allocated, on a server whose cache has room for `limit` bytes, and what it says
+/// that the cache has.
+fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let options = Options { mode: 0o777, lists: true, ..Options::default() };
+    let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
+    for file in 0..files {
+        let path = RelPath::root().join(file.to_string().as_bytes()).expect("a name");
+        let made = block_on(volume.create(&root(), &path, Create::File(Access::default()), 0o644, None));
+        let (node, _) = made.expect("root may");
+        let value = list(lists, file).encode();
+        block_on(node.set_xattr(&root(), posix_acl::ACCESS, Some(value))).expect("root may");
+    }
+    let mut policy = rig::policy();
+    policy.limits.descriptor_bytes = limit;
+    let server = rig::server(policy, world, volume);
+    let mut client = Client::logged_on(&server, "alice");
+    let before = LIVE.load(Ordering::Relaxed);
+    (0..files).for_each(|file| access(&mut client, &file.to_string()));
+    let after = LIVE.load(Ordering::Relaxed);
+    (after - before, server.snapshot(Time::default()).acl_cache.bytes)
+}
+
+/// One test: others would allocate at the same time.
+#[test]
+fn the_cache_holds_what_it_says() {
+    const LIMIT: usize = 1 << 20;
+    for (what, files, lists) in [
+        ("short lists", 4_000, Lists { entries: 6, equal: 1 }),
+        ("the social network's", 600, Lists { entries: 42, equal: 1 }),
+        ("long lists", 100, Lists { entries: 300, equal: 1 }),
+        ("lists that many have", 6_000, Lists { entries: 12, equal: 100 }),
+        ("lists of two", 5_000, Lists { entries: 8, equal: 2 }),
+        ("a tenth of the room", 40, Lists { entries: 42, equal: 1 }),
+    ] {
+        let (without, _) = accessed(0, files, lists);
+        let (with, said) = accessed(LIMIT, files, lists);
+        let held = usize::try_from(with - without).expect("it holds something");
+        assert!(said > LIMIT / 20, "{what}: {said} is too little to tell anything");
+        println!("{what}: {held} bytes held, {said} said, {without} without a cache");
+        assert!(held.abs_diff(said) <= said / 20 + 16_384, "{what}: {held} bytes are held, {said} said");
+        assert!(said <= LIMIT + LIMIT / 20, "{what}: {said}");
+    }
+}
