@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space, Time};
@@ -43,7 +43,9 @@ impl Share {
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
         let is_its = |guard: &&Guard| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
-        let placed = guard.filter(is_its).is_some_and(|guard| guard_file(&fd, guard).is_ok());
+        let guarding =
+            guard.filter(is_its).map(|guard| guard_file(&fd, guard).and_then(|()| keep_setgid(&fd, first.as_ref())));
+        let placed = matches!(guarding, Some(Ok(())));
         let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
         // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
         let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
@@ -272,9 +274,23 @@ fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
     Ok(())
 }
 
+/// Lets a directory hand its group on where it did as it was `made`: the kernel takes that away with a list that somebody
+/// sets who is not in the group. The thread may have the process's identity afterwards.
+fn keep_setgid(fd: &OwnedFd, made: Option<&Statx>) -> rustix::io::Result<()> {
+    const SETGID: u16 = 0o2000;
+    let Some(_) = made.filter(|made| kind(made) == Kind::Directory && made.stx_mode & SETGID != 0) else {
+        return Ok(());
+    };
+    let present = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?.stx_mode;
+    if present & SETGID != 0 {
+        return Ok(());
+    }
+    identity::assume_process()?;
+    rustix::fs::chmod(held_path(fd), Mode::from_raw_mode(u32::from(present & 0o7777 | SETGID)))
+}
+
 #[cfg(test)]
 mod tests {
-    use rustix::fs::StatxFlags;
 
     use super::*;
 

@@ -120,7 +120,7 @@ pub(crate) struct Bed {
     /// The same where they are stored.
     pub(crate) stored: [usize; 4],
     /// Root's, where they are stored.
-    administrator: usize,
+    pub(crate) administrator: usize,
     root: Witness,
     witnesses: Vec<Witness>,
 }
@@ -297,6 +297,48 @@ impl Bed {
             self.close(client, &response);
         }
         status(&response) == Status::SUCCESS
+    }
+
+    /// Makes the directory `name` as a client, with `descriptor` where one is sent along; gid and mode as it then has them.
+    pub(crate) fn makes_directory(
+        &mut self,
+        client: usize,
+        name: &str,
+        descriptor: Option<&SecurityDescriptor>,
+    ) -> (u32, u32) {
+        let contexts = descriptor.map(|given| CreateContext::new(context::SD_BUFFER, given.to_bytes()));
+        let (new, options) = (CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+        let response = self.create(client, name, A::FILE_ALL_ACCESS, new, options, contexts.into_iter().collect());
+        assert_eq!(status(&response), Status::SUCCESS, "{name}");
+        self.close(client, &response);
+        self.group_and_mode(name)
+    }
+
+    /// A file's group and mode.
+    pub(crate) fn group_and_mode(&self, name: &str) -> (u32, u32) {
+        let path = self.at(name);
+        self.root.ask(move || {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = fs::metadata(path).expect("it is there");
+            (metadata.gid(), metadata.mode() & 0o7777)
+        })
+    }
+
+    /// Gives a file group and mode past the server.
+    pub(crate) fn regroup(&self, name: &str, gid: u32, mode: u32) {
+        let path = self.at(name);
+        self.root.ask(move || {
+            chown(&path, None, Some(gid)).expect("root may");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root may");
+        });
+    }
+
+    /// Sets the list of the directory `name` as a client.
+    pub(crate) fn sets_list(&mut self, client: usize, name: &str, descriptor: &SecurityDescriptor) {
+        let (open, options) = (CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
+        let response = self.create(client, name, A::WRITE_DAC, open, options, Vec::new());
+        self.set(client, &response, SecurityInformation::DACL, descriptor);
+        self.close(client, &response);
     }
 
     /// Whether a client may remove the file `name`, and whether it then is gone.

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use proto::dtyp::acl::{Ace, AceFlags, AceType};
+use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use server::security::evaluate::{self, Token};
 use server::security::posix_acl::{Entry, PosixAcl, Tag};
@@ -274,4 +275,53 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         bed.remove(&new);
     }
     Ok(())
+}
+
+/// A directory that hands its group on makes directories that do, whoever makes them; who is not in the group and sets a
+/// list later ends that, as chmod(2) does. Both as in Samba.
+#[test]
+fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
+    let Some(mut bed) = Bed::new() else { return };
+    let (gid, setgid) = (GIDS[3], 0o2000);
+    assert!(USERS[0].gid != gid && !USERS[0].groups.contains(&gid));
+    let list = |aces| SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, aces),
+        ..SecurityDescriptor::default()
+    };
+    let everybody = |flags| Ace::allow(Sid::EVERYONE, A::FILE_ALL_ACCESS, flags);
+    let own = Ace::allow(Sid::unix_user(USERS[0].uid), A::FILE_ALL_ACCESS, AceFlags::NONE);
+    let named = Ace::allow(Sid::unix_user(USERS[1].uid), A::FILE_GENERIC_READ, AceFlags(3));
+    for (share, aces) in [
+        (bed.posix[0], vec![]),
+        (bed.stored[0], vec![everybody(AceFlags::NONE)]),
+        (bed.stored[0], vec![everybody(AceFlags(3))]),
+        (bed.stored[0], vec![everybody(AceFlags(3)), named.clone()]),
+    ] {
+        bed.clear();
+        bed.administer(
+            "d",
+            true,
+            &SecurityDescriptor {
+                owner: Some(Sid::unix_user(0)),
+                group: Some(Sid::unix_group(0)),
+                ..list(aces.clone())
+            },
+        );
+        bed.regroup("d", gid, 0o2777);
+        // Setting it anew after that makes it count.
+        if !aces.is_empty() {
+            let administrator = bed.administrator;
+            bed.sets_list(administrator, "d", &list(aces.clone()));
+        }
+        for number in 0..6 {
+            let made = bed.makes_directory(share, &format!("d/{number}"), None);
+            assert_eq!((made.0, made.1 & setgid), (gid, setgid), "{number} with {aces:?}");
+        }
+        let given = list(vec![own.clone(), named.clone()]);
+        let made = bed.makes_directory(share, "d/given", Some(&given));
+        assert_eq!(made.0, gid);
+        bed.sets_list(share, "d/0", &given);
+        assert_eq!(bed.group_and_mode("d/0").1 & setgid, 0, "{aces:?}");
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) async fn inherit(
         // Full control of a file includes running it, but nobody said that it is a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
-        let metadata = node.metadata().await?;
+        let metadata = keep_setgid(node, metadata).await?;
         store::encode(&descriptor, hash(&disk.identity, node, &metadata).await?, FileTime::from(now))
     };
     match write(acls, node, value).await {
@@ -95,7 +95,26 @@ pub(crate) async fn give_mode(disk: &Disk, node: &Arc<dyn Node>, present: &Metad
         return Ok(());
     }
     let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
-    Ok(node.set_metadata(maker(disk, present), set).await?)
+    node.set_metadata(maker(disk, present), set).await?;
+    if present.mode & SETGID != 0 {
+        keep_setgid(node, present).await?;
+    }
+    Ok(())
+}
+
+/// The mode bit of a directory that hands its group on to what is made in it.
+const SETGID: u32 = 0o2000;
+
+/// Lets a new directory hand its group on as it did as it was `made`: Linux takes that away where somebody who is not in
+/// the group changes mode or list. Its metadata afterwards.
+async fn keep_setgid(node: &Arc<dyn Node>, made: &Metadata) -> Result<Metadata> {
+    let present = node.metadata().await?;
+    if made.kind != Kind::Directory || made.mode & SETGID == 0 || present.mode & SETGID != 0 {
+        return Ok(present);
+    }
+    let set = SetMetadata { mode: Some(present.mode | SETGID), ..SetMetadata::default() };
+    node.set_metadata(&SERVER, set).await?;
+    Ok(node.metadata().await?)
 }
 
 /// As whom a new file is changed: its maker, or the server where it is its directory's owner's already.
