@@ -56,12 +56,12 @@ impl std::str::FromStr for Set {
 
 impl Set {
     fn packages(self) -> impl Iterator<Item = &'static Package> {
-        let parts: [&[Package]; 3] = match self {
-            Set::Frevo => [DEBIAN, DEBIAN_DOMAIN, &[]],
-            Set::Samba => [DEBIAN, DEBIAN_SAMBA, DEBIAN_KERBEROS],
-            Set::Compare => [DEBIAN_SAMBA, DEBIAN_COMPARE, &[]],
+        let parts: &[&[Package]] = match self {
+            Set::Frevo => &[DEBIAN, DEBIAN_KERBEROS, DEBIAN_DOMAIN],
+            Set::Samba => &[DEBIAN, DEBIAN_KERBEROS, DEBIAN_SAMBA],
+            Set::Compare => &[DEBIAN_SAMBA, DEBIAN_COMPARE],
         };
-        parts.into_iter().flatten()
+        parts.iter().copied().flatten()
     }
 }
 
@@ -69,6 +69,7 @@ impl Set {
 const DEBIAN: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("acl", "/usr/bin/setfacl"),
+    package("attr", "/usr/bin/getfattr"),
     package("samba-testsuite", "/usr/bin/smbtorture"),
     package("xfsprogs", "/usr/sbin/mkfs.xfs"),
     package("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
@@ -97,11 +98,10 @@ const DEBIAN_DOMAIN: &[Package] = &[
     package("samba-common-bin", "/usr/bin/net"),
     package("winbind", "/usr/sbin/winbindd"),
     package("libwbclient0", "/usr/lib/*/libwbclient.so.0"),
-    package("krb5-user", "/usr/bin/kinit"),
     package("iproute2", "/usr/sbin/ip"),
 ];
 
-/// A Kerberos realm, for logons to Samba.
+/// A Kerberos realm.
 const DEBIAN_KERBEROS: &[Package] = &[
     package("krb5-kdc", "/usr/sbin/krb5kdc"),
     package("krb5-admin-server", "/usr/sbin/kadmin.local"),
