@@ -10,6 +10,7 @@
 
 pub mod advisory;
 mod changes;
+mod clock;
 mod copy;
 mod dir;
 mod features;
@@ -31,6 +32,7 @@ mod worker;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use server::answer::Answer;
 use server::vfs::{
@@ -38,8 +40,9 @@ use server::vfs::{
     Space, Vfs,
 };
 
+use crate::clock::Clock;
 use crate::lookup::Question;
-use crate::metadata::{COARSE_TICK, Cache, TICK};
+use crate::metadata::Cache;
 use crate::names::Names;
 use crate::pace::{Pace, Paced, ask, change};
 use crate::root::Root;
@@ -65,6 +68,7 @@ pub struct LocalFs(Arc<Share>);
 /// What the file system and all its handles share.
 struct Share {
     root: Root,
+    clock: Clock,
     cache: Cache,
     names: Names,
     misses: lookup::Misses,
@@ -90,11 +94,15 @@ impl LocalFs {
     /// # Errors
     /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths beneath a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
-        let root = identity::as_process(|| Root::open(path, options.links))??;
-        let tick = if root.local { TICK } else { COARSE_TICK };
+        let (root, clock) = identity::as_process(|| {
+            let root = Root::open(path, options.links)?;
+            let clock = Clock::of(&root);
+            io::Result::Ok((root, clock))
+        })??;
         Ok(LocalFs(Arc::new(Share {
-            cache: Cache::new(tick),
-            names: Names::new(root.local, tick),
+            clock,
+            cache: Cache::new(clock),
+            names: Names::new(root.local, clock),
             misses: lookup::Misses::default(),
             seen: seen::Seen::default(),
             ways: seen::Seen::default(),
@@ -185,6 +193,10 @@ impl Vfs for LocalFs {
 
     fn features(&self) -> Answer<Features> {
         Share::features(&self.0)
+    }
+
+    fn tick(&self, device: u64) -> Duration {
+        self.0.clock.tick(device)
     }
 }
 

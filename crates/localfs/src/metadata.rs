@@ -1,27 +1,22 @@
 //! Metadata: what statx says, with what `user.DOSATTRIB` adds, kept so that it is read once per change.
 //!
 //! A change of an attribute changes the inode's change time, so what was read is right for as long as that time stays.
-//! The clock behind it may tick slowly: a file that changed just now may change again without showing it, and what was
-//! read of such a file is not kept.
+//! Where the [`Clock`] behind it ticks slowly, a file that changed just now may change again without showing it, and what
+//! was read of such a file is not kept.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
+use crate::clock::Clock;
 use crate::identity;
 use crate::kept::Table;
 use crate::root::id;
-
-/// How old a change must be before it can be told from the next one.
-pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// The same on file systems of other machines, some of which count seconds.
-pub(crate) const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
 /// the birth: it is noted just before the file is made, which saves asking the file.
@@ -41,15 +36,15 @@ pub(crate) enum Source<'a, Fd> {
 /// What is known of the attributes of many files.
 pub(crate) struct Cache {
     table: Arc<Table>,
-    tick: Duration,
+    clock: Clock,
     /// How often an attribute was read.
     reads: AtomicU64,
 }
 
 impl Cache {
-    /// Trusts change times that are older than `tick`.
-    pub(crate) fn new(tick: Duration) -> Cache {
-        Cache { table: Table::of_process(), tick, reads: AtomicU64::new(0) }
+    /// An empty one for files that are stamped by `clock`.
+    pub(crate) fn new(clock: Clock) -> Cache {
+        Cache { table: Table::of_process(), clock, reads: AtomicU64::new(0) }
     }
 
     /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
@@ -66,7 +61,7 @@ impl Cache {
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
-        if is_settled(changed, self.tick) {
+        if self.clock.is_settled(file.device, changed) {
             self.table.put(file, changed, attributes);
         }
         describe(stat, attributes)
@@ -91,13 +86,6 @@ impl Cache {
     pub(crate) fn stored(&self, source: Source<'_, impl AsFd>) -> DosAttributes {
         read(&source).unwrap_or_default()
     }
-}
-
-/// Whether a change at `changed` is so long ago that another one would show.
-pub(crate) fn is_settled(changed: Time, tick: Duration) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let Some(limit) = now.checked_sub(tick) else { return false };
-    (changed.secs, changed.nanos) < (limit.as_secs() as i64, limit.subsec_nanos())
 }
 
 /// Reads the attribute; `None` where it could not be asked for. A value that nobody knows is no value.
@@ -228,17 +216,6 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_changed_long_ago_is_settled() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
-        let at = |time: Duration| Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
-        let hour = Duration::from_secs(3600);
-        for (changed, settled) in [(now - 2 * hour, true), (now, false), (now + hour, false)] {
-            assert_eq!(is_settled(at(changed), hour), settled, "{changed:?}");
-        }
-        assert!(is_settled(Time { secs: -1, nanos: 999_999_999 }, hour));
-    }
 
     #[test]
     fn a_creation_time_from_just_before_is_the_birth() {

@@ -11,7 +11,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, Statx, inotify};
@@ -19,8 +18,9 @@ use rustix::io::Errno as Raw;
 use server::name::fold_key;
 use server::vfs::{Errno, FileId, Result, Time};
 
-use crate::metadata::{held_path, is_settled, time};
-use crate::root::{Root, Wait, stat};
+use crate::clock::Clock;
+use crate::metadata::{held_path, time};
+use crate::root::{Root, Wait, id, stat};
 use crate::{dir, identity};
 
 /// Directories that are indexed at a time.
@@ -41,7 +41,7 @@ pub(crate) struct Names {
     /// Names of all indexes.
     total: Arc<AtomicUsize>,
     clock: AtomicU64,
-    tick: Duration,
+    stamps: Clock,
     /// How often a directory was read.
     reads: AtomicU64,
 }
@@ -81,8 +81,8 @@ struct Index {
 type Stamp = (Time, Time);
 
 impl Names {
-    /// Change times are trusted once they are older than `tick`.
-    pub(crate) fn new(local: bool, tick: Duration) -> Names {
+    /// Those of directories that are stamped by `stamps`.
+    pub(crate) fn new(local: bool, stamps: Clock) -> Names {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = if local { inotify::init(flags).ok() } else { None };
         Names {
@@ -90,7 +90,7 @@ impl Names {
             hasher: RandomState::new(),
             total: Arc::default(),
             clock: AtomicU64::new(0),
-            tick,
+            stamps,
             reads: AtomicU64::new(0),
         }
     }
@@ -268,7 +268,7 @@ impl Names {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let fd = open_for_reading(root, directory)?;
         let before = stat(&fd)?;
-        let settled = is_settled(time(before.stx_ctime).max(time(before.stx_mtime)), self.tick);
+        let settled = self.stamps.is_settled(id(&before).device, time(before.stx_ctime).max(time(before.stx_mtime)));
         let mut index = Index {
             names: HashMap::new(),
             count: 0,

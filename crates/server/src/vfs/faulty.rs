@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -271,6 +272,10 @@ impl Vfs for Faulty {
     /// Always answered truly: it is no call that could fail.
     fn features(&self) -> Answer<Features> {
         self.inner.features()
+    }
+
+    fn tick(&self, device: u64) -> Duration {
+        self.inner.tick(device)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod watch;
 pub mod xattr;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 pub use copy::copy_range;
@@ -68,7 +69,7 @@ pub struct FileId {
 }
 
 /// What a directory entry is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// A regular file.
     File,
@@ -297,6 +298,10 @@ pub type Told = Arc<dyn Fn() + Send + Sync>;
 /// A lease on an open file, which dropping it gives up.
 pub trait Lease: Send + Sync {}
 
+/// How long ago a file must have changed for its change time to tell all later changes from that one, where nothing is
+/// known of the clock behind it: Linux stamps files by one that ticks every 10 ms at the slowest.
+pub const TICK: Duration = Duration::from_millis(20);
+
 /// A share's file system.
 pub trait Vfs: Send + Sync {
     /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through, or
@@ -374,6 +379,10 @@ pub trait Vfs: Send + Sync {
     fn features(&self) -> Answer<Features> {
         Answer::now(Features::default())
     }
+
+    /// How long ago a file on `device` must have changed when its metadata was asked for, for [`Metadata::stamped`] to tell
+    /// every later change; zero where it always does.
+    fn tick(&self, device: u64) -> Duration;
 }
 
 /// A file or directory that somebody has open. Dropping it closes it.

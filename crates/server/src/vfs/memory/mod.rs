@@ -13,6 +13,7 @@ mod pages;
 mod resolve;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -440,6 +441,10 @@ impl Vfs for Memory {
 
     fn features(&self) -> Answer<Features> {
         Answer::now(self.0.options.features)
+    }
+
+    fn tick(&self, _device: u64) -> Duration {
+        super::TICK
     }
 
     fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
