@@ -2,15 +2,16 @@
 //! and what they grant to whom.
 //!
 //! An entry counts as long as its file's change time is the one that it was made at, so whoever changes permissions past
-//! the server is heeded at once: the file system's own ([`Metadata::stamped`]), not one that a client set. The clock
-//! behind that time ticks slowly: a file that changed within [`SETTLED`] is not kept, for a second change may bear the same
-//! time. Equal descriptors, as most files of a tree have, are kept once. All together is bounded in bytes; past it, entries
-//! go that were not used since the last look at them.
+//! the server is heeded at once: the file system's own ([`Metadata::stamped`]), not one that a client set. Where the clock
+//! behind that time ticks slowly ([`Vfs::tick`](crate::vfs::Vfs::tick)), one that changed just now does not count, for a second change may bear
+//! the same time. A file that changed is read again, but most changes are of its content: where what protects it is made
+//! of the same ([`Cache::print`]), the entry counts again. Equal descriptors, as most files of a tree have, are kept once.
+//! All together is bounded in bytes; past it, entries go that were not used since the last look at them.
 //!
 //! The cache knows nothing of pages: it outlives what the kernel keeps of inodes and attributes.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,6 +22,7 @@ use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
+use super::material::Material;
 use super::storing::Waiting;
 use super::turns::Turns;
 use crate::held::{self, Table};
@@ -29,14 +31,10 @@ use crate::status::AclCache;
 use crate::vfs::{FileId, Metadata, Time, Watched};
 use crate::world::World;
 
-/// How long ago a file must have changed for its change time to tell all later changes from that one: Linux stamps files
-/// by a clock that ticks every 10 ms at the slowest.
-pub(super) const SETTLED: Duration = Duration::from_millis(20);
-
 /// Parts that are locked one by one.
 const SHARDS: usize = 16;
 
-/// By what an entry still counts: either is enough.
+/// By what an entry still counts: either is enough. By neither, it waits for a file that is made of the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     /// The file's change time, where a later change has another.
@@ -85,6 +83,7 @@ pub(crate) struct Cache {
     /// What entries and tables take without the descriptors.
     held: AtomicUsize,
     pool: Arc<Pool>,
+    prints: RandomState,
     views: Mutex<Vec<View>>,
     /// What was converted and is to be stored.
     pub(super) waiting: Waiting,
@@ -120,6 +119,7 @@ impl Cache {
             entries: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             pool: Arc::default(),
+            prints: RandomState::new(),
             views: Mutex::default(),
             waiting: Waiting::default(),
             turns: Turns::default(),
@@ -174,11 +174,25 @@ impl Cache {
         found
     }
 
-    /// Whether what is read of the file from now on may be kept under the change time of `metadata`.
-    pub(crate) fn is_settled(&self, metadata: &Metadata) -> bool {
+    /// What protects `file` if it is made of what has the print `print`, where that is known.
+    pub(super) fn find_made_of(&self, place: Place, file: FileId, print: u64) -> Option<Arc<Protection>> {
+        let key = Key { file, place };
+        let shard = self.shard(&key).lock();
+        let slot = shard.index.map().get(&key).and_then(|&index| shard.ring.get(index))?;
+        (slot.protection.print == print).then(|| slot.protection.clone())
+    }
+
+    /// A number that another material does not have, and nobody can find one that does: the key is this cache's own.
+    pub(super) fn print(&self, material: &Material) -> u64 {
+        self.prints.hash_one(material)
+    }
+
+    /// Whether what is read of the file from now on may be kept under the change time of `metadata`, whose clock ticks
+    /// every `tick`.
+    pub(crate) fn is_settled(&self, metadata: &Metadata, tick: Duration) -> bool {
         let (now, changed) = (self.world.now(), metadata.stamped);
         let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
-        nanos(now) - nanos(changed) >= SETTLED.as_nanos() as i128
+        tick.is_zero() || nanos(now) - nanos(changed) >= tick.as_nanos() as i128
     }
 
     /// Keeps what protects `file` as it was `seen`: with a change time that [`Cache::is_settled`], or watched.
@@ -394,7 +408,7 @@ mod tests {
 
     use super::*;
     use crate::rig::Still;
-    use crate::vfs::Kind;
+    use crate::vfs::{Kind, TICK};
 
     const PLACE: Place = Place { volume: 1, view: 0 };
 
@@ -404,7 +418,7 @@ mod tests {
         let dacl = Acl::new(Acl::REVISION, (0..count).map(ace).collect());
         let owner_sid = Some(Sid::unix_user(owner));
         let shared = cache.share(SecurityDescriptor { owner: owner_sid, dacl, ..SecurityDescriptor::default() });
-        Arc::new(Protection::new(shared, (owner, 0), true))
+        Arc::new(Protection::new(shared, &Metadata { uid: owner, ..file(1, 0) }, true, 0))
     }
 
     fn at(secs: i64) -> Seen {
@@ -461,16 +475,16 @@ mod tests {
             "it changed, and says it did not"
         );
         let now = cache.world.now().secs;
-        assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }));
+        assert!(!cache.is_settled(&Metadata { changed: set, ..file(1, now + 100) }, TICK));
     }
 
     #[test]
     fn what_changed_just_now_may_change_again_unseen() {
         let cache = cache(1 << 20);
         let now = cache.world.now().secs;
-        assert!(cache.is_settled(&file(1, now - 1)));
+        assert!(cache.is_settled(&file(1, now - 1), TICK));
         // The clock of the rig moves a second whenever it is read.
-        assert!(!cache.is_settled(&file(1, now + 100)), "a clock that was set back");
+        assert!(!cache.is_settled(&file(1, now + 100), TICK), "a clock that was set back");
     }
 
     #[test]

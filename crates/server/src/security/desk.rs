@@ -11,9 +11,11 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, FileTime, SecurityDescriptor, Sid};
 use proto::status::Status;
 
+use super::bare::shown;
 use super::cache::Cache;
-use super::descriptor::{SERVER, look_up, posix, read, shown};
+use super::descriptor::SERVER;
 use super::evaluate::Token;
+use super::material::{damaged, look_up, posix, read_value};
 use super::posix::{self, Posix, UnixSids};
 use super::store::{self, Condition};
 use super::{inherit, placing, sids, storing};
@@ -269,7 +271,7 @@ impl Desk {
         let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
         let now = FileTime::from(self.world.now());
         let Some(value) = before else {
-            let done = !how.write || storing::put(share, node, &metadata, &lists, &descriptor, now).await?;
+            let done = !how.write || storing::put(share, node, &metadata, &lists, &descriptor, now).await?.is_some();
             return Ok(done.then_some(Outcome::Stored));
         };
         let outdated = matches!(decoded(acls, &value)?.condition, Condition::SystemHash(_));
@@ -291,7 +293,7 @@ impl Desk {
 }
 
 async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
-    read(&SERVER, acls, node).await
+    read_value(&SERVER, acls, node).await
 }
 
 async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<store::Stored>> {
@@ -300,9 +302,8 @@ async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<store:
 
 /// A value of a version that nobody knows counts as one that cannot be judged.
 fn decoded(acls: &StoredAcls, value: &[u8]) -> Result<store::Stored> {
-    let damaged = || Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute));
     let unknown = || store::Stored { descriptor: SecurityDescriptor::default(), condition: Condition::Unknown };
-    Ok(store::decode(value).map_err(|_| damaged())?.unwrap_or_else(unknown))
+    Ok(store::decode(value).map_err(|_| damaged(acls))?.unwrap_or_else(unknown))
 }
 
 /// What `child`, whose descriptor is `present`, has when its directory has `parent` ([MS-DTYP] 2.5.3.4): its own entries,

@@ -1,12 +1,14 @@
 //! Who may do what with a file.
 
 pub(crate) mod access;
+mod bare;
 pub(crate) mod cache;
 pub(crate) mod descriptor;
 pub mod desk;
 pub mod evaluate;
 pub(crate) mod guard;
 pub mod inherit;
+mod material;
 pub(crate) mod parts;
 pub(crate) mod placing;
 pub mod posix;

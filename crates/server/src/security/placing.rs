@@ -12,7 +12,9 @@ use proto::dtyp::{AccessMask, Acl, FileTime, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use proto::status::Status;
 
-use super::descriptor::{Protection, SERVER, of, posix, shown};
+use super::bare::shown;
+use super::descriptor::{Protection, SERVER, of};
+use super::material::posix;
 use super::parts::{OF_SACL, Parts, merge};
 use super::posix::{self, Duty, Posix};
 use super::posix_acl::{self, PosixAcl};

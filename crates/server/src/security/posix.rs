@@ -64,7 +64,7 @@ impl Sids for UnixSids {
 }
 
 /// What Linux knows of a file's permissions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Posix {
     /// It is a directory.
     pub directory: bool,

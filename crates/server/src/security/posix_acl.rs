@@ -48,7 +48,7 @@ impl Tag {
 }
 
 /// One entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
     /// Whom it is for.
     pub tag: Tag,
@@ -57,7 +57,7 @@ pub struct Entry {
 }
 
 /// A list, its entries in the order in which the kernel wants them.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PosixAcl(Vec<Entry>);
 
 impl PosixAcl {

@@ -8,8 +8,8 @@
 //! another program stored in the meantime stays, and so does one that is out of date, for it counts again when whoever
 //! changed the lists changes them back. That it cannot be written harms nobody, for then it is made again.
 //!
-//! Writing changes the file's change time, by which the cache knows what it keeps. So once that time is settled the file is
-//! read again, and what it says is kept.
+//! Writing changes the file's change time, by which the cache knows what it keeps. What the file is made of now is known
+//! all the same, and who comes next has but to compare.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,14 +20,15 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use proto::dtyp::{FileTime, SecurityDescriptor};
 
-use super::cache::{Cache, Descriptor, Place, SETTLED, Seen};
-use super::descriptor::{Found, Protection, SERVER, look_up};
+use super::cache::{Cache, Descriptor, Place, Seen};
+use super::descriptor::{Protection, SERVER};
+use super::material::Material;
 use super::posix::Posix;
 use super::sids;
 use super::store;
 use crate::policy::Share;
 use crate::tree::Disk;
-use crate::vfs::{Errno, Identity, Kind, Metadata, Node, Result};
+use crate::vfs::{Errno, Kind, Metadata, Node, Result};
 use crate::world::World;
 
 /// Conversions that wait to be stored, each with a descriptor of the process. Beyond it they are not stored; they are in
@@ -45,7 +46,6 @@ pub(super) struct Waiting {
 /// A descriptor that was made of a file's lists.
 struct Conversion {
     share: Arc<Share>,
-    who: Arc<Identity>,
     place: Place,
     node: Arc<dyn Node>,
     metadata: Metadata,
@@ -71,7 +71,14 @@ impl Waiting {
     }
 }
 
-/// Has `descriptor`, made of `lists`, stored where the share stores that of such a file.
+/// Whether a file that is made of `material` has no descriptor, and the share stores that of such a one.
+pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
+    let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
+    let converted = material.converted().filter(|_| changeable && disk.share.acls.is_some());
+    converted.is_some_and(|lists| disk.share.acl_store.entries().contains(lists.entries()))
+}
+
+/// Has `descriptor`, made of `lists`, stored.
 pub(super) async fn offer(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -79,14 +86,8 @@ pub(super) async fn offer(
     lists: Posix,
     descriptor: &Arc<Descriptor>,
 ) {
-    let entries = disk.share.acl_store.entries();
-    let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
-    if !changeable || !entries.contains(lists.entries()) {
-        return;
-    }
     disk.descriptors.waiting.add(Conversion {
         share: disk.share.clone(),
-        who: disk.identity.clone(),
         place: disk.place,
         node: node.clone(),
         metadata: *metadata,
@@ -107,33 +108,16 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         return;
     }
     step_aside().await;
-    let mut stored = Vec::new();
-    for conversion in waiting {
-        let Conversion { share, node, metadata, lists, descriptor, .. } = &conversion;
-        match put(share, node, metadata, lists, descriptor, FileTime::from(world.now())).await {
-            Ok(true) => stored.push(conversion),
-            Ok(false) => {}
+    for Conversion { share, place, node, metadata, lists, descriptor } in waiting {
+        match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(world.now())).await {
+            Ok(None) => {}
+            Ok(value) => {
+                let print = cache.print(&Material::new(&metadata, value, Some(lists)));
+                let protection = Protection::new(descriptor, &metadata, true, print);
+                cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
+            }
             Err(errno) => tracing::debug!(share = share.name, %errno, "a converted descriptor was not stored"),
         }
-    }
-    if stored.is_empty() {
-        return;
-    }
-    world.sleep(SETTLED).await;
-    for Conversion { share, who, place, node, descriptor: put, .. } in stored {
-        // Who asks next finds out himself what it cannot be told here.
-        let Ok(metadata) = node.metadata().await else { continue };
-        if !cache.is_settled(&metadata) {
-            continue;
-        }
-        let Ok(Found { descriptor, confirmed, .. }) = look_up(&share, &who, &node, &metadata).await else { continue };
-        // Of another one that a client stored since, whose SID its owner's is has to be found out.
-        if descriptor != **put {
-            continue;
-        }
-        let protection = Protection::new(cache.share(descriptor), (metadata.uid, metadata.gid), confirmed);
-        let seen = Seen { changed: Some(metadata.stamped), state: None };
-        cache.keep(place, metadata.id, seen, Arc::new(protection));
     }
 }
 
@@ -150,8 +134,8 @@ async fn step_aside() {
     .await;
 }
 
-/// Writes `descriptor`, which was made of `lists` when the file was as `metadata` says; `false` where the file has changed
-/// since or has a descriptor by now.
+/// Writes `descriptor`, which was made of `lists` when the file was as `metadata` says: the attribute that the file has
+/// now; `None` where it has changed since or had a descriptor by then.
 pub(super) async fn put(
     share: &Share,
     node: &Arc<dyn Node>,
@@ -159,20 +143,20 @@ pub(super) async fn put(
     lists: &Posix,
     descriptor: &SecurityDescriptor,
     now: FileTime,
-) -> Result<bool> {
-    let Some(acls) = &share.acls else { return Ok(false) };
+) -> Result<Option<Vec<u8>>> {
+    let Some(acls) = &share.acls else { return Ok(None) };
     // A change that the clock does not show makes the hash a wrong one, and then this descriptor does not count.
     if node.metadata().await?.stamped != metadata.stamped {
-        return Ok(false);
+        return Ok(None);
     }
     let hash = store::system_hash(metadata, &lists.access, lists.default.as_ref());
     let value = store::encode(descriptor, hash, now);
     if value.len() > store::LONGEST {
-        return Ok(false);
+        return Ok(None);
     }
-    match node.add_xattr(&SERVER, &acls.attribute, value).await {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
+    match node.add_xattr(&SERVER, &acls.attribute, value.clone()).await {
+        Ok(()) => Ok(Some(value)),
+        Err(Errno::EXIST) => Ok(None),
         Err(errno) => Err(errno),
     }
 }
@@ -184,7 +168,7 @@ mod tests {
     use crate::policy::{AclStyle, StoredAcls};
     use crate::rig::{Still, memory};
     use crate::security::posix_acl::PosixAcl;
-    use crate::vfs::{Access, Create, RelPath, Vfs};
+    use crate::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
     const ATTRIBUTE: &str = "security.NTACL";
 
@@ -199,7 +183,7 @@ mod tests {
         let lists = Posix { directory: false, uid: 0, gid: 0, access: PosixAcl::of_mode(0o644), default: None };
         let descriptor = cache.share(SecurityDescriptor::default());
         let place = cache.place(1, &share);
-        Conversion { share, who: SERVER.clone(), place, node, metadata, lists, descriptor }
+        Conversion { share, place, node, metadata, lists, descriptor }
     }
 
     #[test]
@@ -219,6 +203,29 @@ mod tests {
         assert!(stored[..MOST].iter().all(|&is| is) && !stored[MOST..].iter().any(|&is| is));
         assert_eq!(cache.waiting.count.load(Ordering::Relaxed), 0);
         block_on(after_answer(&cache, &*world));
+    }
+
+    #[test]
+    fn what_was_stored_counts_for_files_that_are_made_of_it() {
+        let world: Arc<dyn World> = Arc::new(Still::default());
+        let cache = Cache::new(world.clone(), 1 << 20);
+        let conversion = conversion(&memory(world.clone()), &cache, "file");
+        let (node, share, place) = (conversion.node.clone(), conversion.share.clone(), conversion.place);
+        cache.waiting.add(conversion);
+        block_on(after_answer(&cache, &*world));
+        let known = || {
+            let metadata = block_on(node.metadata()).expect("it is there");
+            let material = block_on(Material::read(&share, &SERVER, &node, &metadata)).expect("root may");
+            cache.find_made_of(place, metadata.id, cache.print(&material))
+        };
+        assert!(known().is_some_and(|protection| protection.stored));
+        let mode = |mode| SetMetadata { mode: Some(mode), ..SetMetadata::default() };
+        block_on(node.set_metadata(&SERVER, mode(0o600))).expect("root may");
+        assert!(known().is_none(), "another mode");
+        block_on(node.set_metadata(&SERVER, mode(0o644))).expect("root may");
+        assert!(known().is_some(), "the mode that it had");
+        block_on(node.set_xattr(&SERVER, ATTRIBUTE, None)).expect("root may");
+        assert!(known().is_none(), "nothing is stored");
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use proto::dtyp::{AccessMask, FileTime, Sid};
 
-use super::descriptor::{SERVER, look_up};
+use super::descriptor::SERVER;
 use super::evaluate::{Token, granted};
+use super::material::look_up;
 use super::storing;
 use crate::error::Result;
 use crate::policy::Share;
@@ -70,7 +71,7 @@ impl Trial {
         let is_stored = match (store, &found.converted) {
             (Some(now), Some(lists)) => {
                 let now = FileTime::from(now);
-                storing::put(&self.share, &node, &metadata, lists, &found.descriptor, now).await?
+                storing::put(&self.share, &node, &metadata, lists, &found.descriptor, now).await?.is_some()
             }
             _ => false,
         };
