@@ -289,6 +289,16 @@ impl Bed {
         true
     }
 
+    /// Whether a client that asks for all that it may have can throw away what is in the file `name`.
+    pub(crate) fn overwrites(&mut self, client: usize, name: &str) -> bool {
+        let (all, overwrite) = (A::MAXIMUM_ALLOWED, CreateDisposition::OVERWRITE);
+        let response = self.create(client, name, all, overwrite, CreateOptions(0), Vec::new());
+        if status(&response) == Status::SUCCESS {
+            self.close(client, &response);
+        }
+        status(&response) == Status::SUCCESS
+    }
+
     /// Whether a client can make the file `name`.
     pub(crate) fn makes(&mut self, client: usize, name: &str) -> bool {
         let new = CreateDisposition::CREATE;

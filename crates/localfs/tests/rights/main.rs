@@ -268,6 +268,9 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         prop_assert!(!opens || by_kernel, "{:?} for user {}: {:?}", right, index, kernel);
         prop_assert!(opens || !most.contains(right) || !by_kernel, "{:?} for user {} of {:?}", right, index, most);
     }
+    if !case.directory && bed.overwrites(stored, name) {
+        prop_assert!(maximum.contains(A::FILE_WRITE_DATA), "user {} overwrites with {:?}", index, maximum);
+    }
     if case.directory {
         let new = format!("{name}/new");
         let made = bed.makes(stored, &new);

@@ -180,11 +180,13 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &Found) -> Resu
 pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -> Result<AccessMask> {
     let Found { path, node, metadata, .. } = found;
     let wanted = parameters.desired_access;
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
     if parameters.maximum_allowed {
         // Whoever may not have the right to the SACL was refused before.
         let sacl = wanted & AccessMask::ACCESS_SYSTEM_SECURITY;
         let mut all = access::maximal(disk, path, node, metadata).await? | sacl;
-        if wanted.0 & !all.0 != 0 {
+        if !all.contains(needed) {
             return Err(Error::new(Status::ACCESS_DENIED));
         }
         let present = attributes::file_attributes(disk, path.name(), metadata).0;
@@ -197,8 +199,6 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -
         }
         return Ok(all);
     }
-    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
-    let needed = AccessMask((wanted.0 | overwriting) & !AccessMask::ACCESS_SYSTEM_SECURITY.0);
     if !access::permits(disk, path, node, metadata, needed).await? {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
