@@ -1,8 +1,10 @@
 //! Oplocks as before leases, and leases.
 
 use parking_lot::Mutex;
+use proto::status::Status;
 
 use super::*;
+use crate::vfs;
 
 const NOW: Duration = Duration::from_secs(100);
 const NONE: OplockLevel = OplockLevel::NONE;

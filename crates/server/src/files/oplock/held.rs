@@ -1,0 +1,92 @@
+//! One oplock or lease, and the break of it that is under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::smb2::LeaseState;
+
+use super::{ACKNOWLEDGMENT_TIME, Break, HANDLE, Holder, LeaseBreak, NOTHING, Touch, WRITE, level};
+use crate::files::lease::LeaseId;
+use crate::vfs;
+
+/// What one client, or one open of it, may cache.
+pub(super) struct Held {
+    /// Which lease it is; `None` for an oplock.
+    pub(super) lease: Option<LeaseId>,
+    pub(super) state: LeaseState,
+    pub(super) breaking: Option<Breaking>,
+    /// Counts changes of state, in version 2 of leases.
+    pub(super) epoch: Option<u16>,
+    /// The opens that share it, the oldest first; one for an oplock.
+    pub(super) opens: Vec<(u64, Arc<dyn Holder>)>,
+    /// The kernel's lease that stands behind an oplock, and ends with it: local programs are kept out, too.
+    pub(super) backing: Option<Box<dyn vfs::Lease>>,
+}
+
+/// A break that is not acknowledged yet.
+#[derive(Clone, Copy)]
+pub(super) struct Breaking {
+    /// What the holder was told to keep.
+    pub(super) requested: LeaseState,
+    /// What it may keep by what has come up since.
+    pub(super) required: LeaseState,
+    pub(super) deadline: Duration,
+}
+
+impl Held {
+    pub(super) fn is(&self, lease: Option<LeaseId>) -> bool {
+        lease.is_some() && self.lease == lease
+    }
+
+    /// Whether the open is one of those that share it.
+    pub(super) fn is_of(&self, open: u64) -> bool {
+        self.opens.iter().any(|(id, _)| *id == open)
+    }
+
+    /// Whether an operation that touches so much leaves this cache alone.
+    pub(super) fn ignores(&self, touch: Touch) -> bool {
+        touch == Touch::Attributes || (touch == Touch::Security && self.lease.is_some())
+    }
+
+    /// Tells the first holder that can be told.
+    pub(super) fn tell(&self, to: LeaseState, acknowledge: bool) -> bool {
+        let what = match self.lease {
+            None => Break::Oplock(level(to)),
+            Some(id) => {
+                let (from, epoch) = (self.state, self.epoch.unwrap_or(0));
+                Break::Lease(LeaseBreak { id, from, to, epoch, acknowledge })
+            }
+        };
+        let told = self.opens.iter().any(|(_, holder)| holder.broken(what));
+        // Each of them is to know, so none is left out.
+        told || self.opens.iter().filter(|(_, holder)| holder.unreachable(what)).count() > 0
+    }
+
+    /// Takes the cache back to `to`. Reading alone ends at once, more when the holder has written back and answered.
+    pub(super) fn take_back(&mut self, to: LeaseState, now: Duration) {
+        // Reading alone cannot be backed: nobody would tell of writes by local programs that have the file open.
+        let to = if self.backing.is_some() { NOTHING } else { to };
+        if let Some(breaking) = &mut self.breaking {
+            breaking.required = breaking.required & to;
+            return;
+        }
+        self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
+        self.begin_break(to, now);
+    }
+
+    pub(super) fn begin_break(&mut self, to: LeaseState, now: Duration) {
+        let acknowledge = self.state.intersects(WRITE | HANDLE);
+        let told = self.tell(to, acknowledge);
+        if acknowledge {
+            // Nobody will answer where nobody was told.
+            let deadline = if told { now + ACKNOWLEDGMENT_TIME } else { now };
+            self.breaking = Some(Breaking { requested: to, required: to, deadline });
+        } else {
+            self.state = to;
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.breaking.map(|breaking| breaking.deadline)
+    }
+}
