@@ -13,17 +13,21 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
-use proto::dtyp::{Guid, Sid};
+use proto::dtyp::{Guid, SecurityDescriptor, Sid};
+use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
+use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
 use crate::accounts::{Account, Accounts, DomainSid, ListedAccount, NtHash, Unavailable};
 use crate::answer::Answer;
 use crate::conn::{Connection, Peer};
-use crate::policy::{Policy, Share};
+use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::principals::{Principal, Realm, SidNameUse};
 use crate::server::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
@@ -143,6 +147,16 @@ pub fn policy() -> Policy {
     let share = Share { read_only: false, create_mask: 0o666, ..Share::new("share", "/share") };
     policy.shares.insert("share".into(), Arc::new(share));
     policy
+}
+
+/// How a share stores security descriptors as Samba does by default.
+pub fn stored_acls() -> StoredAcls {
+    StoredAcls { attribute: "security.NTACL".into(), ignore_system_acls: false, default_style: AclStyle::Posix }
+}
+
+/// Who may do everything.
+pub fn root() -> Arc<Identity> {
+    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
 /// A file system in memory that everybody may write to.
@@ -343,6 +357,46 @@ impl Client {
         status(&response)
     }
 
+    /// Closes an open.
+    ///
+    /// # Panics
+    /// If the server knows none.
+    #[track_caller]
+    pub fn close(&mut self, file_id: FileId) {
+        let close = CloseRequest { flags: CloseFlags::NONE, file_id };
+        assert_eq!(status(&self.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    }
+
+    /// The security descriptor of an open file, without the parts that are not asked for.
+    ///
+    /// # Panics
+    /// If the server does not tell it.
+    pub fn security(&mut self, file_id: FileId, parts: SecurityInformation) -> SecurityDescriptor {
+        let query = QueryInfoRequest {
+            info_type: InfoType::SECURITY,
+            output_buffer_length: 65_536,
+            additional_information: parts.0,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        let response = self.request(Command::QUERY_INFO, |out| query.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS, "the parts {parts:?}");
+        let answer = QueryInfoResponse::decode(&response).expect("it decodes");
+        SecurityDescriptor::decode(answer.buffer).expect("it decodes")
+    }
+
+    /// Sets parts of the security descriptor of an open file.
+    pub fn set_security(
+        &mut self,
+        file_id: FileId,
+        parts: SecurityInformation,
+        descriptor: &SecurityDescriptor,
+    ) -> Status {
+        let buffer = descriptor.to_bytes();
+        let request = set_security(file_id, parts, &buffer);
+        status(&self.request(Command::SET_INFO, |out| request.encode(out)))
+    }
+
     /// The transport goes away: the server ends what lived on it.
     ///
     /// # Panics
@@ -357,6 +411,17 @@ impl Client {
             }
         }
         panic!("the connection does not end");
+    }
+}
+
+/// SET_INFO for parts of a security descriptor.
+pub fn set_security(file_id: FileId, parts: SecurityInformation, buffer: &[u8]) -> SetInfoRequest<'_> {
+    SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: parts.0,
+        file_id,
+        buffer,
     }
 }
 

@@ -11,17 +11,15 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
-use proto::smb2::InfoType;
-use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::SecurityInformation;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::Command;
-use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{Access, Create, Identity, RelPath, Time, Vfs};
+use server::vfs::{Access, Create, RelPath, Time, Vfs};
 use server::world::World;
 
 /// Bytes that are allocated at the moment.
@@ -75,10 +73,6 @@ struct Lists {
     equal: u32,
 }
 
-fn root() -> Arc<Identity> {
-    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
-}
-
 fn list(lists: Lists, file: u32) -> PosixAcl {
     let own = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Other, 4), (Tag::Mask, 7)];
     let first = 2_000 + file / lists.equal;
@@ -99,18 +93,8 @@ fn access(client: &mut Client, name: &str) {
     let response = client.request(Command::CREATE, |out| create.encode(out));
     assert_eq!(status(&response), Status::SUCCESS);
     let file_id = CreateResponse::decode(&response).expect("it decodes").file_id;
-    let query = QueryInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        output_buffer_length: 65_536,
-        additional_information: 7,
-        file_id,
-        ..QueryInfoRequest::default()
-    };
-    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
-    assert_eq!(status(&response), Status::SUCCESS);
-    let close = CloseRequest { flags: CloseFlags(0), file_id };
-    client.request(Command::CLOSE, |out| close.encode(out));
+    client.security(file_id, SecurityInformation(7));
+    client.close(file_id);
 }
 
 /// What `files` accesses add to what is allocated, on a server whose cache has room for `limit` bytes, and what it says
@@ -121,10 +105,10 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(world.clone(), options));
     for file in 0..files {
         let path = RelPath::root().join(file.to_string().as_bytes()).expect("a name");
-        let made = block_on(volume.create(&root(), &path, Create::File(Access::default()), 0o644, None));
+        let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
         let (node, _) = made.expect("root may");
         let value = list(lists, file).encode();
-        block_on(node.set_xattr(&root(), posix_acl::ACCESS, Some(value))).expect("root may");
+        block_on(node.set_xattr(&rig::root(), posix_acl::ACCESS, Some(value))).expect("root may");
     }
     let mut policy = rig::policy();
     policy.limits.descriptor_bytes = limit;

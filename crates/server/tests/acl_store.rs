@@ -8,22 +8,19 @@ use proto::bytes::utf16_bytes;
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, FileTime, SecurityDescriptor, Sid};
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::Command;
-use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
-use proto::smb2::set_info::SetInfoRequest;
-use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::smb2::{FileId, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
-use server::policy::{AclStore, AclStyle, Entries, Share, StoredAcls};
+use server::policy::{AclStore, Entries, Share};
 use server::rig::{self, Client, status};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::security::store::{self, Condition};
 use server::server::Server;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::memory::{Memory, Options};
-use server::vfs::{Access, Case, Create, Errno, Identity, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
+use server::vfs::{Access, Case, Create, Errno, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
 use server::world::World;
 
 const ATTRIBUTE: &str = "security.NTACL";
@@ -44,10 +41,8 @@ impl Scene {
         let world: Arc<dyn World> = Arc::new(rig::Still::default());
         let options = Options { mode: 0o777, lists: true, ..Options::default() };
         let plain: Arc<dyn Vfs> = Arc::new(Memory::with_options(world, options));
-        let acls =
-            StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix };
         let share = Share {
-            acls: Some(acls),
+            acls: Some(rig::stored_acls()),
             acl_store: AclStore::Said(store),
             ..Share::clone(&rig::policy().shares["share"])
         };
@@ -77,12 +72,12 @@ impl Scene {
 
     fn make(&self, name: &str, what: Create) {
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
-        block_on(self.plain.create(&root(), &path, what, 0o644, None)).expect("root may");
+        block_on(self.plain.create(&rig::root(), &path, what, 0o644, None)).expect("root may");
     }
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
-        match block_on(self.plain.lookup(&root(), &path, Case::Sensitive, Links::default())) {
+        match block_on(self.plain.lookup(&rig::root(), &path, Case::Sensitive, Links::default())) {
             Ok(Lookup::Found { node, .. }) => node,
             _ => panic!("{name} is not there"),
         }
@@ -90,21 +85,18 @@ impl Scene {
 
     fn put_list(&self, name: &str, attribute: &str, length: u32) {
         if length > 3 {
-            block_on(self.node(name).set_xattr(&root(), attribute, Some(list(length).encode()))).expect("root may");
+            block_on(self.node(name).set_xattr(&rig::root(), attribute, Some(list(length).encode())))
+                .expect("root may");
         }
     }
 
     fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        block_on(self.node(name).get_xattr(&root(), ATTRIBUTE)).expect("root may")
+        block_on(self.node(name).get_xattr(&rig::root(), ATTRIBUTE)).expect("root may")
     }
 
     fn stored(&self) -> Vec<u32> {
         LENGTHS.into_iter().filter(|length| self.attribute(&length.to_string()).is_some()).collect()
     }
-}
-
-fn root() -> Arc<Identity> {
-    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
 /// A list that lets everybody read.
@@ -129,27 +121,11 @@ fn open(client: &mut Client, name: &str, access: A) -> FileId {
     CreateResponse::decode(&response).expect("it decodes").file_id
 }
 
-fn close(client: &mut Client, file_id: FileId) {
-    let close = CloseRequest { flags: CloseFlags(0), file_id };
-    client.request(Command::CLOSE, |out| close.encode(out));
-}
-
 /// The descriptor that a client sees.
 fn look(client: &mut Client, name: &str) -> SecurityDescriptor {
     let file_id = open(client, name, A::READ_CONTROL);
-    let query = QueryInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        output_buffer_length: 65_536,
-        additional_information: PARTS.0,
-        file_id,
-        ..QueryInfoRequest::default()
-    };
-    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
-    assert_eq!(status(&response), Status::SUCCESS);
-    let answer = QueryInfoResponse::decode(&response).expect("it decodes");
-    let descriptor = SecurityDescriptor::decode(answer.buffer).expect("it decodes");
-    close(client, file_id);
+    let descriptor = client.security(file_id, PARTS);
+    client.close(file_id);
     descriptor
 }
 
@@ -249,7 +225,7 @@ fn what_may_not_be_written_is_not() {
 fn a_client_that_sets_one_always_stores() {
     let scene = Scene::new(Entries::NONE);
     let (_server, mut alice) = scene.start();
-    block_on(scene.node("3").set_metadata(&root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
+    block_on(scene.node("3").set_metadata(&rig::root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
         .expect("root may");
     let file_id = open(&mut alice, "3", A::WRITE_DAC);
     let rule = Ace::allow(Sid::unix_user(1000), A::FILE_ALL_ACCESS, AceFlags::NONE);
@@ -258,15 +234,7 @@ fn a_client_that_sets_one_always_stores() {
         dacl: Acl::new(Acl::REVISION, vec![rule]),
         ..SecurityDescriptor::default()
     };
-    let buffer = descriptor.to_bytes();
-    let set = SetInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        additional_information: SecurityInformation::DACL.0,
-        file_id,
-        buffer: &buffer,
-    };
-    assert_eq!(status(&alice.request(Command::SET_INFO, |out| set.encode(out))), Status::SUCCESS);
+    assert_eq!(alice.set_security(file_id, SecurityInformation::DACL, &descriptor), Status::SUCCESS);
     assert_eq!(scene.stored(), [3]);
 }
 
@@ -319,7 +287,7 @@ fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
 fn what_somebody_else_stored_meanwhile_stays() {
     let theirs = || store::encode(&SecurityDescriptor::default(), [7; 32], FileTime(7));
     let scene = between(move |scene| {
-        block_on(scene.node("6").set_xattr(&root(), ATTRIBUTE, Some(theirs()))).expect("root may");
+        block_on(scene.node("6").set_xattr(&rig::root(), ATTRIBUTE, Some(theirs()))).expect("root may");
     });
     look(&mut scene.start().1, "6");
     assert_eq!(scene.attribute("6"), Some(theirs()));

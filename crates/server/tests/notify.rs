@@ -51,11 +51,6 @@ fn directory(create: &mut CreateRequest<'_>) {
     create.create_options = CreateOptions::DIRECTORY_FILE;
 }
 
-fn close(client: &mut Client, file_id: FileId) {
-    let close = CloseRequest { flags: CloseFlags::NONE, file_id };
-    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
-}
-
 fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Status {
     let request = SetInfoRequest {
         info_type: InfoType::FILE,
@@ -196,7 +191,7 @@ fn names() {
 fn a_name_that_comes_to_stand_for_another_file() {
     check(CompletionFilter::FILE_NAME | CompletionFilter::SIZE, &["+g", "-f", "!g"], |client, file| {
         let other = open(client, r"dir\g", |_| {}).expect("a file can be made");
-        close(client, other);
+        client.close(other);
         rename(client, file, r"dir\g", true);
     });
 }
@@ -207,7 +202,7 @@ fn a_renamed_file_is_modified_when_it_is_closed() {
     check(CompletionFilter::ATTRIBUTES, &[], |client, file| rename(client, file, r"dir\g", false));
     check(CompletionFilter::ATTRIBUTES, &["!g"], |client, file| {
         rename(client, file, r"dir\g", false);
-        close(client, file);
+        client.close(file);
     });
 }
 
@@ -226,7 +221,7 @@ fn content_and_metadata() {
     }
     check(others, &[], |client, file| {
         write(client, file);
-        close(client, file);
+        client.close(file);
     });
     check(CompletionFilter::ATTRIBUTES, &["!f"], |client, file| {
         assert_eq!(set(client, file, FileInformationClass::BASIC, &attributes), Status::SUCCESS);
@@ -248,7 +243,7 @@ fn deletion() {
     });
     check(ALL, &["-f"], |client, file| {
         assert_eq!(set(client, file, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
-        close(client, file);
+        client.close(file);
     });
 }
 
@@ -291,7 +286,7 @@ fn how_a_waiting_request_ends() {
         ("to be deleted by a close", Status::DELETE_PENDING, |bed| {
             let delete = CreateOptions::DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
             let file = open(&mut bed.other, "dir", |create| create.create_options = delete);
-            close(&mut bed.other, file.expect("the directory can be opened"));
+            bed.other.close(file.expect("the directory can be opened"));
             Vec::new()
         }),
     ];
@@ -331,7 +326,7 @@ fn requests_that_are_refused() {
     let second = open(&mut bed.watcher, "dir", directory).expect("the directory can be opened");
     bed.watch(|_| {});
     assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::INSUFFICIENT_RESOURCES);
-    close(&mut bed.watcher, bed.directory);
+    bed.watcher.close(bed.directory);
     assert_eq!(status(&bed.ask(|notify| notify.file_id = second)), Status::PENDING);
 }
 
@@ -366,7 +361,7 @@ fn streams() {
         let stream = open(client, r"dir\f:s", |_| {}).expect("a stream can be made");
         write(client, stream);
         assert_eq!(set(client, stream, FileInformationClass::DISPOSITION, &delete), Status::SUCCESS);
-        close(client, stream);
+        client.close(stream);
     };
     check(streams, &["6f:s", "8f:s", "7f:s"], |client, _| live(client));
     let files = CompletionFilter(ALL.0 & !streams.0);

@@ -3,7 +3,6 @@
 use proto::bytes::{Writer, utf16_bytes};
 use proto::rpc::pdu::{self, Header as Pdu, PduFlags, PduType};
 use proto::smb2::FileId;
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::Command;
 use proto::smb2::read::ReadRequest;
@@ -85,7 +84,6 @@ fn all_pipes_together_hold_so_much() {
     assert_eq!(taken, [Status::SUCCESS, Status::SUCCESS, Status::SUCCESS, Status::INSUFFICIENT_RESOURCES]);
     let short = request(PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 100);
     assert_eq!(write(&mut client, pipes[3], &short), Status::SUCCESS, "a short call always");
-    let close = CloseRequest { flags: CloseFlags::NONE, file_id: pipes[0] };
-    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    client.close(pipes[0]);
     assert_eq!(write(&mut client, pipes[3], &part), Status::SUCCESS, "what a pipe held goes with it");
 }

@@ -20,7 +20,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::rig::{self, Client, status};
 use server::snapshots::{Format, Snapshots, Sort};
-use server::vfs::{Access, Create, Identity, RelPath, SetMetadata, Vfs};
+use server::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
 const SECOND: &str = "@GMT-2016.01.01-00.00.00";
@@ -35,7 +35,7 @@ fn path(text: &str) -> RelPath {
 
 /// Makes a file with its own path as content, and the directories that it lies in.
 fn make(volume: &Arc<dyn Vfs>, file: &str) {
-    let who = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+    let who = rig::root();
     for (at, _) in file.match_indices('/') {
         let _ = block_on(volume.create(&who, &path(&file[..at]), Create::Directory, 0o777, None));
     }
@@ -259,7 +259,7 @@ fn the_share_may_be_a_part_of_what_the_snapshots_are_of() {
 #[test]
 fn who_may_not_enter_the_directory_of_the_snapshots_sees_none() {
     let (mut client, volume) = client(|_| {});
-    let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+    let root = rig::root();
     let found = block_on(volume.lookup(
         &root,
         &path(".snapshots"),

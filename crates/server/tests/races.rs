@@ -10,16 +10,14 @@ use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{FileInformationClass, FileRenameInformation};
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{LeaseFlags, LeaseV1};
 use proto::smb2::header::Command;
-use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel, SecurityInformation};
 use proto::status::Status;
-use server::policy::{AclStyle, Share, StoredAcls};
+use server::policy::{Policy, Share};
 use server::rig::{self, Client, status};
 use server::server::Server;
 use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
@@ -32,9 +30,13 @@ fn slow_server() -> Arc<Server> {
 }
 
 fn slow_server_in(world: Arc<dyn World>) -> Arc<Server> {
+    slow_server_with(rig::policy(), world)
+}
+
+fn slow_server_with(policy: Policy, world: Arc<dyn World>) -> Arc<Server> {
     let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
     let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
-    rig::server(rig::policy(), world, volume)
+    rig::server(policy, world, volume)
 }
 
 fn create(client: &mut Client, name: &str, change: impl FnOnce(&mut CreateRequest<'_>)) -> Vec<u8> {
@@ -72,12 +74,7 @@ fn opened(response: &[u8]) -> Result<FileId, Status> {
 
 fn exists(client: &mut Client, name: &str) -> bool {
     let found = open(client, name, |create| create.create_disposition = CreateDisposition::OPEN);
-    found.map(|file| close(client, file)).is_ok()
-}
-
-fn close(client: &mut Client, file_id: FileId) {
-    let close = CloseRequest { flags: CloseFlags::NONE, file_id };
-    assert_eq!(status(&client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
+    found.map(|file| client.close(file)).is_ok()
 }
 
 fn set(client: &mut Client, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Vec<u8> {
@@ -118,9 +115,9 @@ fn a_file_that_is_renamed_while_it_is_opened() {
         assert_eq!(status(&renamed), Status::SUCCESS, "{steps}");
         frames.extend(second.proceed());
         let deleting = opened(&finish(&mut second, frames));
-        close(&mut first, file);
+        first.close(file);
         if let Ok(deleting) = deleting {
-            close(&mut second, deleting);
+            second.close(deleting);
             overtaken += 1;
         }
         assert_eq!(exists(&mut first, "after"), deleting.is_err(), "{steps}");
@@ -160,7 +157,7 @@ fn a_file_that_is_replaced_while_it_is_opened() {
             let server = slow_server_in(Arc::new(Frozen(rig::Still::default())));
             let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
             let old = open(&mut first, target, |_| {}).expect("it can be made");
-            close(&mut first, old);
+            first.close(old);
             let new = open(&mut first, from, |_| {}).expect("it can be made");
             let write = WriteRequest { file_id: new, offset: 0, length: 3, buffer: b"new", ..WriteRequest::default() };
             assert_eq!(status(&first.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
@@ -191,24 +188,12 @@ fn a_file_that_is_replaced_while_it_is_opened() {
             }
             let expected = if renamed == Status::SUCCESS { 3 } else { 0 };
             assert_eq!(size.ok(), Some(expected), "{from} to {to}, {lead}: {renamed:?}");
-            close(&mut second, opened);
-            close(&mut first, new);
+            second.close(opened);
+            first.close(new);
             assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0), "{from} to {to}, {lead}");
         }
         assert!(first_won > 0 && second_won > 0, "{from} to {to}: {first_won}, {second_won}");
     }
-}
-
-fn set_security(client: &mut Client, file_id: FileId, part: SecurityInformation, new: &SecurityDescriptor) -> Vec<u8> {
-    let buffer = new.to_bytes();
-    let request = SetInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        additional_information: part.0,
-        file_id,
-        buffer: &buffer,
-    };
-    client.compose(Command::SET_INFO, |out| request.encode(out))
 }
 
 /// Of two who set different parts of one file's descriptor at the same time neither loses his.
@@ -219,27 +204,23 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
     let of_group = SecurityDescriptor { group: stranger, ..SecurityDescriptor::default() };
     let of_list =
         SecurityDescriptor { control: Control::DACL_PRESENT, dacl: dacl.clone(), ..SecurityDescriptor::default() };
+    let setting = |client: &mut Client, file_id, part, new: &SecurityDescriptor| {
+        let buffer = new.to_bytes();
+        client.compose(Command::SET_INFO, |out| rig::set_security(file_id, part, &buffer).encode(out))
+    };
     for steps in 0..40 {
-        let world: Arc<dyn World> = Arc::new(rig::Still::default());
-        let script = Seeded { seed: 1, delayed: 1000, longest: 1, failing: 0, errors: Vec::new() };
-        let volume = Arc::new(Faulty::new(rig::memory(world.clone()), Arc::new(script)));
         let mut policy = rig::policy();
-        let acls = StoredAcls {
-            attribute: "security.NTACL".into(),
-            ignore_system_acls: false,
-            default_style: AclStyle::Posix,
-        };
-        let share = Share { acls: Some(acls), ..Share::clone(&policy.shares["share"]) };
+        let share = Share { acls: Some(rig::stored_acls()), ..Share::clone(&policy.shares["share"]) };
         policy.shares.insert("share".into(), Arc::new(share));
-        let server = rig::server(policy, world, volume);
+        let server = slow_server_with(policy, Arc::new(rig::Still::default()));
         let (mut first, mut second) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "alice"));
         let all = |create: &mut CreateRequest<'_>| create.desired_access = A::FILE_ALL_ACCESS.0;
         let hers = open(&mut first, "file", all).expect("it can be made");
         let too = open(&mut second, "file", all).expect("it can be opened");
-        let message = set_security(&mut first, hers, SecurityInformation::DACL, &of_list);
+        let message = setting(&mut first, hers, SecurityInformation::DACL, &of_list);
         first.post(&message);
         let frames: Vec<_> = (0..steps).flat_map(|_| first.proceed()).collect();
-        let message = set_security(&mut second, too, SecurityInformation::GROUP, &of_group);
+        let message = setting(&mut second, too, SecurityInformation::GROUP, &of_group);
         second.post(&message);
         let mut answers = (frames, Vec::new());
         for _ in 0..200 {
@@ -248,18 +229,7 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
         }
         let ended = (status(&finish(&mut first, answers.0)), status(&finish(&mut second, answers.1)));
         assert_eq!(ended, (Status::SUCCESS, Status::SUCCESS), "{steps}");
-        let query = QueryInfoRequest {
-            info_type: InfoType::SECURITY,
-            output_buffer_length: 65_536,
-            additional_information: (SecurityInformation::GROUP | SecurityInformation::DACL).0,
-            file_id: hers,
-            ..QueryInfoRequest::default()
-        };
-        let message = first.compose(Command::QUERY_INFO, |out| query.encode(out));
-        let frames = first.send(&message);
-        let answer = finish(&mut first, frames);
-        let shown = QueryInfoResponse::decode(&answer).expect("it decodes");
-        let shown = SecurityDescriptor::decode(shown.buffer).expect("it decodes");
+        let shown = first.security(hers, SecurityInformation::GROUP | SecurityInformation::DACL);
         assert_eq!((shown.group, shown.dacl), (stranger, dacl.clone()), "{steps}");
     }
 }
@@ -278,7 +248,7 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         holder.guid = [8; 16];
         let mut holder = holder.ready("alice");
         let other = open(&mut client, "other", |_| {}).expect("it can be made");
-        close(&mut client, other);
+        client.close(other);
         let file = open(&mut client, "file", |_| {}).expect("it can be made");
         let held = open(&mut holder, leased, |create| {
             create.requested_oplock_level = OplockLevel::LEASE;
@@ -289,8 +259,8 @@ fn a_handle_that_is_closed_while_its_request_waits() {
         let waiting = set(&mut client, file, class, &buffer);
         let frames = client.send(&waiting);
         assert_eq!(frames.iter().map(|frame| status(frame)).collect::<Vec<_>>(), [Status::PENDING], "{class:?}");
-        close(&mut client, file);
-        close(&mut holder, held.expect("it can be opened"));
+        client.close(file);
+        holder.close(held.expect("it can be opened"));
         assert_eq!(status(&finish(&mut client, Vec::new())), Status::FILE_CLOSED, "{class:?}");
         assert!(exists(&mut client, "file") && !exists(&mut client, "new"), "{class:?}");
         assert_eq!(server.open_count(), 0, "{class:?}");
@@ -307,7 +277,7 @@ fn a_deleted_file_has_another_name_still() {
         let link = set(&mut client, file, FileInformationClass::LINK, &rename_to("two", false));
         let frames = client.send(&link);
         assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
-        close(&mut client, file);
+        client.close(file);
         let stays = open(&mut other, "two", |_| {}).expect("it is there");
         let options = if by_disposition { CreateOptions(0) } else { CreateOptions::DELETE_ON_CLOSE };
         let goes = open(&mut client, "one", |create| create.create_options = options).expect("it is there");
@@ -320,8 +290,8 @@ fn a_deleted_file_has_another_name_still() {
             let frames = client.send(&link);
             assert_eq!(status(&finish(&mut client, frames)), Status::ACCESS_DENIED);
         }
-        close(&mut client, goes);
-        close(&mut other, stays);
+        client.close(goes);
+        other.close(stays);
         assert!(!exists(&mut client, "one") && exists(&mut client, "two"), "{by_disposition}");
     }
 }
@@ -333,14 +303,14 @@ fn a_deleted_file_is_closed_last_by_somebody_else() {
     let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
     let (mut alice, mut bob) = (Client::logged_on(&server, "alice"), Client::logged_on(&server, "bob"));
     let directory = open(&mut alice, "hers", |create| create.create_options = CreateOptions::DIRECTORY_FILE);
-    close(&mut alice, directory.expect("it can be made"));
+    alice.close(directory.expect("it can be made"));
     let file = open(&mut alice, r"hers\file", |_| {}).expect("it can be made");
     let reading = open(&mut bob, r"hers\file", |create| create.desired_access = 0x0012_0089).expect("he may read");
     let delete = set(&mut alice, file, FileInformationClass::DISPOSITION, &[1]);
     let frames = alice.send(&delete);
     assert_eq!(status(&finish(&mut alice, frames)), Status::SUCCESS);
-    close(&mut alice, file);
-    close(&mut bob, reading);
+    alice.close(file);
+    bob.close(reading);
     assert!(!exists(&mut alice, r"hers\file"));
 }
 
@@ -373,7 +343,7 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
         let delete = set(&mut first, file, FileInformationClass::DISPOSITION, &[1]);
         let deleted = first.send(&delete);
         assert_eq!(status(&finish(&mut first, deleted)), Status::SUCCESS, "{steps}");
-        close(&mut first, file);
+        first.close(file);
         frames.extend(second.proceed());
         let refused = opened(&finish(&mut second, frames)).expect_err("it cannot be opened");
         refusing.0.store(false, Ordering::Relaxed);
@@ -412,8 +382,8 @@ fn a_file_that_is_made_while_its_directory_is_renamed() {
     let delete = set(&mut second, file, FileInformationClass::DISPOSITION, &[1]);
     let deleted = second.send(&delete);
     assert_eq!(status(&finish(&mut second, deleted)), Status::SUCCESS);
-    close(&mut second, file);
-    close(&mut first, before);
+    second.close(file);
+    first.close(before);
     assert!(!exists(&mut first, r"after\file"), "it is deleted by the name that it has");
     assert_eq!((server.open_count(), rig::open_files(&server)), (0, 0));
 }

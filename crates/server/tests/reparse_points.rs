@@ -6,7 +6,6 @@ use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::Guid;
 use proto::fscc::{FileAttributes, FileInformationClass, ReparseDataBuffer, ReparseTag, SymbolicLinkReparseData};
 use proto::smb2::FileId;
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
@@ -20,7 +19,7 @@ use proto::status::Status;
 use server::answer::block_on;
 use server::policy::Share;
 use server::rig::{self, Client, status};
-use server::vfs::{Case, Identity, Kind, Links, Lookup, RelPath, Vfs};
+use server::vfs::{Case, Kind, Links, Lookup, RelPath, Vfs};
 use server::world::World;
 
 const ALL: u32 = 0x001f_01ff;
@@ -111,11 +110,6 @@ impl Bench {
         assert_eq!(self.control(FsctlCode::SET_REPARSE_POINT, file_id, buffer).0, expected);
     }
 
-    fn close(&mut self, file_id: FileId) {
-        let close = CloseRequest { flags: CloseFlags::NONE, file_id };
-        self.client.request(Command::CLOSE, |out| close.encode(out));
-    }
-
     fn write(&mut self, file_id: FileId, text: &str) {
         let write =
             WriteRequest { file_id, length: text.len() as u32, buffer: text.as_bytes(), ..WriteRequest::default() };
@@ -131,7 +125,7 @@ impl Bench {
 
     /// What the file system itself has at `name`, and where it leads.
     fn on_disk(&self, name: &str) -> (Kind, Option<String>) {
-        let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+        let root = rig::root();
         let path = name.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"));
         match block_on(self.volume.lookup(&root, &path, Case::Sensitive, Links::default())) {
             Ok(Lookup::Found { node, metadata, .. }) => {
@@ -182,7 +176,7 @@ fn a_link_that_stays_in_the_share_becomes_one_of_linux() {
     bench.write(target, "content");
     let made = bench.make("link");
     bench.set(made, &link("target", SymlinkFlags::RELATIVE), Status::SUCCESS);
-    bench.close(made);
+    bench.client.close(made);
     assert_eq!(bench.on_disk("link"), (Kind::Symlink, Some("target".into())));
     assert_eq!(bench.content("link"), "content");
     // Followed, it shows as what it leads to, in listings too.
@@ -200,7 +194,7 @@ fn what_leads_out_is_kept_for_clients_alone() {
         let made = bench.make("link");
         let asked = link(target, flags);
         bench.set(made, &asked, Status::SUCCESS);
-        bench.close(made);
+        bench.client.close(made);
         assert_eq!(bench.on_disk("link"), (Kind::File, None));
         let refused = bench.create("link", CreateDisposition::OPEN, 0).expect_err("the server does not follow it");
         assert_eq!(status(&refused), Status::IO_REPARSE_TAG_NOT_HANDLED);
@@ -250,7 +244,7 @@ fn where_links_are_not_followed_clients_are_told_where_they_lead() {
     for (name, target) in [("link", "target"), ("out", r"..\secret")] {
         let made = bench.make(name);
         bench.set(made, &link(target, SymlinkFlags::RELATIVE), Status::SUCCESS);
-        bench.close(made);
+        bench.client.close(made);
     }
     for (name, unparsed) in [("link", 0), (r"link\a\bc", 10)] {
         let stopped = bench.create(name, CreateDisposition::OPEN, 0).expect_err("a link");
@@ -269,7 +263,7 @@ fn where_links_are_not_followed_clients_are_told_where_they_lead() {
 #[test]
 fn a_link_out_of_the_share_is_there_for_nobody() {
     let mut bench = bench(|share| share.follow_symlinks = false);
-    let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
+    let root = rig::root();
     for (name, target) in [("out", "../secret"), ("absolute", "/etc/passwd")] {
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
         block_on(bench.volume.make_link(&root, &path, target.as_bytes())).expect("made locally");

@@ -7,7 +7,6 @@ use proto::fscc::{
     EA_ALIGNMENT, EaFlags, EntryChain, FileFullEaInformation, FileInformationClass as Class, FileRenameInformation,
     FileStreamInformation,
 };
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{
     CreateAction, CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
     ShareAccess,
@@ -91,16 +90,11 @@ impl Bed {
     fn look(&mut self, name: &str) -> Status {
         match self.create(name, READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0)) {
             Ok((file, _)) => {
-                self.close(file);
+                self.client.close(file);
                 Status::SUCCESS
             }
             Err(status) => status,
         }
-    }
-
-    fn close(&mut self, file_id: FileId) {
-        let close = CloseRequest { flags: CloseFlags::NONE, file_id };
-        assert_eq!(status(&self.client.request(Command::CLOSE, |out| close.encode(out))), Status::SUCCESS);
     }
 
     /// Writes as much at a time as one credit is good for, as far as it goes.
@@ -204,7 +198,7 @@ impl Bed {
             output_buffer_length: 65_536,
         };
         let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
-        self.close(root);
+        self.client.close(root);
         QueryDirectoryResponse::decode(&response).expect("it decodes").buffer.to_vec()
     }
 }
@@ -217,13 +211,13 @@ fn dispositions() {
         let create = |bed: &mut Bed, name: &str| {
             let created = bed.create(name, ALL, SHARE_ALL, disposition, CreateOptions(0));
             created.map(|(file, action)| {
-                bed.close(file);
+                bed.client.close(file);
                 action
             })
         };
         let file = bed.open("f:there");
         assert_eq!(bed.write(file, 0, b"content"), Status::SUCCESS);
-        bed.close(file);
+        bed.client.close(file);
         assert_eq!(create(&mut bed, "f:THERE:$data"), there, "{disposition:?}");
         assert_eq!(create(&mut bed, "f:missing"), missing, "{disposition:?}");
         assert_eq!(create(&mut bed, "g:s"), both_missing, "{disposition:?}");
@@ -248,7 +242,7 @@ fn an_overwritten_file_loses_its_streams() {
         for (name, size) in [("f:small", 3), ("f:large", 70_000)] {
             let file = bed.open(name);
             assert_eq!(bed.write(file, 0, &vec![1; size]), Status::SUCCESS);
-            bed.close(file);
+            bed.client.close(file);
         }
         let file = bed.create("f", ALL, SHARE_ALL, disposition, CreateOptions(0)).expect("it opens").0;
         assert_eq!(bed.streams(file).len(), left, "{disposition:?}");
@@ -264,7 +258,7 @@ fn who_opens_a_file_and_who_its_stream() {
             let mut bed = bed();
             for name in names {
                 let made = bed.open(name);
-                bed.close(made);
+                bed.client.close(made);
             }
             let mode = |name: &str| if name == "f" { file } else { stream };
             let mut open = |name: &str| {
@@ -299,11 +293,11 @@ fn a_file_that_is_deleted_goes_with_the_last_open_of_its_streams() {
     assert_eq!(bed.write(stream, 0, &vec![7; 70_000]), Status::SUCCESS);
     let file = bed.open("f");
     assert_eq!(bed.doom(file), Status::SUCCESS);
-    bed.close(file);
+    bed.client.close(file);
     assert_eq!(bed.read(stream).len(), 65_536);
     assert_eq!((bed.look("f"), bed.look("f:s")), (Status::DELETE_PENDING, Status::DELETE_PENDING));
     assert_eq!(bed.look("f:other"), Status::OBJECT_NAME_NOT_FOUND);
-    bed.close(stream);
+    bed.client.close(stream);
     assert_eq!(bed.look("f"), Status::OBJECT_NAME_NOT_FOUND);
     let file = bed.open("f");
     assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
@@ -314,13 +308,13 @@ fn a_stream_that_is_deleted_leaves_its_file() {
     let mut bed = bed();
     let (first, second) = (bed.open("f:s"), bed.open("f:s"));
     assert_eq!(bed.doom(first), Status::SUCCESS);
-    bed.close(first);
+    bed.client.close(first);
     assert_eq!((bed.look("f:s"), bed.look("f")), (Status::DELETE_PENDING, Status::SUCCESS));
-    bed.close(second);
+    bed.client.close(second);
     assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
     let options = CreateOptions::DELETE_ON_CLOSE;
     let (file, _) = bed.create("f:s", ALL, SHARE_ALL, Disposition::CREATE, options).expect("it is made");
-    bed.close(file);
+    bed.client.close(file);
     assert_eq!((bed.look("f:s"), bed.look("f")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
 }
 
@@ -355,7 +349,7 @@ fn directories_have_streams_but_no_content() {
     let (root, _) = root.expect("it is made");
     assert_eq!(bed.write(root, 0, b"of the root"), Status::SUCCESS);
     assert_eq!((bed.doom(root), bed.doom(stream)), (Status::SUCCESS, Status::SUCCESS));
-    bed.close(root);
+    bed.client.close(root);
     assert_eq!(bed.look(":s"), Status::OBJECT_NAME_NOT_FOUND);
 }
 
@@ -370,7 +364,7 @@ fn renames_of_streams() {
     check(&mut bed, ":b", false, Status::OBJECT_NAME_COLLISION);
     check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
     assert_eq!(bed.write(other, 0, b"b"), Status::SUCCESS);
-    bed.close(other);
+    bed.client.close(other);
     check(&mut bed, ":b", true, Status::INVALID_PARAMETER);
     check(&mut bed, "f:c", false, Status::SHARING_VIOLATION);
     check(&mut bed, "g", false, Status::SHARING_VIOLATION);
@@ -392,7 +386,7 @@ fn a_file_with_an_open_stream_keeps_its_name() {
     let mut bed = bed();
     let (file, stream) = (bed.open("f"), bed.open("f:s"));
     assert_eq!(bed.rename(file, "g", false), Status::ACCESS_DENIED);
-    bed.close(stream);
+    bed.client.close(stream);
     assert_eq!(bed.rename(file, "g", false), Status::SUCCESS);
     assert_eq!(bed.look("g:s"), Status::SUCCESS);
 }
@@ -512,7 +506,7 @@ fn a_file_has_attributes_from_the_start_or_when_it_is_overwritten() {
         let expected = if disposition == Disposition::OPEN_IF { "1" } else { value };
         let found = FileFullEaInformation::list(&buffer).next().expect("one").expect("it decodes");
         assert_eq!(found.ea_value(), expected.as_bytes(), "{disposition:?}");
-        bed.close(file);
+        bed.client.close(file);
     }
 }
 

@@ -1,0 +1,153 @@
+//! What a descriptor grants and what it refuses ([MS-FSA] 2.1.5.1.2.1).
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
+use proto::fscc::FileInformationClass;
+use proto::smb2::header::Command;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{InfoType, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, status};
+use server::security::store;
+
+use crate::bed::{ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, make, maximum, open, set_dacl, with_dacl};
+
+#[test]
+fn what_is_not_granted_is_refused() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::SUCCESS, "create mask = 0666");
+    set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A(0x1_0003)), allow(ALICE, A::FILE_EXECUTE)]);
+    let cases = [
+        (A::FILE_READ_DATA, Status::SUCCESS, Status::SUCCESS),
+        (A(0x1_0003), Status::SUCCESS, Status::SUCCESS),
+        (A::FILE_EXECUTE, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::FILE_APPEND_DATA, Status::ACCESS_DENIED, Status::ACCESS_DENIED),
+        (A::FILE_READ_ATTRIBUTES, Status::SUCCESS, Status::SUCCESS),
+        (A::READ_CONTROL, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::WRITE_DAC, Status::SUCCESS, Status::ACCESS_DENIED),
+        (A::WRITE_OWNER, Status::ACCESS_DENIED, Status::ACCESS_DENIED),
+        (A::ACCESS_SYSTEM_SECURITY, Status::PRIVILEGE_NOT_HELD, Status::PRIVILEGE_NOT_HELD),
+    ];
+    for (access, alices, bobs) in cases {
+        let ended = (open(&mut scene.alice, "file", access), open(&mut scene.bob, "file", access));
+        assert_eq!(ended, (alices, bobs), "{access:?}");
+    }
+    let expected = A(0x1_0003) | A::FILE_EXECUTE | A::READ_CONTROL | A::WRITE_DAC | A::FILE_READ_ATTRIBUTES;
+    assert_eq!(maximum(&mut scene.alice, "file"), expected);
+}
+
+#[test]
+fn accounts_count_as_the_users_that_they_are() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(BOBS_ACCOUNT, A::READ_CONTROL | A::FILE_READ_EA)]);
+    assert_eq!(open(&mut scene.bob, "file", A::READ_CONTROL), Status::SUCCESS);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_EA), Status::ACCESS_DENIED);
+}
+
+/// Both users are in the group that the file then has in Linux, and neither is in the SID's.
+#[test]
+fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
+    let strangers = Sid::of(5, [21, 9, 9, 9, 512]);
+    for is_set_first in [true, false] {
+        let mut scene = Scene::with(|share| share.force_group = Some(500));
+        let file = make(&mut scene.alice, "file", false);
+        let group = SecurityDescriptor { group: Some(strangers), ..SecurityDescriptor::default() };
+        if is_set_first {
+            assert_eq!(scene.alice.set_security(file, SecurityInformation::GROUP, &group), Status::SUCCESS);
+        }
+        let lists = vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(strangers, A::FILE_ALL_ACCESS)];
+        set_dacl(&mut scene.alice, file, lists);
+        if !is_set_first {
+            assert_eq!(scene.alice.set_security(file, SecurityInformation::GROUP, &group), Status::SUCCESS);
+        }
+        assert_eq!(scene.alice.security(file, SecurityInformation::GROUP).group, Some(strangers));
+        assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").gid, 500);
+        assert_eq!(scene.mode("file"), 0o700, "the kernel lets nobody in either");
+        for access in [A::FILE_READ_DATA, A::FILE_WRITE_DATA, A::READ_CONTROL, A::DELETE] {
+            let expected = if access == A::DELETE { Status::SUCCESS } else { Status::ACCESS_DENIED };
+            assert_eq!(open(&mut scene.bob, "file", access), expected, "{access:?}: the directory lets him delete");
+        }
+        // What is denied to them is not denied to the group's members.
+        let denied =
+            vec![Ace::deny(strangers, A::FILE_READ_DATA, AceFlags::NONE), allow(Sid::EVERYONE, A::FILE_GENERIC_READ)];
+        set_dacl(&mut scene.alice, file, denied);
+        assert_eq!(open(&mut scene.bob, "file", A::FILE_READ_DATA), Status::SUCCESS);
+    }
+}
+
+/// What no account has in the owner's place is the SID of the file's owner; what one has is that account's.
+#[test]
+fn the_owner_in_linux_is_an_owner_whom_nobody_knows_and_nobody_else() {
+    let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+    for (owner, alices) in [(stranger, Status::SUCCESS), (BOBS_ACCOUNT, Status::ACCESS_DENIED)] {
+        let mut scene = Scene::with(|share| {
+            share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+        });
+        make(&mut scene.alice, "file", false);
+        let list = with_dacl(Control::NONE, vec![allow(owner, A::FILE_ALL_ACCESS)]);
+        let restored = store::encode_unconditional(&SecurityDescriptor { owner: Some(owner), ..list });
+        let node = scene.node("file");
+        block_on(node.set_xattr(&rig::root(), "security.NTACL", Some(restored))).expect("root may");
+        assert_eq!(open(&mut scene.alice, "file", A::WRITE_DAC | A::FILE_READ_DATA), alices, "{owner}");
+    }
+}
+
+#[test]
+fn a_protected_file_is_not_replaced() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let adds = A::FILE_ADD_FILE | A::FILE_TRAVERSE | A::FILE_LIST_DIRECTORY;
+    set_dacl(&mut scene.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, adds)]);
+    let protected = make(&mut scene.alice, r"directory\protected", false);
+    set_dacl(
+        &mut scene.alice,
+        protected,
+        vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, A::READ_CONTROL)],
+    );
+    scene.alice.close(protected);
+    scene.alice.close(directory);
+    let own = make(&mut scene.bob, "own", false);
+    let mut rename = |to: &str, replace: u8| {
+        let name = utf16_bytes(to);
+        let mut buffer = vec![replace, 0, 0, 0, 0, 0, 0, 0];
+        buffer.extend([0; 8]);
+        buffer.extend((name.len() as u32).to_le_bytes());
+        buffer.extend(&name);
+        let class = FileInformationClass::RENAME.0;
+        let set = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class,
+            additional_information: 0,
+            file_id: own,
+            buffer: &buffer,
+        };
+        status(&scene.bob.request(Command::SET_INFO, |out| set.encode(out)))
+    };
+    assert_eq!(rename(r"directory\protected", 1), Status::ACCESS_DENIED);
+    assert_eq!(rename(r"directory\other", 0), Status::SUCCESS);
+    assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+/// The kernel looks at the owner's entry alone, and at that of a user whom the list names.
+#[test]
+fn what_a_group_is_granted_its_members_have_whoever_owns_the_file() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let staff = Sid::unix_group(1000);
+    set_dacl(
+        &mut scene.alice,
+        directory,
+        vec![
+            allow(ALICE, A::FILE_ALL_ACCESS),
+            Ace::allow(staff, A(0x13_01bf), INHERITED),
+            Ace::allow(Sid::SYSTEM, A::FILE_ALL_ACCESS, INHERITED),
+        ],
+    );
+    make(&mut scene.alice, r"directory\file", false);
+    assert_eq!(open(&mut scene.alice, r"directory\file", A(3)), Status::SUCCESS);
+}

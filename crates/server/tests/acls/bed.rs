@@ -1,0 +1,181 @@
+//! A server whose share stores descriptors, and what its clients do there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{CreateContext, QueryMaximalAccessResponse, name};
+use proto::smb2::header::Command;
+use proto::smb2::{FileId, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::{Policy, Share};
+use server::rig::{self, Client, status};
+use server::server::Server;
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::{Case, Errno, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
+
+pub(crate) const ALICE: Sid = Sid::unix_user(1000);
+pub(crate) const BOB: Sid = Sid::unix_user(1001);
+/// The SIDs of the rig's accounts: domain 1-2-3, and the user's id.
+pub(crate) const BOBS_ACCOUNT: Sid = Sid::of(5, [21, 1, 2, 3, 1001]);
+pub(crate) const INHERITED: AceFlags = AceFlags(AceFlags::OBJECT_INHERIT.0 | AceFlags::CONTAINER_INHERIT.0);
+pub(crate) const OWNER_GROUP_DACL: SecurityInformation = SecurityInformation(7);
+
+/// A server whose share stores descriptors, with alice and bob on it.
+pub(crate) struct Scene {
+    pub(crate) server: Arc<Server>,
+    volume: Arc<dyn Vfs>,
+    pub(crate) alice: Client,
+    pub(crate) bob: Client,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Scene {
+        Scene::with(|_| {})
+    }
+
+    pub(crate) fn with(adjust: impl FnOnce(&mut Share)) -> Scene {
+        let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
+        let volume = rig::memory(world.clone());
+        let mut policy = rig::policy();
+        let mut share = Share::clone(&policy.shares["share"]);
+        share.acls = Some(rig::stored_acls());
+        adjust(&mut share);
+        policy.shares.insert("share".into(), Arc::new(share));
+        let server = rig::server(policy, world, volume.clone());
+        let [alice, bob] = ["alice", "bob"].map(|user| Client::logged_on(&server, user));
+        Scene { server, volume, alice, bob }
+    }
+
+    /// The file as the kernel has it.
+    pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
+        let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a name");
+        let path = name.split('/').fold(RelPath::root(), join);
+        match block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, Links::default())) {
+            Ok(Lookup::Found { node, .. }) => node,
+            _ => panic!("{name} is not there"),
+        }
+    }
+
+    /// Changes the file past the server.
+    pub(crate) fn set_metadata(&self, name: &str, new: SetMetadata) {
+        block_on(self.node(name).set_metadata(&rig::root(), new)).expect("root may");
+    }
+
+    /// Changes the file's permissions past the server.
+    pub(crate) fn chmod(&self, name: &str, mode: u32) {
+        self.set_metadata(name, SetMetadata { mode: Some(mode), ..SetMetadata::default() });
+    }
+
+    /// Another server with the same share, whose file system does what `script` says.
+    pub(crate) fn faulty(&self, script: Arc<OneFails>) -> Arc<Server> {
+        let volume = Faulty::new(self.volume.clone(), script);
+        rig::server(Policy::clone(&self.server.policy()), Arc::new(rig::Still::default()), Arc::new(volume))
+    }
+
+    pub(crate) fn mode(&self, name: &str) -> u32 {
+        block_on(self.node(name).metadata()).expect("it has some").mode
+    }
+}
+
+pub(crate) fn create(
+    client: &mut Client,
+    path: &str,
+    access: A,
+    disposition: CreateDisposition,
+    directory: bool,
+) -> Vec<u8> {
+    create_with(client, path, access, disposition, directory, Vec::new())
+}
+
+pub(crate) fn create_with(
+    client: &mut Client,
+    path: &str,
+    access: A,
+    disposition: CreateDisposition,
+    directory: bool,
+    contexts: Vec<CreateContext<'_>>,
+) -> Vec<u8> {
+    let path = utf16_bytes(path);
+    let create = CreateRequest {
+        desired_access: access.0,
+        share_access: ShareAccess(7),
+        create_disposition: disposition,
+        create_options: if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) },
+        name: &path,
+        create_contexts: contexts,
+        ..CreateRequest::default()
+    };
+    client.request(Command::CREATE, |out| create.encode(out))
+}
+
+pub(crate) fn opened(response: &[u8]) -> FileId {
+    assert_eq!(status(response), Status::SUCCESS);
+    CreateResponse::decode(response).expect("it decodes").file_id
+}
+
+pub(crate) fn make(client: &mut Client, path: &str, directory: bool) -> FileId {
+    opened(&create(client, path, A::FILE_ALL_ACCESS, CreateDisposition::CREATE, directory))
+}
+
+/// What opening for `access` ends with; an open is closed again.
+pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
+    let response = create(client, path, access, CreateDisposition::OPEN, false);
+    if status(&response) == Status::SUCCESS {
+        client.close(opened(&response));
+    }
+    status(&response)
+}
+
+/// All rights that the `MxAc` context tells.
+pub(crate) fn maximum(client: &mut Client, path: &str) -> A {
+    let asked = vec![CreateContext::new(name::QUERY_MAXIMAL_ACCESS, Vec::new())];
+    let response = create_with(client, path, A::READ_CONTROL, CreateDisposition::OPEN, false, asked);
+    let contexts = CreateResponse::decode(&response).expect("it decodes").create_contexts;
+    let context = CreateContext::find(&contexts, name::QUERY_MAXIMAL_ACCESS).expect("it was asked for");
+    let answer = QueryMaximalAccessResponse::decode(&context.data).expect("it decodes");
+    client.close(opened(&response));
+    A(answer.maximal_access)
+}
+
+pub(crate) fn set_dacl(client: &mut Client, file_id: FileId, aces: Vec<Ace>) {
+    let status = client.set_security(file_id, SecurityInformation::DACL, &with_dacl(Control::NONE, aces));
+    assert_eq!(status, Status::SUCCESS);
+}
+
+pub(crate) fn with_dacl(control: Control, aces: Vec<Ace>) -> SecurityDescriptor {
+    SecurityDescriptor {
+        control: control | Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, aces),
+        ..SecurityDescriptor::default()
+    }
+}
+
+pub(crate) fn rules(descriptor: &SecurityDescriptor) -> Vec<(Sid, A, AceFlags)> {
+    let of = |ace: &Ace| ace.trustee().map(|(mask, sid)| (*sid, mask, ace.ace_flags));
+    descriptor.dacl.iter().flat_map(Acl::aces).filter_map(of).collect()
+}
+
+pub(crate) fn allow(sid: Sid, mask: A) -> Ace {
+    Ace::allow(sid, mask, AceFlags::NONE)
+}
+
+/// Has one call of some kinds fail.
+pub(crate) struct OneFails {
+    pub(crate) kinds: &'static [Operation],
+    pub(crate) error: Errno,
+    /// How many of them come before it; `u64::MAX`: none fails.
+    pub(crate) before: AtomicU64,
+}
+
+impl Script for OneFails {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let fails = self.kinds.contains(&operation) && self.before.fetch_sub(1, Ordering::Relaxed) == 0;
+        Fault { error: fails.then_some(self.error), ..Fault::default() }
+    }
+}

@@ -1,0 +1,92 @@
+//! What new files and directories get of the directory that they are made in, or of whoever makes them.
+
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
+use proto::smb2::SecurityInformation;
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::create_context::{CreateContext, name};
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::InheritOwner;
+use server::rig::status;
+use server::vfs::SetMetadata;
+
+use crate::bed::{
+    ALICE, BOB, INHERITED, OWNER_GROUP_DACL, Scene, allow, create, create_with, make, open, opened, rules, set_dacl,
+    with_dacl,
+};
+
+#[test]
+fn new_files_inherit() {
+    let mut scene = Scene::new();
+    let directory = make(&mut scene.alice, "directory", true);
+    let aces = vec![
+        allow(ALICE, A::FILE_ALL_ACCESS),
+        Ace::allow(Sid::EVERYONE, A::FILE_GENERIC_READ, INHERITED),
+        Ace::allow(Sid::CREATOR_OWNER, A::GENERIC_ALL, INHERITED | AceFlags::INHERIT_ONLY),
+        Ace::allow(BOB, A::FILE_ADD_FILE | A::FILE_TRAVERSE, AceFlags::NONE),
+        Ace::allow(Sid::EVERYONE, A::FILE_ADD_FILE, AceFlags::NONE),
+    ];
+    set_dacl(&mut scene.alice, directory, aces);
+    let file = make(&mut scene.bob, r"directory\file", false);
+    let shown = scene.bob.security(file, OWNER_GROUP_DACL);
+    assert_eq!(shown.owner, Some(BOB));
+    let expected = [(Sid::EVERYONE, A::FILE_GENERIC_READ, AceFlags::NONE), (BOB, A::FILE_ALL_ACCESS, AceFlags::NONE)];
+    assert_eq!(rules(&shown), expected);
+    let refused = create(&mut scene.bob, r"directory\new", A::FILE_ALL_ACCESS, CreateDisposition::CREATE, true);
+    assert_eq!(status(&refused), Status::ACCESS_DENIED, "adding a directory is another right");
+    assert_eq!(open(&mut scene.alice, r"directory\file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+    assert_eq!(
+        open(&mut scene.alice, r"directory\file", A::DELETE),
+        Status::SUCCESS,
+        "her directory, her DELETE_CHILD"
+    );
+}
+
+#[test]
+fn a_descriptor_given_at_creation_counts_instead() {
+    let mut scene = Scene::new();
+    let given = |descriptor: &SecurityDescriptor| vec![CreateContext::new(name::SD_BUFFER, descriptor.to_bytes())];
+    let own = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    let (all, new) = (A::FILE_ALL_ACCESS, CreateDisposition::CREATE);
+    let file = opened(&create_with(&mut scene.alice, "own", all, new, false, given(&own)));
+    assert_eq!(scene.alice.security(file, SecurityInformation::DACL).dacl, own.dacl);
+    assert_eq!(scene.mode("own"), 0o700);
+    let nothing = SecurityDescriptor { control: Control::SELF_RELATIVE, ..SecurityDescriptor::default() };
+    let file = opened(&create_with(&mut scene.alice, "inherited", all, new, false, given(&nothing)));
+    assert!(!rules(&scene.alice.security(file, SecurityInformation::DACL)).is_empty(), "what comes down, comes");
+    let audited = SecurityDescriptor { sacl: Some(Acl::empty()), ..own };
+    let refused = create_with(&mut scene.alice, "audited", all, new, false, given(&audited));
+    assert_eq!(status(&refused), Status::PRIVILEGE_NOT_HELD);
+    assert_eq!(open(&mut scene.alice, "audited", A::READ_CONTROL), Status::OBJECT_NAME_NOT_FOUND, "nothing is left");
+}
+
+#[test]
+fn what_is_made_takes_after_its_directory() {
+    for (inherit_owner, owner) in [(InheritOwner::UnixOnly, BOB), (InheritOwner::WindowsAndUnix, ALICE)] {
+        let mut scene = Scene::with(|share| (share.inherit_owner, share.inherit_permissions) = (inherit_owner, true));
+        make(&mut scene.alice, "directory", true);
+        let everybody = SetMetadata { mode: Some(0o1777), uid: Some(1000), ..SetMetadata::default() };
+        scene.set_metadata("directory", everybody);
+        let file = make(&mut scene.bob, r"directory\file", false);
+        let metadata = block_on(scene.node("directory/file").metadata()).expect("it has some");
+        assert_eq!(metadata.uid, 1000, "{inherit_owner:?}");
+        assert_eq!(scene.bob.security(file, SecurityInformation::OWNER).owner, Some(owner));
+    }
+    for stores in [true, false] {
+        let mut scene = Scene::with(|share| {
+            share.inherit_permissions = true;
+            share.acls = share.acls.take().filter(|_| stores);
+        });
+        let directory = make(&mut scene.alice, "directory", true);
+        if stores {
+            set_dacl(&mut scene.alice, directory, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+        } else {
+            scene.chmod("directory", 0o700);
+        }
+        make(&mut scene.alice, r"directory\file", false);
+        make(&mut scene.alice, r"directory\inner", true);
+        assert_eq!((scene.mode("directory/file"), scene.mode("directory/inner")), (0o600, 0o700), "stores: {stores}");
+    }
+}

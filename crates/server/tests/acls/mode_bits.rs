@@ -1,0 +1,81 @@
+//! Shares that store no descriptors: the file's permissions shown as one, and set by one.
+
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::{FileId, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::Share;
+use server::rig::status;
+use server::vfs::SetMetadata;
+
+use crate::bed::{ALICE, OWNER_GROUP_DACL, Scene, allow, create, make, maximum, opened, rules, with_dacl};
+
+/// A share that stores no descriptors, with a file of alice's that group 1000 and everybody may write to.
+fn plain(adjust: impl FnOnce(&mut Share)) -> (Scene, FileId) {
+    let mut scene = Scene::with(|share| {
+        share.acls = None;
+        adjust(share);
+    });
+    let file = make(&mut scene.alice, "file", false);
+    (scene, file)
+}
+
+/// `nt acl support`, `acl map full control`, `force unknown acl user`: each as Samba's manual says.
+#[test]
+fn how_permissions_are_shown_and_set() {
+    let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
+    let (mut scene, file) = plain(|share| share.nt_acl_support = false);
+    let shown = scene.alice.security(file, OWNER_GROUP_DACL);
+    assert_eq!((shown.owner, shown.group, shown.dacl), (Some(Sid::EVERYONE), Some(Sid::EVERYONE), None));
+    assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
+    assert_eq!(scene.mode("file"), 0o666, "what is set is left");
+    for (maps, expected) in [(true, A::FILE_ALL_ACCESS.without(A::DELETE)), (false, A(0x12_01bf))] {
+        let (mut scene, file) = plain(|share| share.acl_map_full_control = maps);
+        scene.chmod("file", 0o755);
+        let shown = scene.alice.security(file, SecurityInformation::DACL);
+        assert_eq!(rules(&shown).first().map(|rule| (rule.0, rule.1)), Some((ALICE, expected)), "{maps}");
+        assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &shown), Status::SUCCESS);
+        assert_eq!(scene.mode("file"), 0o755, "what is shown comes back");
+    }
+    let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+    let owned = SecurityDescriptor { owner: Some(stranger), group: Some(stranger), ..SecurityDescriptor::default() };
+    for (forces, expected) in [(false, Status::INVALID_OWNER), (true, Status::SUCCESS)] {
+        for part in [SecurityInformation::OWNER, SecurityInformation::GROUP] {
+            let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
+            assert_eq!(scene.alice.set_security(file, part, &owned), expected, "{part:?}");
+            let metadata = block_on(scene.node("file").metadata()).expect("it has some");
+            assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
+        }
+    }
+}
+
+/// `acl group control` and `dos filemode` let others than the owner change the list, and nobody else.
+#[test]
+fn who_besides_the_owner_changes_permissions() {
+    let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
+    let cases: [(bool, bool, u32, u32, Status); 5] = [
+        (false, false, 1001, 0o666, Status::ACCESS_DENIED),
+        (true, false, 1001, 0o600, Status::SUCCESS),
+        (true, false, 1000, 0o666, Status::ACCESS_DENIED),
+        (false, true, 1000, 0o666, Status::SUCCESS),
+        (false, true, 1000, 0o644, Status::ACCESS_DENIED),
+    ];
+    for (group_control, dos_filemode, gid, mode, expected) in cases {
+        let (mut scene, file) = plain(|share| {
+            (share.acl_group_control, share.dos_filemode) = (group_control, dos_filemode);
+        });
+        scene.alice.close(file);
+        let given = SetMetadata { gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };
+        scene.set_metadata("file", given);
+        let response = create(&mut scene.bob, "file", A::WRITE_DAC, CreateDisposition::OPEN, false);
+        assert_eq!(status(&response), expected, "{group_control} {dos_filemode} {gid} {mode:o}");
+        assert!(maximum(&mut scene.alice, "file").contains(A::WRITE_DAC));
+        if expected == Status::SUCCESS {
+            let file = opened(&response);
+            assert_eq!(scene.bob.set_security(file, SecurityInformation::DACL, &read_only), Status::SUCCESS);
+            assert_eq!(scene.mode("file"), 0o400);
+        }
+    }
+}

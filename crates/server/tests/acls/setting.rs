@@ -1,0 +1,145 @@
+//! What is set comes back, wholly or not at all ([MS-FSA] 2.1.5.14, 2.1.5.17).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
+use proto::smb2::SecurityInformation;
+use proto::smb2::create::CreateDisposition;
+use proto::smb2::header::Command;
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, Client, status};
+use server::vfs::faulty::Operation;
+use server::vfs::{Errno, SetMetadata};
+
+use crate::bed::{
+    ALICE, BOB, OWNER_GROUP_DACL, OneFails, Scene, allow, create, make, open, opened, rules, set_dacl, with_dacl,
+};
+
+#[test]
+fn what_is_set_is_what_is_shown() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+    let aces = vec![
+        Ace::deny(stranger, A::FILE_WRITE_DATA, AceFlags::NONE),
+        allow(ALICE, A::GENERIC_ALL),
+        allow(Sid::EVERYONE, A::FILE_READ_DATA),
+        Ace::allow(Sid::SYSTEM, A::FILE_ALL_ACCESS, AceFlags(0x13)),
+    ];
+    let flags = Control::DACL_PROTECTED | Control::DACL_AUTO_INHERITED | Control::DACL_COMPUTED_INHERITANCE_REQUIRED;
+    let given = SecurityDescriptor { group: Some(stranger), ..with_dacl(flags, aces.clone()) };
+    assert_eq!(scene.alice.set_security(file, OWNER_GROUP_DACL, &given), Status::SUCCESS);
+    let shown = scene.alice.security(file, OWNER_GROUP_DACL);
+    let expanded = [aces[0].clone(), allow(ALICE, A::FILE_ALL_ACCESS), aces[2].clone(), aces[3].clone()].to_vec();
+    assert_eq!(shown.dacl, Acl::new(Acl::REVISION, expanded));
+    assert_eq!((shown.owner, shown.group), (Some(ALICE), Some(stranger)));
+    let kept = Control::SELF_RELATIVE | Control::DACL_PRESENT | Control::DACL_PROTECTED | Control::DACL_AUTO_INHERITED;
+    assert_eq!(shown.control, kept);
+    let dacl = scene.alice.security(file, SecurityInformation::DACL);
+    assert_eq!((dacl.owner, dacl.dacl), (None, shown.dacl));
+    assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
+}
+
+/// As in Samba, where the file keeps the SID that it was given.
+#[test]
+fn a_group_that_linux_does_not_know_is_the_callers_own_there() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let gid = |scene: &Scene| block_on(scene.node("file").metadata()).expect("it has some").gid;
+    let own = gid(&scene);
+    let other = SetMetadata { gid: Some(own + 7), ..SetMetadata::default() };
+    scene.set_metadata("file", other);
+    let group = Some(Sid::of(5, [21, 9, 9, 9, 513]));
+    let given = SecurityDescriptor { group, ..SecurityDescriptor::default() };
+    assert_eq!(scene.alice.set_security(file, SecurityInformation::GROUP, &given), Status::SUCCESS);
+    assert_eq!((gid(&scene), scene.alice.security(file, SecurityInformation::GROUP).group), (own, group));
+}
+
+#[test]
+fn files_are_taken_and_not_given_away() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let owner = |sid| SecurityDescriptor { owner: Some(sid), ..SecurityDescriptor::default() };
+    let given = scene.alice.set_security(file, SecurityInformation::OWNER, &owner(BOB));
+    assert_eq!(given, Status::INVALID_OWNER);
+    set_dacl(&mut scene.alice, file, vec![allow(BOB, A::WRITE_OWNER | A::READ_CONTROL)]);
+    let bobs =
+        opened(&create(&mut scene.bob, "file", A::WRITE_OWNER | A::READ_CONTROL, CreateDisposition::OPEN, false));
+    assert_eq!(scene.bob.set_security(bobs, SecurityInformation::OWNER, &owner(BOB)), Status::SUCCESS);
+    assert_eq!(scene.bob.security(bobs, SecurityInformation::OWNER).owner, Some(BOB));
+    assert_eq!(block_on(scene.node("file").metadata()).expect("it has some").uid, 1001);
+    let refused = scene.bob.set_security(bobs, SecurityInformation::DACL, &with_dacl(Control::NONE, Vec::new()));
+    assert_eq!(refused, Status::ACCESS_DENIED, "the handle has no WRITE_DAC");
+    assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "who owns it may change its list");
+}
+
+/// What could not be set has changed nothing: neither what is shown nor who may what, nor what Linux knows.
+#[test]
+fn what_fails_half_way_has_changed_nothing() {
+    let mut failures = 0;
+    for number in 0..6 {
+        let mut scene = Scene::new();
+        let file = make(&mut scene.alice, "file", false);
+        let first = vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(BOB, A::FILE_GENERIC_READ)];
+        set_dacl(&mut scene.alice, file, first);
+        scene.alice.close(file);
+        let kinds = &[Operation::SetXattr, Operation::SetMetadata];
+        let script = Arc::new(OneFails { kinds, error: Errno::NOSPC, before: u64::MAX.into() });
+        let server = scene.faulty(script.clone());
+        let mut alice = Client::logged_on(&server, "alice");
+        let file = opened(&create(&mut alice, "file", A::FILE_ALL_ACCESS, CreateDisposition::OPEN, false));
+        let before = (alice.security(file, OWNER_GROUP_DACL), scene.mode("file"));
+        script.before.store(number, Ordering::Relaxed);
+        let second = vec![allow(ALICE, A::FILE_GENERIC_READ), allow(Sid::EVERYONE, A::FILE_ALL_ACCESS)];
+        let group = Some(Sid::of(5, [21, 9, 9, 9, 1104]));
+        let new = SecurityDescriptor { group, ..with_dacl(Control::NONE, second) };
+        let ended = alice.set_security(file, SecurityInformation::GROUP | SecurityInformation::DACL, &new);
+        script.before.store(u64::MAX, Ordering::Relaxed);
+        let after = (alice.security(file, OWNER_GROUP_DACL), scene.mode("file"));
+        if ended == Status::SUCCESS {
+            assert_ne!(after, before);
+            continue;
+        }
+        failures += 1;
+        assert_eq!((ended, after), (Status::DISK_FULL, before), "call {number}");
+        let bobs = open(&mut Client::logged_on(&server, "bob"), "file", A::FILE_WRITE_DATA);
+        assert_eq!(bobs, Status::ACCESS_DENIED, "call {number}");
+    }
+    assert!(failures >= 2, "{failures}");
+}
+
+/// Lists as long as they can be, and such that say they are longer.
+#[test]
+fn long_lists_and_lying_ones() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let many = |count| {
+        let others = (0..count).map(|rid| allow(Sid::of(5, [21, 7, 7, 7, rid]), A::FILE_GENERIC_READ));
+        std::iter::once(allow(ALICE, A::FILE_ALL_ACCESS)).chain(others).collect::<Vec<_>>()
+    };
+    set_dacl(&mut scene.alice, file, many(1_780));
+    assert_eq!(rules(&scene.alice.security(file, SecurityInformation::DACL)).len(), 1_781);
+    // With its owner and group it is longer than an attribute of Linux can be.
+    let long = with_dacl(Control::NONE, many(1_817));
+    assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &long), Status::INVALID_SECURITY_DESCR);
+    assert_eq!(rules(&scene.alice.security(file, SecurityInformation::DACL)).len(), 1_781);
+    let honest = with_dacl(Control::NONE, many(3)).to_bytes();
+    let mut send = |buffer: &[u8]| {
+        let set = rig::set_security(file, SecurityInformation::DACL, buffer);
+        status(&scene.alice.request(Command::SET_INFO, |out| set.encode(out)))
+    };
+    // Behind the header: revision, size and count of the list, then the first entry's type, flags and size.
+    for (at, value) in [(22, 0xffff), (22, 4), (24, 0xffff), (30, 0), (30, 3), (30, 0xffff), (30, 0x1000)] {
+        let mut lying = honest.clone();
+        lying[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));
+        assert_ne!(send(&lying), Status::SUCCESS, "{value:#x} at {at}");
+    }
+    for length in 0..honest.len() {
+        assert_ne!(send(&honest[..length]), Status::SUCCESS, "{length} bytes");
+    }
+    assert_eq!(send(&honest), Status::SUCCESS);
+}

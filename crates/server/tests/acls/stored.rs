@@ -1,0 +1,94 @@
+//! When a stored descriptor counts: what changes past the server, what is damaged, and what cannot be read.
+
+use std::sync::Arc;
+
+use proto::dtyp::acl::AceFlags;
+use proto::dtyp::{AccessMask as A, Sid};
+use proto::smb2::SecurityInformation;
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, Client};
+use server::vfs::faulty::Operation;
+use server::vfs::{Errno, Time};
+
+use crate::bed::{ALICE, BOB, OWNER_GROUP_DACL, OneFails, Scene, allow, make, open, rules, set_dacl};
+
+#[test]
+fn who_changes_permissions_past_the_server_is_heeded() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(BOB, A::READ_CONTROL)]);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+    scene.chmod("file", 0o666);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::SUCCESS);
+    let shown = scene.alice.security(file, OWNER_GROUP_DACL);
+    assert_eq!(
+        rules(&shown).iter().map(|rule| rule.0).collect::<Vec<_>>(),
+        [ALICE, Sid::unix_group(1000), Sid::EVERYONE]
+    );
+    // A descriptor that is set again counts again.
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn what_protects_a_file_is_read_once_until_it_changes() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(Sid::EVERYONE, A::FILE_GENERIC_READ)]);
+    scene.alice.close(file);
+    let misses = |scene: &mut Scene, wanted: A, expected: Status| {
+        let before = scene.server.snapshot(Time::default()).acl_cache;
+        assert_eq!(open(&mut scene.bob, "file", wanted), expected);
+        scene.server.snapshot(Time::default()).acl_cache.misses - before.misses
+    };
+    assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
+    assert_eq!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
+    assert_eq!(misses(&mut scene, A::WRITE_DAC, Status::ACCESS_DENIED), 0);
+    // Whoever changes the file's owner, mode, lists or descriptor changes its time as well, here past the server.
+    scene.chmod("file", scene.mode("file") & 0o700);
+    assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::ACCESS_DENIED), 0);
+}
+
+#[test]
+fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    let attribute = Some(b"\x04\0\x04\0damaged".to_vec());
+    block_on(scene.node("file").set_xattr(&rig::root(), "security.NTACL", attribute)).expect("root may");
+    assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::ACCESS_DENIED);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+/// The stored descriptor as well as the lists beneath, of which it depends whether it counts.
+#[test]
+fn what_cannot_be_read_is_not_taken_for_missing() {
+    let mut scene = Scene::new();
+    let file = make(&mut scene.alice, "file", false);
+    set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
+    let opened = |number: u64| {
+        let script = OneFails { kinds: &[Operation::GetXattr], error: Errno::IO, before: number.into() };
+        let server = scene.faulty(Arc::new(script));
+        open(&mut Client::logged_on(&server, "alice"), "file", A::FILE_READ_DATA)
+    };
+    let failed = (0..8).filter(|&number| opened(number) == Status::IO_DEVICE_ERROR).count();
+    assert!(failed >= 2, "{failed}");
+}
+
+#[test]
+fn descriptors_alone_count_where_system_lists_are_ignored() {
+    let mut scene = Scene::with(|share| {
+        share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
+    });
+    let file = make(&mut scene.alice, "file", false);
+    // As smbd 4.17 shows a file of mode 0666 then.
+    let (read_write, all) = (A(0x12_01bf), A::FILE_ALL_ACCESS);
+    let expected = [(ALICE, all), (Sid::unix_group(1000), read_write), (Sid::EVERYONE, read_write), (Sid::SYSTEM, all)];
+    let shown = scene.alice.security(file, SecurityInformation::DACL);
+    assert_eq!(rules(&shown), expected.map(|(sid, mask)| (sid, mask, AceFlags::NONE)));
+    set_dacl(&mut scene.alice, file, vec![allow(BOB, A::FILE_READ_DATA)]);
+    scene.chmod("file", 0o666);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_READ_DATA), Status::SUCCESS);
+    assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
+}
