@@ -12,10 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use localfs::{LocalFs, Options, identity};
 use proto::bytes::utf16_bytes;
 use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
+use proto::fscc::FileInformationClass;
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{CreateContext, QueryMaximalAccessResponse, name as context};
 use proto::smb2::header::Command;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
@@ -107,6 +109,8 @@ impl Witness {
 pub(crate) struct Kernel {
     pub(crate) read: bool,
     pub(crate) write: bool,
+    /// Reading and writing by one open; of a directory, either of both.
+    pub(crate) both: bool,
     pub(crate) execute: bool,
     pub(crate) owns: bool,
 }
@@ -211,12 +215,14 @@ impl Bed {
             use std::os::unix::fs::MetadataExt;
             let owns = fs::metadata(&path).ok()?.uid() == uid;
             let execute = access(&path, Access::EXEC_OK).is_ok();
+            let opens = |read, write| fs::OpenOptions::new().read(read).write(write).open(&path).is_ok();
             let (read, write) = if directory {
                 (fs::read_dir(&path).is_ok(), access(&path, Access::WRITE_OK).is_ok())
             } else {
-                (fs::File::open(&path).is_ok(), fs::OpenOptions::new().write(true).open(&path).is_ok())
+                (opens(true, false), opens(false, true))
             };
-            Some(Kernel { read, write, execute, owns })
+            let both = if directory { read && write } else { opens(true, true) };
+            Some(Kernel { read, write, both, execute, owns })
         })
     }
 
@@ -287,6 +293,26 @@ impl Bed {
             other => panic!("opening {name} for {access:?}: {other:?}"),
         }
         true
+    }
+
+    /// The rights that an open for `access` has; `None` where it is refused.
+    pub(crate) fn granted(&mut self, client: usize, name: &str, access: A) -> Option<A> {
+        let response = self.create(client, name, access, CreateDisposition::OPEN, CreateOptions(0), Vec::new());
+        if status(&response) == Status::ACCESS_DENIED {
+            return None;
+        }
+        let query = QueryInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: FileInformationClass::ACCESS.0,
+            output_buffer_length: 4,
+            file_id: opened(&response),
+            ..QueryInfoRequest::default()
+        };
+        let answer = request(&mut self.clients[client], Command::QUERY_INFO, |out| query.encode(out));
+        let answer = QueryInfoResponse::decode(&answer).expect("it decodes");
+        let rights = answer.buffer.try_into().map(u32::from_le_bytes).expect("four bytes");
+        self.close(client, &response);
+        Some(A(rights))
     }
 
     /// Whether a client that asks for all that it may have can throw away what is in the file `name`.

@@ -121,6 +121,12 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
         prop_assert_eq!(maximum.contains(right), expected, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
         prop_assert_eq!(bed.opens(posix, name, right), expected, "{:?} of {} for user {}", right, name, index);
     }
+    prop_assert!(bed.opens(posix, name, A::MAXIMUM_ALLOWED), "all of {} that user {} may have", name, index);
+    let both = bed.opens(posix, name, A::FILE_READ_DATA | A::FILE_WRITE_DATA);
+    prop_assert_eq!(both, kernel.both, "reading and writing {} for user {}: {:?}", name, index, kernel);
+    if !directory {
+        prop_assert_eq!(bed.overwrites(posix, name), kernel.write, "overwriting {} for user {}", name, index);
+    }
     Ok(())
 }
 
@@ -268,8 +274,12 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         prop_assert!(!opens || by_kernel, "{:?} for user {}: {:?}", right, index, kernel);
         prop_assert!(opens || !most.contains(right) || !by_kernel, "{:?} for user {} of {:?}", right, index, most);
     }
-    if !case.directory && bed.overwrites(stored, name) {
-        prop_assert!(maximum.contains(A::FILE_WRITE_DATA), "user {} overwrites with {:?}", index, maximum);
+    prop_assert!(bed.opens(stored, name, A::MAXIMUM_ALLOWED), "all that user {} may have of {:?}", index, maximum);
+    let both = A::FILE_READ_DATA | A::FILE_WRITE_DATA;
+    prop_assert_eq!(bed.opens(stored, name, both), maximum.contains(both) && kernel.both, "both for user {}", index);
+    if !case.directory {
+        let expected = maximum.contains(A::FILE_WRITE_DATA);
+        prop_assert_eq!(bed.overwrites(stored, name), expected, "overwriting for user {}, {:?}", index, maximum);
     }
     if case.directory {
         let new = format!("{name}/new");
@@ -278,6 +288,37 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
         bed.remove(&new);
     }
     Ok(())
+}
+
+/// Where one group may read and another write, one open has either: what it asks for by name, else reading.
+#[test]
+fn what_two_groups_have_together_one_open_has_not() {
+    let Some(mut bed) = Bed::new() else { return };
+    let entry = |tag, permissions| Entry { tag, permissions };
+    let (reads, writes) = (entry(Tag::Group(GIDS[0]), 4), entry(Tag::Group(GIDS[1]), 2));
+    let access = PosixAcl::new([PosixAcl::of_mode(0o600).entries(), &[reads, writes]].concat());
+    let member = 2;
+    assert!([GIDS[0], GIDS[1]].iter().all(|gid| USERS[member].groups.contains(gid)));
+    bed.clear();
+    bed.make("f", false, &Linux { uid: USERS[0].uid, gid: GIDS[3], access, sticky: false });
+    let kernel = bed.kernel(member, "f", false).expect("everybody reaches it");
+    assert!(kernel.read && kernel.write && !kernel.both, "{kernel:?}");
+    let (read, write) = (A::FILE_READ_DATA, A::FILE_WRITE_DATA);
+    for share in [bed.posix[member], bed.stored[member]] {
+        assert!(bed.maximum(share, "f").expect("it is reached").contains(read | write), "each by itself");
+        for (asked, granted) in [
+            (read, Some(read)),
+            (write, Some(write)),
+            (read | write, None),
+            (A::MAXIMUM_ALLOWED, Some(read)),
+            (A::MAXIMUM_ALLOWED | read, Some(read)),
+            (A::MAXIMUM_ALLOWED | write, Some(write)),
+            (A::MAXIMUM_ALLOWED | read | write, None),
+        ] {
+            let data = bed.granted(share, "f", asked).map(|all| all & (read | write));
+            assert_eq!(data, granted, "{asked:?}");
+        }
+    }
 }
 
 /// A directory that hands its group on makes directories that do, whoever makes them; who is not in the group and sets a

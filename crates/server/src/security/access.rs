@@ -149,6 +149,23 @@ pub(crate) async fn maximal(
     Ok(all)
 }
 
+/// What one open of a file can have of `all`: the kernel opens it for reading and writing only where one entry of its list
+/// has both. Where none does, what the open needs comes first, and then reading.
+pub(crate) async fn at_once(
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+    all: AccessMask,
+    needed: AccessMask,
+) -> Result<AccessMask> {
+    let both = all.contains(AccessMask::FILE_READ_DATA) && all.intersects(WRITING);
+    if metadata.kind != Kind::File || !both || kernel_permits(disk, node, metadata, 0o6).await? {
+        return Ok(all);
+    }
+    const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0);
+    Ok(all.without(if needed.intersects(WRITING) { READING } else { WRITING }))
+}
+
 /// Whether the mode says what the kernel gives to `who`. For others than the owner it may stand for a list, which Linux
 /// looks at where there is any bit for the group.
 fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {

@@ -185,7 +185,8 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Found) -
     if parameters.maximum_allowed {
         // Whoever may not have the right to the SACL was refused before.
         let sacl = wanted & AccessMask::ACCESS_SYSTEM_SECURITY;
-        let mut all = access::maximal(disk, path, node, metadata).await? | sacl;
+        let all = access::maximal(disk, path, node, metadata).await?;
+        let mut all = access::at_once(disk, node, metadata, all, needed).await? | sacl;
         if !all.contains(needed) {
             return Err(Error::new(Status::ACCESS_DENIED));
         }
