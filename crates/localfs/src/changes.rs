@@ -261,6 +261,7 @@ fn temporary_name() -> Vec<u8> {
 fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
     let path = held_path(fd);
     let (name, value) = &guard.descriptor;
+    identity::may_describe()?;
     rustix::fs::setxattr(path.as_slice(), name.as_str(), value, XattrFlags::empty())?;
     for (name, value) in &guard.lists {
         match value {

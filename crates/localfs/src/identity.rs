@@ -5,12 +5,14 @@
 //! of this crate asserts the one that it needs first. Other work with files on such threads belongs in [`as_process`].
 //! A new thread inherits what its maker had, so nothing is taken for granted on a thread that has not switched yet.
 //!
-//! A user other than root has no effective capability but those for switching on and for `security.` attributes: the kernel
-//! itself takes those for files when the fsuid changes, but not those that lift quotas and open the blocks kept for root. Without the privilege to switch (the process was
-//! not started as root) everything runs as the process's own user.
+//! A user other than root has no effective capability but those for switching on and, on a server that writes descriptors,
+//! the one for `security.` attributes: the kernel itself takes those for files when the fsuid changes, but not those that
+//! lift quotas and open the blocks kept for root. Without the privilege to switch (the process was not started as root)
+//! everything runs as the process's own user.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -18,14 +20,22 @@ use server::vfs::Identity;
 
 use crate::sys;
 
-/// What a user's thread keeps. The first two mean nothing for files. The third opens the attributes called `security.` and
-/// `trusted.`, which saves switching to root and back for every file that inherits a descriptor; whoever asks for one of
-/// them by name must be root all the same ([`crate::node`]).
-pub(crate) const KEPT: CapabilitySet =
-    CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::SYS_ADMIN);
+/// What every user's thread keeps, to become somebody else. They mean nothing for files.
+pub(crate) const SWITCHING: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
+/// What it keeps besides once the process has written an attribute called `security.`: raising it anew for every file that
+/// inherits a descriptor would take two calls more. It opens those and the ones called `trusted.`, and whoever asks for one
+/// of them by name must be root all the same ([`crate::node`]); and it lets the thread open files beyond `fs.file-max`.
+pub(crate) const DESCRIBING: CapabilitySet = CapabilitySet::SYS_ADMIN;
+
+/// Whether the process has written such an attribute: then its threads get the capability with their next switch, which
+/// takes no call more.
+static DESCRIBES: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Unknown) };
+    /// Whether the thread has [`DESCRIBING`]; nothing while its identity is unknown.
+    static MAY_DESCRIBE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What is known of the thread's identity.
@@ -98,14 +108,26 @@ pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     })
 }
 
-/// Makes the thread one that may set attributes called `security.`, for `who`, which is root: whatever identity the thread
-/// is known to have keeps the capability for them, and nothing else counts there.
+/// Makes the thread one that may set attributes called `security.`, for `who`, which is root: nothing but the capability
+/// for them counts there, whatever identity the thread is known to have.
 pub(crate) fn assume_for_security_attributes(who: &Arc<Identity>) -> server::vfs::Result<()> {
-    let is_known = CURRENT.with_borrow(|current| !matches!(current, Current::Unknown));
-    if is_known && may_switch() && own().capabilities.effective.contains(CapabilitySet::SYS_ADMIN) {
+    if CURRENT.with_borrow(|current| matches!(current, Current::Unknown)) {
+        assume(who)?;
+    }
+    may_describe().map_err(crate::errno)
+}
+
+/// Lets the thread set attributes called `security.` as whomever it acts.
+pub(crate) fn may_describe() -> rustix::io::Result<()> {
+    if !may_switch() || MAY_DESCRIBE.get() {
         return Ok(());
     }
-    assume(who)
+    DESCRIBES.store(true, Ordering::Relaxed);
+    let own = own().capabilities;
+    let effective = own.effective & (SWITCHING | DESCRIBING);
+    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own })?;
+    MAY_DESCRIBE.set(true);
+    Ok(())
 }
 
 /// Makes the thread act as the process.
@@ -159,11 +181,15 @@ fn switch(who: &Identity) -> rustix::io::Result<()> {
     set_groups(who)?;
     sys::set_fsgid(who.gid)?;
     sys::set_fsuid(who.uid)?;
-    let effective = if who.uid == 0 { own.capabilities.effective } else { own.capabilities.effective & KEPT };
-    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own.capabilities })
+    let describes = DESCRIBES.load(Ordering::Relaxed);
+    let kept = if describes { SWITCHING | DESCRIBING } else { SWITCHING };
+    let effective = if who.uid == 0 { own.capabilities.effective } else { own.capabilities.effective & kept };
+    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..own.capabilities })?;
+    MAY_DESCRIBE.set(who.uid == 0 || describes);
+    Ok(())
 }
 
-/// Switches from one user to another, neither of them root: both have the same capabilities.
+/// Switches from one user to another, neither of them root: the capabilities stay.
 fn switch_user(from: &Identity, who: &Identity) -> rustix::io::Result<()> {
     if from.groups != who.groups {
         set_groups(who)?;
