@@ -102,6 +102,21 @@ fn what_is_set_is_shown_and_handed_on() {
 }
 
 #[test]
+fn a_file_with_two_names_has_what_comes_down_to_one() {
+    let ground = Ground::new();
+    fs::hard_link(ground.path("d/f"), ground.path("elsewhere")).unwrap();
+    fs::hard_link(ground.path("other"), ground.path("d/protected")).unwrap();
+    ground.says(&["set", &ground.path("other"), "D:P(A;;FR;;;WD)"]);
+    let said = ground.says(&["set", "-r", &ground.path("d"), "D:P(A;OICI;FA;;;WD)"]);
+    let expected = "3 changed (1 with other names, perhaps elsewhere, which have it, too), 0 had it already, ";
+    assert!(said.starts_with(expected), "{said}");
+    for name in ["d/f", "elsewhere"] {
+        assert!(ground.sddl(name).ends_with("(A;ID;FA;;;WD)"), "{name}: {}", ground.sddl(name));
+    }
+    assert!(ground.sddl("other").ends_with("D:P(A;;FR;;;WD)"), "what is protected stays under each name");
+}
+
+#[test]
 fn what_is_shown_can_be_set() {
     let ground = Ground::new();
     ground.says(&["set", &ground.path("d/f"), "D:PAI(D;;FW;;;BG)(A;;0x1200a9;;;WD)"]);

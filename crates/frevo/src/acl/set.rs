@@ -2,6 +2,7 @@
 //!
 //! The parts that the text has are set, the others stay. `--recursive` hands on what is inheritable to all beneath ([MS-DTYP]
 //! 2.5.3.4): their own entries stay, inherited ones are replaced, and what is protected stays as it is with all beneath it.
+//! A file that has other names as well has the new list under all of them, as with setfacl -R: that is said.
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -76,6 +77,8 @@ struct Descent<'a> {
     top: &'a Path,
     bar: ProgressBar,
     changed: u64,
+    /// Those of them that have other names as well, each counted under each name that lies beneath.
+    linked: u64,
     same: u64,
     protected: u64,
     failed: u64,
@@ -84,7 +87,7 @@ struct Descent<'a> {
 impl<'a> Descent<'a> {
     fn new(desk: &'a Desk, top: &'a Path) -> Descent<'a> {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        Descent { desk, top, bar, changed: 0, same: 0, protected: 0, failed: 0 }
+        Descent { desk, top, bar, changed: 0, linked: 0, same: 0, protected: 0, failed: 0 }
     }
 
     /// All beneath `item`. What waits is held by its path, for there is no bound on it, and on open files there is one.
@@ -139,6 +142,7 @@ impl<'a> Descent<'a> {
         } else {
             self.desk.set(&item, &new).await?;
             self.changed += 1;
+            self.linked += u64::from(!item.is_directory() && item.metadata.links > 1);
         }
         Ok(item.is_directory().then_some(item.path))
     }
@@ -150,7 +154,13 @@ impl<'a> Descent<'a> {
     }
 
     fn text(&self) -> String {
-        let Descent { changed, same, protected, failed, .. } = self;
-        format!("{changed} changed, {same} had it already, {protected} protected and left alone, {failed} failed\n")
+        let Descent { changed, linked, same, protected, failed, .. } = self;
+        let linked = match linked {
+            0 => String::new(),
+            linked => format!(" ({linked} with other names, perhaps elsewhere, which have it, too)"),
+        };
+        format!(
+            "{changed} changed{linked}, {same} had it already, {protected} protected and left alone, {failed} failed\n"
+        )
     }
 }
