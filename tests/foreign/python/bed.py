@@ -31,12 +31,12 @@ WRITE = FilePipePrinterAccessMask.GENERIC_WRITE
 DELETE = FilePipePrinterAccessMask.DELETE
 
 
-def connect(share="files", dialect="3.1.1", signed=True, encrypted=False):
-    """A tree connect."""
+def connect(share="files", dialect="3.1.1", signed=True, encrypted=False, person=None):
+    """A tree connect, of the person (name and password) that the environment names where none is given."""
     port = int(os.environ["SERVER_PORT"])
     connection = Connection(uuid.uuid4(), "127.0.0.1", port, require_signing=signed)
     connection.connect(DIALECTS[dialect], timeout=30)
-    user, password = os.environ["SERVER_USER"], os.environ["SERVER_PASSWORD"]
+    user, password = person or (os.environ["SERVER_USER"], os.environ["SERVER_PASSWORD"])
     session = Session(connection, user, password, require_encryption=encrypted, auth_protocol="ntlm")
     session.connect()
     tree = TreeConnect(session, rf"\\127.0.0.1\{share}")

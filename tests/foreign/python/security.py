@@ -17,9 +17,9 @@ from smbprotocol.open import (
 
 STATUS_ACCESS_DENIED = 0xC0000022
 SECURITY = 3
-OWNER, GROUP, DACL = 1, 2, 4
+OWNER, GROUP, DACL, SACL = 1, 2, 4, 8
 READ_DATA, WRITE_DATA, READ, ALL = 0x1, 0x2, 0x120089, 0x1F01FF
-READ_CONTROL, WRITE_DAC = 0x20000, 0x40000
+READ_CONTROL, WRITE_DAC, WRITE_OWNER, SYSTEM_SECURITY = 0x20000, 0x40000, 0x80000, 0x1000000
 ALLOW, DENY = 0, 1
 PRESENT, PROTECTED, SELF_RELATIVE = 0x4, 0x1000, 0x8000
 SHARE_ALL = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
@@ -56,9 +56,9 @@ def entries(acl):
     return found
 
 
-def opened(tree, name, access, disposition=CreateDisposition.FILE_OPEN, directory=False):
+def opened(tree, name, access, disposition=CreateDisposition.FILE_OPEN, directory=False, options=0):
     handle = Open(tree, name)
-    options = CreateOptions.FILE_DIRECTORY_FILE if directory else 0
+    options |= CreateOptions.FILE_DIRECTORY_FILE if directory else 0
     normal = FileAttributes.FILE_ATTRIBUTE_NORMAL
     handle.create(ImpersonationLevel.Impersonation, access, normal, SHARE_ALL, disposition, options)
     return handle
@@ -70,8 +70,8 @@ def send(handle, request):
     return tree.session.connection.receive(sent)
 
 
-def ask(tree, name, parts=OWNER | GROUP | DACL):
-    handle = opened(tree, name, READ_CONTROL)
+def read(handle, parts):
+    """The descriptor of an open file, as it comes."""
     query = SMB2QueryInfoRequest()
     query["info_type"] = SECURITY
     query["output_buffer_length"] = 65536
@@ -79,18 +79,28 @@ def ask(tree, name, parts=OWNER | GROUP | DACL):
     query["file_id"] = handle.file_id
     response = SMB2QueryInfoResponse()
     response.unpack(send(handle, query)["data"].get_value())
+    return response["buffer"].get_value()
+
+
+def write(handle, parts, given):
+    change = SMB2SetInfoRequest()
+    change["info_type"] = SECURITY
+    change["additional_information"] = parts
+    change["file_id"] = handle.file_id
+    change["buffer"] = given
+    send(handle, change)
+
+
+def ask(tree, name, parts=OWNER | GROUP | DACL):
+    handle = opened(tree, name, READ_CONTROL)
+    found = taken_apart(read(handle, parts))
     handle.close()
-    return taken_apart(response["buffer"].get_value())
+    return found
 
 
 def tell(tree, name, given):
     handle = opened(tree, name, WRITE_DAC)
-    change = SMB2SetInfoRequest()
-    change["info_type"] = SECURITY
-    change["additional_information"] = DACL
-    change["file_id"] = handle.file_id
-    change["buffer"] = given
-    send(handle, change)
+    write(handle, DACL, given)
     handle.close()
 
 

@@ -1,15 +1,20 @@
-//! A directory whose Windows ACLs Frevo and Samba keep at the same time, each in the other's format.
+//! Windows ACLs that programs of others keep: a directory whose ACLs are Frevo's and Samba's at the same time, each in the
+//! other's format, and a backup.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ALICE, Bed, Server, Target};
+use crate::bed::{ALICE, BOB, Bed, Server, Target};
 use crate::cases::people::{output, sid_of};
 use crate::stage::Stage;
 use crate::suite::Case;
 
-pub(super) const CASES: &[Case] = &[Case::new("acls.shared_with_samba", shared_with_samba).frevo_only()];
+pub(super) const CASES: &[Case] = &[
+    Case::new("acls.shared_with_samba", shared_with_samba).frevo_only(),
+    Case::new("acls.backup", backup).needs_root(),
+];
 
 const SHARE: &str = "[global]\n@TARGET@\n\tread only = no\n\tcreate mask = 0755\n\tmap archive = no\n\tvfs objects = acl_xattr\n\
                      [acls]\n\tpath = @ACLS@\n";
@@ -42,4 +47,22 @@ fn give_sid(bed: &Bed, samba: &mut Server, alice: &str) -> Result<()> {
     samba.stop();
     let said = [output(bed.people().enter(&mut machine))?, output(bed.people().enter(&mut account))?].concat();
     samba.restart().context(said)
+}
+
+const BACKUP: &str = "[global]\n@TARGET@\n\tread only = no\n\tmap archive = no\n\tvfs objects = acl_xattr\n\
+                      [backup]\n\tpath = @DIR@/data/backup\n\tadmin users = alice\n";
+
+/// alice, whom `admin users` lists, backs up what bob has and restores it as his.
+fn backup(stage: &mut Stage) -> Result<()> {
+    let path = stage.bed.make_dir("data/backup", &ALICE, 0o777)?;
+    let server = stage.bed.start("backup", BACKUP)?;
+    let usual = std::mem::replace(&mut stage.server, server);
+    let done = stage.script("backup.py", &["backup", BOB.name, BOB.password]);
+    stage.server = usual;
+    done?;
+    for name in ["tree", "copy", "copy/denied", "copy/closed/inner"] {
+        let uid = path.join(name).metadata().with_context(|| name.to_owned())?.uid();
+        ensure!(uid == BOB.id, "{name} is {uid}'s");
+    }
+    Ok(())
 }
