@@ -1,0 +1,241 @@
+//! Persistent opens, which outlive the server ([MS-SMB2] 3.3.5.9.10, 3.3.5.9.12).
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::fscc::{FileInformationClass as InfoClass, FileRenameInformation};
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateResponse};
+use proto::smb2::create_context::{
+    CreateContext, DurableHandleFlags, DurableHandleReconnectV2, DurableHandleRequestV2, DurableHandleResponseV2,
+    LeaseFlags, LeaseV2, name,
+};
+use proto::smb2::header::{Command, Flags};
+use proto::smb2::lock::LockFlags;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::{FileId, InfoType, LeaseState, OplockLevel};
+use proto::status::Status;
+
+use crate::bed::{Bed, Client, Message, opened};
+use crate::requests::{
+    BATCH, EXCLUSIVE, FIRST, REPLAY, lock, reconnect, reconnect_v2, request_v2, run, send, send_with,
+};
+
+/// A server whose share is continuously available, or is not.
+fn available_bed(continuously_available: bool) -> Bed {
+    Bed::with(|share| {
+        share.continuously_available = continuously_available;
+        // A process's locks end with it, but memory knows no processes.
+        share.posix_locking = false;
+    })
+}
+
+const PERSISTENT: DurableHandleFlags = DurableHandleFlags::PERSISTENT;
+
+fn request_persistent() -> CreateContext<'static> {
+    DurableHandleRequestV2 { timeout: 0, flags: PERSISTENT, create_guid: FIRST }.to_context()
+}
+
+fn reconnect_persistent(file_id: FileId) -> CreateContext<'static> {
+    DurableHandleReconnectV2 { file_id, create_guid: FIRST, flags: PERSISTENT }.to_context()
+}
+
+fn lease(key: u8, state: u32, epoch: u16) -> CreateContext<'static> {
+    let lease_state = LeaseState(state);
+    LeaseV2 { lease_key: [key; 16], lease_state, flags: LeaseFlags::NONE, parent_lease_key: [0; 16], epoch }
+        .to_context()
+}
+
+/// The flags of the response to DH2Q, and the lease.
+fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState, u16)>) {
+    message.check(Status::SUCCESS);
+    let response = CreateResponse::decode(message.bytes()).expect("it decodes");
+    let find = |name: &[u8]| CreateContext::find(&response.create_contexts, name);
+    let durable = find(name::DURABLE_HANDLE_REQUEST_V2);
+    let durable = durable.map(|context| DurableHandleResponseV2::decode(&context.data).expect("it decodes").flags);
+    let lease = find(name::REQUEST_LEASE).map(|context| LeaseV2::decode(&context.data).expect("it decodes"));
+    (durable, lease.map(|lease| (lease.lease_state, lease.epoch)))
+}
+
+#[test]
+fn what_makes_an_open_persistent() {
+    for (available, context, full, expected) in [
+        (true, request_persistent(), false, Some(PERSISTENT)),
+        // Without an oplock there is nothing else to fall back on.
+        (true, request_persistent(), true, None),
+        (false, request_persistent(), false, None),
+        (true, request_v2(0), false, None),
+    ] {
+        let bed = available_bed(available);
+        bed.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
+        let mut client = bed.log_on_as("alice", [7; 16]);
+        let message = send(&mut client, "file", OplockLevel::NONE, vec![context]);
+        assert_eq!(granted(&message).0, expected);
+        assert_eq!(bed.store.records.lock().len(), usize::from(expected.is_some()));
+        let (file_id, _) = opened(&message);
+        let close = CloseRequest { flags: CloseFlags(0), file_id };
+        client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+        assert!(bed.store.records.lock().is_empty(), "a closed open has no record");
+    }
+}
+
+#[test]
+fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
+    let mut bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let contexts = vec![request_persistent(), lease(1, 7, 0)];
+    let message = send(&mut client, "file", OplockLevel::LEASE, contexts);
+    assert_eq!(granted(&message), (Some(PERSISTENT), Some((LeaseState(7), 1))));
+    let (file_id, _) = opened(&message);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::SUCCESS);
+
+    bed.crash();
+    assert_eq!(bed.server.open_count(), 1);
+    let mut other = bed.log_on_as("alice", [8; 16]);
+    send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::FILE_NOT_AVAILABLE);
+
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    // The client has seen more of its lease than was kept.
+    let contexts = vec![reconnect_persistent(file_id), lease(1, 7, 5)];
+    let message = send(&mut client, "file", OplockLevel::LEASE, contexts);
+    assert_eq!(granted(&message).1, Some((LeaseState(7), 5)));
+    let (again, _) = opened(&message);
+    assert_eq!(again.persistent, file_id.persistent);
+    assert_eq!(lock(&mut client, again, 0x11, EXCLUSIVE), Status::SUCCESS, "sent again");
+    assert_eq!(lock(&mut client, again, 0x12, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "still locked");
+    assert_eq!(lock(&mut client, again, 0, LockFlags::UNLOCK), Status::SUCCESS);
+
+    bed.crash();
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let contexts = vec![reconnect_persistent(again), lease(1, 7, 5)];
+    let (again, _) = opened(&send(&mut client, "file", OplockLevel::LEASE, contexts));
+    assert_eq!(lock(&mut client, again, 0, EXCLUSIVE), Status::SUCCESS, "was unlocked");
+}
+
+#[test]
+fn a_lock_that_cannot_be_kept_is_none() {
+    let bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    let full = |full| bed.store.full.store(full, std::sync::atomic::Ordering::Relaxed);
+    full(true);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::INSUFFICIENT_RESOURCES);
+    full(false);
+    let mut other = bed.log_on_as("alice", [8; 16]);
+    let (others, _) = opened(&send(&mut other, "file", OplockLevel::NONE, vec![]));
+    assert_eq!(lock(&mut other, others, 0, EXCLUSIVE), Status::SUCCESS);
+    assert_eq!(lock(&mut client, file_id, 0x11, EXCLUSIVE), Status::LOCK_NOT_GRANTED, "not taken for done");
+}
+
+#[test]
+fn who_gets_a_persistent_open_back_and_how() {
+    let unknown = |file_id: FileId| FileId { persistent: file_id.persistent ^ 1, ..file_id };
+    type Context = fn(FileId) -> CreateContext<'static>;
+    let cases: [(&str, Context, Status); 4] = [
+        ("alice", |id| reconnect_persistent(id), Status::SUCCESS),
+        ("bob", |id| reconnect_persistent(id), Status::ACCESS_DENIED),
+        ("alice", |id| reconnect_v2(id, FIRST), Status::OBJECT_NAME_NOT_FOUND),
+        ("alice", |id| reconnect(id), Status::OBJECT_NAME_NOT_FOUND),
+    ];
+    for (number, (user, context, expected)) in cases.into_iter().enumerate() {
+        let mut bed = available_bed(true);
+        let mut client = bed.log_on_as("alice", [7; 16]);
+        let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+        bed.crash();
+        let mut client = bed.log_on_as(user, [7; 16]);
+        let message = send(&mut client, "", OplockLevel::NONE, vec![context(file_id)]);
+        assert_eq!(message.header().status, expected, "case {number}");
+        if expected != Status::SUCCESS {
+            // By its CreateGuid it is found, too.
+            let mut owner = bed.log_on_as("alice", [7; 16]);
+            opened(&send(&mut owner, "", OplockLevel::NONE, vec![reconnect_persistent(unknown(file_id))]));
+        }
+    }
+    let bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "file", BATCH, vec![request_v2(0)]));
+    run(client.connection.close());
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let message = send(&mut client, "file", OplockLevel::NONE, vec![reconnect_persistent(file_id)]);
+    message.check(Status::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_create_whose_response_was_lost_with_the_server_is_answered_by_the_next() {
+    let mut bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    let again = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
+    assert_eq!(opened(&again).0, file_id);
+    bed.crash();
+    let mut bob = bed.log_on_as("bob", [7; 16]);
+    let message = send_with(&mut bob, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
+    message.check(Status::ACCESS_DENIED);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let message = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
+    assert_eq!(granted(&message).0, Some(PERSISTENT));
+    assert_eq!(opened(&message).0.persistent, file_id.persistent);
+    // Now it has its client, which has used it.
+    let (file_id, _) = opened(&message);
+    assert_eq!(lock(&mut client, file_id, 0, EXCLUSIVE), Status::SUCCESS);
+    let message = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
+    message.check(Status::FILE_NOT_AVAILABLE);
+}
+
+#[test]
+fn nobody_gets_another_file_of_the_same_name() {
+    let mut bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    bed.replace("file");
+    bed.crash();
+    assert_eq!(bed.server.open_count(), 0);
+    assert!(bed.store.records.lock().is_empty());
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let message = send(&mut client, "", OplockLevel::NONE, vec![reconnect_persistent(file_id)]);
+    message.check(Status::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn persistent_opens_end_with_their_time_too() {
+    let mut bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    bed.crash();
+    bed.pass(60);
+    run(bed.server.scavenge());
+    assert_eq!(bed.server.open_count(), 0);
+    assert!(bed.store.records.lock().is_empty());
+    bed.log_on_as("alice", [8; 16]).open("file", OplockLevel::NONE);
+}
+
+#[test]
+fn what_a_persistent_open_was_told_of_its_file_is_kept() {
+    let mut bed = available_bed(true);
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "old", OplockLevel::NONE, vec![request_persistent()]));
+    let set = |client: &mut Client, file_id, class: InfoClass, buffer: &[u8]| {
+        let info = SetInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class.0,
+            buffer,
+            additional_information: 0,
+            file_id,
+        };
+        client.request(Command::SET_INFO, |out| info.encode(out)).check(Status::SUCCESS);
+    };
+    let mut rename = Vec::new();
+    let name = utf16_bytes("new");
+    let to = FileRenameInformation { file_name: &name, ..FileRenameInformation::default() };
+    to.encode(&mut Writer::new(&mut rename));
+    set(&mut client, file_id, InfoClass::RENAME, &rename);
+    set(&mut client, file_id, InfoClass::DISPOSITION, &[1]);
+    bed.crash();
+    let mut client = bed.log_on_as("alice", [7; 16]);
+    let (file_id, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect_persistent(file_id)]));
+    let close = CloseRequest { flags: CloseFlags(0), file_id };
+    client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+    for name in ["old", "new"] {
+        let open = client.create(name, CreateDisposition::OPEN, OplockLevel::NONE, Flags(0));
+        assert!(client.send(&open));
+        client.next().check(Status::OBJECT_NAME_NOT_FOUND);
+    }
+}

@@ -1,0 +1,72 @@
+//! Resilient opens ([MS-SMB2] 3.3.5.15.9): kept without an oplock, for as long as was asked for.
+
+use proto::bytes::Writer;
+use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest};
+use proto::smb2::{FileId, OplockLevel};
+use proto::status::Status;
+
+use crate::bed::{Bed, Client, opened};
+use crate::requests::{BATCH, reconnect, run, send};
+
+fn make_resilient(client: &mut Client, file_id: FileId, timeout: u32) -> Status {
+    let mut input = Vec::new();
+    NetworkResiliencyRequest { timeout }.encode(&mut Writer::new(&mut input));
+    let request = IoctlRequest {
+        ctl_code: FsctlCode::LMR_REQUEST_RESILIENCY,
+        file_id,
+        flags: IoctlFlags::IS_FSCTL,
+        input: &input,
+        ..IoctlRequest::default()
+    };
+    client.request(Command::IOCTL, |out| request.encode(out)).header().status
+}
+
+#[test]
+fn a_resilient_open_is_kept_without_an_oplock_for_as_long_as_was_asked_for() {
+    for (asked, granted, kept) in [
+        (0, Status::SUCCESS, 119),
+        (5_000, Status::SUCCESS, 4),
+        (300_000, Status::SUCCESS, 299),
+        (300_001, Status::INVALID_PARAMETER, 0),
+    ] {
+        let bed = Bed::new();
+        let mut client = bed.log_on("alice", false);
+        let (file_id, _) = client.open("file", OplockLevel::NONE);
+        assert_eq!(make_resilient(&mut client, file_id, asked), granted, "{asked}");
+        run(client.connection.close());
+        if granted != Status::SUCCESS {
+            assert_eq!(bed.server.open_count(), 0);
+            continue;
+        }
+        bed.log_on("alice", false).open("file", OplockLevel::NONE);
+        bed.pass(kept);
+        run(bed.server.scavenge());
+        assert_eq!(bed.server.open_count(), 2, "{asked}");
+        let mut back = bed.log_on("alice", false);
+        opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
+        run(back.connection.close());
+        bed.pass(kept + 1);
+        run(bed.server.scavenge());
+        assert_eq!(bed.server.open_count(), 1, "{asked}");
+    }
+}
+
+#[test]
+fn a_break_that_a_resilient_open_missed_is_told_when_its_client_is_back() {
+    let bed = Bed::new();
+    let mut client = bed.log_on("alice", false);
+    let (file_id, _) = client.open("file", BATCH);
+    assert_eq!(make_resilient(&mut client, file_id, 60_000), Status::SUCCESS);
+    run(client.connection.close());
+    let mut other = bed.log_on("alice", false);
+    send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::PENDING);
+    let mut back = bed.log_on("alice", false);
+    let (again, oplock) = opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
+    assert_eq!(oplock, BATCH);
+    assert_eq!(back.next().header().command, Command::OPLOCK_BREAK);
+    let close = CloseRequest { flags: CloseFlags(0), file_id: again };
+    back.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+    opened(&other.next());
+}
