@@ -12,9 +12,12 @@ mod show;
 mod words;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Works on the access control lists of files
 #[derive(Args, Debug)]
@@ -44,6 +47,16 @@ pub fn run(args: AclArgs) -> Result<ExitCode> {
             run_to_end(convert::run(args))
         }
     }
+}
+
+/// Raises `stop` at SIGINT and SIGTERM.
+async fn stop_at_signals(stop: Arc<AtomicBool>) {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    stop.store(true, Ordering::Relaxed);
 }
 
 /// Runs `command` on this thread; another answers signals.

@@ -38,6 +38,22 @@ impl Where {
         config::load(&path, &host).map_err(|problems| anyhow!("{problems}"))
     }
 
+    /// The share called `name`, where it is one that stores what it makes of POSIX ACLs, in one directory.
+    pub(super) fn converting_share(&self, name: &str) -> Result<Arc<Share>> {
+        let loaded = self.load()?;
+        let share = loaded.policy.share(name).with_context(|| format!("there is no share [{name}]"))?;
+        let Some(acls) = &share.acls else {
+            bail!("[{}] stores no descriptors: it has no vfs objects = acl_xattr", share.name);
+        };
+        if acls.ignore_system_acls {
+            bail!("[{}] converts no POSIX ACLs: it has acl_xattr:ignore system acls = yes", share.name);
+        }
+        if share.path_template.is_some() {
+            bail!("[{}] has a directory for each session ({}): name a share of one", share.name, share.path.display());
+        }
+        Ok(share.clone())
+    }
+
     /// The accounts, and the domains of aliases.
     fn accounts(&self, policy: &Policy) -> Result<(Arc<dyn Accounts>, Domains)> {
         let member = policy.membership.is_some();

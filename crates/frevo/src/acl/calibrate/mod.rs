@@ -16,16 +16,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use bench::machine;
 use clap::Args;
-use server::policy::Share;
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config;
-use crate::host::Host;
+use super::place::Where;
+use super::stop_at_signals;
 use crate::state_dir::{StateDir, locate};
 use ground::Ground;
 use saved::Calibration;
@@ -53,21 +51,17 @@ pub(crate) struct CalibrateArgs {
     /// Only measures: `auto` goes on as before
     #[arg(long)]
     dry_run: bool,
-    /// The state directory of the server
-    #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-    /// The configuration [default: /etc/frevo/smb.conf, else /etc/samba/smb.conf]
-    #[arg(short = 'c', long = "config", value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: Where,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
-    let share = share(args)?;
+    let share = args.place.converting_share(&args.share)?;
     if !localfs::identity::may_switch() {
         bail!("this takes root: only root writes the attributes, and throws the caches away; run it with sudo");
     }
-    let state = locate(args.state_dir.as_deref(), args.config.as_deref())?;
+    let state = locate(args.place.state_dir.as_deref(), args.place.config.as_deref())?;
     let (begun, started) = (std::time::Instant::now(), machine::rfc3339_now());
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -75,7 +69,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         .enable_all()
         .build()
         .context("starting threads")?;
-    runtime.spawn(watch_for_signals(stop.clone()));
+    runtime.spawn(stop_at_signals(stop.clone()));
     let ground = Ground::make(&share)?;
     let plan = measure::Plan { runs: args.runs as usize, cold: !args.warm };
     let samples = runtime.block_on(measure::measure(&ground, plan, &stop))?;
@@ -99,39 +93,4 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The share, where it is one that this is for.
-fn share(args: &CalibrateArgs) -> Result<Share> {
-    let path = args.config.clone().or_else(config::default_path);
-    let path = path.context("there is no configuration: name one with -c")?;
-    let host = Host::of_process().context("this process's user")?;
-    let loaded = config::load(&path, &host).map_err(|problems| anyhow::anyhow!("{problems}"))?;
-    let Some(share) = loaded.policy.share(&args.share) else {
-        bail!("{}: there is no share `{}`", path.display(), args.share);
-    };
-    let Some(acls) = &share.acls else {
-        bail!("the share `{}` stores no descriptors: it has no vfs objects = acl_xattr", share.name);
-    };
-    if acls.ignore_system_acls {
-        bail!("the share `{}` converts no POSIX ACLs: it has acl_xattr:ignore system acls = yes", share.name);
-    }
-    if share.path_template.is_some() {
-        bail!(
-            "the share `{}` has a path for each session ({}): name a share of one directory",
-            share.name,
-            share.path.display()
-        );
-    }
-    Ok(Share::clone(share))
-}
-
-/// Raises `stop` at SIGINT and SIGTERM, so that what was made is removed.
-async fn watch_for_signals(stop: Arc<AtomicBool>) {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
-    stop.store(true, Ordering::Relaxed);
 }

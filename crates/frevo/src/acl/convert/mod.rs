@@ -28,13 +28,12 @@ use server::error::Error;
 use server::policy::Share;
 use server::security::desk::{Conversion, Desk, Item, Outcome};
 use server::vfs::{Errno, RelPath};
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::pace::Pace;
 use self::position::Position;
 use self::walk::Walk;
-use super::names;
 use super::place::{Where, desk};
+use super::{names, stop_at_signals};
 use crate::state_dir::{StateDir, locate};
 use crate::user::print;
 
@@ -70,12 +69,12 @@ pub(super) struct ConvertArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: ConvertArgs) -> Result<ExitCode> {
-    let share = share(&args)?;
+    let share = args.place.converting_share(&args.share)?;
     if !args.dry_run && !localfs::identity::may_switch() && !share_is_users(&share) {
         bail!("this takes root: only root writes the attribute; run it with sudo");
     }
     let stop = Arc::new(AtomicBool::new(false));
-    tokio::spawn(watch_for_signals(stop.clone()));
+    tokio::spawn(stop_at_signals(stop.clone()));
     let state = StateDir::create(&locate(args.place.state_dir.as_deref(), args.place.config.as_deref())?)?;
     let position = Position::of(&state, &share);
     let desk = desk(share, names::nobody())?;
@@ -90,35 +89,9 @@ pub(super) fn step_back() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// The share, where it is one that this is for.
-fn share(args: &ConvertArgs) -> Result<Arc<Share>> {
-    let loaded = args.place.load()?;
-    let share = loaded.policy.share(&args.share).with_context(|| format!("there is no share [{}]", args.share))?;
-    let Some(acls) = &share.acls else {
-        bail!("[{}] stores no descriptors: it has no vfs objects = acl_xattr", share.name);
-    };
-    if acls.ignore_system_acls {
-        bail!("[{}] converts no POSIX ACLs: it has acl_xattr:ignore system acls = yes", share.name);
-    }
-    if share.path_template.is_some() {
-        bail!("[{}] has a directory for each session ({}): convert a share of one", share.name, share.path.display());
-    }
-    Ok(share.clone())
-}
-
 /// Whether descriptors lie where users may write them.
 fn share_is_users(share: &Share) -> bool {
     share.acls.as_ref().is_some_and(|acls| acls.attribute.starts_with("user."))
-}
-
-/// Raises `stop` at SIGINT and SIGTERM.
-async fn watch_for_signals(stop: Arc<AtomicBool>) {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
-    stop.store(true, Ordering::Relaxed);
 }
 
 /// What was done, as `--json` prints it.
