@@ -9,7 +9,7 @@ use foreign::bed::{ALICE, Bed, Crowd, Health, Server, Target, frevo};
 
 use super::outcome::Outcome;
 use super::pair::TEMPLATE;
-use super::{Options, short, watched};
+use super::{Options, measured, short};
 
 /// A share: what it is called as a cell and on the network, and its own lines.
 struct Share {
@@ -148,14 +148,7 @@ pub(super) fn run(options: &Options, dir: &Path, experiment: &str, outcome: &mut
         if options.quick {
             command.arg("--quick");
         }
-        command.args(&options.bench);
-        outcome.note(&command);
-        println!("\n== {title}");
-        let done = watched(&mut command);
-        if done.is_err() {
-            // Nobody can draw half a record.
-            let _ = std::fs::remove_file(&json);
-        }
+        let done = measured(&mut command, title, &json, options, outcome);
         for side in cells.sides() {
             let name = format!("acl-{}-smb.conf", side.name.replace('/', "-"));
             outcome.keep(&name, side.server.conf())?;

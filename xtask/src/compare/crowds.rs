@@ -10,7 +10,7 @@ use foreign::bed::{Backend, Crowd, frevo, interrupt};
 
 use super::outcome::Outcome;
 use super::pair::{Pair, Side};
-use super::{Options, short, watched};
+use super::{Options, measured, short};
 
 /// Both servers with so many users.
 struct Ground {
@@ -57,14 +57,7 @@ pub(super) fn run(options: &Options, dir: &Path, outcome: &mut Outcome) -> Resul
     } else if !options.bench.iter().any(|word| word == "--syscalls") {
         command.arg("--syscalls");
     }
-    command.args(&options.bench);
-    outcome.note(&command);
-    println!("\n== logon");
-    let done = watched(&mut command);
-    if done.is_err() {
-        // Nobody can draw half a record.
-        let _ = std::fs::remove_file(&json);
-    }
+    let done = measured(&mut command, "logon", &json, options, outcome);
     for Ground { backend, pair, count } in &mut grounds {
         for side in pair.sides() {
             if *count == counts[0] {

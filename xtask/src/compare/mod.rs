@@ -192,14 +192,7 @@ fn one(options: &Options, dir: &Path, experiment: &Experiment, pair: &mut Pair, 
     } else if experiment.fills_the_disk() && !options.bench.iter().any(|word| word.starts_with("--size")) {
         experiment.fit(&mut command, free_space(dir)?);
     }
-    command.args(&options.bench);
-    outcome.note(&command);
-    println!("\n== {}", experiment.name);
-    let done = watched(&mut command);
-    if done.is_err() {
-        // Nobody can draw half a record.
-        let _ = std::fs::remove_file(&json);
-    }
+    let done = measured(&mut command, &experiment.name, &json, options, outcome);
     if !experiment.starts_servers() {
         pair.check()?;
     }
@@ -248,6 +241,19 @@ fn free_space(dir: &Path) -> Result<u64> {
     let out = Command::new("df").args(["--block-size=1", "--output=avail"]).arg(dir).output()?;
     let text = String::from_utf8(out.stdout)?;
     text.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("df says nothing")
+}
+
+/// Runs an experiment with the options of the command line; its record is `json`, if it succeeds.
+fn measured(command: &mut Command, title: &str, json: &Path, options: &Options, outcome: &mut Outcome) -> Result<()> {
+    command.args(&options.bench);
+    outcome.note(command);
+    println!("\n== {title}");
+    let done = watched(command);
+    if done.is_err() {
+        // Nobody can draw half a record.
+        let _ = std::fs::remove_file(json);
+    }
+    done
 }
 
 /// Runs a program to its end; when the run is interrupted, it is told so, and in the end killed.
