@@ -59,7 +59,7 @@ fn invoker(users: &Users, sudo_user: Option<String>) -> Result<String> {
         return Ok(only.name.clone());
     }
     // As root every process may set the variable, and none gains by it: the account acts as the user of its name.
-    let known = |name: &String| matches!(users.find_blocking(&Key::Name(name.clone())), Ok(Ok(_)));
+    let known = |name: &String| matches!(users.glance_blocking(&Key::Name(name.clone())), Ok(Ok(_)));
     Ok(sudo_user.filter(known).unwrap_or_else(|| "root".to_owned()))
 }
 

@@ -234,7 +234,7 @@ impl Directory {
             bail!("account {} exists already; `frevo user passwd` changes its password", there.record.name);
         }
         if !self.first_backend()?.knows_user(&record.name)?
-            && let Err(why) = self.users.find_blocking(&key(&record)).map_err(unavailable)?
+            && let Err(why) = self.users.glance_blocking(&key(&record)).map_err(unavailable)?
         {
             match record.uid {
                 None => bail!("{why}; make one first (for example `useradd -M {}`), or say --uid", record.name),
@@ -261,7 +261,7 @@ impl Directory {
     fn import(&self, accounts: Vec<Imported>, dry_run: bool) -> Result<UserReply> {
         ensure!(accounts.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} accounts in one import");
         let check = |record: &Record| -> Result<Option<String>> {
-            let found = self.users.find_blocking(&key(record)).map_err(unavailable)?;
+            let found = self.users.glance_blocking(&key(record)).map_err(unavailable)?;
             Ok(found.err().map(|why| format!("cannot log on: {why}")))
         };
         Ok(UserReply::Imported(self.first_backend()?.import(accounts, dry_run, &check)?))
@@ -307,7 +307,7 @@ impl Directory {
     fn unix_user(&self, entry: &Entry) -> Result<Found> {
         match &entry.user {
             Some(user) => Ok(Ok(user.clone())),
-            None => self.users.find_blocking(&key(&entry.record)).map_err(unavailable),
+            None => self.users.glance_blocking(&key(&entry.record)).map_err(unavailable),
         }
     }
 

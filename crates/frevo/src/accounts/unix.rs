@@ -58,9 +58,17 @@ pub(crate) type Source = Box<dyn Fn(&Key) -> io::Result<Option<User>> + Send + S
 pub struct Users {
     /// Who everybody is, where the process may not change its identity.
     only: Option<Arc<User>>,
+    /// Users with all their groups.
+    whole: Arc<LookUps>,
+    /// Users with their primary groups alone; `None` where `whole` is asked instead.
+    glances: Option<Arc<LookUps>>,
+    names: Arc<Names>,
+}
+
+/// Questions for users of one kind, with their answers.
+struct LookUps {
     source: Source,
     kept: Kept<Key, Found>,
-    names: Arc<Names>,
     asking: Asking<Key, Found>,
 }
 
@@ -73,16 +81,24 @@ impl Users {
             false => Some(Arc::new(process_user()?)),
         };
         let names = GroupNames::default();
-        Ok(Self::new(only, Box::new(move |key| look_up(key, &names))))
+        Ok(Self::with_glances(only, Box::new(move |key| look_up(key, &names)), Box::new(glance)))
     }
 
+    /// Users of which `source` knows all, and `glances` all but their groups.
+    pub(super) fn with_glances(only: Option<Arc<User>>, source: Source, glances: Source) -> Arc<Self> {
+        let (whole, glances) = (LookUps::new(source), Some(LookUps::new(glances)));
+        Arc::new(Users { only, whole, glances, names: Names::of_host() })
+    }
+
+    #[cfg(test)]
     pub(crate) fn new(only: Option<Arc<User>>, source: Source) -> Arc<Self> {
         Self::with_names(only, source, Names::of_host())
     }
 
     /// [`Users::new`] on a host with the names that `names` knows.
+    #[cfg(test)]
     pub(super) fn with_names(only: Option<Arc<User>>, source: Source, names: Arc<Names>) -> Arc<Self> {
-        Arc::new(Users { only, source, kept: Kept::default(), names, asking: Asking::default() })
+        Arc::new(Users { only, whole: LookUps::new(source), glances: None, names })
     }
 
     /// Names and numbers of users and groups, whether accounts may be them or not.
@@ -96,31 +112,74 @@ impl Users {
     }
 
     /// The user of `key`, at once where a recent answer is kept, else from a blocking thread.
-    pub fn find(self: &Arc<Self>, key: Key) -> Answer<Result<Found, Unavailable>> {
-        if let Some(found) = self.kept(&key, Instant::now()) {
+    pub fn find(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
+        match &self.only {
+            Some(only) => Answer::now(Ok(Ok(only.clone()))),
+            None => self.whole.find(key),
+        }
+    }
+
+    /// [`Users::find`] on a thread that may block.
+    pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+        match &self.only {
+            Some(only) => Ok(Ok(only.clone())),
+            None => self.whole.find_blocking(key),
+        }
+    }
+
+    /// Who `key` is, for lists of many: without the groups but the primary one, which NSS looks for user by user, and a
+    /// directory behind it among all that there are.
+    pub fn glance(&self, key: Key) -> Answer<Result<Found, Unavailable>> {
+        match &self.only {
+            Some(only) => Answer::now(Ok(Ok(only.clone()))),
+            None => self.glances_at(&key).find(key),
+        }
+    }
+
+    /// [`Users::glance`] on a thread that may block.
+    pub fn glance_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+        match &self.only {
+            Some(only) => Ok(Ok(only.clone())),
+            None => self.glances_at(key).find_blocking(key),
+        }
+    }
+
+    /// Where to look for `key`: who is known whole need not be asked for again.
+    fn glances_at(&self, key: &Key) -> &Arc<LookUps> {
+        let known = |_: &&Arc<LookUps>| self.whole.kept.get(key, Instant::now()).is_none();
+        self.glances.as_ref().filter(known).unwrap_or(&self.whole)
+    }
+
+    /// Whether so few look-ups are under way that one may be begun which may turn out not to be needed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.whole.asking.is_idle()
+    }
+}
+
+impl LookUps {
+    fn new(source: Source) -> Arc<LookUps> {
+        Arc::new(LookUps { source, kept: Kept::default(), asking: Asking::default() })
+    }
+
+    fn find(self: &Arc<Self>, key: Key) -> Answer<Result<Found, Unavailable>> {
+        if let Some(found) = self.kept.get(&key, Instant::now()) {
             return Answer::now(Ok(found));
         }
-        let users = self.clone();
+        let this = self.clone();
         Answer::later(async move {
-            let asked = users.clone();
-            match users.asking.ask(key.clone(), move |key| asked.find_blocking(key)).await {
+            let asked = this.clone();
+            match this.asking.ask(key.clone(), move |key| asked.find_blocking(key)).await {
                 Err(unavailable) => {
-                    users.kept.late(&key, Instant::now()).filter(Found::is_ok).map(Ok).ok_or(unavailable)?
+                    this.kept.late(&key, Instant::now()).filter(Found::is_ok).map(Ok).ok_or(unavailable)?
                 }
                 answer => answer,
             }
         })
     }
 
-    /// Whether so few look-ups are under way that one may be begun which may turn out not to be needed.
-    pub(super) fn is_idle(&self) -> bool {
-        self.asking.is_idle()
-    }
-
-    /// [`Users::find`] on a thread that may block.
-    pub fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
+    fn find_blocking(&self, key: &Key) -> Result<Found, Unavailable> {
         // Others may have waited for the same name before the gate.
-        if let Some(found) = self.kept(key, Instant::now()) {
+        if let Some(found) = self.kept.get(key, Instant::now()) {
             return Ok(found);
         }
         let found = match (self.source)(key) {
@@ -133,13 +192,6 @@ impl Users {
         };
         self.kept.put(key.clone(), found.clone(), found.is_ok(), Instant::now());
         Ok(found)
-    }
-
-    fn kept(&self, key: &Key, now: Instant) -> Option<Found> {
-        if let Some(only) = &self.only {
-            return Some(Ok(only.clone()));
-        }
-        self.kept.get(key, now)
     }
 }
 
@@ -183,6 +235,13 @@ fn process_user() -> io::Result<User> {
     let groups = rustix::process::getgroups()?.iter().map(|gid| gid.as_raw()).collect();
     let name = passwd(&Key::Uid(uid))?.map_or_else(|| uid.to_string(), |(name, _, _)| lossy(&name));
     user(name, uid, gid, groups, &GroupNames::default())
+}
+
+/// The user of `key` without groups, from NSS.
+fn glance(key: &Key) -> io::Result<Option<User>> {
+    let Some((name, uid, gid)) = passwd(key)? else { return Ok(None) };
+    let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
+    Ok(Some(User { name: lossy(&name), identity, groups: Arc::new([]) }))
 }
 
 /// The user of `key` with all its groups, from NSS.
@@ -358,15 +417,50 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 4);
     }
 
+    /// Lists want no groups, and who is known whole is not asked for again.
+    #[test]
+    fn a_glance_asks_for_no_groups() {
+        let asked = [const { AtomicUsize::new(0) }; 2].map(Arc::new);
+        let source = |which: usize| -> Source {
+            let asked = asked[which].clone();
+            Box::new(move |key| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(match key {
+                    Key::Name(name) => user_of(name, u32::from(name != "toor")),
+                    Key::Uid(uid) => user_of("someone", *uid),
+                }))
+            })
+        };
+        let users = Users::with_glances(None, source(0), source(1));
+        let check = |whole: usize, glances: usize| {
+            assert_eq!([0, 1].map(|which| asked[which].load(Ordering::Relaxed)), [whole, glances]);
+        };
+        let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
+        for _ in 0..2 {
+            assert_eq!(users.glance_blocking(&ann).unwrap().unwrap().name, "ann");
+        }
+        check(0, 1);
+        assert!(users.find_blocking(&ann).is_ok() && users.find_blocking(&bob).is_ok());
+        check(2, 1);
+        assert!(users.glance_blocking(&bob).unwrap().is_ok());
+        check(2, 1);
+        assert!(users.glance_blocking(&Key::Name("toor".into())).unwrap().unwrap_err().contains("uid 0"));
+        check(2, 2);
+    }
+
     #[test]
     fn kept_answers_end() {
         let users = users(&Arc::default());
         let now = Instant::now();
         let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
-        users.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, now);
-        users.kept.put(bob.clone(), Err("missing".into()), false, now);
+        users.whole.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, now);
+        users.whole.kept.put(bob.clone(), Err("missing".into()), false, now);
         for (key, seconds, kept) in [(&ann, 59, true), (&ann, 60, false), (&bob, 9, true), (&bob, 10, false)] {
-            assert_eq!(users.kept(key, now + Duration::from_secs(seconds)).is_some(), kept, "{key:?} {seconds}");
+            assert_eq!(
+                users.whole.kept.get(key, now + Duration::from_secs(seconds)).is_some(),
+                kept,
+                "{key:?} {seconds}"
+            );
         }
     }
 
@@ -382,8 +476,8 @@ mod tests {
         let users = Users::new(None, Box::new(source));
         let before = Instant::now();
         let (ann, bob) = (Key::Name("ann".into()), Key::Name("bob".into()));
-        users.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, before - Duration::from_secs(61));
-        users.kept.put(bob.clone(), Err("missing".into()), false, before - Duration::from_secs(61));
+        users.whole.kept.put(ann.clone(), Ok(Arc::new(user_of("ann", 7))), true, before - Duration::from_secs(61));
+        users.whole.kept.put(bob.clone(), Err("missing".into()), false, before - Duration::from_secs(61));
         let find = |key: &Key| {
             let (users, key) = (users.clone(), key.clone());
             tokio::spawn(async move { users.find(key).await })

@@ -202,7 +202,8 @@ impl People {
     /// Who `person` is on Linux: with `ldapsam:trusted` the directory says so; else NSS, and the directory of those that
     /// NSS does not know. Nobody is root: an account of a directory is not this machine's administrator.
     async fn entry(&self, person: &Person, early: Option<Asked>) -> Result<Option<Entry>, Unavailable> {
-        match self.user(person, early).await? {
+        let name = || Key::Name(person.record.name.clone());
+        match self.user(person, || early.unwrap_or_else(|| self.users.find(name()))).await? {
             Who::Known(user) => Ok(Some(entry_of(person, user))),
             Who::Root => Ok(refuse_root(person)),
             Who::Nobody => {
@@ -222,7 +223,8 @@ impl People {
 
     /// An account for `frevo user`, which is told of those too that may not log on, and of nobody's groups.
     pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
-        let user = match self.user(person, None).await.map_err(|Unavailable(why)| anyhow!(why))? {
+        let asked = || self.users.glance(Key::Name(person.record.name.clone()));
+        let user = match self.user(person, asked).await.map_err(|Unavailable(why)| anyhow!(why))? {
             Who::Known(user) => user,
             Who::Root | Who::Nobody => None,
             Who::Directorys((uid, gid)) => {
@@ -233,13 +235,13 @@ impl People {
         Ok(entry_of(person, user))
     }
 
-    async fn user(&self, person: &Person, early: Option<Asked>) -> Result<Who, Unavailable> {
+    /// `ask` asks NSS, where it is to be asked.
+    async fn user(&self, person: &Person, ask: impl FnOnce() -> Asked) -> Result<Who, Unavailable> {
         if self.users.only().is_some() {
             return Ok(Who::Known(None));
         }
-        let asked = || early.unwrap_or_else(|| self.users.find(Key::Name(person.record.name.clone())));
         if !self.settings.trusted
-            && let Ok(user) = asked().await?
+            && let Ok(user) = ask().await?
         {
             return Ok(match (user.identity.uid, user.identity.gid) {
                 (0, _) | (_, 0) => Who::Root,

@@ -132,7 +132,7 @@ impl Smbpasswd {
     fn new_uid(&self, record: &Record) -> Result<u32> {
         ensure!(record.uid.is_none(), "in {} an account is the UNIX user of its name: no other uid", self.name);
         let user = match self.parts.users.only() {
-            None => self.parts.users.find_blocking(&Key::Name(record.name.clone())),
+            None => self.parts.users.glance_blocking(&Key::Name(record.name.clone())),
             // Whoever everybody is here, the file is also for those for whom it is not so.
             Some(_) => match unix::user_by_name(&record.name)? {
                 Some(user) => Ok(Ok(Arc::new(user))),
@@ -209,7 +209,7 @@ impl Parts {
     }
 
     fn entry_blocking(&self, stands: Stands) -> Result<Option<Entry>> {
-        let found = self.users.find_blocking(&Key::Name(stands.record.name.clone()));
+        let found = self.users.glance_blocking(&Key::Name(stands.record.name.clone()));
         Ok(self.complete(stands, found.map_err(|Unavailable(why)| anyhow!(why))?.ok()))
     }
 
@@ -342,7 +342,7 @@ impl Backend for Smbpasswd {
     fn import(&self, accounts: Vec<Imported>, dry_run: bool, check: Check<'_>) -> Result<Vec<Outcome>> {
         // Names are looked up before the lock is held, and kept for longer than it is.
         for account in &accounts {
-            let _ = self.parts.users.find_blocking(&Key::Name(account.name.clone()));
+            let _ = self.parts.users.glance_blocking(&Key::Name(account.name.clone()));
         }
         self.parts.live.change(|change| {
             accounts.into_iter().map(|account| self.import_one(change, account, dry_run, check)).collect()
