@@ -399,7 +399,9 @@ impl Control for Operations {
 
     fn user(&self, request: UserRequest) -> Result<UserReply> {
         let forgiven = match &request {
-            UserRequest::Passwd { name, .. } | UserRequest::Enable { name, enabled: true } => Some(name.clone()),
+            UserRequest::Passwd { name, .. }
+            | UserRequest::Enable { name, enabled: true }
+            | UserRequest::AccountControl { name, locked: false, .. } => Some(name.clone()),
             // Wrong passwords for the name are none of a new account's.
             UserRequest::Add { name, .. } | UserRequest::Delete { name } => Some(name.clone()),
             _ => None,

@@ -4,6 +4,7 @@
 //! else the database is opened here. Exit status: 0 done, 1 refused or partly refused (an import with bad lines), 2
 //! wrong usage.
 
+mod account_control;
 mod import;
 mod ldap_password;
 mod machine_sid;
@@ -86,6 +87,14 @@ enum UserCommand {
         /// The account
         name: String,
     },
+    /// Sets the flags of an account as `pdbedit -c` of Samba does, all of them: X its password never expires, D it is disabled,
+    /// L it is locked
+    AccountControl {
+        /// The account
+        name: String,
+        /// Letters in brackets: "[X]", "[DX]"; "[]" takes all away
+        flags: String,
+    },
     /// Removes an account
     Delete {
         /// The account
@@ -159,6 +168,7 @@ pub fn run(args: UserArgs) -> Result<ExitCode> {
         UserCommand::List { json } => list(&place, json),
         UserCommand::Disable { name } => enable(&place, name, false),
         UserCommand::Enable { name } => enable(&place, name, true),
+        UserCommand::AccountControl { name, flags } => account_control::run(&place, name, &flags),
         UserCommand::Delete { name } => {
             let done = format!("account {name} deleted");
             change(&place, false, UserRequest::Delete { name }, &done)
@@ -244,11 +254,12 @@ fn row(account: &AccountView) -> Vec<String> {
         (Some(name), Some(uid)) => format!("{name} ({uid})"),
         _ => account.problem.clone().unwrap_or_else(|| "-".into()),
     };
+    let set = account.password_last_set.map_or_else(|| "-".into(), when::utc);
     vec![
         account.name.clone(),
         state.into(),
         unix_user,
-        account.password_last_set.map_or_else(|| "-".into(), when::utc),
+        set + if account.never_expires { ", never expires" } else { "" },
         account.sid.clone(),
         account.full_name.clone(),
     ]

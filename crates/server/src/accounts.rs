@@ -134,6 +134,8 @@ pub struct Account {
     pub locked: bool,
     /// Whether logons are refused with STATUS_PASSWORD_MUST_CHANGE until somebody has set a new password.
     pub must_change: bool,
+    /// Whether the password is good for ever, whatever [`AccountPolicy::max_password_age`] says.
+    pub never_expires: bool,
     /// Logons from then on are refused with STATUS_ACCOUNT_EXPIRED; `None` is never.
     pub expires: Option<Time>,
     /// The account's SID, never given to another account. It need not be of [`Accounts::domain`]: a directory may be of
@@ -154,6 +156,13 @@ pub struct Account {
     pub groups: Arc<[String]>,
 }
 
+impl Account {
+    /// Whether the password has expired by `policy`.
+    pub fn has_expired_password(&self, policy: &AccountPolicy, now: Time) -> bool {
+        !self.never_expires && policy.has_expired(self.password_last_set, now)
+    }
+}
+
 /// What lists tell of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedAccount {
@@ -167,6 +176,8 @@ pub struct ListedAccount {
     pub disabled: bool,
     /// [`Account::locked`].
     pub locked: bool,
+    /// [`Account::never_expires`].
+    pub never_expires: bool,
 }
 
 /// What lists tell of a group.

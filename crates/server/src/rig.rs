@@ -74,6 +74,7 @@ impl Accounts for People {
             disabled: *name == "carol",
             locked: false,
             must_change: false,
+            never_expires: *name == "bob",
             sid: self.domain().with_rid(uid),
             domain: None,
             expires: None,
@@ -110,6 +111,7 @@ impl Accounts for People {
             full_name: String::new(),
             disabled: name == "carol",
             locked: false,
+            never_expires: name == "bob",
         };
         let after = |(_, name): &(u32, &str)| after.is_none_or(|after| *name > after);
         Answer::now(Ok((1000..).zip(NAMES).filter(after).take(most).map(listed).collect()))

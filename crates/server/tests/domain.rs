@@ -37,6 +37,7 @@ fn account(name: &str, uid: u32) -> Account {
         disabled: false,
         locked: false,
         must_change: false,
+        never_expires: false,
         sid: Sid::of(5, [21, 7, 8, 9, uid]),
         domain: Some("DOM".into()),
         expires: None,

@@ -80,8 +80,20 @@ struct People {
 /// What the accounts were told of logons.
 type Noted = Arc<Mutex<Vec<(String, LogonOutcome)>>>;
 
-const KNOWN: [&str; 11] =
-    ["fine", "other", "disabled", "locked", "must change", "no password", "ends", "ended", "changed", "away", "old"];
+const KNOWN: [&str; 12] = [
+    "fine",
+    "other",
+    "disabled",
+    "locked",
+    "must change",
+    "no password",
+    "ends",
+    "ended",
+    "changed",
+    "away",
+    "old",
+    "old for ever",
+];
 
 impl Accounts for People {
     fn find(&self, name: &str) -> Answer<Result<Option<Account>, Unavailable>> {
@@ -93,6 +105,7 @@ impl Accounts for People {
             disabled: name == "disabled",
             locked: name == "locked",
             must_change: name == "must change",
+            never_expires: name == "old for ever",
             sid: self.domain().with_rid(1000 + uid as u32),
             domain: None,
             expires: ["ends", "ended"]
@@ -101,7 +114,7 @@ impl Accounts for People {
                 .map(|ended| Time { secs: self.clock.world_now() + 1 - ended as i64, nanos: 0 }),
             former_sids: Arc::new([]),
             full_name: String::new(),
-            password_last_set: Some(if name == "old" { Time::default() } else { World::now(&self.clock) }),
+            password_last_set: Some(if name.starts_with("old") { Time::default() } else { World::now(&self.clock) }),
             identity: Arc::new(Identity { uid: 1000 + uid as u32, gid: 1000, groups: Box::new([]) }),
             groups: Arc::new([]),
         };
@@ -306,6 +319,7 @@ fn what_is_wrong_with_an_account_is_told_to_who_knows_its_password() {
         ("ends", (Status::SUCCESS, 0)),
         ("ended", (Status::ACCOUNT_EXPIRED, 0)),
         ("old", (Status::PASSWORD_EXPIRED, 0)),
+        ("old for ever", (Status::SUCCESS, 0)),
     ] {
         assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), user, "right"), expected, "{user}");
     }

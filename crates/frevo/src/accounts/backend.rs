@@ -121,6 +121,7 @@ pub(super) fn imported(account: Imported, before: Option<&Record>) -> Record {
         disabled: account.disabled,
         locked: account.locked,
         must_change: account.must_change,
+        never_expires: account.never_expires,
         password_last_set: account.password_last_set,
         rid: before.map_or(0, |before| before.rid),
         full_name: before.map_or(String::new(), |before| before.full_name.clone()),

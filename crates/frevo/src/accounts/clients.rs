@@ -115,6 +115,7 @@ fn of_user(user: &User, sids: Vec<Sid>) -> Account {
         disabled: false,
         locked: false,
         must_change: false,
+        never_expires: false,
         expires: None,
         sid: sids.next().unwrap_or(Sid::NULL),
         domain: None,

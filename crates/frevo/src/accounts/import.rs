@@ -36,7 +36,8 @@ pub fn read_line(line: &[u8]) -> Result<Line> {
         nt_hash: fields.nt_hash.filter(|_| !flags.has('N')),
         disabled: flags.has('D'),
         locked: flags.has('L'),
-        must_change: changed == Some(0) && !flags.has('X'),
+        must_change: changed == Some(0),
+        never_expires: flags.has('X'),
         password_last_set: changed.filter(|secs| *secs != 0),
     };
     Ok(Line::Account(account, note))
@@ -82,7 +83,7 @@ mod tests {
         let (account, note) = check(NEVER_SET);
         assert!(account.nt_hash.is_none() && account.must_change && note.unwrap().contains("no NT hash"));
         assert_eq!(account.password_last_set, None);
-        assert!(!check(&NEVER_EXPIRES.replace("6B013C02", "00000000")).0.must_change);
+        assert!(!account.never_expires && check(NEVER_EXPIRES).0.never_expires);
         assert!(check(&GOOD.replace("[U  ", "[UL ")).0.locked);
     }
 

@@ -156,6 +156,7 @@ fn listed_account(entry: &Entry) -> ListedAccount {
         full_name: record.full_name.clone(),
         disabled: record.disabled,
         locked: record.locked,
+        never_expires: record.never_expires,
     }
 }
 

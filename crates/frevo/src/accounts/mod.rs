@@ -194,6 +194,9 @@ impl Directory {
                 record.disabled = !enabled;
                 record.locked &= !enabled;
             }),
+            UserRequest::AccountControl { name, disabled, locked, never_expires } => self.edit(&name, &mut |record| {
+                (record.disabled, record.locked, record.never_expires) = (disabled, locked, never_expires);
+            }),
             UserRequest::Delete { name } => {
                 let (backend, entry) = self.existing(&name)?;
                 ensure!(backend.remove(&entry.record.name)?, "there is no account {name:?}");
@@ -326,7 +329,8 @@ impl Directory {
             has_password: record.nt_hash.is_some(),
             disabled: record.disabled,
             locked: record.locked,
-            must_change: record.must_change,
+            must_change: record.needs_new_password(),
+            never_expires: record.never_expires,
             password_last_set: record.password_last_set,
             uid: user.as_ref().map(|user| user.identity.uid),
             unix_user: user.map(|user| user.name.clone()),
@@ -533,7 +537,8 @@ fn account(entry: &Entry, former_sids: Arc<[Sid]>, found: Found) -> Option<Accou
         nt_hash: record.nt_hash.clone(),
         disabled: record.disabled,
         locked: record.locked,
-        must_change: record.must_change,
+        must_change: record.needs_new_password(),
+        never_expires: record.never_expires,
         expires: entry.ends.map(|secs| Time { secs, nanos: 0 }),
         sid: entry.sid,
         domain: None,

@@ -8,7 +8,10 @@ use zeroize::Zeroizing;
 
 /// The first byte of a stored record. Any change of [`Record`]'s fields is a new version: an older program must not
 /// write back a record without what it did not know of.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version before, which has no `never_expires`: records of which that is not true are still written so.
+const FIRST_VERSION: u8 = 1;
 
 /// The longest password that Windows takes, in UTF-16 units.
 const LONGEST_PASSWORD: usize = 256;
@@ -31,8 +34,11 @@ pub struct Record {
     pub disabled: bool,
     /// May not log on, because Samba had locked it after wrong passwords when it was imported.
     pub locked: bool,
-    /// May not log on until the password was set anew.
+    /// The password is to be set anew before it is good for a logon, unless [`Record::never_expires`].
     pub must_change: bool,
+    /// The password is good for ever: Samba's flag X.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_expires: bool,
     /// When the password was set, in seconds since 1970; `None` where nobody knows.
     pub password_last_set: Option<i64>,
     /// The owner's name in full; may be empty.
@@ -51,16 +57,22 @@ impl Record {
             disabled: false,
             locked: false,
             must_change: false,
+            never_expires: false,
             password_last_set: None,
             full_name: String::new(),
             uid: None,
         }
     }
 
+    /// Whether nobody logs on until the password was set anew.
+    pub fn needs_new_password(&self) -> bool {
+        self.must_change && !self.never_expires
+    }
+
     /// The bytes that are stored.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(512));
-        bytes.push(VERSION);
+        bytes.push(if self.never_expires { VERSION } else { FIRST_VERSION });
         serde_json::to_writer(&mut *bytes, self).expect("writing plain fields to memory cannot fail");
         bytes
     }
@@ -68,7 +80,7 @@ impl Record {
     /// The record in `bytes`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         match bytes.split_first() {
-            Some((&VERSION, json)) => serde_json::from_slice(json).context("damaged record"),
+            Some((&(FIRST_VERSION | VERSION), json)) => serde_json::from_slice(json).context("damaged record"),
             Some((&version, _)) => {
                 bail!("record of version {version}, this program knows {VERSION}: was it written by a newer one?")
             }
@@ -148,10 +160,11 @@ mod tests {
         Record {
             name: "Ann".into(),
             rid: 1000,
-            nt_hash,
             disabled: false,
             locked: false,
             must_change: true,
+            never_expires: nt_hash.is_some(),
+            nt_hash,
             password_last_set: Some(1),
             full_name: "Ann Example".into(),
             uid: Some(7),
@@ -180,6 +193,8 @@ mod tests {
             let found = Record::decode(&stored).unwrap();
             assert_eq!(found.nt_hash.as_ref().map(|hash| hash.0), hash.map(|hash| hash.0));
             assert_eq!((found.name.as_str(), found.rid, found.uid), ("Ann", 1000, Some(7)));
+            assert_eq!((found.never_expires, stored[0]), if found.nt_hash.is_some() { (true, 2) } else { (false, 1) });
+            assert!(found.must_change && found.needs_new_password() != found.never_expires);
             assert!(*found.encode() == *stored);
         }
     }
@@ -187,7 +202,7 @@ mod tests {
     #[test]
     fn records_that_this_program_does_not_know_are_refused() {
         let good = record(None).encode();
-        let newer: Vec<u8> = [&[2], &good[1..]].concat();
+        let newer: Vec<u8> = [&[3], &good[1..]].concat();
         assert!(Record::decode(&newer).err().unwrap().to_string().contains("newer"));
         for bad in [&good[..good.len() - 1], &good[..1], &[]] {
             assert!(Record::decode(bad).is_err());

@@ -101,6 +101,7 @@ fn imported(name: &str, password: &str) -> Imported {
         disabled: false,
         locked: true,
         must_change: true,
+        never_expires: false,
         password_last_set: Some(7),
     }
 }

@@ -71,6 +71,18 @@ pub enum UserRequest {
         /// Whether it may log on.
         enabled: bool,
     },
+    /// Sets the flags of an account, all three.
+    #[serde(rename = "user.account-control")]
+    AccountControl {
+        /// Whose.
+        name: String,
+        /// Flag D: it may not log on.
+        disabled: bool,
+        /// Flag L: neither, after wrong passwords.
+        locked: bool,
+        /// Flag X: its password is good for ever.
+        never_expires: bool,
+    },
     /// Removes an account.
     #[serde(rename = "user.delete")]
     Delete {
@@ -229,8 +241,11 @@ pub struct Imported {
     pub disabled: bool,
     /// Flag L.
     pub locked: bool,
-    /// LCT-00000000 without flag X.
+    /// LCT-00000000.
     pub must_change: bool,
+    /// Flag X.
+    #[serde(default)]
+    pub never_expires: bool,
     /// LCT, in seconds since 1970.
     pub password_last_set: Option<i64>,
 }
@@ -298,6 +313,9 @@ pub struct AccountView {
     pub locked: bool,
     /// Whether logons are refused until a new password was set.
     pub must_change: bool,
+    /// Whether the password is good for ever, whatever the policies say.
+    #[serde(default)]
+    pub never_expires: bool,
     /// When the password was set, in seconds since 1970.
     pub password_last_set: Option<i64>,
     /// The UNIX user that it acts as; `null` where there is none.

@@ -401,6 +401,7 @@ fn account(sids: &[Sid], ids: &[Option<UnixId>], names: &[Option<Arc<Name>>]) ->
         disabled: false,
         locked: false,
         must_change: false,
+        never_expires: false,
         expires: None,
         sid: *sid,
         domain: Some(name.domain.as_str().into()),

@@ -45,7 +45,7 @@ impl Default for AccountPolicy {
 }
 
 impl AccountPolicy {
-    /// Whether a password that was set then has expired. One of which nobody knows when has not.
+    /// Whether a password that was set then has expired, unless its account is exempt. One of which nobody knows when has not.
     pub fn has_expired(&self, set: Option<Time>, now: Time) -> bool {
         match (self.max_password_age, set) {
             (Some(age), Some(set)) => now.secs.saturating_sub(set.secs) >= seconds(age),

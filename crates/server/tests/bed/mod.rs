@@ -76,6 +76,7 @@ impl Accounts for People {
             disabled: false,
             locked: false,
             must_change: false,
+            never_expires: false,
             sid: self.domain().with_rid(1000 + uid as u32),
             domain: None,
             expires: None,

@@ -230,6 +230,21 @@ fn commands(stage: &mut Stage) -> Result<()> {
     let hash = known.split("sambaNTPassword: ").nth(1).context("a password")?.trim();
     ensure!(hashes.contains(hash), "{hashes} has no {hash}");
 
+    // Whose password never expires, either of them says.
+    house.user(&["policy", "maximum password age", "0"], "")?;
+    house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
+    house.user(&["account-control", "dora", "[X]"], "")?;
+    house.log_on("dora", "second")?.fine()?;
+    let seen = samba.pdbedit(&["-L", "-v", "dora"], "")?;
+    ensure!(seen.contains("[UX         ]"), "pdbedit sees:\n{seen}");
+    samba.pdbedit(&["-r", "-u", "dora", "-c", "[]"], "")?;
+    std::thread::sleep(KEPT);
+    house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
+    samba.pdbedit(&["-r", "-u", "dora", "-c", "[X]"], "")?;
+    std::thread::sleep(KEPT);
+    house.log_on("dora", "second")?.fine()?;
+    house.user(&["policy", "maximum password age", "-1"], "")?;
+
     // Samba gives the RID after that, and Frevo the one after Samba's.
     house.user(&["delete", "alice"], "")?;
     samba.pdbedit(&["-a", "-t", "alice"], "alicepw\nalicepw\n")?;

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("passwords.change", change).needs_root().frevo_only(),
     Case::new("passwords.who_is_here", who_is_here).needs_root().frevo_only(),
     Case::new("passwords.expired", expired).needs_root().frevo_only(),
+    Case::new("passwords.never_expire", never_expire).needs_root().frevo_only(),
     Case::new("passwords.lockout", lockout).needs_root().frevo_only(),
     Case::new("passwords.never_told", never_told).needs_root().frevo_only(),
 ];
@@ -134,6 +135,31 @@ fn expired(stage: &mut Stage) -> Result<()> {
     let said = rpcclient(&server, "%", "", &call)?;
     user(stage, &server, &["policy", "maximum password age", "-1"], "")?;
     logon(stage, &server, "fresh-one", None).context(said)
+}
+
+/// Whose account has Samba's flag X logs on with a password of any age, and clients are shown that.
+fn never_expire(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("passwords-never-expire", TEMPLATE)?;
+    let control = |flags: &str| user(stage, &server, &["account-control", "alice", flags], "");
+    user(stage, &server, &["policy", "maximum password age", "0"], "")?;
+    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    control("[X]")?;
+    logon(stage, &server, ALICE.password, None)?;
+    let shown = |call: &str| rpcclient(&server, &format!("alice%{}", ALICE.password), "", call);
+    for (call, expected) in [("queryuser alice", "acb_info :\t0x00000210"), ("querydispinfo", "acb: 0x00000210")] {
+        let said = shown(call)?;
+        ensure!(said.contains(expected), "{call}: {said}");
+    }
+    ensure!(user(stage, &server, &["list"], "")?.contains("never expires"));
+    control("[DX]")?;
+    logon(stage, &server, ALICE.password, Some("NT_STATUS_ACCOUNT_DISABLED"))?;
+    control("[]")?;
+    logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    // What Samba exports says it as well.
+    let hash: String = proto::auth::ntlm::nt_hash(ALICE.password).iter().map(|byte| format!("{byte:02X}")).collect();
+    let line = format!("alice:0:{}:{hash}:[UX         ]:LCT-00000000:\n", "X".repeat(32));
+    user(stage, &server, &["import", "-"], &line)?;
+    logon(stage, &server, ALICE.password, None)
 }
 
 fn lockout(stage: &mut Stage) -> Result<()> {

@@ -125,6 +125,20 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     shared.user(&["enable", "bob"], "")?;
     shared.logon(&server, &BOB, "bob's own", None)?;
 
+    // A password that is too old but for the flag that Samba gives it, and the other way round.
+    shared.user(&["policy", "maximum password age", "0"], "")?;
+    shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    shared.pdbedit(&["-u", "bob", "-c", "[X]", "-r"])?;
+    shared.logon(&server, &BOB, "bob's own", None)?;
+    shared.user(&["account-control", "bob", "[]"], "")?;
+    let seen = shared.pdbedit(&["-L", "-w", "bob"])?;
+    ensure!(seen.contains(":[U          ]:"), "{seen}");
+    shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_PASSWORD_EXPIRED"))?;
+    shared.user(&["account-control", "bob", "[X]"], "")?;
+    let seen = shared.pdbedit(&["-L", "-w", "bob"])?;
+    ensure!(seen.contains(":[UX         ]:"), "{seen}");
+    shared.user(&["policy", "maximum password age", "-1"], "")?;
+
     // Who cannot be asked about is not unknown.
     let away = shared.file.with_extension("away");
     fs::rename(&shared.file, &away)?;

@@ -71,7 +71,8 @@ impl Person {
             disabled: flags.has('D') || ['W', 'S', 'I', 'T'].iter().any(|kind| flags.has(*kind)),
             locked: flags.has('L'),
             // Samba writes 0 where the password has to be changed at the next logon.
-            must_change: set == Some(0) && !flags.has('X'),
+            must_change: set == Some(0),
+            never_expires: flags.has('X'),
             password_last_set: set.filter(|seconds| *seconds > 0),
             full_name: found.first("displayName").or_else(|| found.first("cn")).unwrap_or_default().to_owned(),
             uid: None,
@@ -132,6 +133,9 @@ pub(super) fn changes(before: &Person, now: &Record) -> Vec<Change> {
     if was.locked != now.locked {
         flags.set('L', now.locked);
     }
+    if was.never_expires != now.never_expires {
+        flags.set('X', now.never_expires);
+    }
     if flags != before.flags {
         // What was read has to be there still: who else changed other flags meanwhile is not undone.
         let gone = before.flags_there.as_ref().map(|there| Change::new(ChangeKind::Delete, "sambaAcctFlags", there));
@@ -166,6 +170,7 @@ pub(super) fn attributes(record: &Record, sid: &Sid) -> Vec<Change> {
     let mut flags = Flags("U".into());
     flags.set('D', record.disabled);
     flags.set('L', record.locked);
+    flags.set('X', record.never_expires);
     let mut attributes = vec![
         add("objectClass", "sambaSamAccount".into()),
         add("sambaSID", sid.to_string()),

@@ -136,7 +136,8 @@ impl<'a> Fields<'a> {
             nt_hash: self.nt_hash.clone().filter(|_| !self.flags.has('N')),
             disabled: self.flags.has('D'),
             locked: self.flags.has('L'),
-            must_change: self.changed == Some(0) && !self.flags.has('X'),
+            must_change: self.changed == Some(0),
+            never_expires: self.flags.has('X'),
             password_last_set: self.changed.filter(|secs| *secs != 0),
             full_name: String::new(),
             uid: None,
@@ -158,8 +159,7 @@ impl<'a> Fields<'a> {
         }
         flags.set('D', after.disabled);
         flags.set('L', after.locked);
-        // Who has this one need not change it.
-        flags.set('X', flags.has('X') && !after.must_change);
+        flags.set('X', after.never_expires);
         let unchanged = (before.must_change, before.password_last_set) == (after.must_change, after.password_last_set);
         let time = match self.changed.filter(|_| unchanged) {
             Some(secs) => u32::try_from(secs).unwrap_or(NEVER),
@@ -185,7 +185,7 @@ impl<'a> Fields<'a> {
 /// The line of a new account, without a line feed.
 pub(super) fn new(record: &Record, uid: u32) -> Result<Zeroizing<Vec<u8>>> {
     let mut flags = Flags::default();
-    for (letter, on) in [('U', true), ('D', record.disabled), ('L', record.locked)] {
+    for (letter, on) in [('U', true), ('D', record.disabled), ('L', record.locked), ('X', record.never_expires)] {
         flags.set(letter, on);
     }
     let mut text = Zeroizing::new(String::with_capacity(record.name.len() + 12 + FIXED));
@@ -282,7 +282,10 @@ mod tests {
         check("[UL         ]:LCT-00000000:", |record| record.locked = false, "[U          ]:LCT-00000000:");
         // A password that must be changed has no time.
         let expire = |record: &mut Record| (record.must_change, record.password_last_set) = (true, None);
-        check("[UX         ]:LCT-6B01BECE:", expire, "[U          ]:LCT-00000000:");
+        check("[U          ]:LCT-6B01BECE:", expire, "[U          ]:LCT-00000000:");
+        // Who has this flag need not change it, and must again when it goes.
+        check("[U          ]:LCT-00000000:", |record| record.never_expires = true, "[UX         ]:LCT-00000000:");
+        check("[DUX        ]:LCT-6B01BECE:", |record| record.never_expires = false, "[DU         ]:LCT-6B01BECE:");
     }
 
     #[test]

@@ -477,6 +477,7 @@ fn an_import_adds_updates_and_keeps() {
             disabled: true,
             locked: false,
             must_change: false,
+            never_expires: name == "U1",
             password_last_set: Some(7),
         })
     };

@@ -192,9 +192,7 @@ fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::r
         account if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),
         account if account.expires.is_some_and(|end| end <= now) => Err(Refused::Because(Status::ACCOUNT_EXPIRED)),
         account if account.must_change => Err(Refused::Because(Status::PASSWORD_MUST_CHANGE)),
-        account if policy.has_expired(account.password_last_set, now) => {
-            Err(Refused::Because(Status::PASSWORD_EXPIRED))
-        }
+        account if account.has_expired_password(policy, now) => Err(Refused::Because(Status::PASSWORD_EXPIRED)),
         _ => Ok(()),
     }
 }

@@ -184,19 +184,21 @@ impl Asked<'_> {
             time(set).saturating_add(ticks)
         };
         let set = account.password_last_set;
-        let must_change = match (account.must_change, set, policy.max_password_age) {
+        let age = policy.max_password_age.filter(|_| !account.never_expires);
+        let must_change = match (account.must_change, set, age) {
             (true, ..) => 0,
             (false, Some(set), Some(age)) => later(set, age),
             _ => NEVER,
         };
         let locked = account.locked || server.is_locked_out(&account.name);
-        let expired = account.must_change || policy.has_expired(set, now);
+        let expired = account.must_change || account.has_expired_password(&policy, now);
         UserInformation {
             name: account.name.clone(),
             full_name: account.full_name.clone(),
             rid: account.sid.rid().unwrap_or(0),
             primary_group: ALL_USERS_RID,
             control: lists::control(&account.name, account.disabled, locked)
+                .with(AccountControl::DONT_EXPIRE_PASSWORD, account.never_expires)
                 .with(AccountControl::PASSWORD_EXPIRED, expired),
             password_last_set: set.map_or(0, time),
             password_can_change: set.map_or(0, |set| later(set, policy.min_password_age)),
