@@ -5,6 +5,7 @@
 //! started here, with arguments only. Exit status: 0 all is right; 1 something is not.
 
 mod clock;
+mod directory;
 mod dns;
 mod keytab;
 
@@ -121,7 +122,7 @@ pub fn run(args: &JoinArgs) -> Result<ExitCode> {
     Ok(if report.joined { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `net ads join`, on this terminal.
+/// `net ads join`, on this terminal, and the keytab.
 fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
     let Some(membership) = &loaded.policy.membership else {
         bail!("{}: {}", path.display(), lines(args.domain.as_deref()))
@@ -137,7 +138,18 @@ fn join(args: &JoinArgs, path: &Path, loaded: &Loaded) -> Result<()> {
         .arg("-U")
         .arg(&args.user);
     let status = net.status().context("cannot start `net` (Debian: samba-common-bin; Fedora: samba-common-tools)")?;
-    if status.success() { Ok(()) } else { bail!("`net ads join` failed ({status}); what it says is above") }
+    if !status.success() {
+        bail!("`net ads join` failed ({status}); what it says is above");
+    }
+    // It writes the host's keytab, and leaves a dedicated one with the keys from before.
+    if loaded.daemon.kerberos.is_some() {
+        let mut net = Command::new("net");
+        let status = net.args(["ads", "keytab", "create", "-P", "-s"]).arg(path).status().context("`net`")?;
+        if !status.success() {
+            bail!("joined, but `net ads keytab create` failed ({status}); what it says is above");
+        }
+    }
+    Ok(())
 }
 
 /// The lines that make a member.
@@ -172,7 +184,13 @@ fn report(domain: Option<&str>, path: &Path, loaded: &Loaded) -> Report {
             report.steps.push(clocks(&controllers));
             let well = winbindd(&mut report.steps, membership, &loaded.policy.netbios_name);
             report.steps.push(account(well, workgroup, path));
-            report.steps.push(keys(membership, path, loaded));
+            let host = host_name(membership, &report.computer);
+            let (step, versions) = keys(membership, &host, path, loaded);
+            report.steps.push(step);
+            report.steps.push(match controllers.is_empty() {
+                true => Step::skipped("directory", "no controller is known"),
+                false => in_directory(&host, &report.computer, &versions, path),
+            });
             report.steps.push(ids(well, workgroup));
         }
     }
@@ -293,44 +311,69 @@ fn account(well: bool, workgroup: &str, path: &Path) -> Step {
     }
 }
 
-/// The keys that tickets are taken with.
-fn keys(membership: &Membership, path: &Path, loaded: &Loaded) -> Step {
+/// The name in DNS that clients connect to.
+fn host_name(membership: &Membership, computer: &str) -> String {
+    match membership.realm.is_empty() {
+        true => computer.to_lowercase(),
+        false => format!("{}.{}", computer.to_lowercase(), membership.dns_domain()),
+    }
+}
+
+/// The services of `host` whose keys tickets are taken with: those for cifs/HOST are made with the account's key, which
+/// host/HOST has as well ([MS-ADTS] sPNMappings).
+fn host_names(host: &str) -> [String; 2] {
+    [format!("cifs/{host}"), format!("host/{host}")]
+}
+
+/// The machine's account in the directory, against the versions of its keys in the keytab.
+fn in_directory(host: &str, computer: &str, versions: &[u32], path: &Path) -> Step {
+    match directory::Machine::find(path, computer) {
+        Ok(machine) => machine.step(host, computer, versions, path),
+        Err(why) => Step::wrong("directory", why, "see the steps before; as root, `net ads testjoin -d 3` says more"),
+    }
+}
+
+/// The keys that tickets are taken with, and which versions of them there are.
+fn keys(membership: &Membership, host: &str, path: &Path, loaded: &Loaded) -> (Step, Vec<u32>) {
     let Some(settings) = &loaded.daemon.kerberos else {
         let remedy = "write `kerberos method = secrets and keytab` in [global]";
-        return Step::wrong("keytab", "no tickets are taken", remedy);
+        return (Step::wrong("keytab", "no tickets are taken", remedy), Vec::new());
     };
     let shown = settings.keytab.display();
     let remedy = format!("`net ads keytab create -s {} -U Administrator` writes the keys there", path.display());
     let file = match fs::read(&settings.keytab) {
         Ok(file) => file,
-        Err(why) => return Step::wrong("keytab", format!("{shown}: {why}"), remedy),
+        Err(why) => return (Step::wrong("keytab", format!("{shown}: {why}"), remedy), Vec::new()),
     };
     match keytab::read(&file) {
-        None => Step::wrong("keytab", format!("{shown} is no keytab"), remedy),
-        Some(entries) => keys_step(&shown.to_string(), &entries, membership, &loaded.policy.netbios_name, remedy),
+        None => (Step::wrong("keytab", format!("{shown} is no keytab"), remedy), Vec::new()),
+        Some(entries) => keys_step(&shown.to_string(), &entries, membership, host, remedy),
     }
 }
 
-fn keys_step(file: &str, entries: &[keytab::Entry], membership: &Membership, computer: &str, remedy: String) -> Step {
-    let host = match membership.realm.is_empty() {
-        true => computer.to_lowercase(),
-        false => format!("{}.{}", computer.to_lowercase(), membership.dns_domain()),
-    };
-    // Tickets for cifs/HOST are made with the account's key, which host/HOST has as well ([MS-ADTS] sPNMappings).
-    let names = [format!("cifs/{host}"), format!("host/{host}")];
+fn keys_step(
+    file: &str,
+    entries: &[keytab::Entry],
+    membership: &Membership,
+    host: &str,
+    remedy: String,
+) -> (Step, Vec<u32>) {
+    let names = host_names(host);
     let own = |entry: &&keytab::Entry| {
         entry.realm.eq_ignore_ascii_case(&membership.realm)
             && names.iter().any(|name| name.eq_ignore_ascii_case(&entry.principal))
     };
     let own: Vec<_> = entries.iter().filter(own).collect();
-    let Some(newest) = own.iter().map(|entry| entry.kvno).max() else {
+    let versions: Vec<u32> = own.iter().map(|entry| entry.kvno).collect();
+    let Some(&newest) = versions.iter().max() else {
         let found = format!("{file} has no key of {} in {}", names.join(" or "), membership.realm);
-        return Step::wrong("keytab", found, remedy);
+        return (Step::wrong("keytab", found, remedy), versions);
     };
-    match own.iter().any(|entry| entry.kvno == newest && entry.is_aes()) {
+    let step = match own.iter().any(|entry| entry.kvno == newest && entry.is_aes()) {
         true => Step::right("keytab", format!("{file}: keys of {host}, version {newest}")),
         false => Step::wrong("keytab", format!("{file} has no AES key of {host}, version {newest}"), remedy),
-    }
+    };
+    (step, versions)
 }
 
 /// Whether the domain's groups have gids.
@@ -414,7 +457,9 @@ mod tests {
                     enctype,
                 })
                 .collect();
-            let step = keys_step("/k", &entries, &membership(), "SRV", "remedy".into());
+            let host = host_name(&membership(), "SRV");
+            let (step, versions) = keys_step("/k", &entries, &membership(), &host, "remedy".into());
+            assert!(versions.iter().all(|version| entries.iter().any(|entry| entry.kvno == *version)));
             assert_eq!(step.state, state, "{step:?}");
             assert!(step.found.contains(found), "{step:?}");
         };

@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 
 pub use backend::Backend;
 pub use crowd::Crowd;
-pub(crate) use domain::{DORA, Domain, EMIL, FAYE, MEMBER};
+pub(crate) use domain::{ADMINISTRATOR, DORA, Domain, EMIL, FAYE, MEMBER};
 pub(crate) use doors::Doors;
 pub use kdc::{Kdc, REALM};
 pub use people::{ALICE, BOB, CAROL, CREW, People, Person};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{ALICE, DORA, Domain, EMIL, FAYE, MEMBER, frevo};
+use crate::bed::{ADMINISTRATOR, ALICE, DORA, Domain, EMIL, FAYE, MEMBER, frevo};
 use crate::stage::Stage;
 use crate::suite::Case;
 
@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("domain.kerberos", kerberos).needs_root().frevo_only(),
     Case::new("domain.acls", acls).needs_root().frevo_only(),
     Case::new("domain.join", join).needs_root().frevo_only(),
+    Case::new("domain.join_run", join_run).needs_root().frevo_only(),
     Case::new("domain.winbindd_gone", winbindd_gone).needs_root().frevo_only(),
     Case::new("domain.winbindd_hangs", winbindd_hangs).needs_root().frevo_only(),
     Case::new("domain.username_map", username_map).needs_root().frevo_only(),
@@ -228,20 +229,70 @@ fn acls(stage: &mut Stage) -> Result<()> {
 /// `frevo join` finds everything right, and names what is not.
 fn join(stage: &mut Stage) -> Result<()> {
     let domain = served(stage)?;
-    let all = ["configuration", "dns", "clock", "winbind", "account", "keytab", "ids"];
+    let all = ["configuration", "dns", "clock", "winbind", "account", "keytab", "directory", "ids"];
     wrong_steps(domain, "", "", &[], &all)?;
     let expect = |from: &str, to: &str, arguments: &[&str], wrong: &[&str]| -> Result<()> {
         wrong_steps(domain, from, to, arguments, wrong).with_context(|| format!("{to:?} {arguments:?}"))
     };
     expect("", "", &["other.test"], &["!configuration"])?;
     expect("security = ads", "security = user", &[], &["!configuration"])?;
-    expect("realm = DOM.TEST", "realm = NO.TEST", &[], &["!dns", "-clock", "winbind", "account", "!keytab"])?;
+    expect(
+        "realm = DOM.TEST",
+        "realm = NO.TEST",
+        &[],
+        &["!dns", "-clock", "winbind", "account", "!keytab", "-directory"],
+    )?;
     expect("workgroup = DOM", "workgroup = MOD", &[], &["dns", "clock", "!winbind", "-account", "keytab", "-ids"])?;
-    expect("member/krb5.keytab", "member/no.keytab", &[], &["winbind", "!keytab", "ids"])?;
+    expect("member/krb5.keytab", "member/no.keytab", &[], &["winbind", "!keytab", "-directory", "ids"])?;
     domain.kill_winbindd();
-    let gone = wrong_steps(domain, "", "", &[], &["dns", "clock", "!winbind", "-account", "keytab", "-ids"]);
+    let steps = ["dns", "clock", "!winbind", "-account", "keytab", "directory", "-ids"];
+    let gone = wrong_steps(domain, "", "", &[], &steps);
     domain.start_winbindd()?;
     gone
+}
+
+/// `frevo join --run` joins, here once more; a keytab from before and a name that the account has lost are found, and what
+/// is said to do about them does it.
+fn join_run(stage: &mut Stage) -> Result<()> {
+    let keytab = stage.bed.dir().join("domain/member/krb5.keytab");
+    let domain = served(stage)?;
+    let before = fs::read(&keytab)?;
+    let (user, password) = ADMINISTRATOR.split_once('%').context("a password")?;
+    let mut command = domain.command(frevo())?;
+    command.args(["join", "--run", "--user", user, "-c"]).arg(domain.conf()).env("PASSWD", password);
+    let joined = said(command)?;
+    ensure!(joined.contains("Joined 'MEMBER' to dns domain 'dom.test'"), "{joined}");
+    let net = |arguments: &[&str]| -> Result<()> {
+        let mut command = domain.command("net")?;
+        command.arg("ads").args(arguments).arg("-s").arg(domain.conf());
+        let out = command.output()?;
+        ensure!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&[out.stdout, out.stderr].concat()));
+        Ok(())
+    };
+    ensure!(joined.contains("MEMBER is a member of DOM.TEST"), "{joined}");
+    let ticket = |expected: &str| {
+        let mut command = domain.command("smbclient")?;
+        command.args(["-s", "/dev/null", "--use-kerberos=required", "-U", "dora@DOM.TEST%Dora.Pw1"]);
+        command.args([&format!("//{MEMBER}/files"), "-c", "ls greeting"]);
+        check(domain, said(command), expected)
+    };
+    ticket("greeting")?;
+
+    fs::write(&keytab, before)?;
+    wrong_steps(domain, "", "", &[], &["account", "keytab", "!directory"])?;
+    ticket("NT_STATUS_LOGON_FAILURE")?;
+    net(&["keytab", "create", "-P"])?;
+    wrong_steps(domain, "", "", &[], &["keytab", "directory"])?;
+    ticket("greeting")?;
+
+    for spn in ["HOST/member.dom.test", "HOST/MEMBER"] {
+        net(&["setspn", "delete", "MEMBER", spn, "-U", ADMINISTRATOR])?;
+    }
+    wrong_steps(domain, "", "", &[], &["keytab", "!directory"])?;
+    for spn in ["host/member.dom.test", "HOST/MEMBER"] {
+        net(&["setspn", "add", "MEMBER", spn, "-U", ADMINISTRATOR])?;
+    }
+    wrong_steps(domain, "", "", &[], &["keytab", "directory"])
 }
 
 /// Runs `frevo join` with `from` in the configuration replaced by `to`. Of the steps named, those with an exclamation mark
