@@ -34,6 +34,8 @@ const HABIT: Duration = Duration::from_secs(3600);
 
 /// Users with their groups.
 pub(super) struct Groups {
+    /// How often groups were changed: who asked before that may have the answer from before.
+    generation: Mutex<u64>,
     /// By name and ids.
     users: Kept<(String, u32, u32), Arc<User>>,
     /// Whether any group has members by distinguished name, and since when that is known.
@@ -44,7 +46,7 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new() -> Groups {
-        Groups { users: Kept::new(), named: Mutex::new(None), turn: Turn::new(()) }
+        Groups { generation: Mutex::new(0), users: Kept::new(), named: Mutex::new(None), turn: Turn::new(()) }
     }
 
     /// The user that `person` is by these ids, with all groups.
@@ -53,6 +55,7 @@ impl Groups {
         if let Some(user) = self.users.get(&key, |_| KEPT) {
             return Ok(user);
         }
+        let seen = *self.generation.lock();
         match self.search(people, person, gid).await {
             Ok(found) => {
                 for group in &found {
@@ -61,7 +64,10 @@ impl Groups {
                     }
                 }
                 let user = Arc::new(user(&person.record.name, uid, gid, &found));
-                self.users.put(key, user.clone(), STALE);
+                let generation = self.generation.lock();
+                if *generation == seen {
+                    self.users.put(key, user.clone(), STALE);
+                }
                 Ok(user)
             }
             Err(error) if error.is::<Unasked>() => self.users.get(&key, |_| STALE).ok_or(error),
@@ -71,6 +77,7 @@ impl Groups {
 
     /// Somebody's groups have changed.
     pub(super) fn forget(&self) {
+        *self.generation.lock() += 1;
         self.users.clear();
     }
 

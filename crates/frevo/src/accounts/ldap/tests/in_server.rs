@@ -175,6 +175,52 @@ async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
     }
 }
 
+/// Whoever logs on while his groups are changed here has been told of those before; that is not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_logon_had_read_before_a_change_of_groups_is_not_kept() {
+    let (held, holds) = std::sync::mpsc::channel();
+    let fake = Fake::start(move |_, id, tag, message, stream| {
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let night = [
+            ("objectClass", "posixGroup"),
+            ("cn", "night"),
+            ("gidNumber", "20"),
+            ("memberUid", "ann"),
+            ("sambaSID", "S-1-5-21-1-2-3-1100"),
+            ("sambaGroupType", "2"),
+        ];
+        let with_group = || [found(id, "cn=night,dc=x", &night), done(id, 0x65, 0)].concat();
+        let answer = match tag {
+            0x60 => done(id, 0x61, 0),
+            0x63 if has("sambaSamAccount") => return friendly(id, tag, message, stream),
+            0x63 if has("memberUid\u{4}\u{3}ann") => {
+                return held.send((with_group(), done(id, 0x65, 0), stream.try_clone().unwrap())).unwrap();
+            }
+            0x63 if has("night") => with_group(),
+            0x63 => done(id, 0x65, 0),
+            _ => done(id, tag + 1, 0),
+        };
+        stream.write_all(&answer).unwrap();
+    });
+    let ldap = Arc::new(open(vec![fake.uri()], |settings| settings.trusted = true));
+    let find = || {
+        let ldap = ldap.clone();
+        tokio::spawn(async move { ldap.find("ann").await.unwrap().unwrap().user.unwrap().identity.groups.len() })
+    };
+    let (before, is_held) = (find(), tokio::task::spawn_blocking(move || (holds.recv().unwrap(), holds)));
+    let ((with_group, _, mut stream), holds) = is_held.await.unwrap();
+    let changing = ldap.clone();
+    let change = move || changing.groups().unwrap().members("night", Vec::new(), vec!["ann".into()]);
+    tokio::task::spawn_blocking(change).await.unwrap().unwrap();
+    stream.write_all(&with_group).unwrap();
+    assert_eq!(before.await.unwrap(), 1);
+    let after = find();
+    let is_asked = tokio::task::spawn_blocking(move || holds.recv_timeout(Duration::from_secs(60)));
+    let (_, without, mut stream) = is_asked.await.unwrap().expect("the directory is asked anew");
+    stream.write_all(&without).unwrap();
+    assert_eq!(after.await.unwrap(), 0);
+}
+
 /// Lists of several back ends go on after the last name of all, so that a short page is the end of one of them.
 #[test]
 fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
