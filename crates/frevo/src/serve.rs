@@ -45,7 +45,7 @@ const FALLBACK_PORT: u16 = 4450;
 /// How long connections may take to finish what is in flight when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// `frevo serve [DIRECTORY]`.
+/// Serves a directory, or what a configuration says, until it is told to stop (SIGTERM, Ctrl-C)
 #[derive(clap::Args, Debug)]
 pub struct ServeArgs {
     /// Directory to share, under its own name; needs no configuration

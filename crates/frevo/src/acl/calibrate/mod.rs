@@ -30,7 +30,7 @@ use saved::Calibration;
 
 /// Measures for which files of a share it pays to store converted descriptors (frevo:acl store = auto)
 ///
-/// Makes a few hundred files in a hidden directory of the share, and removes them. Takes root, and throws the machine's
+/// Makes 136 files in a hidden directory of the share, and removes them. Takes root, and throws the machine's
 /// file caches away 27 times unless --warm says not to: a busy server is slow meanwhile.
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArgs {
