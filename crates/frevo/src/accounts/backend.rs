@@ -115,7 +115,7 @@ pub struct Entry {
 }
 
 /// `account` as a record in the place of `before`.
-pub(super) fn imported(account: Imported, before: Option<&Record>) -> Record {
+fn imported(account: Imported, before: Option<&Record>) -> Record {
     Record {
         nt_hash: account.nt_hash,
         disabled: account.disabled,
@@ -130,17 +130,14 @@ pub(super) fn imported(account: Imported, before: Option<&Record>) -> Record {
     }
 }
 
-fn import_one(
-    backend: &(impl Backend + ?Sized),
-    account: Imported,
-    dry_run: bool,
-    check: Check<'_>,
-) -> Result<Outcome> {
-    if let Err(error) = super::record::check_name(&account.name) {
-        return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
-    }
-    let before = backend.get(&account.name)?;
-    let before = before.as_ref().map(|entry| &*entry.record);
+/// What is said of an account that cannot be imported because of its name.
+pub(super) fn misnamed(account: &Imported) -> Option<Outcome> {
+    let why = super::record::check_name(&account.name).err()?;
+    Some(Outcome { result: ImportResult::Skipped, note: Some(why.to_string()) })
+}
+
+/// The record that `account` makes in the place of `before`, and what that is to it.
+pub(super) fn weigh(account: Imported, before: Option<&Record>, check: Check<'_>) -> Result<(Record, Outcome)> {
     let record = imported(account, before);
     let note = check(&record)?;
     let result = match before {
@@ -148,8 +145,22 @@ fn import_one(
         Some(_) => ImportResult::Updated,
         None => ImportResult::Added,
     };
+    Ok((record, Outcome { result, note }))
+}
+
+fn import_one(
+    backend: &(impl Backend + ?Sized),
+    account: Imported,
+    dry_run: bool,
+    check: Check<'_>,
+) -> Result<Outcome> {
+    if let Some(skipped) = misnamed(&account) {
+        return Ok(skipped);
+    }
+    let before = backend.get(&account.name)?;
+    let (record, outcome) = weigh(account, before.as_ref().map(|entry| &*entry.record), check)?;
     if !dry_run {
-        match result {
+        match outcome.result {
             ImportResult::Added => _ = backend.add(record)?,
             ImportResult::Updated => {
                 let name = record.name.clone();
@@ -158,5 +169,5 @@ fn import_one(
             ImportResult::Unchanged | ImportResult::Skipped => {}
         }
     }
-    Ok(Outcome { result, note })
+    Ok(outcome)
 }

@@ -26,7 +26,7 @@ use server::policy::fold;
 use super::backend::{self, Backend, Check, Entry};
 use super::former::FormerSids;
 use super::groups::GroupKey;
-use super::record::{Record, check_name};
+use super::record::Record;
 use crate::admin::message::{ImportResult, Imported, Outcome};
 use crate::state_dir::StateDir;
 
@@ -422,25 +422,20 @@ impl Backend for Store {
 }
 
 fn import_one(change: &mut Change<'_>, account: Imported, check: Check<'_>) -> Result<Outcome> {
-    if let Err(error) = check_name(&account.name) {
-        return Ok(Outcome { result: ImportResult::Skipped, note: Some(error.to_string()) });
+    if let Some(skipped) = backend::misnamed(&account) {
+        return Ok(skipped);
     }
     let before = change.get(&account.name);
-    let record = backend::imported(account, before.as_deref());
-    let note = check(&record)?;
-    let result = match before {
-        Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
-        Some(_) => {
-            change.put(record);
-            ImportResult::Updated
-        }
-        None => {
+    let (record, outcome) = backend::weigh(account, before.as_deref(), check)?;
+    match outcome.result {
+        ImportResult::Added => {
             let rid = change.new_rid()?;
             change.put(Record { rid, ..record });
-            ImportResult::Added
         }
-    };
-    Ok(Outcome { result, note })
+        ImportResult::Updated => change.put(record),
+        ImportResult::Unchanged | ImportResult::Skipped => {}
+    }
+    Ok(outcome)
 }
 
 /// Changes that are not yet made.
@@ -531,14 +526,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
     fn add(store: &Store, name: &str) -> u32 {
-        store
-            .change(false, |change| {
-                let rid = change.new_rid()?;
-                change.put(Record { rid, ..Record::named(name) });
-                Ok(rid)
-            })
-            .unwrap()
+        store.add(Record::named(name)).unwrap().record.rid
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub use self::index::Complaint;
 use self::index::{Found, Index};
 use self::line::Fields;
 use self::live::Live;
-use super::backend::{Backend, Check, Entry, imported};
+use super::backend::{Backend, Check, Entry, misnamed, weigh};
 use super::embedded::OwnDomain;
-use super::record::{Record, check_name};
+use super::record::Record;
 use super::unix::{self, Key, User, Users};
 use crate::admin::message::{ImportResult, Imported, Outcome};
 
@@ -152,32 +152,26 @@ impl Smbpasswd {
         check: Check<'_>,
     ) -> Result<Outcome> {
         let skipped = |why: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(why) });
-        if let Err(error) = check_name(&account.name) {
-            return skipped(error.to_string());
+        if let Some(skipped) = misnamed(&account) {
+            return Ok(skipped);
         }
         let before = change.look(|index| self.parts.stands(&account.name, index));
         let before = match before {
             Ok(before) => before.map(|stands| stands.record),
             Err(Unavailable(why)) => return skipped(why),
         };
-        let record = imported(account, before.as_ref());
-        let note = check(&record)?;
-        let result = match &before {
-            Some(before) if *before.encode() == *record.encode() => ImportResult::Unchanged,
-            Some(_) => ImportResult::Updated,
-            None => ImportResult::Added,
-        };
-        let uid = match (result, self.new_uid(&record)) {
+        let (record, outcome) = weigh(account, before.as_ref(), check)?;
+        let uid = match (outcome.result, self.new_uid(&record)) {
             (ImportResult::Added, Err(why)) => return skipped(format!("{why:#}")),
             (ImportResult::Added, Ok(uid)) => uid,
             _ => 0,
         };
-        match result {
+        match outcome.result {
             ImportResult::Added if !dry_run => change.add(&record, uid)?,
             ImportResult::Updated if !dry_run => _ = change.edit(&record.name, &record)?,
             _ => {}
         }
-        Ok(Outcome { result, note })
+        Ok(outcome)
     }
 }
 
