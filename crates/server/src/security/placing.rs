@@ -16,7 +16,7 @@ use super::bare::shown;
 use super::descriptor::{Protection, SERVER, of};
 use super::material::posix;
 use super::parts::{OF_SACL, Parts, merge};
-use super::posix::{self, Duty, Posix};
+use super::posix::{self, Duty, Inexpressible, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::sids::{self, FileSids};
 use super::{access, inherit, store};
@@ -389,7 +389,8 @@ async fn own(
 /// Sets the POSIX lists to what the DACL of `descriptor` says, where they are all there is.
 async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
     let before = posix(&disk.identity, node, metadata).await?;
-    let after = lists_for(disk, &before, descriptor, Duty::Alone, true).await?;
+    let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
+    let after = lists_for(disk, &before, descriptor, duty, true).await?;
     let writes = disk.share.dos_filemode && access::kernel_permits(disk, node, metadata, 0o2).await?;
     let overrides = access::overrides_owner(disk, metadata, writes);
     let done = apply_by(disk, node, metadata, &before, &after, overrides).await;
@@ -431,14 +432,16 @@ pub(super) async fn lists_for(
     others: bool,
 ) -> Result<Posix> {
     let accounts = &*disk.accounts;
-    let mut sids = FileSids::of(accounts, descriptor, before.uid).await;
-    if duty == Duty::Beneath {
-        let mut users = if others { sids.users(descriptor) } else { Vec::new() };
-        users.push(before.uid);
-        sids = sids.knowing(accounts, &disk.identity, &users).await;
-    }
+    let sids = FileSids::of(accounts, descriptor, before.uid).await;
+    let mut users = if others { sids.users(descriptor) } else { Vec::new() };
+    users.push(before.uid);
+    let sids = sids.knowing(accounts, &disk.identity, &users).await;
     posix::from_descriptor(before, descriptor, &sids, duty).map_err(|inexpressible| {
-        Error::because(Status::NOT_SUPPORTED, format!("permission bits cannot deny {}", inexpressible.0))
+        let why = match inexpressible {
+            Inexpressible::Denied(sid) => format!("a POSIX list cannot deny that to {sid}"),
+            Inexpressible::Unknown(sid) => format!("{sid} is nobody here (force unknown acl user = no)"),
+        };
+        Error::because(Status::NOT_SUPPORTED, why)
     })
 }
 

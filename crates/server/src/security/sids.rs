@@ -113,9 +113,9 @@ impl Sids for FileSids {
         self.ids.get(sid).and_then(|id| id.gid()).or_else(|| UnixSids.gid(sid))
     }
 
-    fn is_member(&self, uid: u32, gid: u32) -> bool {
-        let whose = self.known.iter().find(|identity| identity.uid == uid);
-        whose.is_some_and(|identity| identity.gid == gid || identity.groups.contains(&gid))
+    fn is_member(&self, uid: u32, gid: u32) -> Option<bool> {
+        let whose = self.known.iter().find(|identity| identity.uid == uid)?;
+        Some(whose.gid == gid || whose.groups.contains(&gid))
     }
 }
 

@@ -48,6 +48,12 @@ fn how_permissions_are_shown_and_set() {
             let metadata = block_on(scene.node("file").metadata()).expect("it has some");
             assert_eq!((metadata.uid, metadata.gid), (1000, 1000));
         }
+        let list =
+            with_dacl(Control::NONE, vec![allow(stranger, A::FILE_ALL_ACCESS), allow(ALICE, A::FILE_GENERIC_READ)]);
+        let expected = if forces { (Status::SUCCESS, 0o400) } else { (Status::NOT_SUPPORTED, 0o666) };
+        let (mut scene, file) = plain(|share| share.force_unknown_acl_user = forces);
+        let status = scene.alice.set_security(file, SecurityInformation::DACL, &list);
+        assert_eq!((status, scene.mode("file")), expected);
     }
 }
 

@@ -17,6 +17,7 @@ mod ldap;
 mod local;
 mod netbench;
 mod parity;
+mod parity_set;
 mod passwords;
 mod people;
 mod python;
@@ -51,6 +52,7 @@ const AREAS: &[&[Case]] = &[
     acls::CASES,
     convert::CASES,
     parity::CASES,
+    parity_set::CASES,
     store::CASES,
     handback::CASES,
     trees::CASES,

@@ -217,6 +217,6 @@ pub(super) fn files() -> usize {
     std::env::var("FREVO_PARITY_FILES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
-fn get(who: &Person, share: &'static str, path: &str) -> Call {
+pub(super) fn get(who: &Person, share: &'static str, path: &str) -> Call {
     Call { who: *who, share, path: path.replace('/', "\\"), options: Vec::new() }
 }

@@ -144,7 +144,12 @@ pub(super) static TABLE: &[Parameter] = &[
         "New entries belong to the owner of their folder; with unix only their ACL names who made them.",
     ),
     share("inherit permissions", BOOL, "no", "New entries take the mode of their folder instead of the masks'."),
-    share("force unknown acl user", BOOL, "no", "An unknown owner in a new ACL becomes the user."),
+    share(
+        "force unknown acl user",
+        BOOL,
+        "no",
+        "An unknown owner in a new ACL becomes the user; other unknowns are left out.",
+    ),
     share("acl claims evaluation", TEXT, "AD DC only", "Evaluate claims in ACLs.")
         .accepted("claims come from a domain controller; what is granted under a condition is not granted"),
     global("enable privileges", BOOL, "yes", "Honour privileges given to users.")

@@ -1,0 +1,548 @@
+//! The POSIX lists that a DACL asks for.
+//!
+//! Where the lists are all there is they are made as Samba makes them (seen with 4.17), but for what would let somebody do
+//! more than the DACL says: that becomes less access, or is refused. docs/acls.md has the rules.
+
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
+
+use super::{Posix, Sids};
+use crate::security::evaluate::{Inheritance, Rule};
+use crate::security::posix_acl::{Entry, PosixAcl, Tag};
+
+/// What is done about rules that no POSIX list can say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// The lists are all there is: what they cannot say becomes less access, or is refused.
+    Alone {
+        /// Rules for SIDs that are nobody's here are left out (`force unknown acl user`) rather than refused.
+        strangers: bool,
+    },
+    /// A stored descriptor decides first, and the kernel after it. The lists let through what the descriptor grants, as
+    /// Samba makes them: any right of reading becomes `r`, of writing `w`, and who may use a directory may pass through
+    /// it, for Windows asks nobody for that right. What is denied to a group is taken from that group's own entry, what
+    /// is denied to somebody whom Linux does not know is left to the descriptor. The entries of the owner and of users
+    /// have what the rules say of their groups, as far as those are known: the kernel looks at no other entry for them.
+    Beneath,
+}
+
+/// No POSIX list can say it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inexpressible {
+    /// The DACL denies something to somebody whom Linux does not know, or to a group whose members may have it by another.
+    Denied(Sid),
+    /// The DACL has a rule for somebody who is nobody here.
+    Unknown(Sid),
+}
+
+/// The lists that say what the DACL of `descriptor` says, or what `duty` makes of it; those of `file` where it has none.
+/// A NULL DACL lets everybody do everything. Owner and group of the descriptor are the caller's to set before: `file` has
+/// them already.
+///
+/// A rule that allows counts for its own user, group or class as it stands, so that what [`super::to_descriptor`] shows
+/// means the same when it comes back. The group, where no rule allows it anything, gets what everybody has; the owner and
+/// users also what their groups have. Without inheritable rules, a directory has no default list.
+pub fn from_descriptor(
+    file: &Posix,
+    descriptor: &SecurityDescriptor,
+    sids: &dyn Sids,
+    duty: Duty,
+) -> Result<Posix, Inexpressible> {
+    match &descriptor.dacl {
+        Some(dacl) => {
+            let rules: Vec<Rule> = dacl.aces().iter().filter_map(|ace| rule(ace, duty)).collect();
+            from_rules(file, &rules, sids, duty)
+        }
+        None if descriptor.has_null_dacl() => {
+            let inheritance = Inheritance::default();
+            let all = Rule { allow: true, sid: Sid::EVERYONE, mask: AccessMask::FILE_ALL_ACCESS, inheritance };
+            from_rules(file, &[all], sids, duty)
+        }
+        None => Ok(file.clone()),
+    }
+}
+
+/// What an entry means. A default list is for files and for directories, however deep they lie: where it is all there is,
+/// nothing is allowed by it that was to be inherited by the one kind alone, or one level deep.
+fn rule(ace: &Ace, duty: Duty) -> Option<Rule> {
+    let rule = Rule::of(ace)?;
+    let Inheritance { files, directories, only } = rule.inheritance;
+    let everywhere = files && directories && !ace.ace_flags.contains(AceFlags::NO_PROPAGATE_INHERIT);
+    let kept = duty == Duty::Beneath || !rule.allow || everywhere;
+    let inheritance = if kept { rule.inheritance } else { Inheritance { only, ..Inheritance::default() } };
+    Some(Rule { inheritance, ..rule })
+}
+
+fn from_rules(file: &Posix, rules: &[Rule], sids: &dyn Sids, duty: Duty) -> Result<Posix, Inexpressible> {
+    let own = |sid: &Sid| match named(sid, sids, duty) {
+        _ if *sid == sids.user(file.uid) || *sid == Sid::OWNER_RIGHTS => Some(Tag::Owner),
+        _ if *sid == sids.group(file.gid) => Some(Tag::OwningGroup),
+        Some(Tag::User(uid)) if uid == file.uid => Some(Tag::Owner),
+        Some(Tag::Group(gid)) if gid == file.gid => Some(Tag::OwningGroup),
+        named => named,
+    };
+    let new = |sid: &Sid| match *sid {
+        Sid::CREATOR_OWNER | Sid::OWNER_RIGHTS => Some(Tag::Owner),
+        Sid::CREATOR_GROUP => Some(Tag::OwningGroup),
+        _ => named(sid, sids, duty),
+    };
+    if let Duty::Alone { strangers } = duty {
+        let mut unknown = rules.iter().filter(|rule| own(&rule.sid).or_else(|| new(&rule.sid)).is_none());
+        unknown.try_for_each(|rule| stranger(rule, file.directory, strangers))?;
+    }
+    let is_in = |tag: Tag, group: Tag| {
+        let uid = if tag == Tag::Owner { Some(file.uid) } else { tag.uid() };
+        let gid = if group == Tag::OwningGroup { Some(file.gid) } else { group.gid() };
+        uid.zip(gid).map_or(Some(false), |(uid, gid)| sids.is_member(uid, gid))
+    };
+    let for_itself = rules.iter().filter(|rule| !rule.inheritance.only).map(|rule| (*rule, own(&rule.sid)));
+    let access = Composer { rules: for_itself.collect(), is_in: &is_in, directory: file.directory, duty };
+    let mut entries = access.entries(None)?;
+    let has = |tag| entries.iter().find(|entry| entry.tag == tag).map_or(0, |entry| entry.permissions);
+    let (owner, group) = (has(Tag::Owner), has(Tag::OwningGroup));
+    if duty != Duty::Beneath {
+        // By number as well, so that they keep it when the file goes to somebody else.
+        let numbered = [(Tag::User(file.uid), owner), (Tag::Group(file.gid), group)];
+        entries.extend(numbered.map(|(tag, permissions)| Entry { tag, permissions }));
+    }
+    let is_in = |tag: Tag, group: Tag| match (tag, group) {
+        (Tag::User(_), Tag::OwningGroup) => None,
+        (Tag::User(uid), Tag::Group(gid)) => sids.is_member(uid, gid),
+        // Whoever owns a new file can let himself do what he likes.
+        _ => Some(false),
+    };
+    let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
+    let inherited = inherited.map(|rule| (*rule, new(&rule.sid))).collect();
+    let inherited = Composer { rules: inherited, is_in: &is_in, directory: file.directory, duty };
+    let default = if file.directory { inherited.entries_of_new(file.gid, owner)? } else { None };
+    let access = with_mask(entries, duty);
+    Ok(Posix { access, default: default.map(|entries| with_mask(entries, duty)), ..file.clone() })
+}
+
+/// The list of these entries. Where it is all there is, it has a mask that takes nothing from anybody, whatever is added
+/// later.
+fn with_mask(entries: Vec<Entry>, duty: Duty) -> PosixAcl {
+    let mask = (duty != Duty::Beneath).then_some(Entry { tag: Tag::Mask, permissions: 7 });
+    PosixAcl::new(entries.into_iter().chain(mask).collect())
+}
+
+/// Everybody, and users and groups by their SIDs.
+fn named(sid: &Sid, sids: &dyn Sids, duty: Duty) -> Option<Tag> {
+    // Every user of a Unix system is a user who has logged on; guests of the server are kept out by the descriptor.
+    let users = duty == Duty::Beneath && matches!(*sid, Sid::AUTHENTICATED_USERS | Sid::BUILTIN_USERS);
+    if *sid == Sid::EVERYONE || users {
+        return Some(Tag::Other);
+    }
+    sids.uid(sid).map(Tag::User).or_else(|| sids.gid(sid).map(Tag::Group))
+}
+
+/// A rule for a SID that has no entry. Those of Windows' own making that nobody is in Linux are passed over, as in Samba;
+/// what is allowed to others of that kind, such as SYSTEM, gives nobody anything; and who is nobody here is refused.
+fn stranger(rule: &Rule, directory: bool, strangers: bool) -> Result<(), Inexpressible> {
+    let sid = &rule.sid;
+    let (authority, first) = (sid.authority(), sid.sub_authorities().first().copied());
+    let is_nobody = authority == 5 && matches!(first, Some(SYSTEM..=NETWORK_SERVICE));
+    let of_windows = authority == 5 && (sid.sub_authorities().len() == 1 || first == Some(BUILTIN));
+    match rule.allow {
+        false if !is_nobody && bits_of_any(rule.mask, directory) != 0 => Err(Inexpressible::Denied(*sid)),
+        _ if of_windows || strangers => Ok(()),
+        _ => Err(Inexpressible::Unknown(*sid)),
+    }
+}
+
+/// What S-1-5-18 and S-1-5-20 end with, between which lie the accounts of Windows' own services.
+const SYSTEM: u32 = 18;
+const NETWORK_SERVICE: u32 = 20;
+/// What follows S-1-5 in the SIDs of groups that each machine has.
+const BUILTIN: u32 = 32;
+
+/// Builds a list from rules.
+struct Composer<'a> {
+    /// The rules, with the entry that each is for.
+    rules: Vec<(Rule, Option<Tag>)>,
+    /// Whether the user of one entry is in the group of another; `None` where nobody knows.
+    is_in: &'a dyn Fn(Tag, Tag) -> Option<bool>,
+    directory: bool,
+    duty: Duty,
+}
+
+impl Composer<'_> {
+    /// The entries that rules ask for: none for one that denies nothing that such lists know of.
+    fn spoken_of(&self) -> impl Iterator<Item = Tag> {
+        let says = |rule: &Rule| rule.allow || self.duty == Duty::Beneath || self.denied(rule.mask) != 0;
+        self.rules.iter().filter(move |(rule, _)| says(rule)).filter_map(|(_, tag)| *tag)
+    }
+
+    /// The entries for everybody who is spoken of, the three that each list has, and `another`.
+    fn entries(&self, another: Option<Tag>) -> Result<Vec<Entry>, Inexpressible> {
+        let mut tags = vec![Tag::Owner, Tag::OwningGroup, Tag::Other];
+        for tag in another.into_iter().chain(self.spoken_of()) {
+            tags.extend(Some(tag).filter(|tag| !tags.contains(tag)));
+        }
+        tags.into_iter().map(|tag| Ok(Entry { tag, permissions: self.decide(tag)? })).collect()
+    }
+
+    /// The same for the default list of a directory of the group `gid`; `None` where it has none. `owner` is what an owner
+    /// gets where neither he nor everybody is spoken of.
+    fn entries_of_new(&self, gid: u32, owner: u8) -> Result<Option<Vec<Entry>>, Inexpressible> {
+        let (none, another) = match self.duty {
+            Duty::Alone { .. } => (self.spoken_of().next().is_none(), Some(Tag::Group(gid))),
+            Duty::Beneath => (self.rules.is_empty(), None),
+        };
+        if none {
+            return Ok(None);
+        }
+        let unspoken = !self.allows(Tag::Owner) && !self.allows(Tag::Other);
+        let given = |entry: &Entry| if unspoken && entry.tag == Tag::Owner { owner } else { 0 };
+        let entries = self.entries(another)?.into_iter();
+        Ok(Some(entries.map(|entry| Entry { permissions: entry.permissions | given(&entry), ..entry }).collect()))
+    }
+
+    /// Whether a rule allows something to `tag` itself.
+    fn allows(&self, tag: Tag) -> bool {
+        self.rules.iter().any(|(rule, of)| rule.allow && *of == Some(tag))
+    }
+
+    /// What the rules give to `tag`, in their order: those for it, and those that deny to everybody or to a group that it is
+    /// in, or may be in. Where none allows it anything, or beneath a descriptor, also those that allow to everybody or to a
+    /// group that it is in.
+    fn decide(&self, tag: Tag) -> Result<u8, Inexpressible> {
+        let alone = self.duty != Duty::Beneath;
+        let broadly = !alone || !self.allows(tag);
+        let is_group = |tag| matches!(tag, Tag::OwningGroup | Tag::Group(_));
+        let (mut gets, mut lacks) = (0, 0);
+        // What members of another group are not to have, and by whose rule.
+        let (mut barred, mut whose) = (0, Sid::NULL);
+        for (rule, of) in &self.rules {
+            let Some(of) = *of else { continue };
+            let counts = match of {
+                of if of == tag => true,
+                Tag::Other => !rule.allow || broadly,
+                of if rule.allow || !alone => broadly && (self.is_in)(tag, of) == Some(true),
+                of if is_group(of) && is_group(tag) => {
+                    (barred, whose) = (barred | self.denied(rule.mask) & !gets, rule.sid);
+                    false
+                }
+                of => (self.is_in)(tag, of) != Some(false),
+            };
+            if counts && rule.allow {
+                let more = self.allowed(rule.mask) & !lacks & !gets;
+                // The kernel gives a member of two groups what either has.
+                if more & barred != 0 {
+                    return Err(Inexpressible::Denied(whose));
+                }
+                gets |= more;
+            } else if counts {
+                lacks |= self.denied(rule.mask) & !gets;
+            }
+        }
+        Ok(gets)
+    }
+
+    /// The bits that a mask allows: those of the rights that matter most, or beneath a descriptor all that let a right
+    /// through.
+    fn allowed(&self, mask: AccessMask) -> u8 {
+        match (self.duty, bits_of_any(mask, self.directory)) {
+            (Duty::Alone { .. }, _) => bits_of_main(mask),
+            (Duty::Beneath, 0) => 0,
+            (Duty::Beneath, bits) if self.directory => bits | 1,
+            (Duty::Beneath, bits) => bits,
+        }
+    }
+
+    /// The bits that a mask denies: all that some right needs, or beneath a descriptor those of the rights that matter
+    /// most, of which appending is one.
+    fn denied(&self, mask: AccessMask) -> u8 {
+        let appends = mask.expand(&GenericMapping::FILE).contains(AccessMask::FILE_APPEND_DATA);
+        match self.duty {
+            Duty::Alone { .. } => bits_of_any(mask, self.directory),
+            Duty::Beneath => bits_of_main(mask) | if appends { 2 } else { 0 },
+        }
+    }
+}
+
+/// What cannot be done without `r`.
+const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0);
+/// What cannot be done without `w`.
+const WRITING: AccessMask =
+    AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0 | AccessMask::FILE_WRITE_EA.0);
+
+/// The `rwx` bits of the rights that matter most.
+fn bits_of_main(mask: AccessMask) -> u8 {
+    let mask = mask.expand(&GenericMapping::FILE);
+    let bit = |right, bit: u8| if mask.contains(right) { bit } else { 0 };
+    bit(AccessMask::FILE_READ_DATA, 4) | bit(AccessMask::FILE_WRITE_DATA, 2) | bit(AccessMask::FILE_EXECUTE, 1)
+}
+
+/// The `rwx` bits that any right of a mask needs.
+fn bits_of_any(mask: AccessMask, directory: bool) -> u8 {
+    let mask = mask.expand(&GenericMapping::FILE);
+    let bit = |rights, bit: u8| if mask.intersects(rights) { bit } else { 0 };
+    let removes = if directory { bit(AccessMask::FILE_DELETE_CHILD, 2) } else { 0 };
+    bit(READING, 4) | bit(WRITING, 2) | bit(AccessMask::FILE_EXECUTE, 1) | removes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use proto::dtyp::Acl;
+
+    use super::*;
+    use crate::security::evaluate::{Token, granted};
+    use crate::security::posix::{UnixSids, to_descriptor};
+    use crate::vfs::Identity;
+
+    const OWNER: Sid = Sid::unix_user(10);
+    const EVERYONE: Sid = Sid::EVERYONE;
+    const ALL: u32 = 0x1f_01ff;
+    const ALONE: Duty = Duty::Alone { strangers: false };
+    const TO_ALL: Inheritance = Inheritance { files: true, directories: true, only: true };
+
+    fn file(mode: u32, directory: bool) -> Posix {
+        Posix { directory, uid: 10, gid: 20, access: PosixAcl::of_mode(mode), default: None }
+    }
+
+    fn rule(sid: Sid, mask: u32, allow: bool) -> Rule {
+        Rule { allow, sid, mask: AccessMask(mask), inheritance: Inheritance::default() }
+    }
+
+    /// A list as getfacl writes it, without the mask.
+    fn text(list: &PosixAcl) -> String {
+        let entry = |entry: &Entry| {
+            let whose = match entry.tag {
+                Tag::Owner => "u".to_owned(),
+                Tag::User(uid) => format!("u{uid}"),
+                Tag::OwningGroup => "g".to_owned(),
+                Tag::Group(gid) => format!("g{gid}"),
+                Tag::Mask => return None,
+                Tag::Other => "o".to_owned(),
+            };
+            Some(format!("{whose}:{}", entry.permissions))
+        };
+        list.entries().iter().filter_map(entry).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn check(rules: &[Rule], directory: bool, expected: &str) {
+        let posix = from_rules(&file(0o640, directory), rules, &UnixSids, ALONE).unwrap();
+        assert_eq!(posix.access.mode() & 0o070, 0o070, "the mask takes nothing from anybody");
+        let default = posix.default.iter().map(|list| format!(" | {}", text(list)));
+        assert_eq!(text(&posix.access) + &default.collect::<String>(), expected, "{rules:?}");
+    }
+
+    /// As getfacl shows it after Samba 4.17 was told the same, but for the owner where he is not spoken of.
+    #[test]
+    fn lists_that_are_all_there_is() {
+        let (five, seven) = (Sid::unix_user(5), Sid::unix_group(7));
+        let cases: [(&[Rule], &str); 13] = [
+            (&[], "u:0 u10:0 g:0 g20:0 o:0"),
+            (&[rule(EVERYONE, ALL, true)], "u:7 u10:7 g:7 g20:7 o:7"),
+            (&[rule(OWNER, ALL, true)], "u:7 u10:7 g:0 g20:0 o:0"),
+            (&[rule(OWNER, 0x1, true), rule(EVERYONE, 0x3, true)], "u:4 u10:4 g:6 g20:6 o:6"),
+            (&[rule(OWNER, 0x4000_0000, true), rule(EVERYONE, 0x8000_0000, true)], "u:2 u10:2 g:4 g20:4 o:4"),
+            (
+                &[rule(OWNER, ALL, true), rule(EVERYONE, 0x4, false), rule(EVERYONE, 0x3, true)],
+                "u:7 u10:7 g:4 g20:4 o:4",
+            ),
+            (&[rule(five, 0x8, false), rule(EVERYONE, ALL, true)], "u:7 u5:3 u10:7 g:7 g20:7 o:7"),
+            (&[rule(five, 0x1, true), rule(EVERYONE, ALL, true)], "u:7 u5:4 u10:7 g:7 g20:7 o:7"),
+            (&[rule(five, 0x40, true), rule(EVERYONE, 0x1, true)], "u:4 u5:0 u10:4 g:4 g20:4 o:4"),
+            (&[rule(five, 0x100, false), rule(EVERYONE, 0x1, true)], "u:4 u10:4 g:4 g20:4 o:4"),
+            (
+                &[rule(seven, 0x2, false), rule(OWNER, ALL, true), rule(EVERYONE, 0x1, true)],
+                "u:5 u10:5 g:4 g7:4 g20:4 o:4",
+            ),
+            (&[rule(Sid::SYSTEM, ALL, true), rule(OWNER, 0x1, true)], "u:4 u10:4 g:0 g20:0 o:0"),
+            (&[rule(Sid::SYSTEM, ALL, false), rule(OWNER, 0x1, true)], "u:4 u10:4 g:0 g20:0 o:0"),
+        ];
+        for (rules, expected) in cases {
+            check(rules, false, expected);
+        }
+        // What is denied after it was allowed stays allowed.
+        check(&[rule(five, ALL, true), rule(EVERYONE, 0x2, false)], false, "u:0 u5:7 u10:0 g:0 g20:0 o:0");
+        // Who may not remove what is in a directory may not write it.
+        check(&[rule(five, 0x40, false), rule(EVERYONE, ALL, true)], true, "u:7 u5:5 u10:7 g:7 g20:7 o:7");
+        let null = SecurityDescriptor {
+            control: proto::dtyp::security_descriptor::Control::DACL_PRESENT,
+            ..SecurityDescriptor::default()
+        };
+        let everything = from_descriptor(&file(0, false), &null, &UnixSids, ALONE).unwrap();
+        assert_eq!(text(&everything.access), "u:7 u10:7 g:7 g20:7 o:7");
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_refused() {
+        let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
+        let denies = |sid| [rule(sid, 0x2, false), rule(EVERYONE, 0x3, true)];
+        let allows = |sid| [rule(sid, 0x2, true), rule(EVERYONE, 0x3, true)];
+        let refusal =
+            |rules: &[Rule], strangers| from_rules(&file(0, false), rules, &UnixSids, Duty::Alone { strangers }).err();
+        // Who is in this group may be in the file's.
+        for sid in [Sid::unix_group(7), Sid::AUTHENTICATED_USERS, stranger] {
+            assert_eq!(refusal(&denies(sid), true), Some(Inexpressible::Denied(sid)));
+        }
+        assert_eq!(refusal(&denies(Sid::unix_group(20)), false), None);
+        for sid in [stranger, Sid::of(5, [80, 1, 2, 3, 4, 5]), Sid::of(15, [2, 1])] {
+            assert_eq!(refusal(&allows(sid), false), Some(Inexpressible::Unknown(sid)));
+            assert_eq!(refusal(&allows(sid), true), None);
+        }
+        assert_eq!(refusal(&allows(Sid::BUILTIN_USERS), false), None);
+    }
+
+    /// Beneath a stored descriptor the kernel must let through what that grants.
+    #[test]
+    fn lists_beneath_a_descriptor() {
+        let cases: [(&[Rule], bool, u32); 9] = [
+            (&[rule(OWNER, 0x4, true)], false, 0o200),
+            (&[rule(OWNER, 0x18, true)], false, 0o600),
+            (&[rule(OWNER, 0x1_0000, true)], false, 0o000),
+            (&[rule(OWNER, 0x1, true), rule(EVERYONE, 0x2, true)], false, 0o622),
+            (&[rule(OWNER, 0x2, false), rule(OWNER, 0x1f_01ff, true)], false, 0o500),
+            (&[rule(Sid::OWNER_RIGHTS, 0x1, true)], false, 0o400),
+            (&[rule(Sid::AUTHENTICATED_USERS, 0x3, true)], false, 0o666),
+            (&[rule(OWNER, 0x40, true), rule(EVERYONE, 0x1, true)], true, 0o755),
+            (&[rule(Sid::SYSTEM, 0x2, false), rule(EVERYONE, 0x2, true)], false, 0o222),
+        ];
+        for (rules, directory, mode) in cases {
+            let posix = from_rules(&file(0o640, directory), rules, &UnixSids, Duty::Beneath).unwrap();
+            assert_eq!((posix.access.is_minimal(), posix.access.mode()), (true, mode), "{rules:?}");
+        }
+        let denied = [rule(Sid::unix_group(7), 0x2, false), rule(EVERYONE, 0x3, true)];
+        let posix = from_rules(&file(0, false), &denied, &UnixSids, Duty::Beneath).unwrap();
+        assert_eq!(text(&posix.access), "u:6 g:6 g7:4 o:6");
+    }
+
+    #[test]
+    fn inheritable_rules_make_a_default_list() {
+        let inherited = |rule| Rule { inheritance: TO_ALL, ..rule };
+        let own = rule(OWNER, 0x3, true);
+        let (group, creators) = (rule(Sid::unix_group(7), 0x1, true), rule(Sid::CREATOR_GROUP, 0x21, true));
+        let rules = [own, inherited(group), inherited(creators)];
+        check(&rules, true, "u:6 u10:6 g:0 g20:0 o:0 | u:6 g:5 g7:4 g20:0 o:0");
+        check(&rules, false, "u:6 u10:6 g:0 g20:0 o:0");
+        // Whose rule is not for all that comes beneath has nothing there, and what is denied is denied everywhere.
+        let made = |rules: &[(Rule, AceFlags)]| {
+            let aces = rules.iter().map(|(rule, flags)| Ace { ace_flags: *flags, ..rule.to_ace() }).collect();
+            let dacl = Acl::new(Acl::REVISION, aces);
+            let descriptor = SecurityDescriptor { dacl, ..SecurityDescriptor::default() };
+            from_descriptor(&file(0, true), &descriptor, &UnixSids, ALONE).unwrap().default.as_ref().map(text)
+        };
+        let (files, all) = (AceFlags::OBJECT_INHERIT, AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT);
+        for flags in [files, AceFlags::CONTAINER_INHERIT, all | AceFlags::NO_PROPAGATE_INHERIT] {
+            assert_eq!(made(&[(own, flags)]), None);
+        }
+        let denied = [(rule(Sid::unix_user(5), 0x2, false), files), (rule(EVERYONE, 0x3, true), all)];
+        assert_eq!(made(&denied).as_deref(), Some("u:6 u5:4 g:6 g20:6 o:6"));
+    }
+
+    fn list() -> impl Strategy<Value = PosixAcl> {
+        let named = proptest::collection::btree_map(
+            prop_oneof![(1..9u32).prop_map(Tag::User), (1..9u32).prop_map(Tag::Group)],
+            0..8u8,
+            0..4,
+        );
+        (0..0o1000u32, named).prop_map(|(mode, named)| {
+            let mut entries = PosixAcl::of_mode(mode).entries().to_vec();
+            entries.extend(named.into_iter().map(|(tag, permissions)| Entry { tag, permissions }));
+            PosixAcl::new(entries)
+        })
+    }
+
+    /// The ids themselves, and the groups of some users.
+    struct Known(BTreeMap<u32, Vec<u32>>);
+
+    impl Sids for Known {
+        fn user(&self, uid: u32) -> Sid {
+            UnixSids.user(uid)
+        }
+
+        fn group(&self, gid: u32) -> Sid {
+            UnixSids.group(gid)
+        }
+
+        fn uid(&self, sid: &Sid) -> Option<u32> {
+            UnixSids.uid(sid)
+        }
+
+        fn gid(&self, sid: &Sid) -> Option<u32> {
+            UnixSids.gid(sid)
+        }
+
+        fn is_member(&self, uid: u32, gid: u32) -> Option<bool> {
+            self.0.get(&uid).map(|groups| groups.contains(&gid))
+        }
+    }
+
+    fn identity(uid: u32, groups: &[u32]) -> Identity {
+        Identity { uid, gid: groups.first().copied().unwrap_or(99), groups: groups.into() }
+    }
+
+    fn rules() -> impl Strategy<Value = Vec<Rule>> {
+        let whom = prop_oneof![
+            prop_oneof![Just(4u32), Just(5), Just(10)].prop_map(Sid::unix_user),
+            prop_oneof![Just(7u32), Just(8), Just(20)].prop_map(Sid::unix_group),
+            Just(EVERYONE),
+            Just(Sid::OWNER_RIGHTS),
+            Just(Sid::SYSTEM),
+        ];
+        let rights = prop_oneof![0..0x200u32, Just(0x1f_01ff), Just(0x12_0089), Just(0x12_0116), Just(0x1000_0000)];
+        proptest::collection::vec((whom, rights, 0..3u8).prop_map(|(sid, mask, deny)| rule(sid, mask, deny > 0)), 0..7)
+    }
+
+    proptest! {
+        /// Whoever is whom, and whatever the server knows of that.
+        #[test]
+        fn nobody_gets_more_than_the_rules_say(
+            rules in rules(),
+            directory in any::<bool>(),
+            people in proptest::collection::btree_map(
+                prop_oneof![Just(4u32), Just(5), Just(6), Just(10)],
+                (proptest::sample::subsequence(vec![7, 8, 20], 0..=3), any::<bool>()),
+                1..4,
+            ),
+        ) {
+            let known = people.iter().filter(|(_, (_, known))| *known).map(|(&uid, (groups, _))| (uid, groups.clone()));
+            let Ok(made) = from_rules(&file(0o777, directory), &rules, &Known(known.collect()), ALONE) else {
+                return Ok(());
+            };
+            let aces = rules.iter().map(|rule| rule.to_ace()).collect();
+            let dacl = Acl::new(Acl::REVISION, aces);
+            let descriptor = SecurityDescriptor { owner: Some(OWNER), dacl, ..SecurityDescriptor::default() };
+            for (&uid, (groups, _)) in &people {
+                let sids = groups.iter().map(|&gid| Sid::unix_group(gid)).chain([EVERYONE]).collect();
+                let token = Token { user: Sid::unix_user(uid), groups: sids, security: false, take_ownership: false };
+                let granted = granted(&token, &descriptor);
+                for (bit, right) in
+                    [(4, AccessMask::FILE_READ_DATA), (2, AccessMask::FILE_WRITE_DATA), (1, AccessMask::FILE_EXECUTE)]
+                {
+                    let has = made.access.permits(&identity(uid, groups), 10, 20, bit);
+                    prop_assert!(!has || granted.contains(right), "{uid} {groups:?} {bit}: {}", text(&made.access));
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_shown_means_the_same_when_it_comes_back(
+            access in list(),
+            default in proptest::option::of(list()),
+            directory in any::<bool>(),
+            who in (1..11u32, proptest::sample::subsequence(vec![1, 2, 3, 20], 0..=3)),
+            wanted in 0..8u8,
+        ) {
+            let default = default.filter(|_| directory);
+            let before = Posix { directory, uid: 10, gid: 20, access, default };
+            let back = |file: &Posix| from_descriptor(file, &to_descriptor(file, &UnixSids), &UnixSids, ALONE).unwrap();
+            let after = back(&before);
+            let who = identity(who.0, &who.1);
+            let [had, has] = [&before, &after].map(|file| file.access.permits(&who, 10, 20, wanted));
+            prop_assert!(had || !has);
+            // Where the group has nothing, the kernel does not look at the list.
+            prop_assert!(had == has || before.access.mode() & 0o070 == 0);
+            prop_assert_eq!(back(&after), after);
+            let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids, ALONE);
+            prop_assert_eq!(unchanged, Ok(before));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Windows ACLs that are set where no descriptors are stored: the POSIX lists are what Samba makes of them, and where they
+//! are not, that is one of the differences that docs/acls.md tells.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::bed::{ALICE, BOB, CAROL, CREW};
+use crate::cases::parity::{SEED, files, get};
+use crate::cases::people::output;
+use crate::cases::random_tree::{self, Dice};
+use crate::cases::twins::{Call, Differences, Twin, Twins};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("parity.posix_acls_are_set", set).needs_root().frevo_only(),
+    Case::new("parity.posix_acls_differ", differ).needs_root().frevo_only(),
+];
+
+const PLAIN: &str = "[global]
+@TARGET@
+	netbios name = BED
+	read only = no
+	admin users = alice
+[plain]
+	path = @TREE@
+";
+
+/// Both servers are told the same, each on its own copy of a random tree: a whole list, then entries that are added,
+/// changed and deleted, then owners.
+fn set(stage: &mut Stage) -> Result<()> {
+    let trees = [stage.bed.make_dir("data/set", &ALICE, 0o755)?, stage.bed.dir().join("data/set-too")];
+    let names = random_tree::make(&trees[0], files(), SEED + 4)?;
+    random_tree::copy(&trees[0], &trees[1])?;
+    let twins = Twins::start(stage, "set", PLAIN, [&trees[0], &trees[1]])?;
+    let mut dice = Dice(SEED + 5);
+    let mut found = Differences::default();
+    let lists: Vec<Call> = names
+        .iter()
+        .map(|name| Ok(told(name, "-S", random_list(&mut dice, &trees[0].join(name))?)))
+        .collect::<Result<_>>()?;
+    found.add(twins.differences(&lists)?);
+    found.add(Differences::of("getfacl", lists_of(&trees[0])?, &lists_of(&trees[1])?));
+    for _ in 0..2 {
+        let changes: Vec<Call> = names.iter().map(|name| change(&mut dice, &trees[0], name)).collect::<Result<_>>()?;
+        found.add(twins.differences(&changes)?);
+    }
+    let owners: Vec<Call> = names.iter().map(|name| own(&mut dice, name)).collect();
+    found.add(twins.differences(&owners)?);
+    let gets: Vec<Call> = names.iter().map(|name| get(&ALICE, "plain", name)).collect();
+    found.add(twins.differences(&gets)?);
+    found.add(Differences::of("getfacl then", lists_of(&trees[0])?, &lists_of(&trees[1])?));
+    found.none()
+}
+
+fn told(path: &str, option: &str, entries: String) -> Call {
+    Call { options: [option.to_owned(), entries].into(), ..get(&ALICE, "plain", path) }
+}
+
+/// Whom lists name, with the ids.
+const USERS: [(&str, u32); 4] =
+    [("BED\\alice", ALICE.id), ("BED\\bob", BOB.id), ("BED\\carol", CAROL.id), ("S-1-22-1-64998", 64_998)];
+const GROUPS: [(&str, u32); 3] =
+    [("Unix Group\\crew", CREW.1), ("Unix Group\\bob", BOB.id), ("S-1-22-2-64998", 64_998)];
+const RIGHTS: [&str; 8] = ["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "0x00000021"];
+
+/// A list in which the owner has full control, and all that is to be inherited names him and whoever makes something: in
+/// the rest both servers agree, but for what [`differ`] has.
+fn random_list(dice: &mut Dice, path: &Path) -> Result<String> {
+    let metadata = fs::metadata(path)?;
+    let inherits = metadata.is_dir() && dice.below(2) == 0;
+    let (own, made) = if inherits { ("OI|CI", "OI|CI|IO") } else { ("0x0", "0x0") };
+    let entry = |who: &str, flags: &str, rights: &str| format!("ACL:{who}:ALLOWED/{flags}/{rights}");
+    let mut entries = vec![entry(&format!("S-1-22-1-{}", metadata.uid()), own, "FULL")];
+    let group = dice.below(2) == 0;
+    if group {
+        entries.push(entry(&format!("S-1-22-2-{}", metadata.gid()), own, dice.pick(&RIGHTS)));
+    }
+    if inherits {
+        entries.push(entry("Creator Owner", made, "FULL"));
+        entries.extend(group.then(|| entry("Creator Group", made, dice.pick(&RIGHTS))));
+    }
+    let (denied, id) = dice.pick(&USERS);
+    for _ in 0..dice.below(5) {
+        let who = match dice.below(4) {
+            0 => "Everyone",
+            1 => dice.pick(&["NT Authority\\SYSTEM", "NT Authority\\Authenticated Users", "BUILTIN\\Administrators"]),
+            2 => dice.pick(&USERS).0,
+            _ => dice.pick(&GROUPS).0,
+        };
+        let flags = dice.pick(&["0x0", own, made]);
+        entries.extend((who != denied).then(|| entry(who, flags, dice.pick(&RIGHTS))));
+    }
+    if id != metadata.uid() && dice.below(2) == 0 {
+        let rights = dice.pick(&["R", "W", "X", "0x00000100", "FULL"]);
+        entries.push(entry(denied, own, rights).replace("ALLOWED", "DENIED"));
+    }
+    Ok(entries.join(","))
+}
+
+/// An entry that is added, changed or deleted, of somebody who does not own the file.
+fn change(dice: &mut Dice, tree: &Path, name: &str) -> Result<Call> {
+    let metadata = fs::metadata(tree.join(name))?;
+    let who = match dice.below(3) {
+        0 => dice.pick(&USERS),
+        1 => dice.pick(&GROUPS),
+        _ => ("Everyone", u32::MAX),
+    };
+    let owns = [metadata.uid(), metadata.gid()].contains(&who.1);
+    let who = if owns { "S-1-22-1-64997" } else { who.0 };
+    let option = dice.pick(&["-a", "-a", "-M", "-D"]);
+    Ok(told(name, option, format!("ACL:{who}:ALLOWED/0x0/{}", dice.pick(&RIGHTS))))
+}
+
+/// Another owner or group.
+fn own(dice: &mut Dice, name: &str) -> Call {
+    let (option, who) =
+        dice.pick(&[("-C", "bob"), ("-C", "Unix User\\root"), ("-G", "crew"), ("-G", "Unix Group\\bob")]);
+    told(name, option, who.to_owned())
+}
+
+/// What getfacl shows of everything below a directory, by path.
+fn lists_of(tree: &Path) -> Result<BTreeMap<String, String>> {
+    let said = output(Command::new("getfacl").args(["-R", "-n", "-E", "."]).current_dir(tree))?;
+    let blocks = said.split("\n\n").filter_map(|block| block.split_once('\n'));
+    Ok(blocks.map(|(name, rest)| (name.to_owned(), format!("{rest}\n"))).collect())
+}
+
+/// What getfacl shows of one file, `u:64201:rwx` and the like; the default list follows a bar.
+fn list_of(path: &Path) -> Result<String> {
+    let mut said = output(Command::new("getfacl").args(["-n", "-c", "-E", "-p"]).arg(path))?;
+    for word in ["user", "group", "mask", "other"] {
+        said = said.replace(&format!("{word}:"), &format!("{}:", &word[..1]));
+    }
+    let (default, own): (Vec<&str>, Vec<&str>) =
+        said.split_whitespace().partition(|entry| entry.starts_with("default:"));
+    let bar = if default.is_empty() { "" } else { " | " };
+    Ok(own.join(" ") + bar + &default.join(" ").replace("default:", ""))
+}
+
+/// What is set on a file of alice's and crew's with the mode 0640, or on such a directory with 0750 where something is to be
+/// inherited, and what Samba and Frevo make of it.
+const DIFFERENT: &[(&str, [&str; 2])] = &[
+    // The owner has what the list says, rather than what he had, and what it takes at least to Samba's mind.
+    (
+        "ACL:Everyone:ALLOWED/0x0/READ",
+        ["u::rw- u:64201:rw- g::r-x g:64210:r-x m::rwx o::r-x", "u::r-x u:64201:r-x g::r-x g:64210:r-x m::rwx o::r-x"],
+    ),
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/X",
+        ["u::r-x u:64201:r-x g::--- g:64210:--- m::rwx o::---", "u::--x u:64201:--x g::--- g:64210:--- m::rwx o::---"],
+    ),
+    (
+        "ACL:Unix Group\\crew:ALLOWED/0x0/X",
+        ["u::rwx u:64201:rwx g::--x g:64210:--x m::rwx o::---", "u::--x u:64201:--x g::--x g:64210:--x m::rwx o::---"],
+    ),
+    (
+        "ACL:NT Authority\\SYSTEM:ALLOWED/0x0/FULL",
+        ["u::rw- g::r-- o::---", "u::--- u:64201:--- g::--- g:64210:--- m::rwx o::---"],
+    ),
+    ("ACL:S-1-3-4:ALLOWED/0x0/FULL", ["u::rw- g::r-- o::---", "u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---"]),
+    // `w` is for who may write, not for who may do less.
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:BED\\bob:ALLOWED/0x0/0x00000004",
+        [
+            "u::rwx u:64201:rwx u:64202:-w- g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:--- g::--- g:64210:--- m::rwx o::---",
+        ],
+    ),
+    // Who is in the group might have it by another.
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:S-1-22-2-64998:DENIED/0x0/W,ACL:Everyone:ALLOWED/0x0/RW",
+        ["u::rwx u:64201:rwx g::rw- g:64210:rw- g:64998:r-- m::rwx o::rw-", "refused: u::rw- g::r-- o::---"],
+    ),
+    // Nobody's entries are not left out, nor is the whole list in silence.
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:NT Authority\\Authenticated Users:DENIED/0x0/W",
+        ["u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---", "refused: u::rw- g::r-- o::---"],
+    ),
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:S-1-5-21-9-9-9-1104:ALLOWED/0x0/READ",
+        ["u::rw- g::r-- o::---", "refused: u::rw- g::r-- o::---"],
+    ),
+    // What is made in a directory is not its owner's or group's unless the list says so.
+    (
+        "ACL:BED\\alice:ALLOWED/0x0/FULL,ACL:BED\\bob:ALLOWED/OI|CI/FULL",
+        [
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+        ],
+    ),
+    (
+        "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:Creator Group:ALLOWED/OI|CI|IO/READ",
+        [
+            "u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx g::r-x g:64210:r-x m::rwx o::---",
+            "u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx g::r-x g:64210:--- m::rwx o::---",
+        ],
+    ),
+    // What is for one level is not handed on for ever, and what is denied to new files alone is denied.
+    (
+        "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:ALLOWED/OI|CI|NP/FULL",
+        [
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::---",
+            "u::rwx u:64201:rwx u:64202:rwx g::--- g:64210:--- m::rwx o::--- | u::rwx u:64201:rwx g::--- g:64210:--- m::rwx o::---",
+        ],
+    ),
+    (
+        "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:DENIED/OI/W,ACL:Everyone:ALLOWED/OI|CI/FULL",
+        [
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx",
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
+        ],
+    ),
+    // Removing what is in a directory is writing it.
+    (
+        "ACL:BED\\alice:ALLOWED/OI|CI/FULL,ACL:BED\\bob:DENIED/OI|CI/0x00000040,ACL:Everyone:ALLOWED/OI|CI/FULL",
+        [
+            "u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx g::rwx g:64210:rwx m::rwx o::rwx",
+            "u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx | u::rwx u:64201:rwx u:64202:r-x g::rwx g:64210:rwx m::rwx o::rwx",
+        ],
+    ),
+];
+
+fn differ(stage: &mut Stage) -> Result<()> {
+    let folder = |name: &str| stage.bed.make_dir(name, &ALICE, 0o755);
+    let trees = [folder("data/differ")?, folder("data/differ-too")?];
+    let twins = Twins::start(stage, "differ", PLAIN, [&trees[0], &trees[1]])?;
+    let mut wrong = String::new();
+    for (number, (entries, expected)) in DIFFERENT.iter().enumerate() {
+        let name = number.to_string();
+        for ((tree, twin), expected) in trees.iter().zip([Twin::Samba, Twin::Frevo]).zip(expected) {
+            let path = tree.join(&name);
+            let directory = entries.contains("OI");
+            if directory { fs::create_dir(&path) } else { fs::write(&path, "") }?;
+            chown(&path, Some(ALICE.id), Some(CREW.1))?;
+            fs::set_permissions(&path, Permissions::from_mode(if directory { 0o750 } else { 0o640 }))?;
+            let said = twins.ask(twin, &told(&name, "-S", (*entries).to_owned()))?;
+            let refused = if said.is_empty() { "" } else { "refused: " };
+            let found = refused.to_owned() + &list_of(&path)?;
+            if found != *expected {
+                let _ = writeln!(wrong, "{entries}: {twin:?} has\n  {found}, not\n  {expected}");
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{wrong}");
+    Ok(())
+}
