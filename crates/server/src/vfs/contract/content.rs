@@ -1,0 +1,171 @@
+//! Content: what is written is read, holes, copies, shared room, compression.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Fixture, READ, now, read, stat};
+use crate::answer::block_on;
+use crate::vfs::{Access, DataRange, Errno, Node};
+
+pub(super) const CHECKS: [fn(&Fixture); 6] = [
+    content_is_read_back,
+    holes_are_zeros,
+    zeroing_and_allocation,
+    ranges_are_copied,
+    room_is_shared,
+    compression_is_kept,
+];
+
+fn content_is_read_back(fixture: &Fixture) {
+    let (node, _) = fixture.file("file", "hello world");
+    assert_eq!(read(&node, 6, 100), b"world", "a read is short at the end of file only");
+    assert_eq!(read(&node, 11, 1), b"");
+    assert_eq!(read(&node, 1 << 40, 1), b"");
+    let (buffer, count) = block_on(node.read(0, b"keep.....".to_vec(), 4));
+    assert_eq!((buffer.as_slice(), count), (&b"keephello"[..], Ok(5)), "what was filled stays");
+    fixture.write(&node, 6, b"W");
+    fixture.write(&node, 6, b"");
+    assert_eq!(fixture.content("file"), "hello World");
+    now(node.set_size(&fixture.owner, 5));
+    assert_eq!((fixture.content("file").as_str(), stat(&node).size), ("hello", 5));
+    now(node.set_size(&fixture.owner, 8));
+    assert_eq!(read(&node, 0, 100), b"hello\0\0\0", "what was cut off is gone");
+    now(node.flush());
+    let through = node.write(&fixture.owner, 8, Bytes::from_static(b"!"), true);
+    assert_eq!(block_on(through), Ok(()));
+    assert_eq!(stat(&node).size, 9);
+}
+
+fn holes_are_zeros(fixture: &Fixture) {
+    const FAR: u64 = 5 << 30;
+    let (node, _) = fixture.file("sparse", "");
+    fixture.write(&node, FAR, b"end");
+    assert_eq!(stat(&node).size, FAR + 3);
+    assert!(stat(&node).allocated < 1 << 20, "a hole takes no room");
+    assert_eq!(read(&node, FAR - 4, 100), b"\0\0\0\0end");
+    assert_eq!(read(&node, 1 << 30, 4096), [0; 4096]);
+    let ranges = now(node.data_ranges(0, u64::MAX >> 1));
+    let covers = |range: &DataRange| range.offset <= FAR && range.offset + range.length == FAR + 3;
+    assert!(ranges.len() == 1 && ranges.iter().all(covers), "{ranges:?}");
+    assert_eq!(now(node.data_ranges(0, 1 << 30)), []);
+    assert_eq!(now(node.data_ranges(FAR + 1, 1)), [DataRange { offset: FAR + 1, length: 1 }]);
+    assert_eq!(now(node.data_ranges(FAR + 3, 10)), [], "there is nothing behind the end");
+}
+
+fn zeroing_and_allocation(fixture: &Fixture) {
+    let (node, _) = fixture.file("file", &"x".repeat(20_000));
+    now(node.zero(&fixture.owner, 100, 12_000));
+    let content = read(&node, 0, 30_000);
+    assert_eq!(content.len(), 20_000, "the size stays");
+    assert!(content.iter().enumerate().all(|(at, &byte)| (byte == 0) == (100..12_100).contains(&at)));
+    now(node.zero(&fixture.owner, 19_000, 1 << 20));
+    assert_eq!(stat(&node).size, 20_000, "zeroing behind the end does not grow the file");
+    let (node, _) = fixture.file("allocated", "abc");
+    now(node.allocate(&fixture.owner, 1 << 20));
+    let metadata = stat(&node);
+    assert!(metadata.size == 3 && metadata.allocated >= 1 << 20, "{metadata:?}");
+    assert_eq!(read(&node, 0, 10), b"abc");
+}
+
+fn ranges_are_copied(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let bytes: Vec<u8> = (0..3 << 20).map(|at: u32| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+    let (from, _) = fixture.file("from", "");
+    fixture.write(&from, 0, &bytes);
+    let put = |mut into: Vec<u8>, source: usize, offset: usize, length: usize| {
+        let copied = bytes.iter().skip(source).take(length);
+        into.resize(into.len().max(if copied.len() > 0 { offset + copied.len() } else { 0 }), 0);
+        into.iter_mut().skip(offset).zip(copied).for_each(|(byte, new)| *byte = *new);
+        into
+    };
+    let check = |name: &str, source: usize, offset: usize, length: usize| {
+        let there = length.min(bytes.len().saturating_sub(source)) as u64;
+        // Into another file, and within one file, where the ranges may overlap.
+        for (from, before) in [(Some(&from), &b"before"[..]), (None, &bytes)] {
+            let (node, _) = fixture.file(&format!("{name} {}", before.len()), "");
+            fixture.write(&node, 0, before);
+            let from = from.unwrap_or(&node);
+            let copied = now(node.copy_range(who, from, source as u64, offset as u64, length as u64));
+            assert_eq!(copied, there, "{name}");
+            let expected = put(before.to_vec(), source, offset, length);
+            assert!(read(&node, 0, bytes.len() * 2) == expected, "{name} over {} bytes", before.len());
+        }
+    };
+    check("all", 0, 0, 3 << 20);
+    check("up", 0, 5, 2 << 20);
+    check("down", 8192, 4096, 2 << 20);
+    check("odd", 77, 4096, 70_001);
+    check("past the end", (3 << 20) - 10, 100, 4096);
+    check("behind the end", 4 << 20, 0, 10);
+    let (target, _) = fixture.file("target", "");
+    let reader = now(target.open(who, READ));
+    assert_eq!(block_on(reader.copy_range(who, &from, 0, 0, 10)), Err(Errno::BADF), "the target is not for writing");
+    let writer = now(from.open(who, Access { read: false, write: true }));
+    assert_eq!(block_on(target.copy_range(who, &writer, 0, 0, 10)), Err(Errno::BADF), "the source is not for reading");
+    assert_eq!(stat(&target).size, 0);
+}
+
+fn room_is_shared(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let block = u64::from(now(fixture.vfs.space(who)).block_size);
+    let (from, _) = fixture.file("from", "");
+    let content: Vec<u8> = (0..3 * block + 10).map(|at| (at / 7) as u8).collect();
+    fixture.write(&from, 0, &content);
+    let (to, _) = fixture.file("to", "");
+    now(to.set_size(who, content.len() as u64));
+    let clone = |to: &Arc<dyn Node>, from: &Arc<dyn Node>, source: u64, offset: u64, length: u64| {
+        block_on(to.clone_range(who, from, source, offset, length))
+    };
+    if !block_on(fixture.vfs.features()).clones {
+        assert_eq!(clone(&to, &from, 0, 0, block), Err(Errno::OPNOTSUPP));
+        return;
+    }
+    assert_eq!(clone(&to, &from, 0, 0, 0), Ok(()), "nothing");
+    assert_eq!(read(&to, 0, 10), [0; 10]);
+    assert_eq!(clone(&to, &from, block, 0, block), Ok(()), "a block, to another place");
+    let (size, block_size) = (content.len(), block as usize);
+    assert!(read(&to, 0, size + 1) == [&content[block_size..2 * block_size], &vec![0; size - block_size]].concat());
+    assert_eq!(clone(&to, &from, 0, 0, size as u64), Ok(()), "all, up to both ends");
+    assert!(read(&to, 0, size + 1) == content);
+    fixture.write(&to, 0, b"changed");
+    assert!(read(&from, 0, size + 1) == content, "what shares room changes alone");
+    assert_eq!(clone(&to, &to, 0, 2 * block, block), Ok(()), "within one file");
+    assert_eq!(read(&to, 2 * block, 7), b"changed");
+    for (why, source, offset, length) in [
+        ("odd source", 1, 0, block),
+        ("odd target", 0, 1, block),
+        ("odd length", 0, 0, 10),
+        ("behind the source", 3 * block, 0, block),
+        ("behind the target", 0, 3 * block, block),
+    ] {
+        assert_eq!(clone(&to, &from, source, offset, length), Err(Errno::INVAL), "{why}");
+    }
+    assert_eq!(clone(&to, &to, 0, block, 2 * block), Err(Errno::INVAL), "ranges that overlap");
+    assert_eq!(stat(&to).size, size as u64, "the size stays");
+    let reader = now(to.open(who, READ));
+    assert_eq!(clone(&reader, &from, 0, 0, block), Err(Errno::BADF), "the target is not for writing");
+}
+
+fn compression_is_kept(fixture: &Fixture) {
+    let who = &fixture.owner;
+    let (directory, _) = fixture.directory("dir");
+    let (before, _) = fixture.file("dir/before", "x");
+    assert!(!stat(&directory).compressed && !stat(&before).compressed);
+    if !block_on(fixture.vfs.features()).compresses {
+        assert_eq!(block_on(directory.set_compressed(who, true)), Err(Errno::OPNOTSUPP));
+        return;
+    }
+    now(directory.set_compressed(who, true));
+    let (after, _) = fixture.file("dir/after", "x");
+    let shown = || (stat(&directory).compressed, stat(&before).compressed, stat(&after).compressed);
+    assert_eq!(shown(), (true, false, true), "new files are as their directory is");
+    now(directory.set_compressed(who, false));
+    assert_eq!(shown(), (false, false, true));
+    now(after.set_compressed(who, false));
+    now(before.set_compressed(who, true));
+    assert_eq!(shown(), (false, true, false));
+    if let Some(other) = &fixture.other {
+        assert_eq!(block_on(before.set_compressed(other, false)), Err(Errno::ACCES));
+    }
+}

@@ -1,0 +1,89 @@
+//! What local programs notice: leases and locked ranges.
+
+use std::sync::Arc;
+
+use super::{BOTH, Fixture, READ};
+use crate::answer::block_on;
+use crate::vfs::{Errno, Lease, Node, RangeLock, Result};
+
+pub(super) const CHECKS: [fn(&Fixture); 3] =
+    [leases_tell_of_opens, leases_need_a_file_to_themselves, ranges_are_locked];
+
+/// A lease, and what ends when it is told of an open.
+#[track_caller]
+fn lease(node: &Arc<dyn Node>) -> Result<(Box<dyn Lease>, std::sync::mpsc::Receiver<()>)> {
+    let (sender, told) = std::sync::mpsc::channel();
+    let lease = block_on(node.lease(Arc::new(move || sender.send(()).unwrap_or_default())))?;
+    Ok((lease, told))
+}
+
+fn leases_tell_of_opens(on: &Fixture) {
+    let (node, _) = on.file("file", "content");
+    let (held, told) = match lease(&node) {
+        Err(Errno::OPNOTSUPP) => return eprintln!("does not apply: no leases on this file system"),
+        taken => taken.expect("a lease"),
+    };
+    let (_, other, _) = on.found("file");
+    assert!(told.try_recv().is_err(), "a look is no open");
+    assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN));
+    told.recv_timeout(std::time::Duration::from_secs(60)).expect("the holder is told");
+    assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN), "until it is given up");
+    drop(held);
+    drop(block_on(other.open(&on.owner, BOTH)).expect("given up"));
+    // The next lease knows nothing of the last.
+    let (held, told) = lease(&node).expect("another lease");
+    assert!(told.try_recv().is_err());
+    drop(node);
+    drop(held);
+    drop(block_on(other.open(&on.owner, READ)).expect("nobody has it open"));
+}
+
+fn leases_need_a_file_to_themselves(on: &Fixture) {
+    let (node, _) = on.file("file", "content");
+    let (_, attributes, _) = on.found("file");
+    let second = block_on(attributes.open(&on.owner, READ)).expect("opens");
+    for busy in [&node, &second] {
+        assert!(matches!(lease(busy).err(), Some(Errno::AGAIN | Errno::OPNOTSUPP)));
+    }
+    drop(node);
+    assert!(!matches!(lease(&second).err(), Some(Errno::AGAIN)), "the last one");
+    assert!(matches!(lease(&attributes).err(), Some(Errno::BADF | Errno::OPNOTSUPP)), "no data access");
+}
+
+fn ranges_are_locked(on: &Fixture) {
+    use RangeLock::{Exclusive, Free, Shared};
+    let (one, _) = on.file("file", "content");
+    let (_, attributes, _) = on.found("file");
+    let opened = |access| block_on(attributes.open(&on.owner, access)).expect("opens");
+    let (two, reader) = (opened(BOTH), opened(READ));
+    let lock = |node: &Arc<dyn Node>, offset, length, lock| block_on(node.lock_range(offset, length, lock));
+    if lock(&one, 0, 10, Exclusive) == Err(Errno::OPNOTSUPP) {
+        return eprintln!("does not apply: no locks on this file system");
+    }
+    let (granted, refused) = (Ok(()), Err(Errno::AGAIN));
+    assert_eq!(lock(&two, 9, 1, Shared), refused);
+    assert_eq!(lock(&two, 10, 10, Exclusive), granted);
+    // A part becomes something else, the rest stays.
+    assert_eq!(lock(&one, 2, 3, Free), granted);
+    assert_eq!(lock(&one, 5, 2, Shared), granted);
+    for (offset, length, kind, expected) in [
+        (0, 2, Shared, refused),
+        (2, 3, Exclusive, granted),
+        (5, 2, Exclusive, refused),
+        (5, 2, Shared, granted),
+        (7, 3, Shared, refused),
+    ] {
+        assert_eq!(lock(&two, offset, length, kind), expected, "{kind:?} {length} bytes at {offset}");
+    }
+    assert_eq!(lock(&one, 5, 2, Exclusive), refused, "two reads it");
+    // The last byte that can be locked, and what a handle may not.
+    assert_eq!(lock(&one, (1 << 63) - 1, 1, Exclusive), granted);
+    assert_eq!(lock(&two, 100, (1 << 63) - 100, Shared), refused);
+    assert_eq!(lock(&two, 100, (1 << 63) - 101, Shared), granted);
+    assert_eq!(lock(&one, 100, 1, Shared), granted);
+    assert_eq!(lock(&reader, 200, 1, Exclusive), Err(Errno::BADF));
+    assert_eq!(lock(&reader, 200, 1, Shared), granted);
+    // Closing ends them.
+    drop((one, reader));
+    assert_eq!(lock(&two, 0, 1 << 63, Exclusive), granted);
+}

@@ -1,0 +1,256 @@
+//! Names: look-ups, what is made, renamed, removed and listed, links.
+
+use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat};
+use crate::answer::block_on;
+use crate::vfs::{Access, Case, Create, Errno, Kind, Links, Lookup, RelPath};
+
+pub(super) const CHECKS: [fn(&Fixture); 13] = [
+    lookup_finds_exact_names_first,
+    lookup_tells_missing_from_no_parent,
+    odd_names_are_kept_as_bytes,
+    create_is_exclusive,
+    rename_moves_and_replaces,
+    rename_changes_case,
+    rename_keeps_directories_safe,
+    unlink_removes_only_what_it_was_told,
+    unlinked_files_live_while_open,
+    hard_links_are_counted,
+    listing_shows_everything_once,
+    listing_survives_deletion,
+    symbolic_links,
+];
+
+fn lookup_finds_exact_names_first(fixture: &Fixture) {
+    fixture.directory("Dir");
+    let (_, lower) = fixture.file("Dir/file", "lower");
+    let (found, _, metadata) = fixture.found("dIR/FILE");
+    assert_eq!((found, metadata.id), (path("Dir/file"), lower), "a name that differs in case is found, as on disk");
+    let (_, upper) = fixture.file("Dir/FILE", "upper");
+    assert_eq!(fixture.found("dir/FILE").2.id, upper, "the exact name wins");
+    assert_eq!(fixture.found("dir/file").2.id, lower, "the exact name wins");
+    let sensitive = fixture.lookup_as(&fixture.owner, "Dir/File", Case::Sensitive, NO_LINKS);
+    assert!(matches!(sensitive, Ok(Lookup::Missing { .. })), "case matters where it is asked for");
+    let sensitive = fixture.lookup_as(&fixture.owner, "dir/file", Case::Sensitive, NO_LINKS);
+    assert!(matches!(sensitive, Ok(Lookup::NoParent)), "case matters where it is asked for");
+    assert_eq!(fixture.unlink("Dir/FILE", upper, Kind::File), Ok(()));
+    assert_eq!(fixture.found("dir/FILE").2.id, lower, "what was removed is not found");
+    assert_eq!(fixture.found("").2.kind, Kind::Directory, "the root is found");
+}
+
+fn lookup_tells_missing_from_no_parent(fixture: &Fixture) {
+    fixture.directory("Dir");
+    fixture.file("file", "");
+    match fixture.lookup("dir/New") {
+        Ok(Lookup::Missing { path: missing, .. }) => assert_eq!(missing, path("Dir/New")),
+        _ => panic!("a missing name in a directory that exists"),
+    }
+    assert!(matches!(fixture.lookup("none/new"), Ok(Lookup::NoParent)), "no directory on the way");
+    assert!(matches!(fixture.lookup("file/new"), Ok(Lookup::NoParent)), "a file on the way");
+}
+
+fn odd_names_are_kept_as_bytes(fixture: &Fixture) {
+    for name in [&b"a:b"[..], b"trailing.", b" ", b"back\\slash", b"\xff\xfe", "ä\u{10428}".as_bytes(), &[b'x'; 255]] {
+        let path = RelPath::root().join(name).expect("a name that Linux has");
+        now(fixture.vfs.create(&fixture.owner, &path, Create::File(BOTH), 0o644, None));
+        // As a client would name what it is shown.
+        let shown = crate::name::from_wire(&crate::name::to_wire(name));
+        let Some(shown) = RelPath::root().join(&shown) else { continue };
+        match block_on(fixture.vfs.lookup(&fixture.owner, &shown, Case::Insensitive, NO_LINKS)) {
+            Ok(Lookup::Found { path: found, .. }) => assert_eq!(found, path, "the name on disk"),
+            _ => panic!("{path:?} is not found as {shown:?}"),
+        }
+    }
+}
+
+fn create_is_exclusive(fixture: &Fixture) {
+    let (node, metadata) = fixture.create("file", Create::File(BOTH)).expect("a new file");
+    assert_eq!((metadata.kind, metadata.size, metadata.allocated, metadata.links), (Kind::File, 0, 0, 1));
+    assert_eq!(metadata.mode, 0o755, "the mode is applied as is");
+    assert_eq!((metadata.uid, metadata.gid), (fixture.owner.uid, fixture.owner.gid));
+    assert_eq!(metadata.id, stat(&node).id);
+    assert_eq!(fixture.create("file", Create::File(BOTH)).err(), Some(Errno::EXIST));
+    assert_eq!(fixture.create("file", Create::Directory).err(), Some(Errno::EXIST));
+    let (_, metadata) = fixture.create("dir", Create::Directory).expect("a new directory");
+    assert_eq!((metadata.kind, metadata.size), (Kind::Directory, 0));
+    assert_eq!(fixture.create("dir", Create::Directory).err(), Some(Errno::EXIST));
+    assert_eq!(fixture.create("none/file", Create::Directory).err(), Some(Errno::NOENT));
+    let stored = block_on(fixture.vfs.create(&fixture.owner, &path("dos"), Create::File(BOTH), 0o644, Some(0x22)));
+    assert_eq!(stored.expect("a new file").1.dos_attributes, Some(0x22));
+    assert_eq!(fixture.found("dos").2.dos_attributes, Some(0x22));
+}
+
+fn rename_moves_and_replaces(fixture: &Fixture) {
+    fixture.directory("dir");
+    let (_, a) = fixture.file("a", "a");
+    let (_, b) = fixture.file("dir/b", "b");
+    assert_eq!(fixture.rename("a", a, "dir/b", false), Err(Errno::EXIST));
+    assert_eq!(fixture.rename("a", b, "c", false), Err(Errno::STALE), "another file has that name");
+    assert_eq!(fixture.rename("none", a, "c", false), Err(Errno::NOENT));
+    assert_eq!(fixture.rename("a", a, "none/c", false), Err(Errno::NOENT));
+    assert_eq!(fixture.content("dir/b"), "b", "nothing has happened yet");
+    assert_eq!(fixture.rename("a", a, "dir/b", true), Ok(()));
+    fixture.missing("a");
+    assert_eq!((fixture.found("dir/b").2.id, fixture.content("dir/b").as_str()), (a, "a"));
+    assert_eq!(fixture.rename("dir/b", a, "c", false), Ok(()));
+    assert_eq!(fixture.names("", 10), ["c", "dir"]);
+}
+
+fn rename_changes_case(fixture: &Fixture) {
+    let (_, id) = fixture.file("name", "x");
+    assert_eq!(fixture.rename("name", id, "NAME", false), Ok(()));
+    assert_eq!(fixture.names("", 10), ["NAME"]);
+    assert_eq!(fixture.found("name").0, path("NAME"));
+    let (_, id) = fixture.directory("dir");
+    assert_eq!(fixture.rename("dir", id, "Dir", false), Ok(()));
+    assert_eq!(fixture.found("dir").0, path("Dir"));
+}
+
+fn rename_keeps_directories_safe(fixture: &Fixture) {
+    let (_, a) = fixture.directory("a");
+    fixture.directory("a/b");
+    let (_, empty) = fixture.directory("empty");
+    let (_, file) = fixture.file("file", "x");
+    assert_eq!(fixture.rename("a", a, "a/b/c", false), Err(Errno::INVAL), "a directory into itself");
+    for (from, id, to) in [("file", file, "empty"), ("a", a, "empty"), ("a", a, "file"), ("empty", empty, "a")] {
+        assert!(fixture.rename(from, id, to, true).is_err(), "{from} must not replace {to}");
+    }
+    assert_eq!(fixture.rename("a", a, "empty/moved", false), Ok(()));
+    assert_eq!(fixture.names("empty/moved", 10), ["b"]);
+}
+
+fn unlink_removes_only_what_it_was_told(fixture: &Fixture) {
+    let (_, dir) = fixture.directory("dir");
+    let (_, file) = fixture.file("dir/file", "x");
+    let (_, other) = fixture.file("other", "x");
+    assert_eq!(fixture.unlink("dir/file", other, Kind::File), Err(Errno::STALE));
+    assert_eq!(fixture.unlink("none", file, Kind::File), Err(Errno::NOENT));
+    assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Err(Errno::NOTEMPTY));
+    let node = fixture.found("dir").1;
+    assert!(!now(node.is_empty()));
+    assert_eq!(fixture.unlink("dir/file", file, Kind::File), Ok(()));
+    fixture.missing("dir/file");
+    assert!(now(node.is_empty()));
+    assert_eq!(fixture.unlink("dir", dir, Kind::Directory), Ok(()));
+    fixture.missing("dir");
+    assert_eq!(fixture.names("", 10), ["other"]);
+}
+
+fn unlinked_files_live_while_open(fixture: &Fixture) {
+    let (node, id) = fixture.file("file", "content");
+    let (_, held, _) = fixture.found("file");
+    now(held.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec())));
+    assert_eq!(fixture.unlink("file", id, Kind::File), Ok(()));
+    for node in [&node, &held] {
+        assert_eq!(now(node.get_xattr(&fixture.owner, "user.a")), Some(b"1".to_vec()));
+        assert!(now(node.list_xattrs(&fixture.owner)).iter().any(|name| name == "user.a"));
+    }
+    assert_eq!((stat(&node).links, stat(&node).id), (0, id));
+    assert_eq!(read(&node, 0, 20), b"content");
+    fixture.write(&node, 7, b"!");
+    assert_eq!(read(&node, 0, 20), b"content!");
+    let (_, again) = fixture.file("file", "new");
+    assert_ne!(again, id, "an identity is not given twice while the file exists");
+}
+
+fn hard_links_are_counted(fixture: &Fixture) {
+    let link = |node, to: &str, replace| block_on(fixture.vfs.link(&fixture.owner, node, &path(to), replace));
+    let (node, id) = fixture.file("a", "a");
+    let (_, other) = fixture.file("other", "other");
+    assert_eq!(link(&node, "b", false), Ok(()));
+    assert_eq!((fixture.found("b").2.id, stat(&node).links), (id, 2));
+    assert_eq!(link(&node, "other", false), Err(Errno::EXIST));
+    assert_eq!(fixture.found("other").2.id, other);
+    assert_eq!(link(&node, "other", true), Ok(()));
+    assert_eq!((fixture.found("other").2.id, stat(&node).links), (id, 3));
+    assert_eq!(fixture.unlink("a", id, Kind::File), Ok(()));
+    assert_eq!((stat(&node).links, fixture.content("b").as_str()), (2, "a"));
+    assert_eq!(fixture.rename("b", id, "b", true), Ok(()), "a name over itself");
+    assert_eq!(fixture.rename("other", id, "b", true), Ok(()), "two names of one file become one");
+    fixture.missing("other");
+    assert_eq!((stat(&node).links, fixture.content("b").as_str()), (1, "a"));
+    let (directory, _) = fixture.directory("dir");
+    assert!(link(&directory, "dir2", false).is_err(), "a directory has one name");
+}
+
+fn listing_shows_everything_once(fixture: &Fixture) {
+    let (_, id) = fixture.directory("dir");
+    let mut expected: Vec<String> = (0..257).map(|number| format!("dir/entry {number}")).collect();
+    for name in &expected {
+        fixture.create(name, Create::File(Access::default())).expect("a new file");
+    }
+    expected.iter_mut().for_each(|name| *name = name["dir/".len()..].to_owned());
+    expected.sort();
+    for count in [1, 7, 1_000] {
+        assert_eq!(fixture.names("dir", count), expected, "{count} at a time");
+    }
+    let root = now(fixture.found("").1.open(&fixture.owner, READ));
+    let (entries, end) = now(root.list(&fixture.owner, 0, 10, true));
+    let shown: Vec<_> = entries.iter().map(|entry| (&*entry.name, entry.metadata.map(|found| found.id))).collect();
+    assert_eq!(shown, [(&b"dir"[..], Some(id))]);
+    assert_eq!(now(root.list(&fixture.owner, end, 10, true)).0, []);
+    let (file, _) = fixture.file("file", "");
+    assert_eq!(block_on(file.list(&fixture.owner, 0, 10, false)).err(), Some(Errno::NOTDIR));
+}
+
+fn listing_survives_deletion(fixture: &Fixture) {
+    fixture.directory("dir");
+    let ids: Vec<_> = (0..100).map(|number| fixture.file(&format!("dir/{number}"), "").1).collect();
+    let dir = now(fixture.found("dir").1.open(&fixture.owner, READ));
+    let (mut listed, mut cursor) = (Vec::new(), 0);
+    loop {
+        let (entries, next) = now(dir.list(&fixture.owner, cursor, 9, true));
+        if entries.is_empty() {
+            break;
+        }
+        // As a client that removes a tree: what was listed is deleted before the next part is asked for.
+        for entry in entries {
+            let name = String::from_utf8(entry.name.into_vec()).expect("names made here");
+            let id = ids[name.parse::<usize>().expect("names made here")];
+            assert_eq!(fixture.unlink(&format!("dir/{name}"), id, Kind::File), Ok(()));
+            listed.push(name);
+        }
+        cursor = next;
+    }
+    assert_eq!(listed.len(), 100, "each entry was listed once");
+    assert!(now(dir.is_empty()));
+    fixture.file("dir/late", "");
+    let (entries, _) = now(dir.list(&fixture.owner, 0, 10, false));
+    assert_eq!(entries.len(), 1, "a listing from the start sees what is there");
+}
+
+fn symbolic_links(fixture: &Fixture) {
+    let Some(symlink) = &fixture.symlink else { return };
+    fixture.directory("dir");
+    let (_, id) = fixture.file("dir/file", "x");
+    let links = [("in", "dir/file"), ("todir", "./dir"), ("out", "../../etc"), ("absolute", "/etc"), ("loop", "loop")];
+    for (name, target) in links {
+        symlink(&path(name), target.as_bytes());
+    }
+    let find = |text: &str, follow| {
+        let links = Links { follow, wide: false };
+        match fixture.lookup_as(&fixture.owner, text, Case::Insensitive, links) {
+            Ok(Lookup::Found { metadata, .. }) => Ok(metadata),
+            Ok(_) => panic!("{text} is missing"),
+            Err(error) => Err(error),
+        }
+    };
+    assert_eq!(find("IN", true).map(|found| found.id), Ok(id));
+    assert_eq!(find("todir/file", true).map(|found| found.id), Ok(id));
+    assert_eq!(find("in", false).map(|found| found.kind), Ok(Kind::Symlink));
+    assert_eq!(find("todir/file", false), Err(Errno::LOOP));
+    for name in ["out", "absolute", "loop"] {
+        assert_eq!(find(name, true).map(|found| found.kind), Ok(Kind::Symlink), "{name}");
+        assert_eq!(find(&format!("{name}/passwd"), true), Err(Errno::LOOP), "{name}");
+    }
+    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir/file")), Ok(()));
+    assert_eq!(block_on(fixture.vfs.make_link(&fixture.owner, &path("made"), b"dir")), Err(Errno::EXIST));
+    assert_eq!(find("made", true).map(|found| found.id), Ok(id));
+    for (name, expected) in [("made", Ok(b"dir/file".to_vec())), ("dir/file", Err(Errno::INVAL))] {
+        let found = fixture.lookup_as(&fixture.owner, name, Case::Sensitive, NO_LINKS);
+        let Ok(Lookup::Found { node, .. }) = found else { panic!("{name} is missing") };
+        assert_eq!(block_on(node.read_link()), expected, "{name}");
+    }
+    let link = find("in", false).expect("found above").id;
+    assert_eq!(fixture.unlink("in", link, Kind::Symlink), Ok(()));
+    assert_eq!(fixture.content("dir/file"), "x", "removing a link leaves its target");
+}
