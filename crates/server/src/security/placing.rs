@@ -167,11 +167,14 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
 }
 
 /// Changes times and attributes of an open file. Whoever a stored descriptor grants that needs no `w`, and need not be
-/// the owner.
+/// the owner. Where attributes are permission bits, only the kernel says who changes those: after that the descriptor counts
+/// no more, and what is made of the bits may grant what it did not.
 pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: AccessMask, set: SetMetadata) -> Result<()> {
+    let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
     match file.node.set_metadata(&file.identity, set).await {
         Err(Errno::PERM | Errno::ACCES)
-            if disk.share.acls.is_some() && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
+            if disk.share.acls.as_ref().is_some_and(harmless)
+                && granted.contains(AccessMask::FILE_WRITE_ATTRIBUTES) =>
         {
             Ok(file.node.set_metadata(&SERVER, set).await?)
         }

@@ -1,19 +1,22 @@
 //! What a descriptor grants and what it refuses ([MS-FSA] 2.1.5.1.2.1).
 
-use proto::bytes::utf16_bytes;
+use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
-use proto::fscc::FileInformationClass;
+use proto::fscc::{FileAttributes, FileBasicInformation, FileInformationClass};
+use proto::smb2::create::CreateDisposition;
 use proto::smb2::header::Command;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{InfoType, SecurityInformation};
 use proto::status::Status;
 use server::answer::block_on;
-use server::rig::{self, status};
+use server::rig::{self, Client, status};
 use server::security::store;
 
-use crate::bed::{ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, make, maximum, open, set_dacl, with_dacl};
+use crate::bed::{
+    ALICE, BOBS_ACCOUNT, INHERITED, Scene, allow, create, make, maximum, open, opened, set_dacl, with_dacl,
+};
 
 #[test]
 fn what_is_not_granted_is_refused() {
@@ -131,6 +134,37 @@ fn a_protected_file_is_not_replaced() {
     assert_eq!(rename(r"directory\protected", 1), Status::ACCESS_DENIED);
     assert_eq!(rename(r"directory\other", 0), Status::SUCCESS);
     assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
+}
+
+/// Attributes that are permission bits (`store dos attributes = no`) are not changed for whom the kernel refuses that: the
+/// descriptor would count no more, and who may only append would write, and change the list.
+#[test]
+fn the_right_to_attributes_is_none_to_permission_bits() {
+    for stores_attributes in [false, true] {
+        let mut scene = Scene::with(|share| share.store_dos_attributes = stores_attributes);
+        let file = make(&mut scene.alice, "file", false);
+        let appending = A::FILE_APPEND_DATA | A::FILE_WRITE_ATTRIBUTES | A::READ_CONTROL;
+        set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS), allow(Sid::EVERYONE, appending)]);
+        let attributes = |client: &mut Client| {
+            let file_id = opened(&create(client, "file", A::FILE_WRITE_ATTRIBUTES, CreateDisposition::OPEN, false));
+            let info = FileBasicInformation { file_attributes: FileAttributes::NORMAL, ..Default::default() };
+            let mut buffer = Vec::new();
+            info.encode(&mut Writer::new(&mut buffer));
+            let set = SetInfoRequest {
+                info_type: InfoType::FILE,
+                file_info_class: FileInformationClass::BASIC.0,
+                additional_information: 0,
+                file_id,
+                buffer: &buffer,
+            };
+            status(&client.request(Command::SET_INFO, |out| set.encode(out)))
+        };
+        let before = maximum(&mut scene.bob, "file");
+        let expected = if stores_attributes { Status::SUCCESS } else { Status::ACCESS_DENIED };
+        assert_eq!(attributes(&mut scene.bob), expected);
+        assert_eq!(maximum(&mut scene.bob, "file"), before, "and no right more");
+        assert_eq!(attributes(&mut scene.alice), Status::SUCCESS, "her own");
+    }
 }
 
 /// The kernel looks at the owner's entry alone, and at that of a user whom the list names.
