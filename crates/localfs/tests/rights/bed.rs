@@ -23,7 +23,7 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 use rustix::fs::{Access, XattrFlags, access, setxattr};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use server::policy::{AclStyle, Policy, Share, StoredAcls};
+use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
 use server::rig::{self, Client, status};
 use server::security::posix_acl;
 use server::vfs::{Identity, Time};
@@ -473,6 +473,8 @@ fn policy() -> Policy {
             name: name.clone(),
             force_user: Some(Arc::new(identity)),
             acls: stores.then_some(acls),
+            // What is made of a POSIX list must grant no more once it is stored.
+            acl_store: AclStore::Said(Entries::ALL),
             streams: None,
             ..Share::clone(&plain)
         };

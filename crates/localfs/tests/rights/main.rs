@@ -144,6 +144,33 @@ fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linu
     Ok(())
 }
 
+/// A share that stores descriptors, and files that have none yet: what is made of their lists adds up what several entries
+/// grant, where the kernel looks at one. Whom that keeps from writing changes nothing else either.
+#[test]
+fn by_posix_lists_that_are_shown_as_windows_lists() {
+    let Some(bed) = Bed::new() else { return };
+    let bed = RefCell::new(bed);
+    let ran = runner(100).run(&(linux(), linux()), |(file, directory)| {
+        let mut bed = bed.borrow_mut();
+        bed.clear();
+        bed.make("f", false, &file);
+        bed.make("d", true, &directory);
+        for (index, name) in (0..USERS.len()).flat_map(|index| [(index, "f"), (index, "d")]) {
+            let kernel = bed.kernel(index, name, name == "d").expect("everybody reaches it");
+            let stored = bed.stored[index];
+            let maximum = bed.maximum(stored, name).expect("everybody sees its attributes");
+            for right in [A::FILE_WRITE_EA, A::FILE_WRITE_ATTRIBUTES, A::WRITE_DAC, A::WRITE_OWNER] {
+                let opens = bed.opens(stored, name, right);
+                prop_assert_eq!(opens, maximum.contains(right), "{:?} of {} for user {}", right, name, index);
+                let may = kernel.write || kernel.owns;
+                prop_assert!(!opens || may, "{:?} of {} for user {}: {:?}", right, name, index, kernel);
+            }
+        }
+        Ok(())
+    });
+    ran.unwrap_or_else(|failed| panic!("{failed}"));
+}
+
 /// A Windows ACL on a file or directory of somebody.
 #[derive(Clone, Debug)]
 struct Windows {

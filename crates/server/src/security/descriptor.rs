@@ -25,6 +25,15 @@ use crate::vfs::{Identity, Metadata, Node, Watched};
 pub(super) static SERVER: LazyLock<Arc<Identity>> =
     LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));
 
+/// What a file without a stored descriptor grants to who may write it, and to nobody else but its owner.
+const BY_WRITING: AccessMask = AccessMask(
+    AccessMask::FILE_GENERIC_WRITE.0 & !(AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0)
+        | AccessMask::FILE_DELETE_CHILD.0
+        | AccessMask::WRITE_DAC.0
+        | AccessMask::WRITE_OWNER.0
+        | AccessMask::DELETE.0,
+);
+
 /// A descriptor, and whose SID its owner is.
 pub(crate) struct Protection {
     /// What counts.
@@ -50,6 +59,11 @@ impl Protection {
         Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands: false, list: None, print }
     }
 
+    /// The same where the kernel decides by `list`.
+    pub(super) fn beside(self, list: PosixAcl) -> Self {
+        Protection { list: Some(list), ..self }
+    }
+
     /// The bytes that it takes besides the descriptor.
     pub(super) fn bytes(&self) -> usize {
         held::shared::<Self>() + self.list.as_ref().map_or(0, PosixAcl::bytes)
@@ -66,10 +80,15 @@ impl Protection {
         let who = &disk.identity;
         let (uid, _) = self.owner;
         let owns = self.confirmed && self.owner_stands && who.uid == uid;
-        disk.descriptors.granted((self.descriptor.id(), disk.token_id, owns), || match self.token(&disk.token, owns) {
+        let grant = (self.descriptor.id(), disk.token_id, owns);
+        let all = disk.descriptors.granted(grant, || match self.token(&disk.token, owns) {
             Some(token) => evaluate::granted(&token, &self.descriptor),
             None => evaluate::granted(&disk.token, &self.descriptor),
-        })
+        });
+        // What is made of a list adds up what several entries grant, and the kernel looks at one. Whom that keeps from
+        // writing must not change the list either, which the server would do for him.
+        let writes = self.confirmed || who.uid == uid || !all.intersects(BY_WRITING);
+        if writes || self.permits(who, 0o2) != Some(false) { all } else { all.without(BY_WRITING) }
     }
 
     /// `token` for this file, where it is another. A SID of another machine or of an earlier database of accounts that

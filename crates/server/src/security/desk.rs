@@ -104,7 +104,7 @@ pub enum Outcome {
     Valid,
     /// There is one that does not count, and it stays.
     Kept,
-    /// It is neither a file nor a directory.
+    /// It is neither a file nor a directory, or its list keeps somebody out whom a stored descriptor would let in.
     Passed,
     /// It changed each time that it was looked at.
     Changing,
@@ -268,6 +268,9 @@ impl Desk {
         }
         // Descriptor and hash are of the same lists, or one could count that was made of others.
         let lists = posix(&SERVER, node, &metadata).await?;
+        if !storing::is_faithful(&lists) {
+            return Ok(Some(Outcome::Passed));
+        }
         let descriptor = sids::by_account(&*self.disk.accounts, &shown(share, &lists)).await;
         let now = FileTime::from(self.world.now());
         let Some(value) = before else {

@@ -142,6 +142,23 @@ impl PosixAcl {
         of_groups.map(|entry| has(self.effective(entry))).reduce(|any, one| any || one).unwrap_or(other)
     }
 
+    /// Whether it keeps somebody from writing whom a later entry lets write: a user by name, or a group's members beside
+    /// everybody else. Rules that allow what each entry grants, all added up, would let him. The owner, who can change the
+    /// list, is kept from nothing.
+    pub fn keeps_writers_out(&self) -> bool {
+        let rank = |entry: &Entry| match entry.tag {
+            Tag::User(_) => Some(0),
+            Tag::OwningGroup | Tag::Group(_) => Some(1),
+            Tag::Other => Some(2),
+            Tag::Owner | Tag::Mask => None,
+        };
+        let of = |writes: bool| {
+            let is_one = move |entry: &&Entry| (self.effective(entry) & 2 != 0) == writes;
+            self.0.iter().filter(is_one).filter_map(rank)
+        };
+        of(false).min().is_some_and(|kept_out| of(true).any(|writer| writer > kept_out))
+    }
+
     fn get(&self, tag: Tag) -> Option<u8> {
         // From behind, where the mask is, which is asked for with each entry.
         self.0.iter().rev().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
@@ -203,6 +220,29 @@ mod tests {
         2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 6, 0, 254, 255, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255, 8, 0,
         5, 0, 100, 0, 0, 0, 16, 0, 6, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255, 255, 255,
     ];
+
+    #[test]
+    fn lists_that_keep_writers_out() {
+        let entry = |tag, permissions| Entry { tag, permissions };
+        let (user, group, mask) =
+            (|it| entry(Tag::User(1), it), |it| entry(Tag::Group(2), it), |it| entry(Tag::Mask, it));
+        for (mode, named, expected) in [
+            (0o644, vec![], false),
+            (0o464, vec![], false),
+            (0o606, vec![], true),
+            (0o666, vec![], false),
+            (0o644, vec![user(6), group(4)], false),
+            (0o660, vec![user(4)], true),
+            (0o660, vec![user(6), group(4)], false),
+            (0o600, vec![user(4), group(6)], true),
+            (0o666, vec![user(6), group(6)], false),
+            (0o666, vec![user(6), group(6), mask(4)], true),
+            (0o660, vec![user(4), mask(4)], false),
+        ] {
+            let list = PosixAcl::new([PosixAcl::of_mode(mode).entries(), &named].concat());
+            assert_eq!(list.keeps_writers_out(), expected, "{mode:o} {named:?}");
+        }
+    }
 
     #[test]
     fn a_stored_list() {

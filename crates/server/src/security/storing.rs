@@ -71,11 +71,17 @@ impl Waiting {
     }
 }
 
+/// Whether the conversion of such lists may be stored: not where they keep somebody out whom it would let in, for it counts
+/// by itself then ([`Protection::granted`]).
+pub(super) fn is_faithful(lists: &Posix) -> bool {
+    !lists.access.keeps_writers_out()
+}
+
 /// Whether a file that is made of `material` has no descriptor, and the share stores that of such a one.
 pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
     let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
     let converted = material.converted().filter(|_| changeable && disk.share.acls.is_some());
-    converted.is_some_and(|lists| disk.share.acl_store.entries().contains(lists.entries()))
+    converted.is_some_and(|lists| disk.share.acl_store.entries().contains(lists.entries()) && is_faithful(lists))
 }
 
 /// Has `descriptor`, made of `lists`, stored.
@@ -112,8 +118,9 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(world.now())).await {
             Ok(None) => {}
             Ok(value) => {
+                let list = lists.access.clone();
                 let print = cache.print(&Material::new(&metadata, value, Some(lists)));
-                let protection = Protection::new(descriptor, &metadata, true, print);
+                let protection = Protection::new(descriptor, &metadata, true, print).beside(list);
                 cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
             }
             Err(errno) => tracing::debug!(share = share.name, %errno, "a converted descriptor was not stored"),

@@ -280,7 +280,10 @@ fn text(done: &Summary) -> String {
         (done.replaced, "in the place of one that did not count any more"),
         (done.valid, "had one already"),
         (done.kept, "keep one that does not count"),
-        (done.passed, "links and devices, which have none"),
+        (
+            done.passed,
+            "links, devices, and files whose POSIX ACL keeps somebody from writing whom the Windows ACL would let",
+        ),
         (done.vanished, "went away meanwhile"),
         (done.failed, "could not be converted"),
     ] {
