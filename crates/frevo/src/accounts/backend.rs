@@ -1,5 +1,6 @@
 //! What a back end of accounts does: one element of `passdb backend`. [`super::Directory`] asks several of them in order.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -48,6 +49,12 @@ pub trait Backend: Send + Sync {
     /// These SIDs will be asked for, one after the other: where one question can be asked for many, that is done now.
     fn expect_sids(&self, _sids: Vec<Sid>) -> Answer<()> {
         Answer::now(())
+    }
+
+    /// The SIDs of the accounts that UNIX users are, of whom NSS has said uid and name; `None` where one is nobody's account.
+    /// Left out are those whom the back end has to be asked for one by one.
+    fn sids_of_users(&self, _users: Vec<(u32, String)>) -> Answer<Result<HashMap<u32, Option<Sid>>, Unavailable>> {
+        Answer::now(Ok(HashMap::new()))
     }
 
     /// The account that is the UNIX user `uid` by its own fields; `None` where only its name says which user it is.

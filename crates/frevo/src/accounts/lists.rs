@@ -2,6 +2,7 @@
 //! for, so a few at a time are read on threads that may. A thread that hangs keeps its turn, whether anybody still waits
 //! for it or not, and whoever finds no turn gives up after a while.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use proto::dtyp::Sid;
@@ -137,9 +138,19 @@ impl Directory {
         let (this, group) = (self.clone(), self.group(GroupKey::Sid(*group)));
         Answer::later(async move {
             let Some(group) = group.await? else { return Ok(Vec::new()) };
-            let uids = read(move || Ok(members(group.gid, most)?)).await?;
-            let mut sids = Vec::with_capacity(uids.len());
-            for user in uids.into_iter().map(UnixId::User) {
+            let users = read(move || Ok(members(group.gid, most)?)).await?;
+            let mut sids = Vec::with_capacity(users.len());
+            // Of several back ends an earlier one may have the account.
+            let known = match &*this.backends {
+                [only] if this.users.only().is_none() => only.sids_of_users(users.clone()).await?,
+                _ => HashMap::new(),
+            };
+            for (uid, _) in users {
+                if let Some(sid) = known.get(&uid) {
+                    sids.extend(*sid);
+                    continue;
+                }
+                let user = UnixId::User(uid);
                 // Whoever has no account is nobody whom clients know.
                 sids.extend(Some(this.sid_of_id(user).await?).filter(|sid| *sid != user.plain_sid()));
             }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Options};
 
+use super::passwords::rpcclient;
 use crate::bed::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
 use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
 use crate::smbclient::Said;
@@ -297,6 +298,14 @@ fn groups(stage: &mut Stage) -> Result<()> {
         let said = group(again).err().with_context(|| format!("{again:?} was done"))?.to_string();
         ensure!(said.contains(why), "{again:?}: {said}");
     }
+
+    // Who is in a group is told by the machine whose SIDs it and they have: alice and bob, whom NSS names.
+    house.user(&["machine-sid", "--set", DOMAIN], "")?;
+    let ask = |call: &str| rpcclient(&house.server, "dora%dorapw", "", call);
+    let known = ask("samlookupnames domain crew")?;
+    let rid = known.split_whitespace().find(|word| word.starts_with("0x")).with_context(|| known.clone())?;
+    let said = ask(&format!("querygroupmem {rid}"))?;
+    ensure!(said.matches("rid:[").count() == 2, "crew is {rid}: {said}");
 
     house.list("floor", "dora", "dorapw")?.fine()?;
     let members = group(&["members", "Night Dancers", "--remove", "dora", "--add", "bob"])?;

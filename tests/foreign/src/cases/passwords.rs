@@ -34,7 +34,7 @@ fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<St
 }
 
 /// Samba's `rpcclient`, as `who` (`name%password`, or `%` for nobody) over a pipe with these options.
-fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -> Result<String> {
+pub(super) fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -> Result<String> {
     let port = server.port().to_string();
     let output = Command::new("rpcclient")
         .args(["-s", "/dev/null", "-p", &port, "-U", who, &format!("ncacn_np:127.0.0.1{options}"), "-c", call])

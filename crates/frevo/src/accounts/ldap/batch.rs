@@ -1,4 +1,4 @@
-//! Many SIDs at a time: a client that shows a security descriptor, or the owners of a directory, asks for whole lists.
+//! Many accounts at a time: a client that shows a security descriptor, or the owners of a directory, asks for whole lists.
 //!
 //! What is found goes where single questions look first. Of accounts the names alone are asked for, not who they are on
 //! Linux, which would be a question to NSS for each.
@@ -7,13 +7,14 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use proto::dtyp::Sid;
+use server::policy::fold;
 
 use super::message::{Filter, Found};
 use super::people::{ACCOUNT, People};
 use super::{is_accounts, mapping};
 use crate::accounts::groups::GroupKey;
 
-/// SIDs in one search.
+/// SIDs, or names and uids of users, in one search.
 const AT_A_TIME: usize = 200;
 
 impl People {
@@ -51,6 +52,45 @@ impl People {
             self.cache.put_owner(*sid, name.map(str::to_owned), seen);
         }
         Ok(())
+    }
+
+    /// The SIDs of the accounts that UNIX users are: those with name and uid of one, or with the name alone where the
+    /// directory says no uid. `None` where there is neither that name nor that uid. Who is left out is to be asked for by
+    /// himself: an account may have the name of one user and the uid of another, and two may have what one should.
+    pub(super) async fn sids_of_users(&self, users: &[(u32, String)]) -> Result<HashMap<u32, Option<Sid>>> {
+        let mut of = HashMap::with_capacity(users.len());
+        for some in users.chunks(AT_A_TIME / 2) {
+            let either = |(uid, name): &(u32, String)| {
+                [Filter::Equal("uid", name.clone()), Filter::Equal("uidNumber", uid.to_string())]
+            };
+            let any = some.iter().flat_map(either).collect();
+            let filter = Filter::And(vec![Filter::Or(any), Filter::Equal("objectClass", ACCOUNT.into())]);
+            let found = self.search(&self.settings.suffix, filter, &["uid", "uidNumber", "sambaSID"], 0).await?;
+            for (uid, name) in some {
+                let has_name = |entry: &Found| entry.first("uid").is_some_and(|known| fold(known) == fold(name));
+                let number = uid.to_string();
+                let mut its = found.iter().filter(|entry| {
+                    entry.all("uid").any(|known| fold(known) == fold(name)) || entry.first("uidNumber") == Some(&number)
+                });
+                match (its.next(), its.next()) {
+                    (None, _) => _ = of.insert(*uid, None),
+                    (Some(entry), None) if has_name(entry) && self.may_be(entry, &number) => {
+                        let sid = entry.first("sambaSID").and_then(|text| text.parse().ok());
+                        of.extend(sid.map(|sid| (*uid, Some(sid))));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(of)
+    }
+
+    /// Whether an account with the name of the UNIX user with this number is that user.
+    fn may_be(&self, entry: &Found, number: &str) -> bool {
+        match entry.first("uidNumber") {
+            Some(known) => known == number,
+            None => !self.settings.trusted,
+        }
     }
 
     /// The entries of a class by their SIDs; one that two have is nobody's.

@@ -29,6 +29,7 @@ mod tls;
 mod uri;
 mod worker;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,6 +164,11 @@ impl Backend for Ldap {
     fn expect_sids(&self, sids: Vec<Sid>) -> Answer<()> {
         let people = self.people.clone();
         self.worker.answer(async move { people.expect_sids(sids).await })
+    }
+
+    fn sids_of_users(&self, users: Vec<(u32, String)>) -> Answer<Result<HashMap<u32, Option<Sid>>, Unavailable>> {
+        let people = self.people.clone();
+        self.worker.answer(async move { people.sids_of_users(&users).await.map_err(people::unavailable) })
     }
 
     fn by_uid(&self, uid: u32) -> Answer<Result<Option<Entry>, Unavailable>> {

@@ -6,21 +6,21 @@ use std::io;
 use libc::c_char;
 use parking_lot::Mutex;
 
-use super::{Key, nss, passwd};
+use super::{Key, lossy, nss, passwd};
 
-/// The uids of the members of the group `gid`, up to `most` of them, in their order. Blocks.
+/// The members of the group `gid` by uid and name, up to `most` of them, in the order of their uids. Blocks.
 ///
 /// Whose primary group it is, only a walk over all users tells: where NSS lists none of a directory's, those who are in
 /// the group that way alone are not found.
-pub(crate) fn members(gid: u32, most: usize) -> io::Result<Vec<u32>> {
-    let mut uids = primary_members(gid, most);
+pub(crate) fn members(gid: u32, most: usize) -> io::Result<Vec<(u32, String)>> {
+    let mut users = primary_members(gid, most);
     for name in listed(gid)?.unwrap_or_default().into_iter().take(most) {
-        uids.extend(passwd(&Key::Name(name))?.map(|(_, uid, _)| uid));
+        users.extend(passwd(&Key::Name(name))?.map(|(name, uid, _)| (uid, lossy(&name))));
     }
-    uids.sort_unstable();
-    uids.dedup();
-    uids.truncate(most);
-    Ok(uids)
+    users.sort_unstable();
+    users.dedup_by_key(|(uid, _)| *uid);
+    users.truncate(most);
+    Ok(users)
 }
 
 /// The names that the group lists.
@@ -45,21 +45,23 @@ fn listed(gid: u32) -> io::Result<Option<Vec<String>>> {
     unsafe { nss(call, take) }
 }
 
-/// The uids of those whose primary group it is.
-fn primary_members(gid: u32, most: usize) -> Vec<u32> {
+/// Those whose primary group it is.
+fn primary_members(gid: u32, most: usize) -> Vec<(u32, String)> {
     /// getpwent(3) has one place for the whole process; nothing else here asks it.
     static WALK: Mutex<()> = Mutex::new(());
     let _one_at_a_time = WALK.lock();
-    let mut uids = Vec::new();
-    // SAFETY: nobody else walks, so the entry that getpwent points to stays as it is until the next call.
+    let mut users = Vec::new();
+    // SAFETY: nobody else walks, so the entry that getpwent points to, and its name, stay as they are until the next call.
     unsafe {
         libc::setpwent();
-        while let Some(entry) = libc::getpwent().as_ref().filter(|_| uids.len() < most) {
-            uids.extend((entry.pw_gid == gid).then_some(entry.pw_uid));
+        while let Some(entry) = libc::getpwent().as_ref().filter(|_| users.len() < most) {
+            if entry.pw_gid == gid {
+                users.push((entry.pw_uid, lossy(CStr::from_ptr(entry.pw_name))));
+            }
         }
         libc::endpwent();
     }
-    uids
+    users
 }
 
 #[cfg(test)]
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn root_is_in_its_own_group() {
-        assert!(members(0, 1000).unwrap().contains(&0));
+        assert!(members(0, 1000).unwrap().contains(&(0, "root".into())));
         assert!(members(0, 0).unwrap().is_empty());
         assert!(members(3_999_999_999, 1000).unwrap().is_empty());
     }

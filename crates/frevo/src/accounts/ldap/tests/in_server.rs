@@ -151,6 +151,46 @@ async fn many_sids_are_two_questions() {
     assert_eq!(fake.asked.load(Ordering::SeqCst), 2);
 }
 
+/// Members of a group, whom NSS has named: one search, and no question to NSS.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_users_are_one_question() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let mut answer = Vec::new();
+        for (name, uid, rid) in [
+            ("ann", "100", "1000"),
+            ("bob", "999", "1001"),
+            ("cid", "", "1002"),
+            ("other", "103", "1003"),
+            ("eve", "104", "1004"),
+            ("twin", "104", "1005"),
+        ] {
+            let sid = format!("S-1-5-21-1-2-3-{rid}");
+            let attributes = [("uid", name), ("sambaSID", &sid), ("uidNumber", uid)];
+            let attributes = &attributes[..if uid.is_empty() { 2 } else { 3 }];
+            answer.extend(found(id, &format!("uid={name},dc=x"), attributes));
+        }
+        stream.write_all(&[answer, done(id, 0x65, 0)].concat()).unwrap();
+    });
+    for trusted in [false, true] {
+        let settings = Settings { trusted, ..settings(vec![fake.uri()]) };
+        let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+        let ldap = Ldap::open(&settings, "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
+        let asked = fake.asked.load(Ordering::SeqCst);
+        let users = [(100, "Ann"), (101, "bob"), (102, "cid"), (103, "dora"), (104, "eve"), (105, "fay")];
+        let mut known = ldap.sids_of_users(users.map(|(uid, name)| (uid, name.to_owned())).into()).await.unwrap();
+        assert_eq!(fake.asked.load(Ordering::SeqCst), asked + 1);
+        let sid = |rid: u32| Sid::of(5, [21, 1, 2, 3, rid]);
+        assert_eq!(known.remove(&100), Some(Some(sid(1000))));
+        assert_eq!(known.remove(&102), (!trusted).then(|| Some(sid(1002))));
+        assert_eq!(known.remove(&105), Some(None));
+        // Name and number of two, and a number that two have.
+        assert!(known.is_empty(), "{known:?}");
+    }
+}
+
 #[tokio::test]
 async fn who_may_not_write_groups_hears_what_may_not_be_changed() {
     let fake = Fake::start(|_, id, tag, message, stream| {
