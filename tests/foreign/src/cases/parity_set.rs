@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use crate::bed::{ALICE, BOB, CAROL, CREW};
 use crate::cases::parity::{SEED, files, get};
 use crate::cases::people::output;
-use crate::cases::random_tree::{self, Dice};
+use crate::cases::random_tree::{self, Dice, FOLDERS};
 use crate::cases::twins::{Call, Differences, Twin, Twins};
 use crate::stage::Stage;
 use crate::suite::Case;
@@ -33,7 +33,7 @@ const PLAIN: &str = "[global]
 ";
 
 /// Both servers are told the same, each on its own copy of a random tree: a whole list, then entries that are added,
-/// changed and deleted, then owners.
+/// changed and deleted, some with all that is in a directory, then owners.
 fn set(stage: &mut Stage) -> Result<()> {
     let trees = [stage.bed.make_dir("data/set", &ALICE, 0o755)?, stage.bed.dir().join("data/set-too")];
     let names = random_tree::make(&trees[0], files(), SEED + 4)?;
@@ -43,13 +43,19 @@ fn set(stage: &mut Stage) -> Result<()> {
     let mut found = Differences::default();
     let lists: Vec<Call> = names
         .iter()
-        .map(|name| Ok(told(name, "-S", random_list(&mut dice, &trees[0].join(name))?)))
+        .map(|name| Ok(told(name, "-S", random_list(&mut dice, &trees[0], name)?)))
         .collect::<Result<_>>()?;
     found.add(twins.differences(&lists)?);
     found.add(Differences::of("getfacl", lists_of(&trees[0])?, &lists_of(&trees[1])?));
     for _ in 0..2 {
         let changes: Vec<Call> = names.iter().map(|name| change(&mut dice, &trees[0], name)).collect::<Result<_>>()?;
         found.add(twins.differences(&changes)?);
+    }
+    for folder in 0..FOLDERS / 2 {
+        let entry = format!("ACL:{}:ALLOWED/OI|CI/{}", dice.pick(&GROUPS).0, dice.pick(&RIGHTS));
+        let mut call = told(&format!("d{folder}"), "-a", entry);
+        call.options.push("--propagate-inheritance".into());
+        found.add(twins.differences(&[call])?);
     }
     let owners: Vec<Call> = names.iter().map(|name| own(&mut dice, name)).collect();
     found.add(twins.differences(&owners)?);
@@ -72,9 +78,10 @@ const RIGHTS: [&str; 8] = ["READ", "CHANGE", "FULL", "R", "W", "X", "RW", "0x000
 
 /// A list in which the owner has full control, and all that is to be inherited names him and whoever makes something: in
 /// the rest both servers agree, but for what [`differ`] has.
-fn random_list(dice: &mut Dice, path: &Path) -> Result<String> {
-    let metadata = fs::metadata(path)?;
-    let inherits = metadata.is_dir() && dice.below(2) == 0;
+fn random_list(dice: &mut Dice, tree: &Path, name: &str) -> Result<String> {
+    let metadata = fs::metadata(tree.join(name))?;
+    let is_folder = !name.contains('/');
+    let inherits = metadata.is_dir() && (is_folder || dice.below(2) == 0);
     let (own, made) = if inherits { ("OI|CI", "OI|CI|IO") } else { ("0x0", "0x0") };
     let entry = |who: &str, flags: &str, rights: &str| format!("ACL:{who}:ALLOWED/{flags}/{rights}");
     let mut entries = vec![entry(&format!("S-1-22-1-{}", metadata.uid()), own, "FULL")];
