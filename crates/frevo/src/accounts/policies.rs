@@ -50,11 +50,11 @@ const TABLE: [Entry; 8] = [
     },
     Entry {
         name: "maximum password age",
-        about: "seconds until a password has expired; -1 never",
+        about: "seconds until a password has expired; 0 and -1 never",
         never: true,
         largest: UNSIGNED_NEVER - 1,
         get: |policy| count(policy.max_password_age, 1),
-        set: |policy, value| policy.max_password_age = time(value, 1),
+        set: |policy, value| policy.max_password_age = time(value, 1).filter(|age| !age.is_zero()),
     },
     Entry {
         name: "minimum password age",
@@ -167,6 +167,7 @@ mod tests {
         check("Bad Lockout Attempt", 3, Some(3));
         check("maximum password age", -1, Some(-1));
         check("maximum password age", 4_294_967_295, Some(-1));
+        check("maximum password age", 0, Some(-1));
         check("lockout duration", -1, Some(-1));
         check("minimum password age", -1, None);
         check("password history", 25, None);

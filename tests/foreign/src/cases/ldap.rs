@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Options};
 
-use super::passwords::rpcclient;
+use super::passwords::{expire_all, rpcclient};
 use crate::bed::slapd::{DOMAIN, PASSWORD, SUFFIX, account, dn, group};
 use crate::bed::{ALICE, BOB, CAROL, Crowd, Server, Slapd, Target, frevo};
 use crate::smbclient::Said;
@@ -232,7 +232,7 @@ fn commands(stage: &mut Stage) -> Result<()> {
     ensure!(hashes.contains(hash), "{hashes} has no {hash}");
 
     // Whose password never expires, either of them says.
-    house.user(&["policy", "maximum password age", "0"], "")?;
+    expire_all(|args| house.user(args, ""))?;
     house.log_on("dora", "second")?.refused_with("NT_STATUS_PASSWORD_EXPIRED")?;
     house.user(&["account-control", "dora", "[X]"], "")?;
     house.log_on("dora", "second")?.fine()?;

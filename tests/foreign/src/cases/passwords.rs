@@ -33,6 +33,13 @@ fn user(stage: &Stage, server: &Server, args: &[&str], input: &str) -> Result<St
     Ok(said)
 }
 
+/// Passwords of accounts that were made before expire: their age is counted in seconds, and 0 is no age, as in Samba.
+pub(super) fn expire_all(set_policy: impl Fn(&[&str]) -> Result<String>) -> Result<()> {
+    set_policy(&["policy", "maximum password age", "1"])?;
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    Ok(())
+}
+
 /// Samba's `rpcclient`, as `who` (`name%password`, or `%` for nobody) over a pipe with these options.
 pub(super) fn rpcclient(server: &Server, who: &str, options: &str, call: &str) -> Result<String> {
     let port = server.port().to_string();
@@ -126,6 +133,8 @@ fn who_is_here(stage: &mut Stage) -> Result<()> {
 fn expired(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-expired", TEMPLATE)?;
     user(stage, &server, &["policy", "maximum password age", "0"], "")?;
+    logon(stage, &server, ALICE.password, None)?;
+    expire_all(|args| user(stage, &server, args, ""))?;
     logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     let call = format!("chgpasswd2 alice {:?} fresh-one", ALICE.password);
     user(stage, &server, &["policy", "user must logon to change password", "2"], "")?;
@@ -141,7 +150,7 @@ fn expired(stage: &mut Stage) -> Result<()> {
 fn never_expire(stage: &mut Stage) -> Result<()> {
     let server = stage.bed.start("passwords-never-expire", TEMPLATE)?;
     let control = |flags: &str| user(stage, &server, &["account-control", "alice", flags], "");
-    user(stage, &server, &["policy", "maximum password age", "0"], "")?;
+    expire_all(|args| user(stage, &server, args, ""))?;
     logon(stage, &server, ALICE.password, Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     control("[X]")?;
     logon(stage, &server, ALICE.password, None)?;

@@ -126,7 +126,7 @@ fn samba_changes_it(stage: &mut Stage) -> Result<()> {
     shared.logon(&server, &BOB, "bob's own", None)?;
 
     // A password that is too old but for the flag that Samba gives it, and the other way round.
-    shared.user(&["policy", "maximum password age", "0"], "")?;
+    super::passwords::expire_all(|args| shared.user(args, ""))?;
     shared.logon(&server, &BOB, "bob's own", Some("NT_STATUS_PASSWORD_EXPIRED"))?;
     shared.pdbedit(&["-u", "bob", "-c", "[X]", "-r"])?;
     shared.logon(&server, &BOB, "bob's own", None)?;
