@@ -13,8 +13,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
-use proto::dtyp::{Guid, SecurityDescriptor, Sid};
+use proto::dtyp::{AccessMask, Guid, SecurityDescriptor, Sid};
 use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
@@ -357,6 +358,26 @@ impl Client {
         let response = self.request(Command::TREE_CONNECT, |out| tree.encode(out));
         self.tree_id = Header::decode(&response).ok().and_then(|header| header.tree_id()).unwrap_or(0);
         status(&response)
+    }
+
+    /// Opens what is there, a file, a directory or a pipe.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    #[track_caller]
+    pub fn open(&mut self, path: &str, access: AccessMask) -> FileId {
+        let path = utf16_bytes(path);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: access.0,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN,
+            name: &path,
+            ..CreateRequest::default()
+        };
+        let response = self.request(Command::CREATE, |out| create.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        CreateResponse::decode(&response).expect("it decodes").file_id
     }
 
     /// Closes an open.

@@ -9,14 +9,10 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
 use proto::smb2::SecurityInformation;
-use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
-use proto::smb2::header::Command;
-use proto::status::Status;
 use server::answer::block_on;
-use server::rig::{self, Client, status};
+use server::rig::{self, Client};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
@@ -81,18 +77,7 @@ fn list(lists: Lists, file: u32) -> PosixAcl {
 }
 
 fn access(client: &mut Client, name: &str) {
-    let name = utf16_bytes(name);
-    let create = CreateRequest {
-        desired_access: AccessMask::READ_CONTROL.0,
-        share_access: ShareAccess(7),
-        create_disposition: CreateDisposition::OPEN,
-        create_options: CreateOptions(0),
-        name: &name,
-        ..CreateRequest::default()
-    };
-    let response = client.request(Command::CREATE, |out| create.encode(out));
-    assert_eq!(status(&response), Status::SUCCESS);
-    let file_id = CreateResponse::decode(&response).expect("it decodes").file_id;
+    let file_id = client.open(name, AccessMask::READ_CONTROL);
     client.security(file_id, SecurityInformation(7));
     client.close(file_id);
 }

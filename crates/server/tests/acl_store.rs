@@ -4,17 +4,14 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use proto::bytes::utf16_bytes;
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, FileTime, SecurityDescriptor, Sid};
-use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
-use proto::smb2::header::Command;
-use proto::smb2::{FileId, SecurityInformation};
+use proto::smb2::SecurityInformation;
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{AclStore, Entries, Share};
-use server::rig::{self, Client, status};
+use server::rig::{self, Client};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::security::store::{self, Condition};
 use server::server::Server;
@@ -106,24 +103,9 @@ fn list(length: u32) -> PosixAcl {
     PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
 }
 
-fn open(client: &mut Client, name: &str, access: A) -> FileId {
-    let name = utf16_bytes(name);
-    let create = CreateRequest {
-        desired_access: access.0,
-        share_access: ShareAccess(7),
-        create_disposition: CreateDisposition::OPEN,
-        create_options: CreateOptions(0),
-        name: &name,
-        ..CreateRequest::default()
-    };
-    let response = client.request(Command::CREATE, |out| create.encode(out));
-    assert_eq!(status(&response), Status::SUCCESS);
-    CreateResponse::decode(&response).expect("it decodes").file_id
-}
-
 /// The descriptor that a client sees.
 fn look(client: &mut Client, name: &str) -> SecurityDescriptor {
-    let file_id = open(client, name, A::READ_CONTROL);
+    let file_id = client.open(name, A::READ_CONTROL);
     let descriptor = client.security(file_id, PARTS);
     client.close(file_id);
     descriptor
@@ -227,7 +209,7 @@ fn a_client_that_sets_one_always_stores() {
     let (_server, mut alice) = scene.start();
     block_on(scene.node("3").set_metadata(&rig::root(), SetMetadata { uid: Some(1000), ..SetMetadata::default() }))
         .expect("root may");
-    let file_id = open(&mut alice, "3", A::WRITE_DAC);
+    let file_id = alice.open("3", A::WRITE_DAC);
     let rule = Ace::allow(Sid::unix_user(1000), A::FILE_ALL_ACCESS, AceFlags::NONE);
     let descriptor = SecurityDescriptor {
         control: Control::SELF_RELATIVE | Control::DACL_PRESENT,

@@ -1,28 +1,17 @@
 //! What a client can make the server hold through named pipes: calls that never come whole, answers that nobody reads.
 
-use proto::bytes::{Writer, utf16_bytes};
+use proto::bytes::Writer;
+use proto::dtyp::AccessMask;
 use proto::rpc::pdu::{self, Header as Pdu, PduFlags, PduType};
 use proto::smb2::FileId;
-use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::Command;
 use proto::smb2::read::ReadRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::rig::{self, Client, status};
 
-fn open(client: &mut Client, pipe: &str) -> FileId {
-    let name = utf16_bytes(pipe);
-    let create = CreateRequest {
-        impersonation_level: ImpersonationLevel::IMPERSONATION,
-        desired_access: 0x0012_019f,
-        share_access: ShareAccess(7),
-        create_disposition: CreateDisposition::OPEN,
-        name: &name,
-        ..CreateRequest::default()
-    };
-    let response = client.request(Command::CREATE, |out| create.encode(out));
-    CreateResponse::decode(&response).expect("the pipe is there").file_id
-}
+/// What programs ask for of a pipe.
+const READ_WRITE: AccessMask = AccessMask(0x0012_019f);
 
 fn write(client: &mut Client, file_id: FileId, bytes: &[u8]) -> Status {
     let write = WriteRequest { length: bytes.len() as u32, file_id, buffer: bytes, ..WriteRequest::default() };
@@ -57,7 +46,7 @@ fn logged_on(limit: Option<usize>) -> Client {
 #[test]
 fn one_write_makes_no_more_answers_than_may_wait() {
     let mut client = logged_on(None);
-    let pipe = open(&mut client, "lsarpc");
+    let pipe = client.open("lsarpc", READ_WRITE);
     let calls = request(PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 0).repeat(1000);
     assert_eq!(write(&mut client, pipe, &calls), Status::INSUFFICIENT_RESOURCES);
     let answers = (0..1000).take_while(|_| read(&mut client, pipe) == Status::SUCCESS).count();
@@ -68,7 +57,7 @@ fn one_write_makes_no_more_answers_than_may_wait() {
 fn only_lists_to_look_up_have_long_arguments() {
     for (name, expected) in [("samr", 1), ("srvsvc", 1), ("lsarpc", 20)] {
         let mut client = logged_on(None);
-        let pipe = open(&mut client, name);
+        let pipe = client.open(name, READ_WRITE);
         let part = request(PduFlags::NONE, 50_000);
         let taken = (0..100).take_while(|_| write(&mut client, pipe, &part) == Status::SUCCESS).count();
         assert_eq!(taken, expected, "{name}");
@@ -79,7 +68,7 @@ fn only_lists_to_look_up_have_long_arguments() {
 fn all_pipes_together_hold_so_much() {
     let mut client = logged_on(Some(200_000));
     let part = request(PduFlags::FIRST_FRAG, 60_000);
-    let pipes: Vec<_> = (0..4).map(|_| open(&mut client, "lsarpc")).collect();
+    let pipes: Vec<_> = (0..4).map(|_| client.open("lsarpc", READ_WRITE)).collect();
     let taken: Vec<_> = pipes.iter().map(|pipe| write(&mut client, *pipe, &part)).collect();
     assert_eq!(taken, [Status::SUCCESS, Status::SUCCESS, Status::SUCCESS, Status::INSUFFICIENT_RESOURCES]);
     let short = request(PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 100);

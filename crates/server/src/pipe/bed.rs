@@ -1,9 +1,9 @@
 //! A client's end of a pipe, for the tests of the services.
 
-use proto::bytes::{Writer, utf16_bytes};
+use proto::bytes::Writer;
+use proto::dtyp::AccessMask;
 use proto::rpc::pdu::{self, Bind, Context, Header, PduFlags, PduType};
 use proto::smb2::FileId;
-use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::Command;
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::write::WriteRequest;
@@ -22,17 +22,7 @@ impl Bound {
     /// Opens the pipe called `name`.
     pub(super) fn open(mut client: Client, name: &str) -> Bound {
         assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
-        let path = utf16_bytes(name);
-        let create = CreateRequest {
-            impersonation_level: ImpersonationLevel::IMPERSONATION,
-            desired_access: 0x0012_019f,
-            share_access: ShareAccess(7),
-            create_disposition: CreateDisposition::OPEN,
-            name: &path,
-            ..CreateRequest::default()
-        };
-        let response = client.request(Command::CREATE, |out| create.encode(out));
-        let file_id = CreateResponse::decode(&response).expect("the pipe is there").file_id;
+        let file_id = client.open(name, AccessMask(0x0012_019f));
         Bound { client, file_id }
     }
 
