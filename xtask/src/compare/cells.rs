@@ -25,12 +25,14 @@ const fn share(store: &'static str, name: &'static str, lines: &'static [&'stati
 const ACLS: &str = "vfs objects = acl_xattr";
 
 /// Frevo's shares. The study's policies, and how Frevo says them.
-const FREVO: [Share; 7] = [
+const FREVO: [Share; 8] = [
     share("posix", "posix", &[]),
     share("#0", "all", &[ACLS, "frevo:acl store = always"]),
     share("#1", "from4", &[ACLS, "frevo:acl store = >= 4"]),
     share("#2", "from6", &[ACLS, "frevo:acl store = >= 6"]),
     share("#3", "from6to34", &[ACLS, "frevo:acl store = 6-34"]),
+    // The proposal: what is stored without a word in the configuration.
+    share("auto", "auto", &[ACLS]),
     share("always", "always", &[ACLS, "frevo:acl store = always"]),
     share("never", "never", &[ACLS, "frevo:acl store = never"]),
 ];
@@ -110,7 +112,7 @@ impl Cells {
 
     /// The cells of an experiment.
     fn of(&self, experiment: &str, alone: bool) -> Vec<Cell> {
-        const STORES: [&str; 5] = ["posix", "#0", "#1", "#2", "#3"];
+        const STORES: [&str; 6] = ["posix", "#0", "#1", "#2", "#3", "auto"];
         let of = |sides: &[(&Side, &[&str])]| -> Vec<Cell> {
             sides.iter().flat_map(|(side, stores)| stores.iter().filter_map(|store| side.cell(store))).collect()
         };
