@@ -10,12 +10,12 @@ use server::vfs::xattr::DosAttributes;
 use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space, Time};
 
 use crate::file::LARGE;
-use crate::metadata::{self, Source, held_path, kind};
+use crate::metadata::{self, Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
 use crate::worker::{Lane, submit};
-use crate::{Share, errno, identity};
+use crate::{Share, errno, held, identity};
 
 impl Share {
     pub(crate) fn create(
@@ -259,7 +259,7 @@ fn temporary_name() -> Vec<u8> {
 
 /// Puts the attributes of `guard` in place: the descriptor first, which counts only with the lists that come after it.
 fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
-    let path = held_path(fd);
+    let path = held::path(fd);
     let (name, value) = &guard.descriptor;
     identity::may_describe()?;
     rustix::fs::setxattr(path.as_slice(), name.as_str(), value, XattrFlags::empty())?;
@@ -287,7 +287,7 @@ fn keep_setgid(fd: &OwnedFd, made: Option<&Statx>) -> rustix::io::Result<()> {
         return Ok(());
     }
     identity::assume_process()?;
-    rustix::fs::chmod(held_path(fd), Mode::from_raw_mode(u32::from(present & 0o7777 | SETGID)))
+    rustix::fs::chmod(held::path(fd), Mode::from_raw_mode(u32::from(present & 0o7777 | SETGID)))
 }
 
 #[cfg(test)]

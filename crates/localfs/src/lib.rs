@@ -15,6 +15,7 @@ mod copy;
 mod dir;
 mod features;
 mod file;
+mod held;
 pub mod identity;
 mod kept;
 mod leases;

@@ -4,7 +4,7 @@
 //! Where the [`Clock`] behind it ticks slowly, a file that changed just now may change again without showing it, and what
 //! was read of such a file is not kept.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,9 +14,9 @@ use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
 use crate::clock::Clock;
-use crate::identity;
 use crate::kept::Table;
 use crate::root::id;
+use crate::{held, identity};
 
 /// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
 /// the birth: it is noted just before the file is made, which saves asking the file.
@@ -105,13 +105,8 @@ fn read(source: &Source<'_, impl AsFd>) -> Option<DosAttributes> {
 fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<usize> {
     match source {
         Source::Open(fd) => rustix::fs::fgetxattr(fd, DOSATTRIB, buffer),
-        Source::Held(fd) => rustix::fs::getxattr(held_path(fd), DOSATTRIB, buffer),
-        Source::Named(directory, name) => {
-            let mut path = held_path(directory);
-            path.push(b'/');
-            path.extend_from_slice(name);
-            rustix::fs::lgetxattr(path, DOSATTRIB, buffer)
-        }
+        Source::Held(fd) => held::getxattr(fd, DOSATTRIB, buffer),
+        Source::Named(directory, name) => held::getxattr_of(directory, name, DOSATTRIB, buffer),
     }
 }
 
@@ -148,7 +143,7 @@ pub(crate) fn store(
     let value = attributes.encode();
     let set = || match &source {
         Source::Open(fd) => rustix::fs::fsetxattr(fd, DOSATTRIB, &value, XattrFlags::empty()),
-        Source::Held(fd) => rustix::fs::setxattr(held_path(fd), DOSATTRIB, &value, XattrFlags::empty()),
+        Source::Held(fd) => rustix::fs::setxattr(held::path(fd), DOSATTRIB, &value, XattrFlags::empty()),
         Source::Named(..) => Err(Raw::BADF),
     };
     match set() {
@@ -158,11 +153,6 @@ pub(crate) fn store(
         }
         done => done.map_err(crate::errno),
     }
-}
-
-/// A path to what `fd` holds, for the calls that take nothing else. Only the kernel's own link is followed.
-pub(crate) fn held_path(fd: &impl AsFd) -> Vec<u8> {
-    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into_bytes()
 }
 
 /// What it is.

@@ -19,7 +19,8 @@ use server::name::fold_key;
 use server::vfs::{Errno, FileId, Result, Time};
 
 use crate::clock::Clock;
-use crate::metadata::{held_path, time};
+use crate::held;
+use crate::metadata::time;
 use crate::root::{Root, Wait, id, stat};
 use crate::{dir, identity};
 
@@ -314,7 +315,7 @@ fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {
     let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
     let changes = names | WatchFlags::ATTRIB;
     identity::assume_process().ok()?;
-    inotify::add_watch(inotify, held_path(fd), changes | WatchFlags::ONLYDIR).ok()
+    inotify::add_watch(inotify, held::path(fd), changes | WatchFlags::ONLYDIR).ok()
 }
 
 /// The index is the server's own, so the server reads for it.

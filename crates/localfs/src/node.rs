@@ -20,12 +20,12 @@ use server::vfs::{
 
 use crate::dir::{self, Listing};
 use crate::file::LARGE;
-use crate::metadata::{Source, describe, held_path, store, time};
+use crate::metadata::{Source, describe, store, time};
 use crate::pace::{Pace, Paced, ask, change};
 use crate::root::stat;
 use crate::watch::own::{self, Doing};
 use crate::worker::{Lane, later, submit};
-use crate::{Share, errno, identity, leases, watch};
+use crate::{Share, errno, held, identity, leases, watch};
 
 /// A descriptor, or the share's own.
 pub(crate) enum Held {
@@ -313,9 +313,7 @@ impl Open {
         let value = if self.access.is_some() {
             whole(|buffer| rustix::fs::fgetxattr(self.fd(), name, buffer))
         } else {
-            // A descriptor without access is good for the way through /proc alone, which takes five times as long.
-            let path = held_path(&self.fd());
-            whole(|buffer| rustix::fs::getxattr(path.as_slice(), name, buffer))
+            whole(|buffer| held::getxattr(self.fd(), name, buffer))
         };
         match value {
             Ok(value) => Ok(Some(value)),
@@ -334,7 +332,7 @@ impl Open {
         } else {
             identity::assume(who)?;
         }
-        let path = held_path(&self.fd());
+        let path = held::path(self.fd());
         let done = match value {
             Some(value) => rustix::fs::setxattr(path, name, value, how),
             None => rustix::fs::removexattr(path, name),
@@ -344,7 +342,7 @@ impl Open {
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Result<Vec<String>> {
         identity::assume(who)?;
-        let path = held_path(&self.fd());
+        let path = held::path(self.fd());
         let names = whole(|buffer| rustix::fs::listxattr(path.as_slice(), buffer)).map_err(errno)?;
         let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
         // A name that is no text could not be asked for either.
@@ -361,9 +359,15 @@ fn is_hidden(name: &str, who: &Identity) -> bool {
 
 /// All that `get` gives, however long it is: it says so when the buffer is too small.
 fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    // Most values; those of a hundred entries of a list or two; and the longest value and the longest list that Linux has,
-    // for which the kernel, too, clears as much memory each time.
-    for size in [1024, 8192, 65_536] {
+    // Most values, and that there is none, take no memory but their own.
+    let mut short = [0; 1024];
+    match get(&mut short) {
+        Err(Raw::RANGE) => {}
+        found => return found.map(|length| short[..length].to_vec()),
+    }
+    // Those of a hundred entries of a list or two, and the longest value and the longest list that Linux has, for which
+    // the kernel, too, clears as much memory each time.
+    for size in [8192, 65_536] {
         let mut buffer = vec![0; size];
         match get(&mut buffer) {
             Err(Raw::RANGE) if size < 65_536 => {}

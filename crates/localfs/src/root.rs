@@ -11,7 +11,7 @@ use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
 use server::vfs::{Errno, FileId, Links, RelPath, Result};
 
-use crate::errno;
+use crate::{errno, held};
 
 /// Whether the kernel may wait for a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 pub(crate) struct Root {
     fd: OwnedFd,
     /// `/proc/self/fd`, through which a descriptor for attributes is opened again with data access.
-    proc: OwnedFd,
+    proc: BorrowedFd<'static>,
     /// Which directory it is.
     pub(crate) id: FileId,
     /// Its absolute paths: as given, and without links.
@@ -64,7 +64,7 @@ impl Root {
     pub(crate) fn open(path: &Path, links: Links) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        let proc = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        let proc = held::directory()?;
         let id = id(&rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?);
         let paths = [std::path::absolute(path)?, path.canonicalize()?];
         let local = LOCAL.contains(&rustix::fs::fstatfs(&fd)?.f_type);
@@ -213,12 +213,12 @@ impl Root {
     /// Opens again what `fd` holds. Permissions are checked for the thread's identity.
     pub(crate) fn reopen(&self, fd: impl AsFd, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-        rustix::fs::openat(&self.proc, DecInt::from_fd(fd), flags, Mode::empty()).map_err(errno)
+        rustix::fs::openat(self.proc, DecInt::from_fd(fd), flags, Mode::empty()).map_err(errno)
     }
 
     /// `/proc/self/fd` and the name of `fd` in it: a path that leads to what `fd` holds.
     pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
-        (self.proc.as_fd(), DecInt::from_fd(fd))
+        (self.proc, DecInt::from_fd(fd))
     }
 }
 

@@ -1,9 +1,11 @@
 //! The only unsafe code of this crate: system calls that rustix does not offer.
 #![allow(unsafe_code, reason = "raw system calls, each with its argument for safety")]
 
+use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::thread::Pid;
 
@@ -38,6 +40,43 @@ pub(crate) fn clone_range(
     // SAFETY: both descriptors are open for as long as they are borrowed; the call reads `range`, which is of its type,
     // and writes no memory.
     checked(unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONERANGE, &raw const range) }).map(drop)
+}
+
+/// `struct xattr_args` of `linux/xattr.h`.
+#[repr(C, align(8))]
+struct XattrArguments {
+    value: u64,
+    size: u32,
+    flags: u32,
+}
+
+/// `getxattrat` has this number on every architecture.
+const SYS_GETXATTRAT: libc::c_long = 464;
+
+/// Reads the attribute `name` of what `path` leads to from `directory`; `Errno::NOSYS` before Linux 6.13.
+pub(crate) fn getxattr_at(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    flags: AtFlags,
+    name: &CStr,
+    value: &mut [u8],
+) -> rustix::io::Result<usize> {
+    let size = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    let arguments = XattrArguments { value: value.as_mut_ptr() as u64, size, flags: 0 };
+    // SAFETY: both strings end with 0 and `arguments` is of the size that is said; all live until the call is done, which
+    // writes at most `size` bytes to `value`.
+    let answer = unsafe {
+        libc::syscall(
+            SYS_GETXATTRAT,
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            flags.bits(),
+            name.as_ptr(),
+            &raw const arguments,
+            size_of::<XattrArguments>(),
+        )
+    };
+    checked(answer as libc::c_int).map(|length| length as usize)
 }
 
 /// What a lease is for, or that there is none.

@@ -18,7 +18,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
 use server::vfs::watch::{Ear, Noticed, Wanted, Watching};
 use server::vfs::{Errno, Kind, RelPath, Result};
 
-use crate::metadata::held_path;
+use crate::held;
 use crate::node::Open;
 use crate::root::stat_name;
 use crate::worker::{Lane, submit};
@@ -125,7 +125,7 @@ pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Resu
     // From here on, dropping it undoes all.
     let subscribed = Subscribed { watcher, number };
     identity::assume_process().map_err(errno)?;
-    watcher.add(number, &subscription, RelPath::root(), held_path(&open.fd()))?;
+    watcher.add(number, &subscription, RelPath::root(), held::path(open.fd()))?;
     if wanted.tree {
         let cover = move || {
             if identity::assume_process().is_ok() {
@@ -213,7 +213,7 @@ impl Watcher {
             // What is gone by now is told by those who watch above it.
             let Ok(fd) = open_below(&subscription, &directory) else { continue };
             if !directory.is_root() {
-                match self.add(number, &subscription, directory.clone(), held_path(&fd)) {
+                match self.add(number, &subscription, directory.clone(), held::path(&fd)) {
                     Ok(()) => {}
                     Err(Errno::NOSPC | Errno::NOMEM) => {
                         warn_of_limit();

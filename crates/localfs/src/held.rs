@@ -1,0 +1,116 @@
+//! Attributes of what a descriptor without data access holds, for which the kernel wants a path: the one that it keeps for
+//! each descriptor itself, in `/proc/self/fd`. From there on it is a quarter cheaper than from the root of all paths.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::path::{Arg, DecInt};
+
+use crate::sys;
+
+/// `/proc/self/fd`.
+static DIRECTORY: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Whether the kernel lacks `getxattrat`, which Linux has since 6.13.
+static LACKS_AT: AtomicBool = AtomicBool::new(false);
+
+/// `/proc/self/fd`, opened by the first who asks.
+pub(crate) fn directory() -> io::Result<BorrowedFd<'static>> {
+    if DIRECTORY.get().is_none() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        // Another may have been first.
+        let _ = DIRECTORY.set(opened);
+    }
+    DIRECTORY.get().map(AsFd::as_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// A path to what `fd` holds, for the calls that take nothing else. Only the kernel's own link is followed.
+pub(crate) fn path(fd: impl AsFd) -> Vec<u8> {
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into_bytes()
+}
+
+/// Reads the attribute `name` of what `fd` holds.
+pub(crate) fn getxattr(fd: impl AsFd, name: &str, value: &mut [u8]) -> rustix::io::Result<usize> {
+    let link = DecInt::from_fd(fd.as_fd());
+    match directory().map(|directory| at(directory, link.as_c_str(), AtFlags::empty(), name, value)) {
+        Ok(Some(answer)) => answer,
+        _ => rustix::fs::getxattr(path(fd), name, value),
+    }
+}
+
+/// The same of the name `entry` in `directory`, which is not followed if it is a link.
+pub(crate) fn getxattr_of(
+    directory: impl AsFd,
+    entry: &[u8],
+    name: &str,
+    value: &mut [u8],
+) -> rustix::io::Result<usize> {
+    match at(directory.as_fd(), entry, AtFlags::SYMLINK_NOFOLLOW, name, value) {
+        Some(answer) => answer,
+        None => rustix::fs::lgetxattr([&path(directory), &b"/"[..], entry].concat(), name, value),
+    }
+}
+
+/// `getxattrat`; `None` where it is not there, or may not be used.
+fn at(
+    directory: BorrowedFd<'_>,
+    entry: impl Arg,
+    flags: AtFlags,
+    name: &str,
+    value: &mut [u8],
+) -> Option<rustix::io::Result<usize>> {
+    if LACKS_AT.load(Ordering::Relaxed) {
+        return None;
+    }
+    let call = |entry: &_| name.into_with_c_str(|name| sys::getxattr_at(directory, entry, flags, name, value));
+    match entry.into_with_c_str(call) {
+        Err(Errno::NOSYS) => {
+            LACKS_AT.store(true, Ordering::Relaxed);
+            None
+        }
+        // Of the file, or of a filter that does not know the call.
+        Err(Errno::PERM) => None,
+        answer => Some(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::XattrFlags;
+
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_with_the_new_call_and_without() {
+        let dir = tempfile::tempdir().expect("there is room");
+        std::fs::write(dir.path().join("file"), "").expect("there is room");
+        std::os::unix::fs::symlink("file", dir.path().join("link")).expect("there is room");
+        let open = |path| rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).expect("it is there");
+        let (directory, file, link) =
+            (open(dir.path().into()), open(dir.path().join("file")), open(dir.path().join("link")));
+        rustix::fs::setxattr(path(&file), "user.a", b"value", XattrFlags::empty()).expect("it is ours");
+        let check = || {
+            let mut value = [0; 16];
+            assert_eq!(getxattr(&file, "user.a", &mut value), Ok(5));
+            assert_eq!(&value[..5], b"value");
+            assert_eq!(getxattr_of(&directory, b"file", "user.a", &mut value), Ok(5));
+            for result in [getxattr(&file, "user.b", &mut value), getxattr(&directory, "user.a", &mut value)] {
+                assert_eq!(result, Err(Errno::NODATA));
+            }
+            assert_eq!(getxattr(&file, "user.a", &mut value[..2]), Err(Errno::RANGE));
+            assert_eq!(getxattr_of(&directory, b"none", "user.a", &mut value), Err(Errno::NOENT));
+            // Links have no such attributes, and what they lead to is not asked.
+            assert!(getxattr_of(&directory, b"link", "user.a", &mut value).is_err());
+            assert!(getxattr(&link, "user.a", &mut value).is_err());
+        };
+        check();
+        LACKS_AT.store(true, Ordering::Relaxed);
+        check();
+        LACKS_AT.store(false, Ordering::Relaxed);
+    }
+}
