@@ -1,13 +1,19 @@
 //! `frevo:acl store`: which descriptors that were made of POSIX lists are stored, and that it shows in nothing but the
 //! attribute.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use parking_lot::Mutex;
+use proto::bytes::utf16_bytes;
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, FileTime, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
+use proto::smb2::create::{CreateDisposition, CreateRequest};
+use proto::smb2::header::Command;
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::{AclStore, Entries, Share};
@@ -15,7 +21,7 @@ use server::rig::{self, Client};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
 use server::security::store::{self, Condition};
 use server::server::Server;
-use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Case, Create, Errno, Links, Lookup, Node, RelPath, SetMetadata, Time, Vfs};
 use server::world::World;
@@ -283,4 +289,54 @@ fn lists_that_changed_meanwhile_count() {
     assert!(scene.attribute("6").is_some(), "it was too late to notice");
     let shown = look(&mut alice, "6");
     assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "those of the new list");
+}
+
+/// Holds calls of one kind until they are let go.
+struct Holding {
+    kind: Operation,
+    held: Arc<AtomicBool>,
+}
+
+impl Script for Holding {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let held = self.held.clone();
+        let wait = poll_fn(move |_| if held.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(()) });
+        let before = (operation == self.kind).then(|| -> Wait { Box::pin(wait) });
+        Fault { before, ..Fault::default() }
+    }
+}
+
+/// What was being written when its client and all that it asked for were gone is in the cache still; what only waited is stored
+/// after somebody else's answer. Either says what it would have said, and holds nothing.
+#[test]
+fn a_connection_that_ends_leaves_nothing_behind() {
+    let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
+    for (kind, stored) in [(Operation::SetXattr, &[][..]), (Operation::Open, &LENGTHS[..])] {
+        let held = Arc::new(AtomicBool::new(true));
+        let scene = Scene::through(Holding { kind, held: held.clone() });
+        let (server, mut alice) = scene.start();
+        for length in LENGTHS {
+            let name = utf16_bytes(&length.to_string());
+            // The file is opened for its data once it is known what alice may do with it.
+            let create = CreateRequest {
+                desired_access: A::MAXIMUM_ALLOWED.0,
+                create_disposition: CreateDisposition::OPEN,
+                name: &name,
+                ..CreateRequest::default()
+            };
+            let message = alice.compose(Command::CREATE, |out| create.encode(out));
+            alice.send(&message);
+        }
+        alice.disconnect();
+        assert_eq!(scene.stored(), [], "{kind:?}");
+        held.store(false, Ordering::Relaxed);
+        let mut bob = Client::logged_on(&server, "bob");
+        assert_eq!(look_at_all(&mut bob), expected, "{kind:?}");
+        assert_eq!(scene.stored(), stored, "{kind:?}");
+        assert_eq!(look_at_all(&mut scene.start().1), expected, "{kind:?}: by what is stored");
+        bob.disconnect();
+        let gone = Arc::downgrade(&server);
+        drop(server);
+        assert!(gone.upgrade().is_none(), "{kind:?}: something holds the server");
+    }
 }
