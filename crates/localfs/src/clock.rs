@@ -17,7 +17,8 @@ use crate::root::{Root, stat};
 
 /// How old a change must be where two of them may bear the same time.
 const TICK: Duration = server::vfs::TICK;
-/// The same on file systems of other machines, some of which count seconds.
+/// The same on file systems of other machines and on those that count seconds, as ext4 with inodes of 128 bytes does: then
+/// the time is a whole one.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// How many changes in a row must show: no clock ticks between each two of them.
@@ -45,14 +46,18 @@ impl Clock {
         Clock { tick, fine: None }
     }
 
-    /// How old a change of a file on `device` must have been when it was seen, for a later one to show.
-    pub(crate) fn tick(&self, device: u64) -> Duration {
-        if self.fine == Some(device) { Duration::ZERO } else { self.tick }
+    /// How old a change at `changed` of a file on `device` must have been when it was seen, for a later one to show.
+    pub(crate) fn tick(&self, device: u64, changed: Time) -> Duration {
+        match changed.nanos {
+            _ if self.fine == Some(device) => Duration::ZERO,
+            0 => self.tick.max(COARSE_TICK),
+            _ => self.tick,
+        }
     }
 
     /// Whether a change of a file on `device` that is seen now would show a later one.
     pub(crate) fn is_settled(&self, device: u64, changed: Time) -> bool {
-        let tick = self.tick(device);
+        let tick = self.tick(device, changed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         tick.is_zero()
             || now
@@ -92,8 +97,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("there is room");
         let root = Root::open(dir.path(), Links { follow: false, wide: false }).expect("it is there");
         let clock = Clock::of(&root);
-        assert!(!clock.tick(root.id.device + 1).is_zero(), "nobody tried that one");
-        if clock.tick(root.id.device).is_zero() {
+        assert!(!clock.tick(root.id.device + 1, Time { secs: 0, nanos: 1 }).is_zero(), "nobody tried that one");
+        if clock.tick(root.id.device, Time { secs: 0, nanos: 1 }).is_zero() {
             let file = std::fs::File::create(dir.path().join("file")).expect("there is room");
             let mut last = changed(&file).expect("it is there");
             for number in 0..1_000 {
@@ -116,5 +121,13 @@ mod tests {
             assert!(clock.is_settled(2, at(changed)), "{changed:?}");
         }
         assert!(clock.is_settled(1, Time { secs: -1, nanos: 999_999_999 }));
+    }
+
+    #[test]
+    fn a_whole_second_tells_no_other_change_within_it() {
+        let clock = Clock { tick: TICK, fine: Some(2) };
+        let tick = |device, nanos| clock.tick(device, Time { secs: 7, nanos });
+        assert_eq!((tick(1, 1), tick(1, 0)), (TICK, COARSE_TICK));
+        assert_eq!((tick(2, 1), tick(2, 0)), (Duration::ZERO, Duration::ZERO));
     }
 }

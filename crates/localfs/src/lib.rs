@@ -38,7 +38,7 @@ use std::time::Duration;
 use server::answer::Answer;
 use server::vfs::{
     Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Links, Lookup, Made, Metadata, Node, RelPath, Result,
-    Space, Vfs,
+    Space, Time, Vfs,
 };
 
 use crate::clock::Clock;
@@ -196,8 +196,8 @@ impl Vfs for LocalFs {
         Share::features(&self.0)
     }
 
-    fn tick(&self, device: u64) -> Duration {
-        self.0.clock.tick(device)
+    fn tick(&self, device: u64, stamped: Time) -> Duration {
+        self.0.clock.tick(device, stamped)
     }
 }
 

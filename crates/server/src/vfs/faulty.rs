@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::watch::{Ear, Wanted, Watching};
 use super::{
     Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, Links, Lookup, Metadata,
-    Node, RangeLock, RelPath, Result, SetMetadata, Space, Told, Vfs,
+    Node, RangeLock, RelPath, Result, SetMetadata, Space, Time, Told, Vfs,
 };
 use crate::answer::Answer;
 
@@ -274,8 +274,8 @@ impl Vfs for Faulty {
         self.inner.features()
     }
 
-    fn tick(&self, device: u64) -> Duration {
-        self.inner.tick(device)
+    fn tick(&self, device: u64, stamped: Time) -> Duration {
+        self.inner.tick(device, stamped)
     }
 }
 

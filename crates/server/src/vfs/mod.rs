@@ -380,9 +380,9 @@ pub trait Vfs: Send + Sync {
         Answer::now(Features::default())
     }
 
-    /// How long ago a file on `device` must have changed when its metadata was asked for, for [`Metadata::stamped`] to tell
-    /// every later change; zero where it always does.
-    fn tick(&self, device: u64) -> Duration;
+    /// How long ago a file on `device` that last changed at `stamped` ([`Metadata::stamped`]) must have done so when its
+    /// metadata was asked for, for that time to tell every later change; zero where it always does.
+    fn tick(&self, device: u64, stamped: Time) -> Duration;
 }
 
 /// A file or directory that somebody has open. Dropping it closes it.
