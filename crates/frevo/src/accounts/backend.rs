@@ -117,6 +117,8 @@ pub struct Entry {
     pub sid: Sid,
     /// Who it is on Linux, where the back end itself says so; else NSS is asked for the user of its name or its uid.
     pub user: Option<Arc<User>>,
+    /// Why nobody may be it on Linux, where the back end itself says so: NSS need not be asked, and nobody logs on.
+    pub refused: Option<&'static str>,
     /// Nobody logs on from then on, in seconds since 1970; `None` is never.
     pub ends: Option<i64>,
 }

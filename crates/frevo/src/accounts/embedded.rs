@@ -356,7 +356,7 @@ impl Store {
     }
 
     fn entry(&self, record: Arc<Record>) -> Entry {
-        Entry { sid: self.domain().with_rid(record.rid), record, user: None, ends: None }
+        Entry { sid: self.domain().with_rid(record.rid), record, user: None, refused: None, ends: None }
     }
 }
 

@@ -308,9 +308,10 @@ impl Directory {
     }
 
     fn unix_user(&self, entry: &Entry) -> Result<Found> {
-        match &entry.user {
-            Some(user) => Ok(Ok(user.clone())),
-            None => self.users.glance_blocking(&key(&entry.record)).map_err(unavailable),
+        match (&entry.user, entry.refused) {
+            (_, Some(why)) => Ok(Err(why.into())),
+            (Some(user), None) => Ok(Ok(user.clone())),
+            (None, None) => self.users.glance_blocking(&key(&entry.record)).map_err(unavailable),
         }
     }
 

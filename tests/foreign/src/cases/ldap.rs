@@ -132,6 +132,12 @@ fn people(stage: &mut Stage) -> Result<()> {
     ] {
         house.log_on(name, password)?.refused_with(status).with_context(|| name.to_owned())?;
     }
+    // `frevo user` says so of those who may not be anybody.
+    let list: serde_json::Value = serde_json::from_str(&house.user(&["list", "--json"], "")?)?;
+    for (name, problem) in [("dora", false), ("super", true), ("root", true)] {
+        let account = list.as_array().context("a list")?.iter().find(|it| it["name"] == name).context(name)?;
+        ensure!(account["problem"].is_string() == problem, "{account}");
+    }
     // What dora writes is hers by the directory's numbers.
     let steps = stage.local("dora")?.join("steps");
     fs::write(&steps, "one two three")?;

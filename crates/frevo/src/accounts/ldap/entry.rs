@@ -46,7 +46,7 @@ pub(super) struct Person {
 impl Person {
     /// The account, without who it is on Linux.
     pub(super) fn entry(&self) -> Entry {
-        Entry { record: self.record.clone(), sid: self.sid, user: None, ends: self.ends }
+        Entry { record: self.record.clone(), sid: self.sid, user: None, refused: None, ends: self.ends }
     }
 
     /// The account in `found`; in words what it lacks.

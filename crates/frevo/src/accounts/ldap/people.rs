@@ -224,15 +224,23 @@ impl People {
     /// An account for `frevo user`, which is told of those too that may not log on, and of nobody's groups.
     pub(super) async fn shown(&self, person: &Person) -> Result<Entry> {
         let asked = || self.users.glance(Key::Name(person.record.name.clone()));
+        let mut refused = None;
         let user = match self.user(person, asked).await.map_err(|Unavailable(why)| anyhow!(why))? {
             Who::Known(user) => user,
-            Who::Root | Who::Nobody => None,
+            Who::Root => {
+                refused = Some("it would be uid 0 or in group 0");
+                None
+            }
+            Who::Nobody => {
+                refused = Some("with `ldapsam:trusted` it needs uidNumber and gidNumber");
+                None
+            }
             Who::Directorys((uid, gid)) => {
                 let identity = Arc::new(Identity { uid, gid, groups: Box::new([]) });
                 Some(Arc::new(User { name: person.record.name.clone(), identity, groups: Arc::new([]) }))
             }
         };
-        Ok(entry_of(person, user))
+        Ok(Entry { refused, ..entry_of(person, user) })
     }
 
     /// `ask` asks NSS, where it is to be asked.

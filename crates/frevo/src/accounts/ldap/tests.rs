@@ -230,6 +230,9 @@ async fn a_trusted_directory_leaves_nobody_to_the_host() {
     let ldap = open(vec![fake.uri()], |settings| settings.trusted = true);
     assert!(name(ldap.find("root").await).is_none());
     assert!(name(ldap.find("ann").await).is_none());
+    // Nor does `frevo user list` show him as the host's.
+    let shown = ldap.people.get("root").await.unwrap().unwrap();
+    assert!(shown.user.is_none() && shown.refused.is_some_and(|why| why.contains("uidNumber")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -235,6 +235,7 @@ impl Parts {
             record: Arc::new(Record { rid, ..record }),
             sid: self.domain.get().with_rid(rid),
             user,
+            refused: None,
             ends: None,
         })
     }
