@@ -42,6 +42,7 @@ fn what_protects_a_file_is_read_once_until_it_changes() {
         assert_eq!(open(&mut scene.bob, "file", wanted), expected);
         scene.server.snapshot(Time::default()).acl_cache.misses - before.misses
     };
+    assert_eq!(misses(&mut scene, A::FILE_READ_ATTRIBUTES, Status::SUCCESS), 0, "nothing protects those");
     assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::WRITE_DAC, Status::ACCESS_DENIED), 0);
