@@ -108,7 +108,9 @@ impl Inner {
     fn find(&self, who: &Who) -> Option<String> {
         let (lines, mut found) = (self.lines(), None);
         for line in &*lines {
-            if line.names.iter().any(|name| self.means(name, who, line.account == "root")) {
+            // As accounts are found: without regard to case.
+            let root = fold(&line.account) == "root";
+            if line.names.iter().any(|name| self.means(name, who, root)) {
                 found = Some(line.account.clone());
                 if line.last {
                     break;
@@ -316,9 +318,11 @@ empty =
         let map = map(path.clone());
         assert_eq!(map.find(&sent("", "joe")).as_deref(), Some("joe"));
         assert_eq!(map.find(&sent("", "whoever")).as_deref(), Some("guest"));
-        std::fs::write(&path, "root = *\nroot = @staff +staff &night\n").unwrap();
-        for user in ["joe", "nina", "whoever"] {
-            assert_eq!(map.find(&sent("", user)), None, "{user}");
+        for root in ["root", "Root", "ROOT"] {
+            std::fs::write(&path, format!("{root} = *\n{root} = @staff +staff &night\n")).unwrap();
+            for user in ["joe", "nina", "whoever"] {
+                assert_eq!(map.find(&sent("", user)), None, "{user} as {root}");
+            }
         }
     }
 
