@@ -71,12 +71,11 @@ impl Store {
 
     /// `former` was a mistake, and is of others. What it is in SIDs of accounts goes on counting for those.
     pub fn forget_domain(&self, former: DomainSid) -> Result<()> {
-        let mut all = self.former_domains();
-        all.retain(|other| *other != former);
-        let shown = || self.former_domains().iter().map(DomainSid::to_string).collect::<Vec<_>>().join(", ");
-        ensure!(all.len() < self.former_domains().len(), "{former} is no former SID of this machine ({})", shown());
         self.change(false, |change| {
-            change.former_domains = Some(all);
+            let before = self.former_domains();
+            let shown = || before.iter().map(DomainSid::to_string).collect::<Vec<_>>().join(", ");
+            ensure!(before.contains(&former), "{former} is no former SID of this machine ({})", shown());
+            change.former_domains = Some(before.iter().filter(|other| **other != former).copied().collect());
             Ok(())
         })
     }
@@ -90,9 +89,13 @@ impl Store {
     /// now on; any other gets a number that the server whose SID it was has hardly given. The SIDs that accounts had until
     /// now go on counting for them, also those in `others`, of accounts that lie elsewhere. Groups keep theirs.
     pub fn set_domain(&self, new: DomainSid, others: &[(Sid, String)]) -> Result<()> {
-        let before = self.domain();
-        let records: Vec<_> = self.accounts.read().values().cloned().collect();
         self.change(false, |change| {
+            // Read here, where nobody else changes them: what is put back is whole records.
+            let before = self.domain();
+            if before == new {
+                return Ok(());
+            }
+            let records: Vec<_> = self.accounts.read().values().cloned().collect();
             change.next_rid = change.next_rid.max(APART);
             change.domain = Some(new);
             let kept = self.former_domains().into_iter().filter(|former| ![before, new].contains(former));
@@ -123,9 +126,13 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::time::Duration;
+
     use super::*;
     use crate::accounts::backend::Backend;
     use crate::accounts::embedded::Change;
+    use crate::accounts::record::nt_hash;
     use crate::state_dir::StateDir;
 
     #[test]
@@ -173,5 +180,34 @@ mod tests {
         assert!(store.forget_domain(before).unwrap_err().to_string().contains(&samba.to_string()));
         store.forget_domain(samba).unwrap();
         assert!(!store.is_or_was_of_domain(&samba.with_rid(77)) && store.is_or_was_of_domain(&before.with_rid(77)));
+    }
+
+    #[test]
+    fn a_password_that_is_changed_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+        for name in ["ann", "bob"] {
+            store.add(Record { nt_hash: Some(nt_hash("old").unwrap()), ..Record::named(name) }).unwrap();
+        }
+        let begun = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let change = |change: &mut Change<'_>| {
+                    let ann = change.get("ann").unwrap();
+                    change.put(Record { nt_hash: Some(nt_hash("new").unwrap()), ..(*ann).clone() });
+                    change.remove("bob");
+                    begun.wait();
+                    // Time for the other to come as far as it can.
+                    std::thread::sleep(Duration::from_millis(200));
+                    Ok(())
+                };
+                store.change(false, change).unwrap();
+            });
+            begun.wait();
+            store.set_domain(DomainSid([7, 8, 9]), &[]).unwrap();
+        });
+        let ann = store.get("ann").unwrap();
+        assert_eq!(ann.nt_hash.as_ref().unwrap().0, nt_hash("new").unwrap().0);
+        assert!(store.get("bob").is_none());
     }
 }
