@@ -25,7 +25,7 @@ use rustix::fs::{Access, XattrFlags, access, setxattr};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use server::policy::{AclStore, AclStyle, Entries, Policy, Share, StoredAcls};
 use server::rig::{self, Client, status};
-use server::security::posix_acl;
+use server::security::posix_acl::{self, PosixAcl};
 use server::vfs::{Identity, Time};
 use server::world::World;
 
@@ -208,6 +208,14 @@ impl Bed {
         });
     }
 
+    /// Has the directory hand `list` on to what is made in it.
+    pub(crate) fn hands_on(&self, name: &str, list: &PosixAcl) {
+        let (path, list) = (self.at(name), list.encode());
+        self.root.ask(move || {
+            setxattr(&path, posix_acl::DEFAULT, &list, XattrFlags::empty()).expect("the file system keeps lists");
+        });
+    }
+
     /// What the kernel says to user number `index`; `None` where the user does not reach the file.
     pub(crate) fn kernel(&self, index: usize, name: &str, directory: bool) -> Option<Kernel> {
         let (path, uid) = (self.at(name), USERS[index].uid);
@@ -374,6 +382,15 @@ impl Bed {
         let (open, options) = (CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
         let response = self.create(client, name, A::WRITE_DAC, open, options, Vec::new());
         self.set(client, &response, SecurityInformation::DACL, descriptor);
+        self.close(client, &response);
+    }
+
+    /// A client gives the file to another group.
+    pub(crate) fn sets_group(&mut self, client: usize, name: &str, gid: u32) {
+        let open = CreateDisposition::OPEN;
+        let response = self.create(client, name, A::WRITE_OWNER, open, CreateOptions(0), Vec::new());
+        let group = SecurityDescriptor { group: Some(Sid::unix_group(gid)), ..SecurityDescriptor::default() };
+        self.set(client, &response, SecurityInformation::GROUP, &group);
         self.close(client, &response);
     }
 

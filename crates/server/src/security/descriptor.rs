@@ -48,6 +48,8 @@ pub(crate) struct Protection {
     owner_stands: bool,
     /// The list by which the kernel decides; `None` where it was not read.
     list: Option<PosixAcl>,
+    /// What the kernel hands on to new files keeps somebody out whom what the descriptor hands on would let in.
+    pub(crate) keeps_heirs_out: bool,
     /// What all of this was made of: [`Cache::print`](super::cache::Cache::print).
     pub(super) print: u64,
 }
@@ -56,7 +58,13 @@ impl Protection {
     /// That of the file of `metadata` by `descriptor`, which was made of what has the print `print`.
     pub(super) fn new(descriptor: Arc<Descriptor>, metadata: &Metadata, confirmed: bool, print: u64) -> Self {
         let owner = (metadata.uid, metadata.gid);
-        Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands: false, list: None, print }
+        let (owner_stands, keeps_heirs_out) = (false, false);
+        Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands, list: None, keeps_heirs_out, print }
+    }
+
+    /// Whether its rules may be stored as they are, as [`storing::is_faithful`] says of what they were made of.
+    pub(super) fn is_faithful(&self) -> bool {
+        self.confirmed || !self.keeps_heirs_out && self.list.as_ref().is_none_or(|list| !list.keeps_writers_out())
     }
 
     /// The same where the kernel decides by `list`.
@@ -137,6 +145,8 @@ pub(super) async fn of_watched(
     let print = disk.descriptors.print(&material);
     // What is to be stored and was not is looked at anew.
     let due = storing::is_due(disk, metadata, &material);
+    let default = material.lists().and_then(|lists| lists.default.as_ref());
+    let kernel_keeps_out = default.is_some_and(PosixAcl::keeps_out);
     let same = disk.descriptors.find_made_of(disk.place, metadata.id, print);
     if let Some(same) = same.filter(|_| !due) {
         disk.descriptors.keep(disk.place, metadata.id, seen, same.clone());
@@ -146,7 +156,8 @@ pub(super) async fn of_watched(
     let descriptor = disk.descriptors.share(descriptor);
     let protection = Protection::new(descriptor, metadata, confirmed, print);
     let owner_stands = confirmed && owner_stands(disk, &protection).await;
-    let protection = Arc::new(Protection { stored, list, owner_stands, ..protection });
+    let keeps_heirs_out = kernel_keeps_out && !confirmed;
+    let protection = Arc::new(Protection { stored, list, owner_stands, keeps_heirs_out, ..protection });
     disk.descriptors.keep(disk.place, metadata.id, seen, protection.clone());
     if let Some(lists) = converted.filter(|_| due) {
         storing::offer(disk, node, metadata, lists, &protection.descriptor).await;

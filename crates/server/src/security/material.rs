@@ -66,9 +66,14 @@ impl Material {
         Material { kind, mode, uid, gid, value, lists }
     }
 
+    /// What Linux knows of the file's permissions, where that counts.
+    pub(super) fn lists(&self) -> Option<&Posix> {
+        self.lists.as_ref()
+    }
+
     /// The lists that a file without a descriptor shows.
     pub(super) fn converted(&self) -> Option<&Posix> {
-        self.lists.as_ref().filter(|_| self.value.is_none())
+        self.lists().filter(|_| self.value.is_none())
     }
 
     /// Which descriptor counts.

@@ -60,7 +60,9 @@ pub(crate) async fn inherit(
     }
 }
 
-/// The descriptor of what the user `uid` and the group `gid` have in a directory that `parent` protects.
+/// The descriptor of what the user `uid` and the group `gid` have in a directory that `parent` protects. `None` where that
+/// hands nothing on, and where it stores no descriptor and has a list to hand on that says more than rules that only allow:
+/// then the kernel hands that on.
 pub(super) async fn inherited(
     disk: &Disk,
     parent: &Protection,
@@ -68,7 +70,7 @@ pub(super) async fn inherited(
     gid: u32,
     directory: bool,
 ) -> Option<SecurityDescriptor> {
-    if !inherit::is_inheritable(&parent.descriptor) {
+    if !inherit::is_inheritable(&parent.descriptor) || parent.keeps_heirs_out {
         return None;
     }
     let owner = sids::of_account(&*disk.accounts, UnixId::User(uid)).await;
@@ -229,14 +231,20 @@ async fn try_to_set(
         None => None,
     };
     let metadata = node.metadata().await?;
+    let mut faithful = true;
     let present = match of(disk, node, &metadata).await {
-        Ok(present) => as_kept(disk, &present).await.into_owned(),
+        Ok(present) => {
+            faithful = present.is_faithful();
+            as_kept(disk, &present).await.into_owned()
+        }
         // Who may set a whole new one need not know the damaged one.
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
     let done = match &disk.share.acls {
+        // Owner and group are Linux's. Stored beside a list that nobody set, it would count by itself.
+        Some(_) if !faithful && !parts.dacl && parts.sacl.is_empty() => Ok(true),
         Some(acls) => {
             let merged = merge(present, new, parts);
             store_over(disk, acls, node, now, &owned, value, merged, parts, authority).await

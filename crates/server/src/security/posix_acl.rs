@@ -142,21 +142,30 @@ impl PosixAcl {
         of_groups.map(|entry| has(self.effective(entry))).reduce(|any, one| any || one).unwrap_or(other)
     }
 
-    /// Whether it keeps somebody from writing whom a later entry lets write: a user by name, or a group's members beside
-    /// everybody else. Rules that allow what each entry grants, all added up, would let him. The owner, who can change the
-    /// list, is kept from nothing.
+    /// Whether it keeps somebody from writing whom a later entry lets write, as [`PosixAcl::keeps_out`].
     pub fn keeps_writers_out(&self) -> bool {
+        self.keeps_from(2)
+    }
+
+    /// Whether it keeps somebody from something that a later entry lets him do: a user by name, or a group's members
+    /// beside everybody else. Rules that allow what each entry grants, all added up, would let him. The owner, who can
+    /// change the list, is kept from nothing.
+    pub fn keeps_out(&self) -> bool {
+        [4, 2, 1].into_iter().any(|bit| self.keeps_from(bit))
+    }
+
+    fn keeps_from(&self, bit: u8) -> bool {
         let rank = |entry: &Entry| match entry.tag {
             Tag::User(_) => Some(0),
             Tag::OwningGroup | Tag::Group(_) => Some(1),
             Tag::Other => Some(2),
             Tag::Owner | Tag::Mask => None,
         };
-        let of = |writes: bool| {
-            let is_one = move |entry: &&Entry| (self.effective(entry) & 2 != 0) == writes;
+        let of = |has: bool| {
+            let is_one = move |entry: &&Entry| (self.effective(entry) & bit != 0) == has;
             self.0.iter().filter(is_one).filter_map(rank)
         };
-        of(false).min().is_some_and(|kept_out| of(true).any(|writer| writer > kept_out))
+        of(false).min().is_some_and(|kept_out| of(true).any(|let_in| let_in > kept_out))
     }
 
     fn get(&self, tag: Tag) -> Option<u8> {
@@ -241,6 +250,24 @@ mod tests {
         ] {
             let list = PosixAcl::new([PosixAcl::of_mode(mode).entries(), &named].concat());
             assert_eq!(list.keeps_writers_out(), expected, "{mode:o} {named:?}");
+            assert!(list.keeps_out() || !expected, "{mode:o} {named:?}");
+        }
+    }
+
+    #[test]
+    fn lists_that_keep_somebody_out() {
+        let list = |mode, named: &[Entry]| PosixAcl::new([PosixAcl::of_mode(mode).entries(), named].concat());
+        let bob = |permissions| Entry { tag: Tag::User(1), permissions };
+        for (list, expected) in [
+            (list(0o644, &[]), false),
+            (list(0o604, &[]), true),
+            (list(0o751, &[]), false),
+            (list(0o715, &[]), true),
+            (list(0o755, &[bob(0)]), true),
+            (list(0o755, &[bob(4)]), true),
+            (list(0o755, &[bob(7)]), false),
+        ] {
+            assert_eq!(list.keeps_out(), expected, "{list:?}");
         }
     }
 

@@ -24,6 +24,7 @@ use super::cache::{Cache, Descriptor, Place, Seen};
 use super::descriptor::{Protection, SERVER};
 use super::material::Material;
 use super::posix::Posix;
+use super::posix_acl::PosixAcl;
 use super::sids;
 use super::store;
 use crate::policy::Share;
@@ -71,10 +72,10 @@ impl Waiting {
     }
 }
 
-/// Whether the conversion of such lists may be stored: not where they keep somebody out whom it would let in, for it counts
-/// by itself then ([`Protection::granted`]).
+/// Whether the conversion of such lists may be stored: not where they keep somebody out whom it would let in, from the file
+/// ([`Protection::granted`]) or from what is made in it, for it counts by itself then.
 pub(super) fn is_faithful(lists: &Posix) -> bool {
-    !lists.access.keeps_writers_out()
+    !lists.access.keeps_writers_out() && !lists.default.as_ref().is_some_and(PosixAcl::keeps_out)
 }
 
 /// Whether a file that is made of `material` has no descriptor, and the share stores that of such a one.
@@ -174,7 +175,6 @@ mod tests {
     use crate::answer::block_on;
     use crate::policy::{AclStyle, StoredAcls};
     use crate::rig::{Still, memory};
-    use crate::security::posix_acl::PosixAcl;
     use crate::vfs::{Access, Create, RelPath, SetMetadata, Vfs};
 
     const ATTRIBUTE: &str = "security.NTACL";

@@ -65,8 +65,11 @@ pub(super) async fn make(
     let parent = access::may_make(disk, &path, directory, watched.as_ref()).await?;
     let model = access::model(disk, &path).await?;
     let (what, mode) = what_to_make(disk, directory, granted, model.as_ref());
+    let given = contexts.security_descriptor.as_ref();
+    let brings_list = given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT));
+    let by_kernel = !brings_list && parent.as_ref().is_some_and(|parent| parent.keeps_heirs_out);
     // Until its descriptor is in place, and the POSIX list with it, the file is its maker's alone.
-    let narrowed = disk.share.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
+    let narrowed = !by_kernel && disk.share.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
     let at_first = if narrowed { mode & 0o7700 } else { mode };
     let server = &request.connection.server;
     let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
@@ -86,7 +89,10 @@ pub(super) async fn make(
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let made = Made { node: &node, metadata: &metadata, mode, model: model.as_ref(), parent: parent.as_deref() };
+    // What the kernel handed on has its mode as well.
+    let mode_to_give = (!by_kernel && parent.is_some()).then_some(mode);
+    let (model, parent) = (model.as_ref(), parent.as_deref());
+    let made = Made { node: &node, metadata: &metadata, mode, mode_to_give, brings_list, model, parent };
     let protected = if guarded { Ok(None) } else { protect(request, disk, contexts, made).await };
     match protected {
         Ok(None) => {}
@@ -140,8 +146,12 @@ pub(super) async fn make(
 struct Made<'a> {
     node: &'a Arc<dyn Node>,
     metadata: &'a Metadata,
-    /// The mode that it is to have where nothing else is said.
+    /// The mode that was asked for.
     mode: u32,
+    /// The same where it is to have that unless something else is said.
+    mode_to_give: Option<u32>,
+    /// The client sent a list along.
+    brings_list: bool,
     /// Its directory, where that says whose it is.
     model: Option<&'a Metadata>,
     /// What protects its directory, where descriptors are stored.
@@ -151,7 +161,7 @@ struct Made<'a> {
 /// Gives a new file its owner and its descriptor: the one that the client sent along, or the one that it inherits. Its
 /// metadata afterwards, where anything changed.
 async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: Made<'_>) -> Result<Option<Metadata>> {
-    let Made { node, metadata, mode, model, parent } = made;
+    let Made { node, metadata, mode, mode_to_give, brings_list, model, parent } = made;
     let now = request.connection.server.world.now();
     let mut present = *metadata;
     let owner = model.filter(|_| disk.share.inherit_owner != InheritOwner::No).map(|model| model.uid);
@@ -160,7 +170,6 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
         present.uid = uid;
     }
     let given = contexts.security_descriptor.as_ref();
-    let brings_list = given.is_some_and(|given| given.control.contains(Control::DACL_PRESENT));
     let mut protected = brings_list;
     if let Some(parent) = parent.filter(|_| !brings_list) {
         protected = placing::inherit(disk, node, now, parent, &present, mode & 0o111 != 0).await?;
@@ -168,7 +177,7 @@ async fn protect(request: &Request<'_>, disk: &Disk, contexts: &Contexts, made: 
     if let Some(given) = given {
         placing::give(disk, (metadata.id, node), now, given).await?;
     }
-    if parent.is_some() && !protected {
+    if let Some(mode) = mode_to_give.filter(|_| !protected) {
         placing::give_mode(disk, node, &present, mode).await?;
     }
     let changed = parent.is_some() || given.is_some() || present.uid != metadata.uid;
