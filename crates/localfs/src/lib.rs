@@ -196,8 +196,8 @@ impl Vfs for LocalFs {
         Share::features(&self.0)
     }
 
-    fn tick(&self, device: u64, stamped: Time) -> Duration {
-        self.0.clock.tick(device, stamped)
+    fn tick(&self, stamped: Time) -> Duration {
+        self.0.clock.tick(stamped)
     }
 }
 

@@ -61,7 +61,7 @@ impl Cache {
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
-        if self.clock.is_settled(file.device, changed) {
+        if self.clock.shows_attributes(file.device, changed) {
             self.table.put(file, changed, attributes);
         }
         describe(stat, attributes)

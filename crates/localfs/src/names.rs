@@ -21,7 +21,7 @@ use server::vfs::{Errno, FileId, Result, Time};
 use crate::clock::Clock;
 use crate::held;
 use crate::metadata::time;
-use crate::root::{Root, Wait, id, stat};
+use crate::root::{Root, Wait, stat};
 use crate::{dir, identity};
 
 /// Directories that are indexed at a time.
@@ -269,7 +269,7 @@ impl Names {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let fd = open_for_reading(root, directory)?;
         let before = stat(&fd)?;
-        let settled = self.stamps.is_settled(id(&before).device, time(before.stx_ctime).max(time(before.stx_mtime)));
+        let settled = self.stamps.is_old(time(before.stx_ctime).max(time(before.stx_mtime)));
         let mut index = Index {
             names: HashMap::new(),
             count: 0,

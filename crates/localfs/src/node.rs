@@ -352,7 +352,7 @@ impl Open {
 }
 
 /// Whether Linux shows attributes of this name to root alone. A user's thread keeps the capability for them
-/// ([`identity::KEPT`]), so that it is not the kernel that hides them.
+/// ([`identity::DESCRIBING`]), so that it is not the kernel that hides them.
 fn is_hidden(name: &str, who: &Identity) -> bool {
     who.uid != 0 && name.starts_with("trusted.")
 }

@@ -50,7 +50,7 @@ struct XattrArguments {
     flags: u32,
 }
 
-/// `getxattrat` has this number on every architecture.
+/// `getxattrat` has this number wherever Rust's standard library runs on Linux, but for MIPS, where no call has it.
 const SYS_GETXATTRAT: libc::c_long = 464;
 
 /// Reads the attribute `name` of what `path` leads to from `directory`; `Errno::NOSYS` before Linux 6.13.

@@ -138,7 +138,7 @@ pub(super) async fn of_watched(
     watched: Option<&Watched>,
 ) -> Result<Arc<Protection>> {
     // What was seen before the file is read shows whatever is changed after.
-    let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.id.device, metadata.stamped));
+    let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.stamped));
     let state = watched.filter(|watched| watched.id == metadata.id).map(|watched| watched.state);
     let seen = Seen { changed: settled.then_some(metadata.stamped), state };
     let material = Material::read(&disk.share, &disk.identity, node, metadata).await?;

@@ -274,8 +274,8 @@ impl Vfs for Faulty {
         self.inner.features()
     }
 
-    fn tick(&self, device: u64, stamped: Time) -> Duration {
-        self.inner.tick(device, stamped)
+    fn tick(&self, stamped: Time) -> Duration {
+        self.inner.tick(stamped)
     }
 }
 

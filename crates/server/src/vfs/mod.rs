@@ -380,9 +380,9 @@ pub trait Vfs: Send + Sync {
         Answer::now(Features::default())
     }
 
-    /// How long ago a file on `device` that last changed at `stamped` ([`Metadata::stamped`]) must have done so when its
-    /// metadata was asked for, for that time to tell every later change; zero where it always does.
-    fn tick(&self, device: u64, stamped: Time) -> Duration;
+    /// How long ago a file that last changed at `stamped` ([`Metadata::stamped`]) must have done so when its metadata was asked
+    /// for, for that time to tell every later change, and what is read of the file to be what the time stands for.
+    fn tick(&self, stamped: Time) -> Duration;
 }
 
 /// A file or directory that somebody has open. Dropping it closes it.

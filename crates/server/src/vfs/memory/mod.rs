@@ -443,7 +443,7 @@ impl Vfs for Memory {
         Answer::now(self.0.options.features)
     }
 
-    fn tick(&self, _device: u64, _stamped: Time) -> Duration {
+    fn tick(&self, _stamped: Time) -> Duration {
         super::TICK
     }
 
