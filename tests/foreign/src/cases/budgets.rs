@@ -32,19 +32,21 @@ const ACLS: &str = "[global]\n@TARGET@\n\tread only = no\n\tvfs objects = acl_xa
 /// with something else has the server wait for half a request. Both take calls that no operation asks for.
 const ATTEMPTS: usize = 8;
 
+/// What is not done for each operation, timers and the like, is less than so much of a call in 500 of them.
+const NOISE: f64 = 0.4;
+
 /// Keeps to a budget in one of the attempts, each of which counts system calls.
 fn within(stage: &mut Stage, budget: f64, count: impl Fn(&mut Stage, usize) -> Result<Counted>) -> Result<()> {
     let mut counted = count(stage, 0)?;
     for attempt in 1..ATTEMPTS {
-        // What is not done for each operation, timers and the like, is not one call of 500 operations.
-        if stage.bed.target() != Target::Frevo || counted.calls.round() <= budget {
+        if stage.bed.target() != Target::Frevo || counted.calls <= budget + NOISE {
             break;
         }
         counted = count(stage, attempt)?;
     }
     let Counted { kind, calls, table } = counted;
     println!("    {kind}: {calls:.1} system calls each, the budget is {budget}");
-    ensure!(stage.bed.target() != Target::Frevo || calls.round() <= budget, "{calls:.1} system calls each:\n{table}");
+    ensure!(stage.bed.target() != Target::Frevo || calls <= budget + NOISE, "{calls:.1} system calls each:\n{table}");
     Ok(())
 }
 

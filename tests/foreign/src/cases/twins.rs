@@ -126,6 +126,10 @@ impl Differences {
     /// Those of two sets of answers.
     pub(super) fn of(what: &str, samba: BTreeMap<String, String>, frevo: &BTreeMap<String, String>) -> Differences {
         let mut found = Differences { asked: samba.len(), ..Differences::default() };
+        // What Frevo alone answers is a difference, too.
+        let alone = frevo.iter().filter(|(name, _)| !samba.contains_key(*name));
+        let alone = alone.map(|(name, answer)| (format!("{what} {name}"), [String::new(), answer.clone()]));
+        found.found.extend(alone);
         for (name, answer) in samba {
             let other = frevo.get(&name).cloned().unwrap_or_default();
             found.refused += usize::from(answer.contains("refused"));
@@ -167,6 +171,7 @@ impl Differences {
         let text: String =
             shown.map(|(what, [samba, frevo])| format!("{what}\nSamba:\n{samba}Frevo:\n{frevo}")).collect();
         ensure!(self.found.is_empty(), "{} of {} answers differ:\n{text}", self.found.len(), self.asked);
+        ensure!(self.refused * 2 < self.asked, "Samba refused {} of {} questions", self.refused, self.asked);
         Ok(())
     }
 }
