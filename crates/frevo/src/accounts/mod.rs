@@ -197,13 +197,7 @@ impl Directory {
             UserRequest::AccountControl { name, disabled, locked, never_expires } => self.edit(&name, &mut |record| {
                 (record.disabled, record.locked, record.never_expires) = (disabled, locked, never_expires);
             }),
-            UserRequest::Delete { name } => {
-                let (backend, entry) = self.existing(&name)?;
-                ensure!(backend.remove(&entry.record.name)?, "there is no account {name:?}");
-                self.own.forget_sids(&name)?;
-                self.own.forget_passwords(&name)?;
-                Ok(UserReply::Done(None))
-            }
+            UserRequest::Delete { name } => self.delete(&name),
             UserRequest::Find { name } => Ok(UserReply::Found(self.entry(&name)?.map(|(_, entry)| self.view(&entry)))),
             UserRequest::List { after } => {
                 let page = self.pages(LIST_PAGE, |backend| backend.page_with_users(after.as_deref(), LIST_PAGE))?;
@@ -259,6 +253,35 @@ impl Directory {
             Err(why) => Some(format!("{} cannot log on: {why}", entry.record.name)),
         };
         Ok(UserReply::Done(warning))
+    }
+
+    fn delete(&self, name: &str) -> Result<UserReply> {
+        let (backend, entry) = self.existing(name)?;
+        let former = self.own.former_sids(name);
+        // First: where this process ends in between, whoever is called so next must not have what was this one's.
+        self.forget(name)?;
+        let removed = backend.remove(&entry.record.name);
+        if removed.is_err()
+            && self.entry(name).is_ok_and(|there| there.is_some_and(|(_, there)| there.sid == entry.sid))
+        {
+            let again = self.own.change(false, |change| {
+                former.iter().for_each(|sid| change.put_sid(*sid, name));
+                Ok(())
+            });
+            if let Err(error) = again {
+                tracing::error!(account = name, "it is not deleted, and has lost its former SIDs: {error:#}");
+            }
+        }
+        ensure!(removed?, "there is no account {name:?}");
+        // What somebody noted meanwhile.
+        self.forget(name)?;
+        Ok(UserReply::Done(None))
+    }
+
+    /// Forgets what the server's own database has of an account of whatever back end.
+    fn forget(&self, name: &str) -> Result<()> {
+        self.own.forget_sids(name)?;
+        self.own.forget_passwords(name)
     }
 
     fn import(&self, accounts: Vec<Imported>, dry_run: bool) -> Result<UserReply> {

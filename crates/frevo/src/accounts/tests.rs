@@ -230,6 +230,73 @@ async fn several_back_ends_are_asked_in_their_order() {
     refused(&both, UserRequest::List { after: None }, "down");
 }
 
+/// A back end that says what the server's own database knows of an account when that is removed, and may refuse to.
+struct Watched {
+    accounts: Arc<Store>,
+    own: Arc<Store>,
+    refuses: std::sync::atomic::AtomicBool,
+    known: Mutex<Vec<(usize, bool)>>,
+}
+
+impl Backend for Watched {
+    fn name(&self) -> &str {
+        "watched"
+    }
+
+    fn find(&self, name: &str) -> Answer<Result<Option<Entry>, Unavailable>> {
+        self.accounts.find(name)
+    }
+
+    fn by_sid(&self, sid: &Sid) -> Answer<Result<Option<Entry>, Unavailable>> {
+        Backend::by_sid(&*self.accounts, sid)
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Entry>> {
+        Backend::get(&*self.accounts, name)
+    }
+
+    fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
+        Backend::page(&*self.accounts, after, count)
+    }
+
+    fn add(&self, record: Record) -> Result<Entry> {
+        self.accounts.add(record)
+    }
+
+    fn edit(&self, name: &str, edit: &mut dyn FnMut(&mut Record)) -> Result<Option<Entry>> {
+        self.accounts.edit(name, edit)
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        let had = self.own.had_password(name, &nt_hash("y")?)?;
+        self.known.lock().push((self.own.former_sids(name).len(), had));
+        ensure!(!self.refuses.load(std::sync::atomic::Ordering::SeqCst), "refused");
+        self.accounts.remove(name)
+    }
+}
+
+/// A server that is killed between the two must not leave the SIDs to whoever is called so next.
+#[test]
+fn what_an_account_of_another_back_end_had_goes_before_it() {
+    let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let [mut both, second] = dirs.each_ref().map(|dir| directory(dir.path()));
+    let (accounts, own) = (second.own.clone(), both.own.clone());
+    let watched = Arc::new(Watched { accounts, own, refuses: true.into(), known: Mutex::default() });
+    both.backends = [watched.clone() as Arc<dyn Backend>].into();
+    both.perform(add("ann", None)).unwrap();
+    both.perform(UserRequest::Policy { set: Some(("password history".into(), 3)) }).unwrap();
+    both.perform(UserRequest::Passwd { name: "ann".into(), nt_hash: Some(nt_hash("y").unwrap()) }).unwrap();
+    let former = FormerSid { name: "ann".into(), sid: "S-1-5-21-1-2-3-1104".into() };
+    both.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap();
+    let delete = || UserRequest::Delete { name: "Ann".into() };
+    refused(&both, delete(), "refused");
+    assert_eq!(view(&both, "ann").former_sids, ["S-1-5-21-1-2-3-1104"], "it is there still");
+    watched.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
+    both.perform(delete()).unwrap();
+    assert_eq!(*watched.known.lock(), [(0, false); 2]);
+    assert!(both.own.former_sids("ann").is_empty());
+}
+
 #[test]
 fn an_owner_changes_a_password_that_the_history_does_not_have() {
     let dir = tempfile::tempdir().unwrap();
