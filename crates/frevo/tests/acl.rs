@@ -7,6 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use frevo::accounts::backend::Backend;
+use frevo::accounts::embedded::Store;
+use frevo::accounts::record::Record;
+use frevo::state_dir::StateDir;
 use serde_json::Value;
 
 struct Ground {
@@ -16,7 +20,8 @@ struct Ground {
 }
 
 impl Ground {
-    /// A share with `d`, `d/f`, `d/sub/g` and `other`, of mode 0755 and 0644, and a link that leads out.
+    /// A share with `d`, `d/f`, `d/sub/g` and `other`, of mode 0755 and 0644, and a link that leads out; and an account, in
+    /// a database that one process has open at a time.
     fn new() -> Ground {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
@@ -35,6 +40,8 @@ impl Ground {
             share.display()
         );
         fs::write(&configuration, text).unwrap();
+        let store = Store::open(&StateDir::create(&top.join("state")).unwrap()).unwrap();
+        store.add(Record::named("ann")).unwrap();
         Ground { _directory: directory, share, configuration }
     }
 

@@ -13,7 +13,7 @@ use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, SecurityDescriptor, sddl};
 use server::security::desk::{Look, Source};
 
-use super::place::{Counter, Where};
+use super::place::{Opened, Where};
 use super::words::{self, People};
 use crate::table::printable;
 use crate::user::print;
@@ -45,12 +45,13 @@ pub(super) async fn run(args: DiffArgs) -> Result<ExitCode> {
 
 /// Prints the differences; whether there are none.
 async fn compare(args: &DiffArgs) -> Result<bool> {
-    let (counter, look) = look(args, &args.path).await?;
+    let opened = args.place.open()?;
+    let look = look(&opened, args, &args.path).await?;
     let path = args.path.display().to_string();
     let mut kinds = [look.posix.directory; 2];
     let (old, new) = match &args.other {
         Some(other) => {
-            let (_, theirs) = self::look(args, other).await?;
+            let theirs = self::look(&opened, args, other).await?;
             kinds[1] = theirs.posix.directory;
             ((path, look.descriptor), (other.display().to_string(), theirs.descriptor))
         }
@@ -63,7 +64,7 @@ async fn compare(args: &DiffArgs) -> Result<bool> {
             ((format!("{path} (POSIX ACL)"), look.converted), stored)
         }
     };
-    let people = People::of(&*counter.accounts, &[&old.1, &new.1]).await;
+    let people = People::of(&*opened.accounts, &[&old.1, &new.1]).await;
     let lines = differences(&old.1, &new.1, &people, kinds);
     if !lines.is_empty() {
         let lines: String = lines.iter().map(|line| printable(line) + "\n").collect();
@@ -72,12 +73,11 @@ async fn compare(args: &DiffArgs) -> Result<bool> {
     Ok(lines.is_empty())
 }
 
-async fn look(args: &DiffArgs, path: &Path) -> Result<(Counter, Look)> {
-    let (counter, inside) = Counter::of(&args.place, path, args.share.as_deref())?;
+async fn look(opened: &Opened, args: &DiffArgs, path: &Path) -> Result<Look> {
+    let (counter, inside) = opened.counter(path, args.share.as_deref())?;
     let failed = |error: server::error::Error| anyhow!("{}: {error}", path.display());
     let item = counter.desk.item(&inside).await.map_err(failed)?;
-    let look = counter.desk.look(&item).await.map_err(failed)?;
-    Ok((counter, look))
+    counter.desk.look(&item).await.map_err(failed)
 }
 
 /// A line for each part and entry that only one has, `-` of the old, `+` of the new; `directories` says what both are.

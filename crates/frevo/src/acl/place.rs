@@ -54,6 +54,13 @@ impl Where {
         Ok(share.clone())
     }
 
+    /// The configuration and the accounts.
+    pub(super) fn open(&self) -> Result<Opened> {
+        let loaded = self.load()?;
+        let (accounts, domains) = self.accounts(&loaded.policy)?;
+        Ok(Opened { loaded, accounts, domains })
+    }
+
     /// The accounts, and the domains of aliases.
     fn accounts(&self, policy: &Policy) -> Result<(Arc<dyn Accounts>, Domains)> {
         let member = policy.membership.is_some();
@@ -74,10 +81,24 @@ pub(super) struct Counter {
 impl Counter {
     /// The share that has `path`, or the one called `share`, and where in it that is.
     pub(super) fn of(place: &Where, path: &Path, share: Option<&str>) -> Result<(Counter, RelPath)> {
-        let loaded = place.load()?;
+        place.open()?.counter(path, share)
+    }
+}
+
+/// Configuration and accounts for as many paths as are looked at: where no server runs, only one at a time has the
+/// database open.
+pub(super) struct Opened {
+    loaded: Loaded,
+    pub(super) accounts: Arc<dyn Accounts>,
+    domains: Domains,
+}
+
+impl Opened {
+    /// As [`Counter::of`].
+    pub(super) fn counter(&self, path: &Path, share: Option<&str>) -> Result<(Counter, RelPath)> {
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
-        let (share, inside) = share_of(&loaded.policy, &path, share)?;
-        let (accounts, domains) = place.accounts(&loaded.policy)?;
+        let (share, inside) = share_of(&self.loaded.policy, &path, share)?;
+        let (accounts, domains) = (self.accounts.clone(), self.domains);
         Ok((Counter { desk: desk(share, accounts.clone())?, accounts, domains }, inside))
     }
 }
