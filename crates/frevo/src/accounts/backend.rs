@@ -75,6 +75,14 @@ pub trait Backend: Send + Sync {
     /// [`Backend::find`] for `frevo user`.
     fn get(&self, name: &str) -> Result<Option<Entry>>;
 
+    /// The name of the account whose own SID this is, for `frevo user`.
+    fn owner_of(&self, sid: &Sid) -> Result<Option<String>>;
+
+    /// Whether the SIDs of its accounts begin with that of this machine, whichever that is at the moment.
+    fn follows_machine(&self) -> bool {
+        false
+    }
+
     /// Up to `count` accounts whose folded names come after `after`, in the order of those names; fewer only where no more
     /// come behind them. For lists that may be long: who they are on Linux is not asked for their sake.
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>>;

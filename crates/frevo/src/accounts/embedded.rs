@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-pub use domain::OwnDomain;
+pub use domain::{Other, OwnDomain};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
@@ -380,6 +380,10 @@ impl Backend for Store {
 
     fn get(&self, name: &str) -> Result<Option<Entry>> {
         Ok(Store::get(self, name).map(|record| self.entry(record)))
+    }
+
+    fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
+        Ok(Store::by_sid(self, sid).map(|record| record.name.clone()))
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {

@@ -1,6 +1,8 @@
 //! What `frevo group` asks for. New groups go where new accounts go, where that back end has groups (an LDAP directory), else
 //! into the server's own database; lists and changes are of both.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
 use server::accounts::{Accounts, Unavailable};
@@ -54,6 +56,12 @@ impl Directory {
         groups.dedup_by_key(|group| group.sid);
         groups.truncate(LIST_PAGE);
         Ok(groups)
+    }
+
+    /// The groups of the back ends, by their SIDs. Blocks.
+    pub(super) fn group_sids(&self) -> Result<HashMap<Sid, String>> {
+        let stores = self.group_stores().map(GroupStore::all).collect::<Result<Vec<_>>>()?;
+        Ok(stores.into_iter().flatten().map(|group| (group.sid, group.name)).collect())
     }
 
     /// The group called `name`, whoever has it.
@@ -119,6 +127,9 @@ impl Directory {
                 there.sid,
                 there.gid
             );
+        }
+        if let NewSid::Whole(sid) = wanted.sid {
+            self.own.refuse_former(&sid)?;
         }
         store.add(wanted)
     }

@@ -1,10 +1,14 @@
 //! `frevo user machine-sid`: the SID of this machine, as `net getlocalsid` and `net setlocalsid` of Samba.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use anyhow::{Context, Result, bail, ensure};
 use proto::dtyp::Sid;
 use server::accounts::DomainSid;
 
 use super::Directory;
+use super::embedded::Other;
 use crate::admin::message::{LIST_PAGE, UserReply};
 
 /// The machine's SID in `text`: the SID alone, or what `net getlocalsid` prints, which ends with it.
@@ -28,22 +32,37 @@ impl Directory {
             self.own.forget_domain(former)?;
         }
         if let Some(new) = set.map(|text| read(&text)).transpose()?.filter(|new| *new != self.own.domain()) {
-            self.own.set_domain(new, &self.elsewhere()?)?;
+            self.own.set_domain(new, || self.elsewhere(new))?;
             tracing::info!(sid = %new, "this machine has another SID");
         }
         Ok(UserReply::MachineSid(self.own.domain().to_string()))
     }
 
-    /// The accounts of other back ends that have their SIDs from this machine.
-    fn elsewhere(&self) -> Result<Vec<(Sid, String)>> {
-        let own = self.own.domain().sid();
+    /// The accounts of other back ends that have their SIDs from this machine, or have them where it is `new`.
+    fn elsewhere(&self, new: DomainSid) -> Result<Vec<Other>> {
+        let own = self.own.domain();
         let (mut found, mut after) = (Vec::new(), None::<String>);
         loop {
-            let page = self.page(after.as_deref(), LIST_PAGE)?;
+            let following = RefCell::new(HashSet::new());
+            let page = self.pages(LIST_PAGE, |backend| {
+                let page = backend.page(after.as_deref(), LIST_PAGE)?;
+                if backend.follows_machine() {
+                    following.borrow_mut().extend(page.iter().map(|entry| entry.sid));
+                }
+                Ok(page)
+            })?;
             let Some(last) = page.last() else { return Ok(found) };
             after = Some(last.record.name.clone());
-            let others = page.iter().filter(|entry| entry.sid.domain() == Some(own));
-            found.extend(others.map(|entry| (entry.sid, entry.record.name.clone())));
+            for entry in page {
+                let (name, before) = (entry.record.name.clone(), entry.sid);
+                let after = match before.rid().filter(|_| following.borrow().contains(&before)) {
+                    Some(rid) => new.with_rid(rid),
+                    None => before,
+                };
+                if [own.sid(), new.sid()].iter().any(|domain| before.domain() == Some(*domain)) {
+                    found.push(Other { name, before, after });
+                }
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod smbpasswd;
 pub mod unix;
 pub mod username_map;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use server::accounts::{
     Unavailable,
 };
 use server::answer::Answer;
+use server::policy::fold;
 use server::principals::{Principal, UnixId};
 use server::tickets::ClientName;
 use server::vfs::{Identity, Time};
@@ -44,6 +46,7 @@ pub use self::import::{Line, read_line};
 
 use self::backend::{Backend, Entry};
 use self::embedded::{OpenError, Store};
+use self::groups::GroupKey;
 use self::ldap::Ldap;
 use self::lists::Counted;
 use self::record::{Record, check_name};
@@ -158,7 +161,7 @@ impl Directory {
         let mut all = std::collections::BTreeMap::new();
         for backend in &*self.backends {
             for entry in page(&**backend)? {
-                all.entry(server::policy::fold(&entry.record.name)).or_insert(entry);
+                all.entry(fold(&entry.record.name)).or_insert(entry);
             }
         }
         Ok(all.into_values().take(count).collect())
@@ -295,13 +298,24 @@ impl Directory {
 
     fn note_sids(&self, sids: Vec<FormerSid>, dry_run: bool) -> Result<UserReply> {
         ensure!(sids.len() <= IMPORT_BATCH, "more than {IMPORT_BATCH} SIDs in one import");
+        let groups = self.group_sids()?;
         self.own.change(dry_run, |change| {
-            let outcomes = sids.iter().map(|former| self.note_sid(change, former)).collect::<Result<_>>()?;
+            let outcomes = sids.iter().map(|former| self.note_sid(change, former, &groups)).collect::<Result<_>>()?;
             Ok(UserReply::Imported(outcomes))
         })
     }
 
-    fn note_sid(&self, change: &mut embedded::Change<'_>, former: &FormerSid) -> Result<Outcome> {
+    /// The names of accounts, in the order of the back ends, whose own SID this is. Blocks.
+    fn owners_of(&self, sid: &Sid) -> Result<Vec<String>> {
+        self.backends.iter().filter_map(|backend| backend.owner_of(sid).transpose()).collect()
+    }
+
+    fn note_sid(
+        &self,
+        change: &mut embedded::Change<'_>,
+        former: &FormerSid,
+        groups: &HashMap<Sid, String>,
+    ) -> Result<Outcome> {
         let skipped = |note: String| Ok(Outcome { result: ImportResult::Skipped, note: Some(note) });
         let Ok(sid) = former.sid.parse::<Sid>() else {
             return skipped(format!("has {:?}, which is no SID", former.sid));
@@ -313,15 +327,16 @@ impl Directory {
         let Some((_, entry)) = self.entry(&former.name)? else {
             return skipped("is no account here: import it first".into());
         };
-        if let Some(other) = self
-            .own
-            .by_sid(&sid)
-            .filter(|other| server::policy::fold(&other.name) != server::policy::fold(&entry.record.name))
-        {
-            return skipped(format!("has {sid}, which is the SID of {} here", other.name));
+        let name = fold(&entry.record.name);
+        if let Some(other) = self.owners_of(&sid)?.into_iter().find(|other| fold(other) != name) {
+            return skipped(format!("has {sid}, which is the SID of {other} here"));
+        }
+        let own_group = self.own.group(&GroupKey::Sid(sid)).map(|group| group.name.clone());
+        if let Some(group) = own_group.as_ref().or(groups.get(&sid)) {
+            return skipped(format!("has {sid}, which is the SID of the group {group} here"));
         }
         let owner = self.own.former_owner(&sid);
-        let unchanged = owner.as_ref().is_some_and(|owner| *owner == server::policy::fold(&entry.record.name));
+        let unchanged = owner.as_ref().is_some_and(|owner| *owner == name);
         if unchanged || entry.sid == sid {
             return Ok(Outcome { result: ImportResult::Unchanged, note: None });
         }

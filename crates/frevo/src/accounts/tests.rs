@@ -189,6 +189,10 @@ impl Backend for Down {
         bail!("down")
     }
 
+    fn owner_of(&self, _: &Sid) -> Result<Option<String>> {
+        bail!("down")
+    }
+
     fn page(&self, _: Option<&str>, _: usize) -> Result<Vec<Entry>> {
         bail!("down")
     }
@@ -253,6 +257,10 @@ impl Backend for Watched {
 
     fn get(&self, name: &str) -> Result<Option<Entry>> {
         Backend::get(&*self.accounts, name)
+    }
+
+    fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
+        self.accounts.owner_of(sid)
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {
@@ -325,8 +333,7 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     let before = directory(dir.path());
     before.perform(add("root", None)).unwrap();
     drop(before);
-    let place = smbpasswd::Place { file: dir.path().join("smbpasswd"), rid_base: 1000 };
-    std::fs::write(&place.file, "bob:101:X:X\n".replace('X', &"X".repeat(32))).unwrap();
+    let place = smbpasswd_of_bob(dir.path());
     let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
     let both = Directory::new(store, dir.path(), &[PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)], users())
         .unwrap();
@@ -340,6 +347,72 @@ async fn an_smbpasswd_file_and_the_database_share_no_sid() {
     // Deleted where it lies, and not in the first back end.
     both.perform(UserRequest::Delete { name: "bob".into() }).unwrap();
     assert!(both.find("bob").await.unwrap().is_none());
+}
+
+fn smbpasswd_of_bob(path: &Path) -> smbpasswd::Place {
+    let place = smbpasswd::Place { file: path.join("smbpasswd"), rid_base: 1000 };
+    std::fs::write(&place.file, "bob:101:X:X\n".replace('X', &"X".repeat(32))).unwrap();
+    place
+}
+
+fn note(directory: &Directory, name: &str, sid: Sid) -> (ImportResult, String) {
+    let former = FormerSid { name: name.into(), sid: sid.to_string() };
+    match directory.perform(UserRequest::Sids { sids: vec![former], dry_run: false }).unwrap() {
+        UserReply::Imported(mut outcomes) => {
+            let Outcome { result, note } = outcomes.remove(0);
+            (result, note.unwrap_or_default())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An account must not become another one, or a member of a group, by a SID that it had.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_account_had_what_is_anothers_own() {
+    let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let second = directory(dirs[1].path());
+    second.perform(add("root", None)).unwrap();
+    second.perform(add("carl", Some(100))).unwrap();
+    let store = Store::open(&StateDir::create(dirs[0].path()).unwrap()).unwrap();
+    let place = smbpasswd_of_bob(dirs[0].path());
+    let backends = [PassdbBackend::Embedded, PassdbBackend::Smbpasswd(place)];
+    let mut all = Directory::new(store, dirs[0].path(), &backends, users()).unwrap();
+    all.backends = all.backends.iter().cloned().chain([second.own.clone() as Arc<dyn Backend>]).collect();
+    all.perform(add("ann", None)).unwrap();
+    // An odd number, which ann might have.
+    let [bobs, carls] = [all.domain().with_rid(1202), second.domain().with_rid(1001)];
+    let group = Sid::of(5, [21, 4, 5, 6, 1100]);
+    let staff = |sid| groups::Group {
+        name: "Staff".into(),
+        sid,
+        gid: 50,
+        kind: groups::GroupKind::Domain,
+        comment: String::new(),
+    };
+    all.own.add_group(|_| staff(group)).unwrap();
+    for (sid, whose) in [(bobs, "of bob"), (carls, "of carl"), (group, "group Staff")] {
+        let (result, why) = note(&all, "ann", sid);
+        assert!(result == ImportResult::Skipped && why.contains(whose), "{whose}: {why}");
+    }
+    assert_eq!(note(&all, "bob", bobs).0, ImportResult::Unchanged);
+    // Numbers that nobody has before the machine has that SID, and one that carl has.
+    let new = second.domain();
+    assert_eq!(note(&all, "ann", new.with_rid(1202)).0, ImportResult::Added);
+    let sneak = |change: &mut embedded::Change<'_>| {
+        change.put_sid(carls, "ann");
+        Ok(())
+    };
+    all.own.change(false, sneak).unwrap();
+    let taken = all.own.add_group(|_| groups::Group { name: "Crew".into(), gid: 51, ..staff(new.with_rid(1202)) });
+    assert!(taken.unwrap_err().to_string().contains("ann had elsewhere"));
+    all.perform(UserRequest::MachineSid { set: Some(new.to_string()), forget: None }).unwrap();
+    let ann = all.find("ann").await.unwrap().unwrap();
+    for (sid, name, uid) in [(new.with_rid(1202), "bob", 101), (carls, "carl", 100)] {
+        assert_eq!(all.uid_of(&sid).await.unwrap(), Some(uid), "{name}");
+        assert_eq!(all.own.former_owner(&sid).as_deref(), Some(name));
+        assert!(ann.sid != sid && !ann.former_sids.contains(&sid), "{name}");
+    }
+    assert_eq!(all.uid_of(&bobs).await.unwrap(), Some(101), "the SID that he had");
 }
 
 /// Whoever answers for a realm could otherwise have what stored ACLs give to accounts by the SIDs that they had.

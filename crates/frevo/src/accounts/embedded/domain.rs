@@ -1,5 +1,6 @@
 //! The SID of this machine, which another can take the place of: that of the Samba whose accounts and files are taken over.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -35,6 +36,16 @@ impl OwnDomain {
     pub(super) fn set(&self, sid: DomainSid) {
         *self.0.write() = sid;
     }
+}
+
+/// An account of another back end whose SID begins with that of this machine, before the machine has another or then.
+pub struct Other {
+    /// Its name.
+    pub name: String,
+    /// Its SID as long as the machine has the SID that it has.
+    pub before: Sid,
+    /// Its SID from then on.
+    pub after: Sid,
 }
 
 /// Where the former SIDs of this machine are in the table of what the database says of itself.
@@ -87,8 +98,9 @@ impl Store {
 
     /// Gives this machine the SID `new`, in one step. An account that is known to have had a SID with it has that SID from
     /// now on; any other gets a number that the server whose SID it was has hardly given. The SIDs that accounts had until
-    /// now go on counting for them, also those in `others`, of accounts that lie elsewhere. Groups keep theirs.
-    pub fn set_domain(&self, new: DomainSid, others: &[(Sid, String)]) -> Result<()> {
+    /// now go on counting for them, also those that `others` finds, of accounts that lie elsewhere; what is their own from
+    /// now on is nobody's former SID any more. Groups keep theirs.
+    pub fn set_domain(&self, new: DomainSid, others: impl FnOnce() -> Result<Vec<Other>>) -> Result<()> {
         self.change(false, |change| {
             // Read here, where nobody else changes them: what is put back is whole records.
             let before = self.domain();
@@ -100,23 +112,31 @@ impl Store {
             change.domain = Some(new);
             let kept = self.former_domains().into_iter().filter(|former| ![before, new].contains(former));
             change.former_domains = Some(kept.chain([before]).collect());
+            let others = others()?;
+            let taken: HashSet<Sid> = others.iter().map(|other| other.after).collect();
             for record in records {
-                let rid = match self.rid_in(new, &record.name) {
+                let rid = match self.rid_in(new, &record.name, &taken) {
                     Some(rid) => rid,
                     None => change.new_rid()?,
                 };
                 change.put_sid(before.with_rid(record.rid), &record.name);
                 change.put(Record { rid, ..(*record).clone() });
             }
-            others.iter().for_each(|(sid, name)| change.put_sid(*sid, name));
+            for Other { name, before, after } in others {
+                if self.former_owner(&after).is_some_and(|owner| owner != fold(&name)) {
+                    change.put_sid(after, &name);
+                }
+                change.put_sid(before, &name);
+            }
             Ok(())
         })
     }
 
-    /// The number that the account had in `domain`, where it may have it here.
-    fn rid_in(&self, domain: DomainSid, name: &str) -> Option<u32> {
+    /// The number that the account had in `domain`, where it may have it here: not where that makes one of the SIDs `taken`.
+    fn rid_in(&self, domain: DomainSid, name: &str, taken: &HashSet<Sid>) -> Option<u32> {
         let may = |rid: &u32| {
-            let other = self.group(&GroupKey::Sid(domain.with_rid(*rid))).is_some();
+            let sid = domain.with_rid(*rid);
+            let other = self.group(&GroupKey::Sid(sid)).is_some() || taken.contains(&sid);
             (FIRST_RID..APART).contains(rid) && self.free_rid(*rid) == *rid && !other
         };
         let former = self.former_sids(&fold(name));
@@ -152,7 +172,8 @@ mod tests {
         };
         store.change(false, note).unwrap();
         let elsewhere = before.with_rid(5000);
-        store.set_domain(samba, &[(elsewhere, "dora".to_owned())]).unwrap();
+        let dora = Other { name: "dora".to_owned(), before: elsewhere, after: elsewhere };
+        store.set_domain(samba, || Ok(vec![dora])).unwrap();
         let check = |store: &Store| {
             let sid = |name: &str| samba.with_rid(store.get(name).unwrap().rid);
             assert_eq!((store.domain(), sid("ann")), (samba, samba.with_rid(1001)));
@@ -173,7 +194,7 @@ mod tests {
         let store = Store::open(&state).unwrap();
         check(&store);
         // And back.
-        store.set_domain(before, &[]).unwrap();
+        store.set_domain(before, || Ok(Vec::new())).unwrap();
         assert_eq!(["ann", "bob", "carl"].map(|name| before.with_rid(store.get(name).unwrap().rid)), [ann, bob, carl]);
         assert!(store.add(Record::named("new")).unwrap().sid.rid() >= Some(APART));
         assert_eq!(store.former_domains(), [samba]);
@@ -204,7 +225,7 @@ mod tests {
                 store.change(false, change).unwrap();
             });
             begun.wait();
-            store.set_domain(DomainSid([7, 8, 9]), &[]).unwrap();
+            store.set_domain(DomainSid([7, 8, 9]), || Ok(Vec::new())).unwrap();
         });
         let ann = store.get("ann").unwrap();
         assert_eq!(ann.nt_hash.as_ref().unwrap().0, nt_hash("new").unwrap().0);

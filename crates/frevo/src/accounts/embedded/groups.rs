@@ -95,6 +95,7 @@ impl Store {
         if let Some(account) = self.by_sid(&group.sid) {
             bail!("{} is the SID of the account {}", group.sid, account.name);
         }
+        self.refuse_former(&group.sid)?;
         // No account is ever to get a number that a group has.
         let own = group.sid.rid().filter(|&rid| group.sid == self.domain().with_rid(rid));
         if let Some(rid) = own.filter(|rid| *rid >= FIRST_RID && self.free_rid(*rid) != *rid) {
@@ -115,6 +116,14 @@ impl Store {
         *next_rid = following;
         self.groups.write().insert(group.clone());
         Ok(group)
+    }
+
+    /// That `sid` is none that an account had elsewhere: as a group's it would make that account a member.
+    pub fn refuse_former(&self, sid: &Sid) -> Result<()> {
+        match self.former_owner(sid) {
+            Some(account) => bail!("{sid} is a SID that the account {account} had elsewhere"),
+            None => Ok(()),
+        }
     }
 
     /// Removes a group; `false` where there is none.

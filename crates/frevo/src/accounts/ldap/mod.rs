@@ -210,6 +210,14 @@ impl Backend for Ldap {
         self.worker.wait(async move { people.get(&name).await })
     }
 
+    fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
+        if !is_accounts(sid) {
+            return Ok(None);
+        }
+        let (people, sid) = (self.people.clone(), *sid);
+        self.worker.wait(async move { people.owner_of(&sid).await })
+    }
+
     fn knows_user(&self, name: &str) -> Result<bool> {
         let (people, name) = (self.people.clone(), name.to_owned());
         self.worker.wait(async move { people.knows_user(&name).await })

@@ -144,6 +144,12 @@ impl People {
         self.shown(&person).await.map(Some)
     }
 
+    /// For `frevo user`: whose own SID this is.
+    pub(super) async fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
+        let person = self.one(Filter::Equal("sambaSID", sid.to_string())).await?;
+        Ok(person.map(|person| person.record.name.clone()))
+    }
+
     /// The account called `name` as it lies in the directory. That its server takes two names for one is not enough: it may
     /// do so with spaces and with letters that only look alike.
     pub(super) async fn person(&self, name: &str) -> Result<Option<Person>> {

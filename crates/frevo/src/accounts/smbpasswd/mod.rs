@@ -193,6 +193,13 @@ impl Parts {
         rid.with_context(|| format!("uid {uid} is too large to make a RID of"))
     }
 
+    /// The user whose SID this is, where it is one that is made of a uid.
+    fn uid_in(&self, sid: &Sid) -> Option<u32> {
+        let rid = sid.rid().filter(|rid| *sid == self.domain.get().with_rid(*rid));
+        let twice = rid.and_then(|rid| rid.checked_sub(self.rid_base)).filter(|twice| twice % 2 == 0);
+        twice.map(|twice| twice / 2)
+    }
+
     fn entry(self: Arc<Self>, stands: Result<Option<Stands>, Unavailable>) -> Answered {
         let stands = match stands {
             Ok(Some(stands)) => stands,
@@ -262,10 +269,7 @@ impl Backend for Smbpasswd {
     }
 
     fn by_sid(&self, sid: &Sid) -> Answered {
-        let parts = &self.parts;
-        let rid = sid.rid().filter(|rid| *sid == parts.domain.get().with_rid(*rid));
-        let twice = rid.and_then(|rid| rid.checked_sub(parts.rid_base)).filter(|twice| twice % 2 == 0);
-        let Some(uid) = twice.map(|twice| twice / 2) else { return Answer::now(Ok(None)) };
+        let Some(uid) = self.parts.uid_in(sid) else { return Answer::now(Ok(None)) };
         let sid = *sid;
         let found = self.ask(move |_, index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))));
         // On whose line another's uid stands has another SID.
@@ -275,6 +279,17 @@ impl Backend for Smbpasswd {
     fn get(&self, name: &str) -> Result<Option<Entry>> {
         let stands = self.ask_blocking(|index| self.parts.stands(name, index))?;
         stands.map(|stands| self.parts.entry_blocking(stands)).transpose().map(Option::flatten)
+    }
+
+    fn owner_of(&self, sid: &Sid) -> Result<Option<String>> {
+        let Some(uid) = self.parts.uid_in(sid) else { return Ok(None) };
+        let stands = self.ask_blocking(|index| Ok(index.by_uid(uid).map(|fields| Stands::of(&fields))))?;
+        let entry = stands.map(|stands| self.parts.entry_blocking(stands)).transpose()?.flatten();
+        Ok(entry.filter(|entry| entry.sid == *sid).map(|entry| entry.record.name.clone()))
+    }
+
+    fn follows_machine(&self) -> bool {
+        true
     }
 
     fn page(&self, after: Option<&str>, count: usize) -> Result<Vec<Entry>> {

@@ -296,6 +296,25 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
     assert!(names(Some("cid"), 2).is_empty());
 }
 
+#[test]
+fn whose_a_sid_is_is_told_without_nss() {
+    let fake = Fake::start(|_, id, tag, message, stream| {
+        if tag == 0x60 {
+            return friendly(id, tag, message, stream);
+        }
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let ann = [("uid", "ann"), ("sambaSID", "S-1-5-21-1-2-3-1001")];
+        let mut answer = if has("S-1-5-21-1-2-3-1001") { found(id, "uid=ann,dc=x", &ann) } else { Vec::new() };
+        answer.extend(done(id, 0x65, 0));
+        stream.write_all(&answer).unwrap();
+    });
+    let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+    let ldap = Ldap::open(&settings(vec![fake.uri()]), "/nonexistent".into(), DomainSid([1, 2, 3]), users).unwrap();
+    let owner = |rid: u32| ldap.owner_of(&Sid::of(5, [21, 1, 2, 3, rid])).unwrap();
+    assert_eq!((owner(1001).as_deref(), owner(1002)), (Some("ann"), None));
+    assert_eq!(ldap.owner_of(&Sid::of(5, [32, 544])).unwrap(), None);
+}
+
 /// NSS answers only where it is asked for both at the same time, and nobody asks it for groups. Who only lists or counts does
 /// not ask it at all, and a second list not again.
 #[test]
