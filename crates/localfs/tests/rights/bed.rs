@@ -385,15 +385,6 @@ impl Bed {
         self.close(client, &response);
     }
 
-    /// A client gives the file to another group.
-    pub(crate) fn sets_group(&mut self, client: usize, name: &str, gid: u32) {
-        let open = CreateDisposition::OPEN;
-        let response = self.create(client, name, A::WRITE_OWNER, open, CreateOptions(0), Vec::new());
-        let group = SecurityDescriptor { group: Some(Sid::unix_group(gid)), ..SecurityDescriptor::default() };
-        self.set(client, &response, SecurityInformation::GROUP, &group);
-        self.close(client, &response);
-    }
-
     /// Whether a client may remove the file `name`, and whether it then is gone.
     pub(crate) fn deletes(&mut self, client: usize, name: &str) -> (bool, bool) {
         let options = CreateOptions::DELETE_ON_CLOSE;

@@ -404,17 +404,14 @@ fn whom_a_default_list_keeps_out_is_kept_out_of_what_is_made() {
     let Some(mut bed) = Bed::new() else { return };
     let kept_out = Entry { tag: Tag::User(USERS[1].uid), permissions: 0 };
     let list = |mode| PosixAcl::new([PosixAcl::of_mode(mode).entries(), &[kept_out]].concat());
-    let mut check = |share: fn(&Bed) -> usize, mode, stranger: usize, regroups: bool| {
+    let mut check = |share: fn(&Bed) -> usize, mode, stranger: usize| {
         let client = share(&bed);
         bed.clear();
         let open = Linux { uid: USERS[0].uid, gid: GIDS[3], access: PosixAcl::of_mode(0o777), sticky: false };
         bed.make("d", true, &open);
         bed.hands_on("d", &list(mode));
-        // Neither the first access nor a new group has the directory store rules that let him in.
+        // The first access does not have the directory store rules that let him in.
         assert!(bed.opens(client, "d", A::FILE_READ_DATA));
-        if regroups {
-            bed.sets_group(client, "d", USERS[0].gid);
-        }
         assert!(bed.makes(client, "d/f"));
         bed.makes_directory(client, "d/d", None);
         for (name, directory) in [("d/f", false), ("d/d", true)] {
@@ -428,25 +425,7 @@ fn whom_a_default_list_keeps_out_is_kept_out_of_what_is_made() {
         }
     };
     for (mode, stranger) in [(0o777, 1), (0o770, 1), (0o770, 3)] {
-        for regroups in [false, true] {
-            check(|bed| bed.posix[0], mode, stranger, regroups);
-            check(|bed| bed.stored[0], mode, stranger, regroups);
-        }
-    }
-}
-
-/// A descriptor that is stored because of a new group has no rules that let in whom the list keeps out.
-#[test]
-fn whom_a_list_keeps_out_another_group_of_the_file_lets_not_in() {
-    let Some(mut bed) = Bed::new() else { return };
-    let kept_out = Entry { tag: Tag::User(USERS[1].uid), permissions: 4 };
-    let access = PosixAcl::new([PosixAcl::of_mode(0o666).entries(), &[kept_out]].concat());
-    for share in [bed.posix[0], bed.stored[0]] {
-        bed.clear();
-        bed.make("f", false, &Linux { uid: USERS[0].uid, gid: GIDS[3], access: access.clone(), sticky: false });
-        bed.sets_group(share, "f", USERS[0].gid);
-        assert_eq!(bed.group_and_mode("f").0, USERS[0].gid);
-        let maximum = bed.maximum(bed.stored[1], "f").expect("everybody sees its attributes");
-        assert_eq!(maximum & (A::FILE_WRITE_DATA | A::WRITE_DAC | A::WRITE_OWNER), A::NONE);
+        check(|bed| bed.posix[0], mode, stranger);
+        check(|bed| bed.stored[0], mode, stranger);
     }
 }

@@ -62,11 +62,6 @@ impl Protection {
         Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands, list: None, keeps_heirs_out, print }
     }
 
-    /// Whether its rules may be stored as they are, as [`storing::is_faithful`] says of what they were made of.
-    pub(super) fn is_faithful(&self) -> bool {
-        self.confirmed || !self.keeps_heirs_out && self.list.as_ref().is_none_or(|list| !list.keeps_writers_out())
-    }
-
     /// The same where the kernel decides by `list`.
     pub(super) fn beside(self, list: PosixAcl) -> Self {
         Protection { list: Some(list), ..self }

@@ -231,20 +231,14 @@ async fn try_to_set(
         None => None,
     };
     let metadata = node.metadata().await?;
-    let mut faithful = true;
     let present = match of(disk, node, &metadata).await {
-        Ok(present) => {
-            faithful = present.is_faithful();
-            as_kept(disk, &present).await.into_owned()
-        }
+        Ok(present) => as_kept(disk, &present).await.into_owned(),
         // Who may set a whole new one need not know the damaged one.
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
     let done = match &disk.share.acls {
-        // Owner and group are Linux's. Stored beside a list that nobody set, it would count by itself.
-        Some(_) if !faithful && !parts.dacl && parts.sacl.is_empty() => Ok(true),
         Some(acls) => {
             let merged = merge(present, new, parts);
             store_over(disk, acls, node, now, &owned, value, merged, parts, authority).await
