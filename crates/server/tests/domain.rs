@@ -57,7 +57,7 @@ impl Domain for Controller {
         }
         let user = logon.user.split('@').next().unwrap_or_default();
         let refused = match user {
-            "dora" | "rory" | "alice" => None,
+            "dora" | "rory" | "alice" | "late" => None,
             "disabled" => Some(Refused::Because(Status::ACCOUNT_DISABLED)),
             "nowhere" => Some(Refused::Unavailable("no controller".into())),
             _ => Some(Refused::Unknown),
@@ -136,18 +136,19 @@ fn a_domain_says_nothing_of_who_is_who_here() {
 struct Map;
 
 impl UsernameMap for Map {
-    fn account_of(&self, _: &str, _: &str) -> Answer<Option<String>> {
-        Answer::now(None)
+    fn account_of(&self, _: &str, _: &str) -> Answer<Result<Option<String>, Unavailable>> {
+        Answer::now(Ok(None))
     }
 
-    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>> {
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>> {
         assert_eq!(groups, [r"DOM\Domain Users".to_owned()]);
-        Answer::now(match full {
+        Answer::now(Ok(match full {
             r"DOM\dora" => Some("alice".into()),
             r"DOM\rory" => Some("carol".into()),
             r"DOM\alice" => Some("nobody here".into()),
+            r"DOM\late" => return Answer::now(Err(Unavailable("NSS hangs".into()))),
             _ => None,
-        })
+        }))
     }
 }
 
@@ -165,7 +166,9 @@ fn who_is_mapped_is_somebody_else() {
     assert_eq!(log_on(&server, "dora", "wrong"), Status::LOGON_FAILURE);
     assert_eq!(log_on(&server, "rory", PASSWORD), Status::LOGON_FAILURE);
     assert_eq!(log_on(&server, "alice@dom.test", PASSWORD), Status::LOGON_FAILURE);
-    assert_eq!(controller.asked.load(Ordering::Relaxed), 4);
+    // Who cannot be told is not himself.
+    assert_eq!(log_on(&server, "late", PASSWORD), Status::NO_LOGON_SERVERS);
+    assert_eq!(controller.asked.load(Ordering::Relaxed), 5);
 }
 
 #[test]

@@ -376,16 +376,19 @@ fn accounts_are_locked_after_wrong_passwords_and_nobody_learns_more() {
     }
 }
 
-/// Everybody is `fine`.
+/// Everybody is `fine`, but of alice that cannot be told.
 struct OneForAll;
 
 impl UsernameMap for OneForAll {
-    fn account_of(&self, _: &str, _: &str) -> Answer<Option<String>> {
-        Answer::now(Some("fine".into()))
+    fn account_of(&self, _: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>> {
+        Answer::now(match user {
+            "alice" => Err(Unavailable("NSS hangs".into())),
+            _ => Ok(Some("fine".into())),
+        })
     }
 
-    fn account_of_proven(&self, _: &str, _: &[String]) -> Answer<Option<String>> {
-        Answer::now(Some("fine".into()))
+    fn account_of_proven(&self, _: &str, _: &[String]) -> Answer<Result<Option<String>, Unavailable>> {
+        Answer::now(Ok(Some("fine".into())))
     }
 }
 
@@ -409,6 +412,13 @@ fn many_names_of_one_account_are_no_more_guesses() {
         assert!(answered.is_some());
         assert_eq!(bed.clock.now() - 1_000_000, expected);
     }
+}
+
+#[test]
+fn whose_name_cannot_be_mapped_is_not_himself() {
+    let bed = Bed::new(0, |policy| policy.username_map = Some(Arc::new(OneForAll)));
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "alice", "right").0, Status::NO_LOGON_SERVERS);
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:1"), "ann", "right").0, Status::SUCCESS);
 }
 
 #[test]

@@ -16,9 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::policy::{UsernameMap, fold};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::unix::names::Question;
 use super::unix::{Key, Users};
@@ -27,6 +29,9 @@ use crate::config::list;
 /// Names looked up at a time: groups may be asked for over a network, before anybody has proven anything, and a name service
 /// that hangs must not take all blocking threads of the runtime.
 static TURNS: Semaphore = Semaphore::const_new(16);
+/// How long an answer is waited for, turn and all. Clients give up after 20 seconds at the earliest, and a logon goes on from
+/// here.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest file in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -39,6 +44,7 @@ struct Inner {
     every: Duration,
     users: Arc<Users>,
     kept: Mutex<Option<Kept>>,
+    turns: &'static Semaphore,
 }
 
 /// Tells versions of the file apart: device, inode, size, and change time in seconds and nanoseconds.
@@ -62,7 +68,7 @@ struct Line {
 impl FileMap {
     /// The map in `path`, which is looked at again after `every`.
     pub fn new(path: PathBuf, every: Duration, users: Arc<Users>) -> Self {
-        FileMap(Arc::new(Inner { path, every, users, kept: Mutex::new(None) }))
+        FileMap(Arc::new(Inner { path, every, users, kept: Mutex::new(None), turns: &TURNS }))
     }
 }
 
@@ -75,64 +81,86 @@ enum Who {
 }
 
 impl FileMap {
-    fn ask(&self, who: Who) -> Answer<Option<String>> {
+    fn ask(&self, who: Who) -> Answer<Result<Option<String>, Unavailable>> {
         let inner = self.0.clone();
         Answer::later(async move {
-            let turn = TURNS.acquire().await.expect("nobody closes it");
-            let work = move || {
-                // Given back when NSS has answered, whoever still waits for that.
-                let _turn = turn;
-                inner.find(&who)
+            let asked = async {
+                let turn = inner.turns.acquire().await.expect("nobody closes it");
+                let inner = inner.clone();
+                let work = move || {
+                    // Given back when NSS has answered, whoever still waits for that.
+                    let _turn = turn;
+                    inner.find(&who)
+                };
+                tokio::task::spawn_blocking(work).await
             };
-            let asked = tokio::task::spawn_blocking(work).await;
-            asked.unwrap_or_else(|error| {
-                tracing::error!(%error, "username map");
-                None
-            })
+            match timeout(PATIENCE, asked).await {
+                Ok(Ok(found)) => found,
+                Ok(Err(error)) => Err(Unavailable(format!("username map: {error}"))),
+                Err(_) => Err(Unavailable(format!(
+                    "username map: NSS has not said for {} seconds who is in a group; see nsswitch.conf(5)",
+                    PATIENCE.as_secs()
+                ))),
+            }
         })
     }
 }
 
 impl UsernameMap for FileMap {
-    fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>> {
+    fn account_of(&self, domain: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>> {
         self.ask(Who::Sent { domain: domain.to_owned(), user: user.to_owned() })
     }
 
-    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>> {
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>> {
         self.ask(Who::Proven { full: full.to_owned(), groups: groups.into() })
     }
 }
 
 impl Inner {
-    /// Blocks.
-    fn find(&self, who: &Who) -> Option<String> {
-        let (lines, mut found) = (self.lines(), None);
+    /// Blocks. Where NSS does not say who is in a group that decides, it is not told who is meant.
+    fn find(&self, who: &Who) -> Result<Option<String>, Unavailable> {
+        let (lines, mut found) = (self.lines(), Ok(None));
         for line in &*lines {
-            // As accounts are found: without regard to case.
-            let root = fold(&line.account) == "root";
-            if line.names.iter().any(|name| self.means(name, who, root)) {
-                found = Some(line.account.clone());
-                if line.last {
-                    break;
-                }
+            match self.fits(line, who) {
+                Ok(true) => found = Ok(Some(line.account.clone())),
+                Ok(false) => continue,
+                Err(why) => found = Err(why),
+            }
+            if line.last {
+                break;
             }
         }
         found
     }
 
+    /// Whether a name of `line` means `who`: one that does is enough, whatever cannot be told of others.
+    fn fits(&self, line: &Line, who: &Who) -> Result<bool, Unavailable> {
+        // As accounts are found: without regard to case.
+        let root = fold(&line.account) == "root";
+        let mut fits = Ok(false);
+        for name in &line.names {
+            match self.means(name, who, root) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(why) => fits = Err(why),
+            }
+        }
+        fits
+    }
+
     /// Whether `name` of a line means `who`. Root's line must name him.
-    fn means(&self, name: &str, who: &Who, root: bool) -> bool {
+    fn means(&self, name: &str, who: &Who, root: bool) -> Result<bool, Unavailable> {
         let plain = name.trim_start_matches(['@', '+', '&']);
         let marks = &name[..name.len() - plain.len()];
         if marks.is_empty() && name != "*" {
-            return match who {
+            return Ok(match who {
                 Who::Sent { domain, user } if name.contains('\\') => fold(name) == fold(&format!("{domain}\\{user}")),
                 Who::Sent { user, .. } => fold(name) == fold(user),
                 Who::Proven { full, .. } => fold(name) == fold(full),
-            };
+            });
         }
         if root {
-            return false;
+            return Ok(false);
         }
         let user = match who {
             Who::Sent { user, .. } => user,
@@ -140,17 +168,17 @@ impl Inner {
         };
         let in_netgroup = || {
             let question = Question::Netgroup { user: user.clone(), group: plain.to_owned() };
-            matches!(self.users.names().ask_blocking(&question), Ok(Some(_)))
+            Ok(self.users.names().ask_blocking(&question)?.is_some())
         };
         let is_it = |group: &String| fold(group) == fold(plain);
         let in_group = || match who {
-            Who::Sent { user, .. } => match self.users.find_blocking(&Key::Name(user.clone())) {
-                Ok(Ok(user)) => user.groups.iter().any(is_it),
-                Ok(Err(_)) | Err(_) => false,
-            },
-            Who::Proven { groups, .. } => groups.iter().any(is_it),
+            Who::Sent { user, .. } => {
+                let user = self.users.find_blocking(&Key::Name(user.clone()))?;
+                Ok(user.is_ok_and(|user| user.groups.iter().any(is_it)))
+            }
+            Who::Proven { groups, .. } => Ok(groups.iter().any(is_it)),
         };
-        name == "*" || marks.contains(['@', '&']) && in_netgroup() || marks.contains(['@', '+']) && in_group()
+        Ok(name == "*" || marks.contains(['@', '&']) && in_netgroup()? || marks.contains(['@', '+']) && in_group()?)
     }
 
     fn lines(&self) -> Arc<[Line]> {
@@ -214,10 +242,13 @@ fn parse(text: &str) -> Arc<[Line]> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+
     use server::vfs::Identity;
 
-    use super::super::unix::User;
     use super::super::unix::names::{Names, Reply};
+    use super::super::unix::{self, User};
     use super::*;
 
     const MAP: &str = "\
@@ -251,7 +282,7 @@ empty =
             Ok((*question == night).then_some(Reply::Member))
         };
         let users = Users::with_names(None, Box::new(user), Names::new(Box::new(names)));
-        Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None) }
+        Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None), turns: &TURNS }
     }
 
     fn sent(domain: &str, user: &str) -> Who {
@@ -269,7 +300,7 @@ empty =
         let map = map(path.clone());
         let check = |full: &str, groups: &[&str], expected: Option<&str>| {
             let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-            let found = map.find(&Who::Proven { full: full.into(), groups });
+            let found = map.find(&Who::Proven { full: full.into(), groups }).unwrap();
             assert_eq!(found.as_deref(), expected, "{full}");
         };
         check(r"DOM\Administrator", &[], Some("root"));
@@ -306,7 +337,7 @@ empty =
             ("", "", None),
         ];
         for (domain, user, expected) in cases {
-            assert_eq!(map.find(&sent(domain, user)).as_deref(), expected, "{domain} {user}");
+            assert_eq!(map.find(&sent(domain, user)).unwrap().as_deref(), expected, "{domain} {user}");
         }
     }
 
@@ -316,12 +347,12 @@ empty =
         let path = dir.path().join("map");
         std::fs::write(&path, "!joe = joe\nguest = *\n").unwrap();
         let map = map(path.clone());
-        assert_eq!(map.find(&sent("", "joe")).as_deref(), Some("joe"));
-        assert_eq!(map.find(&sent("", "whoever")).as_deref(), Some("guest"));
+        assert_eq!(map.find(&sent("", "joe")).unwrap().as_deref(), Some("joe"));
+        assert_eq!(map.find(&sent("", "whoever")).unwrap().as_deref(), Some("guest"));
         for root in ["root", "Root", "ROOT"] {
             std::fs::write(&path, format!("{root} = *\n{root} = @staff +staff &night\n")).unwrap();
             for user in ["joe", "nina", "whoever"] {
-                assert_eq!(map.find(&sent("", user)), None, "{user} as {root}");
+                assert_eq!(map.find(&sent("", user)).unwrap(), None, "{user} as {root}");
             }
         }
     }
@@ -331,12 +362,59 @@ empty =
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map");
         let map = FileMap(Arc::new(map(path.clone())));
-        assert_eq!(map.account_of("", "x").await, None);
+        assert_eq!(map.account_of("", "x").await.unwrap(), None);
         for account in ["first", "the second"] {
             std::fs::write(&path, format!("{account} = x")).unwrap();
-            assert_eq!(map.account_of("", "x").await.as_deref(), Some(account));
+            assert_eq!(map.account_of("", "x").await.unwrap().as_deref(), Some(account));
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(map.account_of("", "x").await, None);
+        assert_eq!(map.account_of("", "x").await.unwrap(), None);
+    }
+
+    /// A map of `text` on a host where `user` answers.
+    fn map_on(dir: &Path, text: &str, turns: &'static Semaphore, user: unix::Source) -> FileMap {
+        let path = dir.join("map");
+        std::fs::write(&path, text).unwrap();
+        let users = Users::new(None, user);
+        FileMap(Arc::new(Inner { path, every: Duration::ZERO, users, kept: Mutex::new(None), turns }))
+    }
+
+    #[tokio::test]
+    async fn a_group_that_cannot_be_asked_for_is_not_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "crew = +staff\nbob = bob\n!ann = +staff ann\nguest = cid\n";
+        let map = map_on(dir.path(), text, &TURNS, Box::new(|_| Err(io::Error::other("down"))));
+        assert_eq!(map.account_of("", "ann").await.unwrap().as_deref(), Some("ann"));
+        for user in ["bob", "cid", "dora"] {
+            assert!(map.account_of("", user).await.is_err_and(|why| why.0.contains("down")), "{user}");
+        }
+        std::fs::write(dir.path().join("map"), "crew = +staff\nbob = bob\n").unwrap();
+        assert_eq!(map.account_of("", "bob").await.unwrap().as_deref(), Some("bob"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_service_that_hangs_is_not_waited_for_without_end() {
+        static ONE: Semaphore = Semaphore::const_new(1);
+        let dir = tempfile::tempdir().unwrap();
+        let (go_on, hangs) = mpsc::channel::<()>();
+        let hangs = Mutex::new(hangs);
+        let hang = move |_: &Key| {
+            let _ = hangs.lock().recv();
+            Ok(None)
+        };
+        let map = map_on(dir.path(), "crew = +staff\n", &ONE, Box::new(hang));
+        // One who asks, and one who has no turn.
+        let asks = ["ann", "bob"].map(|name| tokio::spawn(map.account_of("", name)));
+        // The clock does not go on by itself while a thread is at work.
+        for _ in 0..=PATIENCE.as_secs() {
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        for asked in asks {
+            assert!(asked.await.unwrap().is_err());
+        }
+        drop(go_on);
+        tokio::time::resume();
+        assert_eq!(map.account_of("", "ann").await.unwrap(), None);
     }
 }

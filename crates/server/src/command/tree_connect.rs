@@ -272,7 +272,7 @@ pub(crate) async fn home(policy: &Policy, name: &str, user: &User) -> Result<Opt
         return Ok(Some(found));
     }
     let Some(map) = &policy.username_map else { return Ok(None) };
-    match map.account_of("", name).await {
+    match map.account_of("", name).await.map_err(unavailable)? {
         Some(account) => homes.share_of(&account, None).await.map_err(unavailable),
         None => Ok(None),
     }

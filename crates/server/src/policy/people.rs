@@ -74,12 +74,13 @@ pub fn is_home(path: &Path) -> bool {
 
 /// `username map`: which account a client means by a name.
 pub trait UsernameMap: Send + Sync {
-    /// The account's name for the `user` of `domain`, as the client sent them; `None` where the name is its own.
-    fn account_of(&self, domain: &str, user: &str) -> Answer<Option<String>>;
+    /// The account's name for the `user` of `domain`, as the client sent them; `None` where the name is its own. An error
+    /// means that it cannot be told at the moment.
+    fn account_of(&self, domain: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>>;
 
     /// The account's name for somebody whom a domain or realm has proven to be `full`, `DOMAIN\user`, and to be in
     /// `groups`; `None` where nothing is said of that name in full.
-    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Option<String>>;
+    fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>>;
 }
 
 impl fmt::Debug for dyn UsernameMap {

@@ -17,7 +17,9 @@ pub(super) async fn account(
     groups: &[String],
 ) -> Result<Option<Account>, Refused> {
     let Some(map) = &policy.username_map else { return Ok(None) };
-    let Some(name) = map.account_of_proven(full, groups).await else { return Ok(None) };
+    let mapped = map.account_of_proven(full, groups).await;
+    let mapped = mapped.map_err(|unavailable| Refused::Unavailable(unavailable.0))?;
+    let Some(name) = mapped else { return Ok(None) };
     let found = match server.domain().filter(|_| domain::split(&name).is_some()) {
         Some(domain) => domain.find(&name).await,
         None => match server.accounts.find(&name).await {

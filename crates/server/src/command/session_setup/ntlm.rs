@@ -116,7 +116,10 @@ impl Ntlm {
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
         let mapped = match &policy.username_map {
-            Some(map) if whose != Whose::Domain => map.account_of(&claim.domain, &claim.user).await,
+            Some(map) if whose != Whose::Domain => {
+                let mapped = map.account_of(&claim.domain, &claim.user).await;
+                mapped.map_err(|unavailable| Refused::Unavailable(unavailable.0))?
+            }
             _ => None,
         };
         // Failed logons count for the account, whatever the client calls it.
