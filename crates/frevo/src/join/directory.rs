@@ -58,8 +58,12 @@ impl Machine {
             let remedy = format!("`net ads setspn add {computer} host/{host} -s {conf} -U Administrator`");
             return Step::wrong("directory", found, remedy);
         }
-        let (Some(theirs), Some(newest)) = (self.kvno, versions.iter().max()) else {
+        let Some(newest) = versions.iter().max() else {
             return Step::skipped("directory", "no versions of keys to compare");
+        };
+        let Some(theirs) = self.kvno else {
+            // Some show msDS-KeyVersionNumber to nobody: that is nothing wrong here.
+            return Step::right("directory", format!("knows {host}, and shows no version of its key to compare"));
         };
         if versions.contains(&theirs) {
             return Step::right("directory", format!("tickets for {host} are made with version {theirs} of the key"));
@@ -126,6 +130,8 @@ mod tests {
         );
         check(&machine, "srv.dom.test", &[4], State::Wrong, "the keytab has 4", "join again");
         check(&machine, "srv.dom.test", &[], State::Skipped, "no versions", "");
+        let without = Machine { kvno: None, ..machine.clone() };
+        check(&without, "srv.dom.test", &[3], State::Right, "shows no version", "");
         let add = "`net ads setspn add SRV host/new.dom.test -s /etc/smb.conf";
         check(&machine, "new.dom.test", &[3], State::Wrong, "cifs/new.dom.test or host/new.dom.test", add);
     }
