@@ -109,7 +109,7 @@ impl Directory {
                     Ok(Arc::new(Smbpasswd::open(place, own.own_domain(), users.clone())?))
                 }
                 PassdbBackend::Ldap(settings) => {
-                    Ok(Arc::new(Ldap::open(settings, state.to_owned(), own.domain(), users.clone())?))
+                    Ok(Arc::new(Ldap::open(settings, state.to_owned(), own.own_domain(), users.clone())?))
                 }
             }
         };

@@ -68,7 +68,7 @@ impl People {
             let attributes = [
                 ("objectClass", value("sambaDomain")),
                 ("sambaDomainName", value(name)),
-                ("sambaSID", value(&self.own.to_string())),
+                ("sambaSID", value(&self.own.get().to_string())),
                 ("sambaAlgorithmicRidBase", value("1000")),
             ];
             let dn = format!("sambaDomainName={},{}", in_dn(name), self.settings.suffix);

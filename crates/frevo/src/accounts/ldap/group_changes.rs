@@ -68,7 +68,7 @@ impl People {
         let sid = self.sid_for(&wanted).await?;
         let Wanted { name, gid, kind, comment, .. } = wanted;
         let group = Group { name, sid, gid, kind, comment };
-        group.check(self.own)?;
+        group.check(self.own.get())?;
         ensure!(gid != 0, "group 0 is root's, and no group of a directory may be that");
         self.refuse_used(&group.sid).await?;
         let changes = attributes(&group, there.as_ref());
@@ -125,7 +125,7 @@ impl People {
         let mut group = before.clone();
         group.name = new_name.unwrap_or(group.name);
         group.comment = comment.unwrap_or(group.comment);
-        group.check(self.own)?;
+        group.check(self.own.get())?;
         if fold(&group.name) != fold(name)
             && let Some(there) = self.mapped_group(&group.name).await?
         {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use proto::dtyp::Sid;
-use server::accounts::{DomainSid, LogonOutcome, Unavailable};
+use server::accounts::{LogonOutcome, Unavailable};
 use server::answer::Answer;
 
 use self::listing::{Listing, Whole};
@@ -44,6 +44,7 @@ use self::notes::Notes;
 use self::people::People;
 use self::worker::Worker;
 use super::backend::{Backend, Entry};
+use super::embedded::OwnDomain;
 use super::groups::{Group, GroupKey, GroupStore, Wanted};
 use super::record::Record;
 use super::unix::Users;
@@ -101,9 +102,9 @@ pub struct Ldap {
 impl Ldap {
     /// The directory that `settings` names. It is asked for the first time at the first logon: one that is away does not
     /// keep a server from starting. `own` is what a new domain in the directory gets for its SID.
-    pub fn open(settings: &Settings, state: PathBuf, own: DomainSid, users: Arc<Users>) -> Result<Ldap> {
+    pub fn open(settings: &Settings, state: PathBuf, own: impl Into<OwnDomain>, users: Arc<Users>) -> Result<Ldap> {
         let worker = Worker::start()?;
-        let people = Arc::new(People::new(settings.clone(), state, own, users)?);
+        let people = Arc::new(People::new(settings.clone(), state, own.into(), users)?);
         let notes = Notes::start(&worker, people.clone());
         Ok(Ldap { people, notes, listing: Listing::default(), worker })
     }

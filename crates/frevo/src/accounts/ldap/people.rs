@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use anyhow::{Result, anyhow, ensure};
 use proto::dtyp::Sid;
-use server::accounts::{DomainSid, Unavailable};
+use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::policy::fold;
 use server::vfs::Identity;
@@ -24,6 +24,7 @@ use super::secret;
 use super::servers::{Servers, Unasked};
 use super::tls;
 use crate::accounts::backend::Entry;
+use crate::accounts::embedded::OwnDomain;
 use crate::accounts::unix::{self, Key, User, Users};
 
 /// The class of accounts.
@@ -34,14 +35,14 @@ pub(super) struct People {
     pub(super) settings: Settings,
     pub(super) servers: Servers,
     pub(super) cache: Cache,
-    pub(super) own: DomainSid,
+    pub(super) own: OwnDomain,
     pub(super) mappings: Mappings,
     pub(super) groups: Groups,
     users: Arc<Users>,
 }
 
 impl People {
-    pub(super) fn new(settings: Settings, state: PathBuf, own: DomainSid, users: Arc<Users>) -> Result<People> {
+    pub(super) fn new(settings: Settings, state: PathBuf, own: OwnDomain, users: Arc<Users>) -> Result<People> {
         let tls = settings.servers.iter().any(|uri| uri.may_have_tls(settings.start_tls));
         let tls = if tls { Some(tls::configuration(settings.authority.as_deref())?) } else { None };
         let (dn, start_tls, patience) = (settings.admin_dn.clone(), settings.start_tls, settings.connection_timeout);

@@ -4,7 +4,9 @@ mod in_server;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use server::accounts::DomainSid;
 
 use super::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET, Writer, whole_length};
 use super::*;

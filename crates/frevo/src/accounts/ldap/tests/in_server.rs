@@ -3,9 +3,11 @@
 use std::sync::Barrier;
 
 use super::*;
+use crate::accounts::embedded::Store;
 use crate::accounts::groups::{GroupKind, NewSid};
 use crate::accounts::ldap::message::{Filter, Request};
 use crate::accounts::unix::User;
+use crate::state_dir::StateDir;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_thread_is_started_and_nobody_blocks() {
@@ -294,6 +296,36 @@ fn accounts_that_cannot_be_used_do_not_shorten_a_page() {
     assert_eq!(names(None, 2), ["ann", "bob"]);
     assert_eq!(names(Some("Bob"), 2), ["cid"]);
     assert!(names(Some("cid"), 2).is_empty());
+}
+
+/// A machine that was given another SID while the server runs.
+#[test]
+fn a_new_domain_has_the_sid_that_the_machine_has_then() {
+    let made = Arc::new(AtomicBool::new(false));
+    let fake = Fake::start(move |_, id, tag, message, stream| {
+        let has = |text: &str| message.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        let answer = match tag {
+            0x60 => return friendly(id, tag, message, stream),
+            0x68 => {
+                made.store(has("S-1-5-21-7-8-9"), Ordering::SeqCst);
+                done(id, 0x69, 0)
+            }
+            _ if made.load(Ordering::SeqCst) => {
+                let domain = [("sambaSID", "S-1-5-21-7-8-9")];
+                [found(id, "sambaDomainName=x", &domain), done(id, 0x65, 0)].concat()
+            }
+            _ => done(id, 0x65, 0),
+        };
+        stream.write_all(&answer).unwrap();
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&StateDir::create(dir.path()).unwrap()).unwrap();
+    let users = Users::new(None, Box::new(|key| panic!("asked for {key:?}")));
+    let ldap = Ldap::open(&settings(vec![fake.uri()]), "/nonexistent".into(), store.own_domain(), users).unwrap();
+    store.set_domain(DomainSid([7, 8, 9]), || Ok(Vec::new())).unwrap();
+    let people = ldap.people.clone();
+    let sid = ldap.worker.wait(async move { people.domain_sid().await }).unwrap();
+    assert_eq!(sid, "S-1-5-21-7-8-9");
 }
 
 #[test]
