@@ -148,9 +148,9 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
     let sids = sids.map_err(|why| Error::because(Status::NO_LOGON_SERVERS, why.0))?;
     let token = Arc::new(token::of(user, &identity, &sids, server.accounts.domain()));
     Ok(Disk {
+        token_id: server.descriptors.token(&identity, &token),
         identity,
         token,
-        token_id: server.descriptors.token(),
         place: server.descriptors.place(volume, &share),
         descriptors: server.descriptors.clone(),
         accounts: server.accounts.clone(),

@@ -22,13 +22,14 @@ use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
+use super::evaluate::Token;
 use super::material::Material;
 use super::storing::Waiting;
 use super::turns::Turns;
 use crate::held::{self, Table};
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
-use crate::vfs::{FileId, Metadata, Time, Watched};
+use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
 use crate::world::World;
 
 /// Parts that are locked one by one.
@@ -89,7 +90,6 @@ pub(crate) struct Cache {
     pub(super) waiting: Waiting,
     /// Who changes the protection of which file.
     pub(super) turns: Turns,
-    tokens: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -123,7 +123,6 @@ impl Cache {
             views: Mutex::default(),
             waiting: Waiting::default(),
             turns: Turns::default(),
-            tokens: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -146,9 +145,9 @@ impl Cache {
         Place { volume, view: index as u32 }
     }
 
-    /// A number for a token, which no other has.
-    pub(crate) fn token(&self) -> u64 {
-        self.tokens.fetch_add(1, Ordering::Relaxed)
+    /// A number for who asks, which nobody else has: the same user has the same one on all connections.
+    pub(crate) fn token(&self, identity: &Identity, token: &Token) -> u64 {
+        self.prints.hash_one((identity, token))
     }
 
     /// What protects the file of `metadata`, where that is known.

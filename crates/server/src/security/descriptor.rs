@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use proto::dtyp::AccessMask;
 
 use super::cache::{Descriptor, Seen};
@@ -34,6 +35,25 @@ const BY_WRITING: AccessMask = AccessMask(
         | AccessMask::DELETE.0,
 );
 
+/// What somebody was granted, and by which token.
+#[derive(Default)]
+struct LastGrant(Mutex<Option<(u64, AccessMask)>>);
+
+impl LastGrant {
+    /// What the token `token` is granted: as known, or as `work_out` says.
+    fn of(&self, token: u64, work_out: impl FnOnce() -> AccessMask) -> AccessMask {
+        let last = *self.0.lock();
+        match last {
+            Some((last, granted)) if last == token => granted,
+            _ => {
+                let granted = work_out();
+                *self.0.lock() = Some((token, granted));
+                granted
+            }
+        }
+    }
+}
+
 /// A descriptor, and whose SID its owner is.
 pub(crate) struct Protection {
     /// What counts.
@@ -50,6 +70,8 @@ pub(crate) struct Protection {
     list: Option<PosixAcl>,
     /// What the kernel hands on to new files keeps somebody out whom what the descriptor hands on would let in.
     pub(crate) keeps_heirs_out: bool,
+    /// What it granted last, for who asks again.
+    last: LastGrant,
     /// What all of this was made of: [`Cache::print`](super::cache::Cache::print).
     pub(super) print: u64,
 }
@@ -57,9 +79,17 @@ pub(crate) struct Protection {
 impl Protection {
     /// That of the file of `metadata` by `descriptor`, which was made of what has the print `print`.
     pub(super) fn new(descriptor: Arc<Descriptor>, metadata: &Metadata, confirmed: bool, print: u64) -> Self {
-        let owner = (metadata.uid, metadata.gid);
-        let (owner_stands, keeps_heirs_out) = (false, false);
-        Protection { descriptor, owner, confirmed, stored: confirmed, owner_stands, list: None, keeps_heirs_out, print }
+        Protection {
+            descriptor,
+            owner: (metadata.uid, metadata.gid),
+            confirmed,
+            stored: confirmed,
+            owner_stands: false,
+            list: None,
+            keeps_heirs_out: false,
+            last: LastGrant::default(),
+            print,
+        }
     }
 
     /// The same where the kernel decides by `list`.
@@ -80,6 +110,10 @@ impl Protection {
 
     /// All rights that the user of `disk` has by it.
     pub(crate) fn granted(&self, disk: &Disk) -> AccessMask {
+        self.last.of(disk.token_id, || self.work_out(disk))
+    }
+
+    fn work_out(&self, disk: &Disk) -> AccessMask {
         let who = &disk.identity;
         let (uid, _) = self.owner;
         let owns = self.confirmed && self.owner_stands && who.uid == uid;
@@ -167,4 +201,17 @@ async fn owner_stands(disk: &Disk, protection: &Protection) -> bool {
     // Who asks is mostly the owner.
     let is_known = disk.identity.uid == uid && disk.token.contains(&owner);
     is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_granted_last_is_that_token_s() {
+        let last = LastGrant::default();
+        let of = |token, rights| last.of(token, || AccessMask(rights)).0;
+        assert_eq!((of(0, 7), of(0, 1)), (7, 7));
+        assert_eq!((of(1, 3), of(1, 1), of(0, 1)), (3, 3, 1), "one is kept");
+    }
 }

@@ -132,8 +132,8 @@ impl Desk {
         let globs = |patterns: &[String]| Globs::new(patterns.iter().map(String::as_str), !share.case_sensitive);
         let disk = Disk {
             identity: SERVER.clone(),
+            token_id: descriptors.token(&SERVER, &token),
             token: Arc::new(token),
-            token_id: descriptors.token(),
             place: descriptors.place(0, &share),
             descriptors,
             accounts,

@@ -8,7 +8,7 @@ use proto::dtyp::acl::{Ace, AceBody, AceFlags, AceType};
 use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
 
 /// Who asks, as the check sees it ([MS-DTYP] 2.5.2).
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Token {
     /// The user.
     pub user: Sid,
