@@ -32,6 +32,7 @@ const TRIALS: u32 = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     tick: Duration,
+    local: bool,
     /// The file system of which every change shows that comes after the last one was seen.
     fine: Option<u64>,
 }
@@ -41,13 +42,18 @@ impl Clock {
     pub(crate) fn of(root: &Root) -> Clock {
         let tick = if root.local { TICK } else { COARSE_TICK };
         let fine = root.local && shows_all(root).unwrap_or(false);
-        Clock { tick, fine: fine.then_some(root.id.device) }
+        Clock { tick, local: root.local, fine: fine.then_some(root.id.device) }
+    }
+
+    /// Whether it is that of a file system of this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local
     }
 
     /// A clock that ticks this slowly.
     #[cfg(test)]
     pub(crate) fn ticking(tick: Duration) -> Clock {
-        Clock { tick, fine: None }
+        Clock { tick, local: true, fine: None }
     }
 
     /// How old a change at `changed` must have been when it was seen, for it to be over and a later one to show.
@@ -124,7 +130,7 @@ mod tests {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let at = |time: Duration| Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos().max(1) };
         let hour = Duration::from_secs(3600);
-        let clock = Clock { tick: hour, fine: Some(2) };
+        let clock = Clock { tick: hour, local: true, fine: Some(2) };
         for (changed, over) in [(now - 2 * hour, true), (now, false), (now + hour, false)] {
             assert_eq!(clock.is_old(at(changed)), over, "{changed:?}");
             assert_eq!(clock.shows_attributes(1, at(changed)), over, "{changed:?}");
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_whole_second_tells_no_other_change_within_it() {
-        let clock = Clock { tick: TICK, fine: Some(2) };
+        let clock = Clock { tick: TICK, local: true, fine: Some(2) };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };
         assert_eq!((clock.tick(NEVER), clock.tick(whole)), (TICK, COARSE_TICK));

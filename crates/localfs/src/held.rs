@@ -43,7 +43,21 @@ pub(crate) fn getxattr(fd: impl AsFd, name: &str, value: &mut [u8]) -> rustix::i
     }
 }
 
-/// The same of the name `entry` in `directory`, which is not followed if it is a link.
+/// Lists the names of the attributes of what `fd` holds.
+pub(crate) fn listxattr(fd: impl AsFd, names: &mut [u8]) -> rustix::io::Result<usize> {
+    let link = DecInt::from_fd(fd.as_fd());
+    let answer = match directory() {
+        Ok(directory) if !LACKS_AT.load(Ordering::Relaxed) => sys::listxattr_at(directory, link.as_c_str(), names),
+        _ => Err(Errno::NOSYS),
+    };
+    match answer {
+        // Of the file, or of a filter that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::listxattr(path(fd), names),
+        answer => answer,
+    }
+}
+
+/// Reads the attribute `name` of the name `entry` in `directory`, which is not followed if it is a link.
 pub(crate) fn getxattr_of(
     directory: impl AsFd,
     entry: &[u8],
@@ -104,6 +118,10 @@ mod tests {
             }
             assert_eq!(getxattr(&file, "user.a", &mut value[..2]), Err(Errno::RANGE));
             assert_eq!(getxattr_of(&directory, b"none", "user.a", &mut value), Err(Errno::NOENT));
+            let mut names = [0; 256];
+            let length = listxattr(&file, &mut names).expect("it is ours");
+            assert!(names[..length].split(|&byte| byte == 0).any(|name| name == b"user.a"));
+            assert_eq!(listxattr(&file, &mut names[..1]), Err(Errno::RANGE));
             // Links have no such attributes, and what they lead to is not asked.
             assert!(getxattr_of(&directory, b"link", "user.a", &mut value).is_err());
             assert!(getxattr(&link, "user.a", &mut value).is_err());

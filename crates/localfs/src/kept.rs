@@ -46,6 +46,10 @@ const FILE: u8 = 1;
 const ATTRIBUTES: u8 = 2;
 const CREATED: u8 = 4;
 const CHANGED: u8 = 8;
+/// It is known to have no descriptor.
+const BARE: u8 = 16;
+/// It had none when somebody looked last, and no attributes either.
+const EMPTY: u8 = 32;
 
 impl Table {
     /// The one that all shares have in common.
@@ -57,15 +61,44 @@ impl Table {
         Table { chunks: (0..chunks).map(|_| Mutex::new(None)).collect() }
     }
 
-    /// The attributes of `file`, if they were read when it had last changed at `stamped`.
-    pub(crate) fn get(&self, file: FileId, stamped: Time) -> Option<DosAttributes> {
+    /// The attributes of `file`, if they were read when it had last changed at `stamped`, and whether it is known to have
+    /// no descriptor.
+    pub(crate) fn get(&self, file: FileId, stamped: Time) -> Option<(DosAttributes, bool)> {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
         let set = &mut chunk.as_mut()?[set];
         let way = set.iter().position(|place| place.is_of(file))?;
         let found = set[way].attributes_of(stamped)?;
+        let bare = set[way].has & BARE != 0;
         set[..=way].rotate_right(1);
-        Some(found)
+        Some((found, bare))
+    }
+
+    /// Whether `file` had neither attributes nor a descriptor when somebody looked last: then it mostly still has none.
+    pub(crate) fn was_empty(&self, file: FileId) -> bool {
+        let (chunk, set) = self.place(file);
+        let chunk = chunk.lock();
+        chunk.as_ref().is_some_and(|chunk| chunk[set].iter().any(|place| place.is_of(file) && place.has & EMPTY != 0))
+    }
+
+    /// Notes that `file` has got something since it was empty.
+    pub(crate) fn note_filled(&self, file: FileId) {
+        let (chunk, set) = self.place(file);
+        let mut chunk = chunk.lock();
+        let places = chunk.iter_mut().flat_map(|chunk| chunk[set].iter_mut());
+        places.filter(|place| place.is_of(file)).for_each(|place| place.has &= !EMPTY);
+    }
+
+    /// Notes that `file` had no descriptor when it had last changed at `stamped`, where its attributes of then are kept.
+    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
+        let (chunk, set) = self.place(file);
+        let mut chunk = chunk.lock();
+        let places = chunk.iter_mut().flat_map(|chunk| chunk[set].iter_mut());
+        let is_it = |place: &&mut Place| place.is_of(file) && nanos(stamped) == Some(place.stamped);
+        for place in places.filter(is_it) {
+            let has_attributes = place.has & (ATTRIBUTES | CREATED | CHANGED) != 0;
+            place.has |= if has_attributes { BARE } else { BARE | EMPTY };
+        }
     }
 
     /// Keeps the attributes of `file`, which last changed at `stamped`. Times more than 292 years from 1970 are not kept.
@@ -75,8 +108,11 @@ impl Table {
         let mut chunk = chunk.lock();
         let set = &mut chunk.get_or_insert_with(|| Box::new([[Place::default(); WAYS]; SETS]))[set];
         let way = set.iter().position(|place| place.is_of(file)).unwrap_or(WAYS - 1);
+        let has_attributes = new.has & (ATTRIBUTES | CREATED | CHANGED) != 0;
+        let was_empty = set[way].is_of(file) && !has_attributes && set[way].has & EMPTY != 0;
         set[..=way].rotate_right(1);
         set[0] = new;
+        set[0].has |= if was_empty { EMPTY } else { 0 };
     }
 
     /// The file is gone.
@@ -188,7 +224,7 @@ mod tests {
             let file = file(inode as u64);
             assert_eq!(table.get(file, STAMPED), None);
             table.put(file, STAMPED, kept);
-            assert_eq!(table.get(file, STAMPED), Some(kept));
+            assert_eq!(table.get(file, STAMPED), Some((kept, false)));
             assert_eq!(table.get(file, at(1, 2)), None, "it changed since");
             assert_eq!(table.get(FileId { device: 2, ..file }, STAMPED), None);
         }
@@ -198,7 +234,39 @@ mod tests {
         table.put(file(0), STAMPED, far);
         assert_eq!(table.get(file(0), STAMPED), None, "no room for such a time");
         table.put(file(1), at(2, 2), attributes(5));
-        assert_eq!((table.get(file(1), STAMPED), table.get(file(1), at(2, 2))), (None, Some(attributes(5))));
+        assert_eq!((table.get(file(1), STAMPED), table.get(file(1), at(2, 2))), (None, Some((attributes(5), false))));
+    }
+
+    #[test]
+    fn a_file_is_bare_until_it_changes() {
+        let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
+        let bare = |stamped| table.get(file(1), stamped).map(|(_, bare)| bare);
+        table.note_bare(file(1), STAMPED);
+        assert_eq!(bare(STAMPED), None, "nothing was kept of it");
+        table.put(file(1), STAMPED, attributes(7));
+        table.note_bare(file(1), later);
+        table.note_bare(file(2), STAMPED);
+        assert_eq!(bare(STAMPED), Some(false), "another time, another file");
+        table.note_bare(file(1), STAMPED);
+        assert_eq!(table.get(file(1), STAMPED), Some((attributes(7), true)));
+        table.put(file(1), later, attributes(7));
+        assert_eq!(bare(later), Some(false));
+    }
+
+    #[test]
+    fn a_file_was_empty_until_it_has_attributes() {
+        let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
+        table.put(file(1), STAMPED, DosAttributes::default());
+        assert!(!table.was_empty(file(1)), "nobody looked for a descriptor");
+        table.note_bare(file(1), STAMPED);
+        assert!(table.was_empty(file(1)) && !table.was_empty(file(2)));
+        table.put(file(1), later, DosAttributes::default());
+        assert!(table.was_empty(file(1)), "it changed, and still has none");
+        table.note_filled(file(1));
+        assert!(!table.was_empty(file(1)), "it has a descriptor");
+        table.put(file(1), STAMPED, attributes(7));
+        table.note_bare(file(1), STAMPED);
+        assert!(!table.was_empty(file(1)));
     }
 
     #[test]
@@ -206,7 +274,7 @@ mod tests {
         let table = Table::new(1);
         for inode in 0..10_000 {
             table.put(file(inode), STAMPED, attributes(inode as u32));
-            assert_eq!(table.get(file(0), STAMPED), Some(attributes(0)), "when {inode} came");
+            assert_eq!(table.get(file(0), STAMPED), Some((attributes(0), false)), "when {inode} came");
         }
         let left = (0..10_000).filter(|&inode| table.has(file(inode))).count();
         assert_eq!(left, WAYS * SETS);

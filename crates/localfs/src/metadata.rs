@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
+use server::security::store;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 use server::vfs::{FileId, Kind, Metadata, Time};
 
@@ -56,15 +57,34 @@ impl Cache {
             return describe(stat, DosAttributes::default());
         }
         let (file, changed) = (id(stat), time(stat.stx_ctime));
-        if let Some(attributes) = self.table.get(file, changed) {
-            return describe(stat, attributes);
+        if let Some((attributes, bare)) = self.table.get(file, changed) {
+            return Metadata { bare, ..describe(stat, attributes) };
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
+        if self.table.was_empty(file) && self.clock.is_local() {
+            // Descriptors are trusted to show later than attributes: to grant too much is worse than to show what was.
+            let over = self.clock.is_old(changed);
+            if is_empty(&source) {
+                if self.clock.shows_attributes(file.device, changed) {
+                    self.table.put(file, changed, DosAttributes::default());
+                }
+                if over {
+                    self.table.note_bare(file, changed);
+                }
+                return Metadata { bare: true, ..describe(stat, DosAttributes::default()) };
+            }
+            self.table.note_filled(file);
+        }
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
         if self.clock.shows_attributes(file.device, changed) {
             self.table.put(file, changed, attributes);
         }
         describe(stat, attributes)
+    }
+
+    /// The file had no descriptor when it had last changed at `stamped`.
+    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
+        self.table.note_bare(file, stamped);
     }
 
     /// The file is gone, or a name of it.
@@ -100,6 +120,19 @@ fn read(source: &Source<'_, impl AsFd>) -> Option<DosAttributes> {
         Err(Raw::NODATA | Raw::OPNOTSUPP | Raw::RANGE) => Some(DosAttributes::default()),
         Err(_) => None,
     }
+}
+
+/// Whether a list of its attributes says that it has neither attributes of DOS nor a descriptor: one call instead of two.
+fn is_empty(source: &Source<'_, impl AsFd>) -> bool {
+    let mut names = [0; 512];
+    let length = match source {
+        Source::Open(fd) => rustix::fs::flistxattr(fd, &mut names),
+        Source::Held(fd) => held::listxattr(fd, &mut names),
+        Source::Named(..) => return false,
+    };
+    let Some(names) = length.ok().and_then(|length| names.get(..length)) else { return false };
+    let wanted = [DOSATTRIB.as_bytes(), store::ATTRIBUTE.as_bytes()];
+    !names.split(|&byte| byte == 0).any(|name| wanted.contains(&name))
 }
 
 fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<usize> {
@@ -200,6 +233,7 @@ pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
         },
         dos_attributes: dos.attributes,
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        bare: false,
     }
 }
 

@@ -511,6 +511,10 @@ impl Node for Handle {
         later(Lane::Data, move || open.is_empty())
     }
 
+    fn note_bare(&self, stamped: Time) {
+        self.0.share.cache.note_bare(self.0.id, stamped);
+    }
+
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
         let (who, name) = (Arc::clone(who), name.to_owned());
         ask(Arc::clone(&self.0), move |open| open.get_xattr(&who, &name))

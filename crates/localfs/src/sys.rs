@@ -52,6 +52,8 @@ struct XattrArguments {
 
 /// `getxattrat` has this number wherever Rust's standard library runs on Linux, but for MIPS, where no call has it.
 const SYS_GETXATTRAT: libc::c_long = 464;
+/// `listxattrat`, likewise.
+const SYS_LISTXATTRAT: libc::c_long = 465;
 
 /// Reads the attribute `name` of what `path` leads to from `directory`; `Errno::NOSYS` before Linux 6.13.
 pub(crate) fn getxattr_at(
@@ -75,6 +77,15 @@ pub(crate) fn getxattr_at(
             &raw const arguments,
             size_of::<XattrArguments>(),
         )
+    };
+    checked(answer as libc::c_int).map(|length| length as usize)
+}
+
+/// `listxattrat`, which Linux has had since 6.13, with `flags` 0: the names go to `names`.
+pub(crate) fn listxattr_at(directory: BorrowedFd<'_>, path: &CStr, names: &mut [u8]) -> rustix::io::Result<usize> {
+    // SAFETY: `path` ends with 0; both live until the call is done, which writes at most as many bytes as are said.
+    let answer = unsafe {
+        libc::syscall(SYS_LISTXATTRAT, directory.as_raw_fd(), path.as_ptr(), 0, names.as_mut_ptr(), names.len())
     };
     checked(answer as libc::c_int).map(|length| length as usize)
 }

@@ -5,6 +5,7 @@
 //! much. What lies idle between allocations is not counted.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// What an allocation of `bytes` takes.
 pub const fn allocation(bytes: usize) -> usize {
@@ -38,22 +39,68 @@ pub const fn table<K, V>(room: usize) -> usize {
     allocation((places * size_of::<(K, V)>()).next_multiple_of(16) + places + 16)
 }
 
-/// A hash table that knows what it takes: the map alone says how much room is left, which is less after removals.
-#[derive(Debug)]
-pub struct Table<K, V> {
-    map: HashMap<K, V>,
-    room: usize,
-}
+/// Hashes of numbers that the kernel gives, as those of files: a few multiplications where the usual hash takes a hundred
+/// steps. It has a key, so that nobody knows which files collide.
+#[derive(Clone, Debug)]
+pub struct Numbers(u64);
 
-impl<K, V> Default for Table<K, V> {
+impl Default for Numbers {
     fn default() -> Self {
-        Table { map: HashMap::new(), room: 0 }
+        Numbers(RandomState::new().hash_one(0))
     }
 }
 
-impl<K: Eq + std::hash::Hash, V> Table<K, V> {
+impl BuildHasher for Numbers {
+    type Hasher = NumberHasher;
+
+    fn build_hasher(&self) -> NumberHasher {
+        NumberHasher(self.0)
+    }
+}
+
+/// A hash of [`Numbers`] that is being made.
+#[derive(Debug)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut number = [0; 8];
+            number[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(number));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A hash table that knows what it takes: the map alone says how much room is left, which is less after removals.
+#[derive(Debug)]
+pub struct Table<K, V, S = RandomState> {
+    map: HashMap<K, V, S>,
+    room: usize,
+}
+
+impl<K, V, S: Default> Default for Table<K, V, S> {
+    fn default() -> Self {
+        Table { map: HashMap::default(), room: 0 }
+    }
+}
+
+impl<K: Eq + Hash, V, S: BuildHasher + Default> Table<K, V, S> {
     /// The map, to look at.
-    pub fn map(&self) -> &HashMap<K, V> {
+    pub fn map(&self) -> &HashMap<K, V, S> {
         &self.map
     }
 
@@ -104,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_table_says_what_it_takes_after_removals_too() {
-        let mut table = Table::default();
-        (0..1_000_u64).for_each(|key| _ = table.insert(key, [0_u64; 3]));
+        let mut table: Table<u64, [u64; 3]> = Table::default();
+        (0..1_000).for_each(|key| _ = table.insert(key, [0; 3]));
         let full = table.bytes();
         assert_eq!(full, allocation(2_048 * 33 + 16), "places for 1,000 are 2,048, of 32 bytes and one");
         (0..500).for_each(|key| _ = table.remove(&key));
@@ -115,5 +162,20 @@ mod tests {
         assert_eq!(table.map().len(), 10);
         table.clear();
         assert_eq!(table.bytes(), 0);
+    }
+
+    #[test]
+    fn numbers_that_follow_each_other_are_spread() {
+        let numbers = Numbers::default();
+        let mut places = [0; 64];
+        (0..6_400_u64).for_each(|inode| places[numbers.hash_one((1_u64, inode, 0_u32)) as usize % 64] += 1);
+        assert!(places.iter().all(|&count| (40..200).contains(&count)), "{places:?}");
+        assert_ne!(numbers.hash_one(1_u64), Numbers::default().hash_one(1_u64), "another key");
+        let bytes = |bytes: &[u8]| {
+            let mut hasher = numbers.build_hasher();
+            hasher.write(bytes);
+            hasher.finish()
+        };
+        assert_ne!(bytes(b"123456789"), bytes(b"12345678"));
     }
 }

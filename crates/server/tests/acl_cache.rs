@@ -9,11 +9,15 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use proto::dtyp::AccessMask;
+use proto::dtyp::acl::{Ace, AceFlags};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use proto::smb2::SecurityInformation;
 use server::answer::block_on;
+use server::policy::{Share, StoredAcls};
 use server::rig::{self, Client};
 use server::security::posix_acl::{self, Entry, PosixAcl, Tag};
+use server::security::store;
 use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
 use server::world::World;
@@ -62,11 +66,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The files' lists: how many entries, and how many files have the same.
+/// The files' lists: how many entries, how many files have the same, and whether they are of stored descriptors.
 #[derive(Clone, Copy)]
 struct Lists {
     entries: u32,
     equal: u32,
+    stored: bool,
 }
 
 fn list(lists: Lists, file: u32) -> PosixAcl {
@@ -74,6 +79,18 @@ fn list(lists: Lists, file: u32) -> PosixAcl {
     let first = 2_000 + file / lists.equal;
     let named = (0..lists.entries - 4).map(|index| (Tag::User(first + index), 6));
     PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
+}
+
+/// A stored descriptor with such a list, which counts whatever POSIX list is beneath.
+fn descriptor(lists: Lists, file: u32) -> Vec<u8> {
+    let first = 2_000 + file / lists.equal;
+    let rights = AccessMask::FILE_GENERIC_READ;
+    let named = (0..lists.entries).map(|index| Ace::allow(Sid::unix_user(first + index), rights, AceFlags::NONE));
+    let all = Ace::allow(Sid::EVERYONE, rights, AceFlags::NONE);
+    let dacl = Acl::new(Acl::REVISION, named.chain([all]).collect());
+    let (owner, group) = (Some(Sid::unix_user(0)), Some(Sid::unix_group(0)));
+    let control = Control::SELF_RELATIVE | Control::DACL_PRESENT;
+    store::encode_unconditional(&SecurityDescriptor { control, owner, group, dacl, ..SecurityDescriptor::default() })
 }
 
 fn access(client: &mut Client, name: &str) {
@@ -92,10 +109,18 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
         let path = RelPath::root().join(file.to_string().as_bytes()).expect("a name");
         let made = block_on(volume.create(&rig::root(), &path, Create::File(Access::default()), 0o644, None));
         let (node, _) = made.expect("root may");
-        let value = list(lists, file).encode();
-        block_on(node.set_xattr(&rig::root(), posix_acl::ACCESS, Some(value))).expect("root may");
+        let (name, value) = match lists.stored {
+            true => (store::ATTRIBUTE, descriptor(lists, file)),
+            false => (posix_acl::ACCESS, list(lists, file).encode()),
+        };
+        block_on(node.set_xattr(&rig::root(), name, Some(value))).expect("root may");
     }
     let mut policy = rig::policy();
+    if lists.stored {
+        let acls = Some(StoredAcls { ignore_system_acls: true, ..rig::stored_acls() });
+        let share = Share { acls, ..Share::clone(&policy.shares["share"]) };
+        policy.shares.insert("share".into(), Arc::new(share));
+    }
     policy.limits.descriptor_bytes = limit;
     let server = rig::server(policy, world, volume);
     let mut client = Client::logged_on(&server, "alice");
@@ -105,24 +130,33 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     (after - before, server.snapshot(Time::default()).acl_cache.bytes)
 }
 
+/// What the cache may take.
+const LIMIT: usize = 1 << 20;
+
 /// One test: others would allocate at the same time.
 #[test]
 fn the_cache_holds_what_it_says() {
-    const LIMIT: usize = 1 << 20;
-    for (what, files, lists) in [
-        ("short lists", 4_000, Lists { entries: 6, equal: 1 }),
-        ("the social network's", 600, Lists { entries: 42, equal: 1 }),
-        ("long lists", 100, Lists { entries: 300, equal: 1 }),
-        ("lists that many have", 6_000, Lists { entries: 12, equal: 100 }),
-        ("lists of two", 5_000, Lists { entries: 8, equal: 2 }),
-        ("a tenth of the room", 40, Lists { entries: 42, equal: 1 }),
+    for (what, files, entries, equal) in [
+        ("short lists", 4_000, 6, 1),
+        ("the social network's", 2_000, 42, 1),
+        ("long lists", 400, 300, 1),
+        ("lists that many have", 6_000, 12, 100),
+        ("lists of two", 5_000, 8, 2),
+        ("a tenth of the room", 100, 42, 1),
     ] {
-        let (without, _) = accessed(0, files, lists);
-        let (with, said) = accessed(LIMIT, files, lists);
-        let held = usize::try_from(with - without).expect("it holds something");
-        assert!(said > LIMIT / 20, "{what}: {said} is too little to tell anything");
-        println!("{what}: {held} bytes held, {said} said, {without} without a cache");
-        assert!(held.abs_diff(said) <= said / 20 + 16_384, "{what}: {held} bytes are held, {said} said");
-        assert!(said <= LIMIT + LIMIT / 20, "{what}: {said}");
+        for stored in [false, true] {
+            let what = if stored { format!("{what}, stored") } else { what.to_owned() };
+            check(&what, files, Lists { entries, equal, stored });
+        }
     }
+}
+
+fn check(what: &str, files: u32, lists: Lists) {
+    let (without, _) = accessed(0, files, lists);
+    let (with, said) = accessed(LIMIT, files, lists);
+    let held = usize::try_from(with - without).expect("it holds something");
+    assert!(said > LIMIT / 20, "{what}: {said} is too little to tell anything");
+    println!("{what}: {held} bytes held, {said} said, {without} without a cache");
+    assert!(held.abs_diff(said) <= said / 20 + 16_384, "{what}: {held} bytes are held, {said} said");
+    assert!(said <= LIMIT + LIMIT / 20, "{what}: {said}");
 }

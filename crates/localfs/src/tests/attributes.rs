@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
+use server::security::store;
 use server::vfs::SetMetadata;
 use server::vfs::xattr::{DOSATTRIB, DosAttributes};
 
@@ -100,6 +101,44 @@ fn attributes_are_read_once() {
     assert_eq!(bed.fs.0.cache.reads(), before);
     bed.store("file", 0x23);
     assert_eq!(bed.attributes("file"), Some(0x23));
+}
+
+#[test]
+fn a_file_without_a_descriptor_is_bare_until_it_changes() {
+    if cannot_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    let settle = || std::thread::sleep(Duration::from_millis(60));
+    settle();
+    let set = |name: &str, value: Option<&[u8]>| {
+        let (_, node, _) = bed.found("file");
+        now(node.set_xattr(&user(0), name, value.map(<[u8]>::to_vec)));
+    };
+    let bare = || bed.found("file").2.bare;
+    let look = || {
+        let (_, node, metadata) = bed.found("file");
+        node.note_bare(metadata.stamped);
+    };
+    assert!(!bare(), "nobody has looked");
+    look();
+    assert!(bare());
+    // What had nothing has nothing after a change, as its names tell, also where the change may not be over.
+    set("user.a", Some(b"1"));
+    assert!(bare());
+    set(store::ATTRIBUTE, Some(b"1"));
+    assert!(!bare(), "it has a descriptor");
+    settle();
+    assert!(!bare() && !bare());
+    set(store::ATTRIBUTE, None);
+    set(DOSATTRIB, Some(&DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode()));
+    settle();
+    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "nobody has looked since");
+    look();
+    assert!(bare());
+    set("user.a", None);
+    assert_eq!((bed.attributes("file"), bare()), (Some(0x22), false), "what has attributes must be looked at");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) async fn query(
     let (mut descriptor, stored) = match disk.share.nt_acl_support {
         true => {
             let protection = descriptor::of(disk, &file.node, &metadata).await?;
-            (SecurityDescriptor::clone(&protection.descriptor), protection.stored)
+            (protection.descriptor(&disk.share).into_owned(), protection.stored)
         }
         false => (no_descriptor(), true),
     };

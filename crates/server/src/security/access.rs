@@ -35,6 +35,9 @@ const OWNER: u32 = AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessM
 /// What it takes to see a file in a listing with `hide unreadable`, as in Samba and Windows.
 const VISIBLE: AccessMask = AccessMask(READ | AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0);
 
+/// Never enough, so that all rights are found.
+const ALL: AccessMask = AccessMask(u32::MAX);
+
 /// The permission bits (`rwx`) that the mode gives to `who`: all there is for root, the owner, and a file without a list.
 fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
     if who.uid == 0 {
@@ -89,14 +92,15 @@ fn is_checked(disk: &Disk) -> bool {
     disk.share.acls.is_some() && disk.identity.uid != 0
 }
 
-/// The rights that a file's descriptor gives to the user of `disk`.
-async fn granted(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AccessMask> {
-    Ok(descriptor::of(disk, node, metadata).await?.granted(disk))
-}
-
-/// The same for opening it: who reaches a file may read its attributes.
-async fn granted_on_open(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<AccessMask> {
-    let granted = granted(disk, node, metadata).await? | AccessMask::FILE_READ_ATTRIBUTES;
+/// The rights that a file's descriptor gives to the user of `disk` for opening it, or some that are `enough`: who reaches a
+/// file may read its attributes.
+async fn granted_on_open(
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+    enough: AccessMask,
+) -> Result<AccessMask> {
+    let granted = descriptor::granted(disk, node, metadata, enough).await? | AccessMask::FILE_READ_ATTRIBUTES;
     let runs = disk.share.acl_allow_execute_always && granted.contains(AccessMask::FILE_READ_DATA);
     Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
 }
@@ -119,7 +123,7 @@ async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
         return Ok(false);
     }
     if is_checked(disk) {
-        let granted = granted(disk, &node, &metadata).await?;
+        let granted = descriptor::granted(disk, &node, &metadata, AccessMask::FILE_DELETE_CHILD).await?;
         if !granted.contains(AccessMask::FILE_DELETE_CHILD) {
             return Ok(false);
         }
@@ -137,7 +141,7 @@ pub(crate) async fn maximal(
 ) -> Result<AccessMask> {
     let who = &disk.identity;
     let mut all = if is_checked(disk) {
-        let granted = granted_on_open(disk, node, metadata).await?.without(AccessMask::ACCESS_SYSTEM_SECURITY);
+        let granted = granted_on_open(disk, node, metadata, ALL).await?.without(AccessMask::ACCESS_SYSTEM_SECURITY);
         granted.without(refused(disk, node, metadata, granted).await?)
     } else {
         let permissions = node.permissions(who).await?;
@@ -218,7 +222,7 @@ pub(crate) async fn permits(
         return Ok(true);
     }
     if is_checked(disk) {
-        let lacks = wanted.without(granted_on_open(disk, node, metadata).await?);
+        let lacks = wanted.without(granted_on_open(disk, node, metadata, wanted).await?);
         let by_kernel = metadata.kind != Kind::Directory || refused(disk, node, metadata, needed).await?.is_empty();
         return match lacks.without(AccessMask::DELETE).is_empty() && by_kernel {
             true => Ok(lacks.is_empty() || may_unlink(disk, path, metadata.uid).await?),
@@ -317,6 +321,9 @@ pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata)
     };
     if !is_checked(disk) && is_by_mode(metadata, who) {
         return mode_permissions(metadata, who) & 0o4 != 0;
+    }
+    if let Some(own) = descriptor::own_if_bare(disk, metadata, VISIBLE).filter(|_| is_checked(disk)) {
+        return own.contains(VISIBLE);
     }
     if let Some(seen) = descriptor::known(disk, metadata).and_then(|known| seen(&known)) {
         return seen;

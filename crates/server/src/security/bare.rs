@@ -7,10 +7,15 @@ use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 use super::inherit;
 use super::posix::{self, Posix, Sids, UnixSids};
 use crate::policy::{AclStyle, Share};
-use crate::vfs::Metadata;
+use crate::vfs::{Kind, Metadata};
+
+/// What a file of `lists` shows where no stored descriptor counts.
+pub(super) fn made_of(share: &Share, lists: &Posix) -> SecurityDescriptor {
+    if share.acls.is_some() { shown(share, lists) } else { of_lists(share, lists) }
+}
 
 /// What a file shows on a share that stores no descriptors.
-pub(super) fn of_lists(share: &Share, lists: &Posix) -> SecurityDescriptor {
+fn of_lists(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let descriptor = with_full_control(share, posix::to_descriptor(lists, &UnixSids), lists.directory);
     if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor }
 }
@@ -32,19 +37,42 @@ pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     changed_by_writers(with_full_control(share, descriptor, lists.directory))
 }
 
+/// What [`shown`] grants at least to the owner of the file, and whether that is all: he has what the mode gives to him, and
+/// beside it only what the list may grant to groups, to everybody, or to him as one whom it names, of whom nobody has more
+/// than the mode says. That holds for him even where the list is too long to be shown, of which others have nothing.
+pub(super) fn owner_s(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
+    let directory = match metadata.kind {
+        Kind::File => false,
+        Kind::Directory => true,
+        Kind::Symlink | Kind::Special => return None,
+    };
+    let (own, others) = (metadata.mode >> 6 & 7, (metadata.mode >> 3 | metadata.mode) & 7);
+    let mask = for_writers(as_configured(share, posix::rights(own as u8, directory), directory));
+    Some((mask | AccessMask::READ_CONTROL | AccessMask::WRITE_DAC, others & !own == 0))
+}
+
 /// `acl map full control`: without it, `rwx` is shown as no more than reading, writing and executing.
-fn with_full_control(share: &Share, mut descriptor: SecurityDescriptor, directory: bool) -> SecurityDescriptor {
+fn with_full_control(share: &Share, descriptor: SecurityDescriptor, directory: bool) -> SecurityDescriptor {
     if share.acl_map_full_control {
         return descriptor;
     }
-    let full = posix::rights(7, directory);
-    let plain = [4, 2, 1].into_iter().fold(AccessMask::NONE, |all, bit| all | posix::rights(bit, directory));
+    with_rights(descriptor, |mask| as_configured(share, mask, directory))
+}
+
+/// The same of one entry's rights.
+fn as_configured(share: &Share, mask: AccessMask, directory: bool) -> AccessMask {
+    if share.acl_map_full_control || !mask.contains(posix::rights(7, directory)) {
+        return mask;
+    }
+    [4, 2, 1].into_iter().fold(AccessMask::NONE, |all, bit| all | posix::rights(bit, directory))
+}
+
+/// `descriptor` with other rights in its entries.
+fn with_rights(mut descriptor: SecurityDescriptor, other: impl Fn(AccessMask) -> AccessMask) -> SecurityDescriptor {
     let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
     let aces = aces.into_iter().map(|ace| match ace.body {
-        AceBody::Trustee { mask, sid } if mask.contains(full) => {
-            Ace { body: AceBody::Trustee { mask: plain, sid }, ..ace }
-        }
-        _ => ace,
+        AceBody::Trustee { mask, sid } => Ace { body: AceBody::Trustee { mask: other(mask), sid }, ..ace },
+        AceBody::Raw(_) => ace,
     });
     descriptor.dacl = Acl::new(Acl::REVISION, aces.collect()).or(Some(Acl::empty()));
     descriptor
@@ -86,15 +114,105 @@ pub(super) fn default_descriptor(style: AclStyle, metadata: &Metadata) -> Securi
 
 /// Who may write a file may change what protects it, and delete it: `dos filemode`, which stored descriptors bring along
 /// in Samba.
-fn changed_by_writers(mut descriptor: SecurityDescriptor) -> SecurityDescriptor {
+fn changed_by_writers(descriptor: SecurityDescriptor) -> SecurityDescriptor {
+    with_rights(descriptor, for_writers)
+}
+
+/// The same of one entry's rights.
+fn for_writers(mask: AccessMask) -> AccessMask {
     const MORE: AccessMask = AccessMask(AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::DELETE.0);
-    let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
-    let aces = aces.into_iter().map(|ace| match ace.body {
-        AceBody::Trustee { mask, sid } if mask.contains(AccessMask::FILE_WRITE_DATA) => {
-            Ace { body: AceBody::Trustee { mask: mask | MORE, sid }, ..ace }
+    if mask.contains(AccessMask::FILE_WRITE_DATA) { mask | MORE } else { mask }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::StoredAcls;
+    use crate::security::evaluate::{Token, granted};
+    use crate::security::posix_acl::{Entry, PosixAcl, Tag};
+    use crate::security::store;
+    use crate::vfs::{FileId, Time};
+
+    const OWNER: u32 = 10;
+    const GROUP: u32 = 20;
+
+    fn list() -> impl Strategy<Value = PosixAcl> {
+        let named = prop::collection::vec((any::<bool>(), 9_u32..13, 19_u32..23, 0_u8..8), 0..4);
+        let classes = (0_u8..8, 0_u8..8, 0_u8..8);
+        (classes, named, prop::option::of(0_u8..8)).prop_map(|((owner, group, other), named, mask)| {
+            let entry = |tag, permissions| Entry { tag, permissions };
+            let mut entries = vec![entry(Tag::Owner, owner), entry(Tag::OwningGroup, group), entry(Tag::Other, other)];
+            for (user, uid, gid, permissions) in named {
+                let tag = if user { Tag::User(uid) } else { Tag::Group(gid) };
+                if entries.iter().all(|entry| entry.tag != tag) {
+                    entries.push(entry(tag, permissions));
+                }
+            }
+            entries.extend(mask.map(|mask| entry(Tag::Mask, mask)));
+            PosixAcl::new(entries)
+        })
+    }
+
+    fn metadata(kind: Kind, mode: u32) -> Metadata {
+        let time = Time::default();
+        let (accessed, modified, changed, created) = (time, time, time, time);
+        Metadata {
+            id: FileId { device: 0, inode: 0, stream: 0 },
+            kind,
+            size: 0,
+            allocated: 0,
+            links: 1,
+            mode,
+            uid: OWNER,
+            gid: GROUP,
+            accessed,
+            modified,
+            changed,
+            stamped: changed,
+            created,
+            born: None,
+            dos_attributes: None,
+            compressed: false,
+            bare: true,
         }
-        _ => ace,
-    });
-    descriptor.dacl = Acl::new(Acl::REVISION, aces.collect()).or(Some(Acl::empty()));
-    descriptor
+    }
+
+    proptest! {
+        /// What the mode alone tells of the owner's rights is what he is granted by the descriptor that is shown, or less.
+        #[test]
+        fn what_the_mode_tells_is_granted(
+            access in list(),
+            default in prop::option::of(list()),
+            directory in any::<bool>(),
+            full_control in any::<bool>(),
+            gids in prop::collection::vec(19_u32..23, 0..3),
+        ) {
+            let acls = StoredAcls {
+                attribute: store::ATTRIBUTE.into(),
+                ignore_system_acls: false,
+                default_style: AclStyle::Posix,
+            };
+            let share = Share { acls: Some(acls), acl_map_full_control: full_control, ..Share::new("s", "/s") };
+            let kind = if directory { Kind::Directory } else { Kind::File };
+            let metadata = metadata(kind, access.mode());
+            let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();
+            let token = Token { user: Sid::unix_user(OWNER), groups, security: false, take_ownership: false };
+            let default = default.filter(|_| directory);
+            let all = granted(&token, &made_of(&share, &Posix { directory, uid: OWNER, gid: GROUP, access, default }));
+            let (own, is_all) = owner_s(&share, &metadata).expect("a file or directory");
+            prop_assert!(all.contains(own), "{all:?} {own:?}");
+            prop_assert!(!is_all || all == own, "{all:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_mode_cannot_tell() {
+        let share = Share::new("s", "/s");
+        let is_all = |mode| owner_s(&share, &metadata(Kind::File, mode)).map(|(_, is_all)| is_all);
+        assert_eq!((is_all(0o640), is_all(0o4755)), (Some(true), Some(true)));
+        assert_eq!((is_all(0o674), is_all(0o641), is_all(0o004)), (Some(false), Some(false), Some(false)));
+        assert_eq!(owner_s(&share, &metadata(Kind::Symlink, 0o777)), None);
+    }
 }

@@ -1,11 +1,11 @@
-//! What protects files, kept for the next access check: descriptors read from their attributes or made from POSIX lists,
-//! and what they grant to whom.
+//! What protects files, kept for the next access check: descriptors read from their attributes or the POSIX lists of which
+//! they are made, and what they grant to whom.
 //!
 //! An entry counts as long as its file's change time is the one that it was made at, so whoever changes permissions past
 //! the server is heeded at once: the file system's own ([`Metadata::stamped`]), not one that a client set. Where the clock
 //! behind that time ticks slowly ([`Vfs::tick`](crate::vfs::Vfs::tick)), one that changed just now does not count, for a second change may bear
 //! the same time. A file that changed is read again, but most changes are of its content: where what protects it is made
-//! of the same ([`Cache::print`]), the entry counts again. Equal descriptors, as most files of a tree have, are kept once.
+//! of the same ([`Cache::print`]), the entry counts again. Equal stored descriptors are kept once.
 //! All together is bounded in bytes; past it, entries go that were not used since the last look at them.
 //!
 //! The cache knows nothing of pages: it outlives what the kernel keeps of inodes and attributes.
@@ -26,7 +26,7 @@ use super::evaluate::Token;
 use super::material::Material;
 use super::storing::Waiting;
 use super::turns::Turns;
-use crate::held::{self, Table};
+use crate::held::{self, Numbers, Table};
 use crate::policy::{Share, StoredAcls};
 use crate::status::AclCache;
 use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
     pub(crate) state: Option<u64>,
 }
 
-/// Results of access checks that a shard keeps, in a table of 33 KiB; past it all go. Where files share descriptors there
+/// Results of access checks that a shard keeps, in a table of 41 KiB; past it all go. Where files share descriptors there
 /// are few, and where each file has its own they are seldom asked for again.
 const GRANTS: usize = 896;
 
@@ -62,8 +62,17 @@ pub(crate) struct Place {
     view: u32,
 }
 
-/// Which grant: descriptor, token, and whether the token's user is the file's owner and in its group.
-type Grant = (u64, u64, bool);
+/// Which grant: by what, the token, and whether the token's user owns the file and has the SID in the owner's place.
+type Grant = (By, u64, bool);
+
+/// What grants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    /// The descriptor of this number.
+    Descriptor(u64),
+    /// What is made of the material of this print.
+    Material(u64),
+}
 
 /// What makes a descriptor of a file, apart from the file: shares that differ in it see different ones.
 #[derive(Clone, PartialEq, Eq)]
@@ -79,6 +88,7 @@ pub(crate) struct Cache {
     world: Arc<dyn World>,
     limit: usize,
     shards: [Mutex<Shard>; SHARDS],
+    spread: Numbers,
     grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
     entries: AtomicUsize,
     /// What entries and tables take without the descriptors.
@@ -96,7 +106,7 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Shard {
-    index: Table<Key, usize>,
+    index: Table<Key, usize, Numbers>,
     ring: Vec<Slot>,
     hand: usize,
 }
@@ -115,6 +125,7 @@ impl Cache {
             world,
             limit,
             shards: Default::default(),
+            spread: Numbers::default(),
             grants: Default::default(),
             entries: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
@@ -161,6 +172,9 @@ impl Cache {
     }
 
     fn find_seen(&self, key: Key, counts: impl Fn(&Seen) -> bool) -> Option<Arc<Protection>> {
+        if self.is_off() {
+            return None;
+        }
         let mut shard = self.shard(&key).lock();
         let shard = &mut *shard;
         let found = shard.index.map().get(&key).and_then(|&index| shard.ring.get_mut(index));
@@ -173,17 +187,29 @@ impl Cache {
         found
     }
 
-    /// What protects `file` if it is made of what has the print `print`, where that is known.
-    pub(super) fn find_made_of(&self, place: Place, file: FileId, print: u64) -> Option<Arc<Protection>> {
+    /// What protects `file` if it is made of what has the print `print`, where that is known: from now on as it was `seen`.
+    pub(super) fn renew(&self, place: Place, file: FileId, seen: Seen, print: u64) -> Option<Arc<Protection>> {
+        if self.is_off() {
+            return None;
+        }
         let key = Key { file, place };
-        let shard = self.shard(&key).lock();
-        let slot = shard.index.map().get(&key).and_then(|&index| shard.ring.get(index))?;
-        (slot.protection.print == print).then(|| slot.protection.clone())
+        let mut shard = self.shard(&key).lock();
+        let shard = &mut *shard;
+        let slot = shard.index.map().get(&key).and_then(|&index| shard.ring.get_mut(index))?;
+        if slot.protection.print != print {
+            return None;
+        }
+        (slot.seen, slot.used) = (seen, true);
+        Some(slot.protection.clone())
     }
 
-    /// A number that another material does not have, and nobody can find one that does: the key is this cache's own.
-    pub(super) fn print(&self, material: &Material) -> u64 {
-        self.prints.hash_one(material)
+    /// A number that another material, or the same on a share of another configuration, does not have, and nobody can find
+    /// one that does: the key is this cache's own.
+    pub(super) fn print(&self, place: Place, material: &Material) -> u64 {
+        if self.is_off() {
+            return 0;
+        }
+        self.prints.hash_one((place.view, material))
     }
 
     /// Whether what is read of the file from now on may be kept under the change time of `metadata`, whose clock ticks
@@ -196,6 +222,9 @@ impl Cache {
 
     /// Keeps what protects `file` as it was `seen`: with a change time that [`Cache::is_settled`], or watched.
     pub(crate) fn keep(&self, place: Place, file: FileId, seen: Seen, protection: Arc<Protection>) {
+        if self.is_off() {
+            return;
+        }
         let key = Key { file, place };
         let mut shard = self.shard(&key).lock();
         let before = shard.tables();
@@ -225,18 +254,19 @@ impl Cache {
         }
     }
 
-    /// The one copy of a descriptor.
+    /// The one copy of a descriptor. Where nothing is kept, nobody looks for it again.
     pub(crate) fn share(&self, descriptor: SecurityDescriptor) -> Arc<Descriptor> {
-        self.pool.share(descriptor)
+        if self.is_off() { Arc::new(Descriptor::lone(descriptor)) } else { self.pool.share(descriptor) }
     }
 
     /// What a descriptor grants: as known, or as `evaluate` says.
     pub(crate) fn granted(&self, grant: Grant, evaluate: impl FnOnce() -> AccessMask) -> AccessMask {
-        // Without a cache every descriptor is a new one.
-        if self.limit == 0 {
+        // Every descriptor is a new one.
+        if self.is_off() {
             return evaluate();
         }
-        let grants = &self.grants[(grant.0 ^ grant.1) as usize % SHARDS];
+        let (By::Descriptor(number) | By::Material(number), token, _) = grant;
+        let grants = &self.grants[(number ^ token) as usize % SHARDS];
         if let Some(&known) = grants.lock().get(&grant) {
             return known;
         }
@@ -262,12 +292,17 @@ impl Cache {
         }
     }
 
+    /// Whether it keeps nothing.
+    fn is_off(&self) -> bool {
+        self.limit == 0
+    }
+
     fn bytes(&self) -> usize {
         self.held.load(Ordering::Relaxed) + self.pool.bytes.load(Ordering::Relaxed)
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
-        &self.shards[hash(key) as usize % SHARDS]
+        &self.shards[self.spread.hash_one(key) as usize % SHARDS]
     }
 }
 
@@ -316,14 +351,19 @@ fn hash(value: &impl Hash) -> u64 {
 /// A descriptor that all files with an equal one share.
 pub(crate) struct Descriptor {
     value: SecurityDescriptor,
-    /// No other descriptor ever has it.
+    /// No other descriptor of the cache ever has it.
     id: u64,
     hash: u64,
-    pool: Arc<Pool>,
+    pool: Option<Arc<Pool>>,
 }
 
 impl Descriptor {
-    /// What tells it from others.
+    /// One that is shared with nobody.
+    fn lone(value: SecurityDescriptor) -> Descriptor {
+        Descriptor { value, id: 0, hash: 0, pool: None }
+    }
+
+    /// What tells it from others in the cache.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -349,8 +389,9 @@ impl Deref for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        self.pool.bytes.fetch_sub(self.bytes(), Ordering::Relaxed);
-        self.pool.forget(self.hash);
+        let Some(pool) = &self.pool else { return };
+        pool.bytes.fetch_sub(self.bytes(), Ordering::Relaxed);
+        pool.forget(self.hash);
     }
 }
 
@@ -382,7 +423,7 @@ impl Pool {
             return found;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(Descriptor { value: shrunk(value), id, hash, pool: self.clone() });
+        let shared = Arc::new(Descriptor { value: shrunk(value), id, hash, pool: Some(self.clone()) });
         let before = known.bytes();
         known.insert(hash, Arc::downgrade(&shared));
         self.bytes.fetch_add(shared.bytes() + known.bytes() - before, Ordering::Relaxed);
@@ -417,7 +458,7 @@ mod tests {
         let dacl = Acl::new(Acl::REVISION, (0..count).map(ace).collect());
         let owner_sid = Some(Sid::unix_user(owner));
         let shared = cache.share(SecurityDescriptor { owner: owner_sid, dacl, ..SecurityDescriptor::default() });
-        Arc::new(Protection::new(shared, &Metadata { uid: owner, ..file(1, 0) }, true, 0))
+        Arc::new(Protection::by_descriptor(shared, &Metadata { uid: owner, ..file(1, 0) }, 0))
     }
 
     fn at(secs: i64) -> Seen {
@@ -443,6 +484,7 @@ mod tests {
             born: None,
             dos_attributes: None,
             compressed: false,
+            bare: false,
         }
     }
 
@@ -492,8 +534,7 @@ mod tests {
         for inode in 0..100 {
             cache.keep(PLACE, file(inode, 5).id, at(5), protection(&cache, 7, 40));
         }
-        let one = cache.find(PLACE, &file(1, 5)).map(|kept| kept.descriptor.id());
-        assert_eq!(one, cache.find(PLACE, &file(99, 5)).map(|kept| kept.descriptor.id()));
+        assert_eq!(cache.state().entries, 100);
         let of_descriptor = cache.pool.bytes.load(Ordering::Relaxed);
         assert!(of_descriptor < 40 * size_of::<Ace>() + 1_000, "{of_descriptor}");
         drop(cache.share(SecurityDescriptor::default()));
@@ -538,7 +579,7 @@ mod tests {
         cache.keep(PLACE, file(1, 5).id, at(5), protection(&cache, 1, 3));
         assert!(cache.find(PLACE, &file(1, 5)).is_none());
         for _ in 0..2 {
-            assert_eq!(cache.granted((1, 1, false), || AccessMask(7)), AccessMask(7));
+            assert_eq!(cache.granted((By::Descriptor(1), 1, false), || AccessMask(7)), AccessMask(7));
         }
         assert!(cache.grants.iter().all(|grants| grants.lock().is_empty()));
         assert!(cache.state().entries == 0 && cache.bytes() < 4096, "{:?}", cache.state());
@@ -548,13 +589,14 @@ mod tests {
     fn grants_are_known_by_descriptor_and_token() {
         let cache = cache(1 << 20);
         let all = AccessMask::FILE_ALL_ACCESS;
-        assert_eq!(cache.granted((1, 1, false), || all), all);
-        assert_eq!(cache.granted((1, 1, false), || unreachable!("it is known")), all);
-        for other in [(2, 1, false), (1, 2, false), (1, 1, true)] {
+        assert_eq!(cache.granted((By::Descriptor(1), 1, false), || all), all);
+        assert_eq!(cache.granted((By::Descriptor(1), 1, false), || unreachable!("it is known")), all);
+        let other = By::Descriptor;
+        for other in [(other(2), 1, false), (other(1), 2, false), (other(1), 1, true), (By::Material(1), 1, false)] {
             assert_eq!(cache.granted(other, || AccessMask::NONE), AccessMask::NONE);
         }
         for token in 0..200_000 {
-            cache.granted((3, token, false), || all);
+            cache.granted((By::Descriptor(3), token, false), || all);
         }
         let kept: usize = cache.grants.iter().map(|grants| grants.lock().len()).sum();
         assert!(kept <= SHARDS * GRANTS, "{kept}");

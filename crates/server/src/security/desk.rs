@@ -190,7 +190,7 @@ impl Desk {
             Some(acls) => match stored(acls, &item.node).await? {
                 None if acls.ignore_system_acls => Source::Default,
                 None => Source::Converted,
-                Some(_) if found.confirmed => Source::Stored,
+                Some(_) if found.confirmed() => Source::Stored,
                 Some(stored) => {
                     let descriptor = stored.descriptor;
                     match stored.condition {
@@ -205,7 +205,9 @@ impl Desk {
             Some(_) => shown(share, &posix),
         };
         let converted = self.as_shown(converted).await?;
-        let descriptor = if found.stored { found.descriptor } else { self.as_shown(found.descriptor).await? };
+        let is_stored = found.stored;
+        let descriptor = found.descriptor(share);
+        let descriptor = if is_stored { descriptor } else { self.as_shown(descriptor).await? };
         Ok(Look { descriptor, source, posix, converted })
     }
 
@@ -226,8 +228,8 @@ impl Desk {
             let metadata = node.metadata().await?;
             let present = look_up(&self.disk.share, &SERVER, node, &metadata).await.ok();
             let present = match present {
-                Some(present) if present.stored => present.descriptor.owner,
-                Some(present) => self.as_shown(present.descriptor).await?.owner,
+                Some(present) if present.stored => present.descriptor(&self.disk.share).owner,
+                Some(present) => self.as_shown(present.descriptor(&self.disk.share)).await?.owner,
                 None => None,
             };
             if id.and_then(|id| id.uid()).is_none() && present != Some(owner) {
@@ -263,7 +265,7 @@ impl Desk {
         let share = &self.disk.share;
         let metadata = node.metadata().await?;
         let before = stored_value(acls, node).await?;
-        if look_up(share, &SERVER, node, &metadata).await?.confirmed {
+        if look_up(share, &SERVER, node, &metadata).await?.confirmed() {
             return Ok(Some(Outcome::Valid));
         }
         // Descriptor and hash are of the same lists, or one could count that was made of others.

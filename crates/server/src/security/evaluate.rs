@@ -5,7 +5,7 @@
 
 use proto::bytes::Reader;
 use proto::dtyp::acl::{Ace, AceBody, AceFlags, AceType};
-use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
+use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
 
 /// Who asks, as the check sees it ([MS-DTYP] 2.5.2).
 #[derive(Clone, Hash, Debug)]
@@ -23,7 +23,9 @@ pub struct Token {
 impl Token {
     /// Whether `sid` is the user or one of the groups.
     pub fn contains(&self, sid: &Sid) -> bool {
-        self.user == *sid || self.groups.contains(sid)
+        // Most SIDs differ in the last part, and of a long list none is his.
+        let is_it = |own: &Sid| own.rid() == sid.rid() && own == sid;
+        is_it(&self.user) || self.groups.iter().any(is_it)
     }
 }
 
@@ -106,14 +108,13 @@ pub fn granted(token: &Token, descriptor: &SecurityDescriptor) -> AccessMask {
     let Some(dacl) = &descriptor.dacl else {
         return by_privilege(token) | AccessMask::FILE_ALL_ACCESS;
     };
-    let rules = || dacl.aces().iter().filter_map(Rule::of).filter(|rule| !rule.inheritance.only);
     let owns = descriptor.owner.is_some_and(|owner| token.contains(&owner));
     let mut granted = by_privilege(token);
-    if owns && !rules().any(|rule| rule.sid == Sid::OWNER_RIGHTS) {
+    if owns && !rules(dacl, |sid| *sid == Sid::OWNER_RIGHTS).any(|_| true) {
         granted |= AccessMask::READ_CONTROL | AccessMask::WRITE_DAC;
     }
     let mut denied = AccessMask::NONE;
-    for rule in rules().filter(|rule| token.contains(&rule.sid) || owns && rule.sid == Sid::OWNER_RIGHTS) {
+    for rule in rules(dacl, |sid| token.contains(sid) || owns && *sid == Sid::OWNER_RIGHTS) {
         let mask = rule.mask.expand(&GenericMapping::FILE);
         if rule.allow {
             granted |= mask.without(denied);
@@ -122,6 +123,16 @@ pub fn granted(token: &Token, descriptor: &SecurityDescriptor) -> AccessMask {
         }
     }
     granted
+}
+
+/// The rules of `dacl` for the file itself that are for one whom `is_meant` knows. Of a long list most are for others, and
+/// are not worth copying.
+fn rules<'a>(dacl: &'a Acl, is_meant: impl Fn(&Sid) -> bool + 'a) -> impl Iterator<Item = Rule> + 'a {
+    let is_meant = move |ace: &Ace| match ace.trustee() {
+        Some((_, sid)) => is_meant(sid).then(|| Rule::of(ace))?,
+        None => Rule::of(ace).filter(|rule| is_meant(&rule.sid)),
+    };
+    dacl.aces().iter().filter_map(is_meant).filter(|rule| !rule.inheritance.only)
 }
 
 /// What a user has whatever the descriptor says.
@@ -145,7 +156,6 @@ fn answer(asked: AccessMask, granted: AccessMask, maximum: bool) -> Result<Acces
 mod tests {
     use proptest::prelude::*;
     use proto::dtyp::AccessMask as A;
-    use proto::dtyp::Acl;
 
     use super::*;
 

@@ -70,20 +70,25 @@ pub(super) async fn inherited(
     gid: u32,
     directory: bool,
 ) -> Option<SecurityDescriptor> {
-    if !inherit::is_inheritable(&parent.descriptor) || parent.keeps_heirs_out {
+    let own = parent.descriptor(&disk.share);
+    if !inherit::is_inheritable(&own) || parent.keeps_heirs_out {
         return None;
     }
     let owner = sids::of_account(&*disk.accounts, UnixId::User(uid)).await;
     let group = sids::of_account(&*disk.accounts, UnixId::Group(gid)).await;
-    let parent = as_kept(disk, parent).await;
+    let parent = as_kept(disk, own, parent.stored).await;
     inherit::child(&parent, owner, group, directory)
 }
 
 /// The descriptor as it would be stored: one that is made of what Linux knows holds ids.
-async fn as_kept<'a>(disk: &Disk, protection: &'a Protection) -> Cow<'a, SecurityDescriptor> {
-    match protection.stored || disk.share.acls.is_none() {
-        true => Cow::Borrowed(&protection.descriptor),
-        false => Cow::Owned(sids::by_account(&*disk.accounts, &protection.descriptor).await),
+async fn as_kept<'a>(
+    disk: &Disk,
+    descriptor: Cow<'a, SecurityDescriptor>,
+    stored: bool,
+) -> Cow<'a, SecurityDescriptor> {
+    match stored || disk.share.acls.is_none() {
+        true => descriptor,
+        false => Cow::Owned(sids::by_account(&*disk.accounts, &descriptor).await),
     }
 }
 
@@ -232,7 +237,7 @@ async fn try_to_set(
     };
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
-        Ok(present) => as_kept(disk, &present).await.into_owned(),
+        Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
         // Who may set a whole new one need not know the damaged one.
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),

@@ -18,6 +18,14 @@ const VERSION: u32 = 2;
 /// What stands for the id where there is none.
 const NO_ID: u32 = u32::MAX;
 
+/// The entries of a list that says what permission bits say.
+pub(super) const CLASSES: usize = 3;
+
+/// How many entries the list has that is the value of an attribute.
+pub(super) fn entries_in(value: &[u8]) -> usize {
+    value.len().saturating_sub(4) / 8
+}
+
 /// Whom an entry is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tag {

@@ -285,6 +285,7 @@ mod tests {
             born: None,
             dos_attributes: None,
             compressed: false,
+            bare: false,
         }
     }
 

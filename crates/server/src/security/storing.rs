@@ -80,9 +80,10 @@ pub(super) fn is_faithful(lists: &Posix) -> bool {
 
 /// Whether a file that is made of `material` has no descriptor, and the share stores that of such a one.
 pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
+    let stored = disk.share.acl_store.entries();
+    let is_one = disk.share.acls.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
     let changeable = !disk.read_only && disk.snapshot.is_none() && keeps_one(metadata.kind);
-    let converted = material.converted().filter(|_| changeable && disk.share.acls.is_some());
-    converted.is_some_and(|lists| disk.share.acl_store.entries().contains(lists.entries()) && is_faithful(lists))
+    is_one && changeable && material.posix(metadata).is_some_and(|lists| is_faithful(&lists))
 }
 
 /// Has `descriptor`, made of `lists`, stored.
@@ -91,7 +92,7 @@ pub(super) async fn offer(
     node: &Arc<dyn Node>,
     metadata: &Metadata,
     lists: Posix,
-    descriptor: &Arc<Descriptor>,
+    descriptor: &SecurityDescriptor,
 ) {
     disk.descriptors.waiting.add(Conversion {
         share: disk.share.clone(),
@@ -119,9 +120,8 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
         match put(&share, &node, &metadata, &lists, &descriptor, FileTime::from(world.now())).await {
             Ok(None) => {}
             Ok(value) => {
-                let list = lists.access.clone();
-                let print = cache.print(&Material::new(&metadata, value, Some(lists)));
-                let protection = Protection::new(descriptor, &metadata, true, print).beside(list);
+                let print = cache.print(place, &Material::stored(&metadata, value, &lists));
+                let protection = Protection::by_descriptor(descriptor, &metadata, print).beside(lists.access);
                 cache.keep(place, metadata.id, Seen { changed: None, state: None }, Arc::new(protection));
             }
             Err(errno) => tracing::debug!(share = share.name, %errno, "a converted descriptor was not stored"),
@@ -223,7 +223,7 @@ mod tests {
         let known = || {
             let metadata = block_on(node.metadata()).expect("it is there");
             let material = block_on(Material::read(&share, &SERVER, &node, &metadata)).expect("root may");
-            cache.find_made_of(place, metadata.id, cache.print(&material))
+            cache.renew(place, metadata.id, Seen { changed: None, state: None }, cache.print(place, &material))
         };
         assert!(known().is_some_and(|protection| protection.stored));
         let mode = |mode| SetMetadata { mode: Some(mode), ..SetMetadata::default() };

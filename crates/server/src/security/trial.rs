@@ -9,7 +9,7 @@ use proto::dtyp::{AccessMask, FileTime, Sid};
 
 use super::descriptor::SERVER;
 use super::evaluate::{Token, granted};
-use super::material::look_up;
+use super::material::{Basis, look_up};
 use super::storing;
 use crate::error::Result;
 use crate::policy::Share;
@@ -67,14 +67,20 @@ impl Trial {
             return Err(Errno::NOENT.into());
         };
         let found = look_up(&self.share, &SERVER, &node, &metadata).await?;
-        let granted = granted(&self.token, &found.descriptor);
-        let is_stored = match (store, &found.converted) {
+        let was_stored = found.confirmed();
+        let lists = match &found.basis {
+            Basis::Lists(lists) if !found.outdated => Some(lists.clone()),
+            _ => None,
+        };
+        let descriptor = found.descriptor(&self.share);
+        let granted = granted(&self.token, &descriptor);
+        let is_stored = match (store, &lists) {
             (Some(now), Some(lists)) => {
                 let now = FileTime::from(now);
-                storing::put(&self.share, &node, &metadata, lists, &found.descriptor, now).await?.is_some()
+                storing::put(&self.share, &node, &metadata, lists, &descriptor, now).await?.is_some()
             }
             _ => false,
         };
-        Ok(Checked { was_stored: found.confirmed, is_stored, granted })
+        Ok(Checked { was_stored, is_stored, granted })
     }
 }

@@ -412,6 +412,10 @@ impl Node for FaultyNode {
         pass!(self, GetXattr, get_xattr(who, name;))
     }
 
+    fn note_bare(&self, stamped: Time) {
+        self.inner.note_bare(stamped);
+    }
+
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
         let name = name.to_owned();
         pass!(self, SetXattr, set_xattr(who, name; value))

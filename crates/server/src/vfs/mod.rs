@@ -118,6 +118,9 @@ pub struct Metadata {
     pub dos_attributes: Option<u32>,
     /// Whether the file system keeps what is written to the file, or to new files of the directory, compressed.
     pub compressed: bool,
+    /// Whether it is known that the file has no `security.NTACL`: somebody has looked ([`Node::note_bare`]) and it has not
+    /// changed since, or it was asked for just now.
+    pub bare: bool,
 }
 
 /// How the last component of a path is treated where it names a symbolic link, and which links may be followed at all.
@@ -489,6 +492,12 @@ pub trait Node: Send + Sync + std::any::Any {
 
     /// The value of an extended attribute; `None` where there is none. `name` has its namespace (`user.x`).
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>>;
+
+    /// Takes note that the file had no `security.NTACL` after it had last changed at `stamped`, a time that tells every later
+    /// change ([`Vfs::tick`]).
+    fn note_bare(&self, stamped: Time) {
+        let _ = stamped;
+    }
 
     /// Sets or, with `None`, removes an extended attribute.
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>>;

@@ -53,7 +53,7 @@ fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
         mask: rights(list.effective(entry), file.directory),
         inheritance,
     };
-    let mut rules = Vec::new();
+    let mut rules = Vec::with_capacity(file.entries());
     for entry in in_order(&file.access) {
         let sid = match entry.tag {
             Tag::Owner => sids.user(file.uid),
@@ -65,11 +65,10 @@ fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
         };
         rules.push(rule(sid, entry, &file.access, Inheritance::default()));
     }
-    for list in file.default.iter().filter(|_| file.directory) {
-        for entry in in_order(list) {
-            let Some(sid) = sid_of(entry.tag, sids) else { continue };
-            rules.push(rule(sid, entry, list, Inheritance { files: true, directories: true, only: true }));
-        }
+    let Some(list) = file.default.as_ref().filter(|_| file.directory) else { return rules };
+    for entry in in_order(list) {
+        let Some(sid) = sid_of(entry.tag, sids) else { continue };
+        rules.push(rule(sid, entry, list, Inheritance { files: true, directories: true, only: true }));
     }
     merge(&mut rules);
     rules
