@@ -32,7 +32,7 @@ use crate::policy::{AclStyle, Policy, Share, StoredAcls};
 use crate::principals::{Principal, Realm, SidNameUse};
 use crate::server::{Server, Volumes};
 use crate::vfs::memory::{Memory, Options};
-use crate::vfs::{self, Identity, Time, Vfs};
+use crate::vfs::{self, Identity, Kind, Metadata, Time, Vfs};
 use crate::world::World;
 
 /// The password of every account of the rig.
@@ -155,6 +155,31 @@ pub fn policy() -> Policy {
 /// How a share stores security descriptors as Samba does by default.
 pub fn stored_acls() -> StoredAcls {
     StoredAcls { attribute: "security.NTACL".into(), ignore_system_acls: false, default_style: AclStyle::Posix }
+}
+
+/// A file of this kind, mode, owner and group that never changed.
+pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
+    let time = Time::default();
+    let (accessed, modified, changed, stamped, created) = (time, time, time, time, time);
+    Metadata {
+        id: vfs::FileId { device: 1, inode: 1, stream: 0 },
+        kind,
+        size: 0,
+        allocated: 0,
+        links: 1,
+        mode,
+        uid,
+        gid,
+        accessed,
+        modified,
+        changed,
+        stamped,
+        created,
+        born: None,
+        dos_attributes: None,
+        compressed: false,
+        bare: false,
+    }
 }
 
 /// Who may do everything.

@@ -129,11 +129,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::policy::StoredAcls;
+    use crate::rig::{metadata, stored_acls};
     use crate::security::evaluate::{Token, granted};
     use crate::security::posix_acl::{Entry, PosixAcl, Tag};
-    use crate::security::store;
-    use crate::vfs::{FileId, Time};
 
     const OWNER: u32 = 10;
     const GROUP: u32 = 20;
@@ -155,30 +153,6 @@ mod tests {
         })
     }
 
-    fn metadata(kind: Kind, mode: u32) -> Metadata {
-        let time = Time::default();
-        let (accessed, modified, changed, created) = (time, time, time, time);
-        Metadata {
-            id: FileId { device: 0, inode: 0, stream: 0 },
-            kind,
-            size: 0,
-            allocated: 0,
-            links: 1,
-            mode,
-            uid: OWNER,
-            gid: GROUP,
-            accessed,
-            modified,
-            changed,
-            stamped: changed,
-            created,
-            born: None,
-            dos_attributes: None,
-            compressed: false,
-            bare: true,
-        }
-    }
-
     proptest! {
         /// What the mode alone tells of the owner's rights is what he is granted by the descriptor that is shown, or less.
         #[test]
@@ -189,14 +163,9 @@ mod tests {
             full_control in any::<bool>(),
             gids in prop::collection::vec(19_u32..23, 0..3),
         ) {
-            let acls = StoredAcls {
-                attribute: store::ATTRIBUTE.into(),
-                ignore_system_acls: false,
-                default_style: AclStyle::Posix,
-            };
-            let share = Share { acls: Some(acls), acl_map_full_control: full_control, ..Share::new("s", "/s") };
+            let share = Share { acls: Some(stored_acls()), acl_map_full_control: full_control, ..Share::new("s", "/s") };
             let kind = if directory { Kind::Directory } else { Kind::File };
-            let metadata = metadata(kind, access.mode());
+            let metadata = metadata(kind, access.mode(), (OWNER, GROUP));
             let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();
             let token = Token { user: Sid::unix_user(OWNER), groups, security: false, take_ownership: false };
             let default = default.filter(|_| directory);
@@ -210,9 +179,9 @@ mod tests {
     #[test]
     fn what_the_mode_cannot_tell() {
         let share = Share::new("s", "/s");
-        let is_all = |mode| owner_s(&share, &metadata(Kind::File, mode)).map(|(_, is_all)| is_all);
+        let is_all = |mode| owner_s(&share, &metadata(Kind::File, mode, (OWNER, GROUP))).map(|(_, is_all)| is_all);
         assert_eq!((is_all(0o640), is_all(0o4755)), (Some(true), Some(true)));
         assert_eq!((is_all(0o674), is_all(0o641), is_all(0o004)), (Some(false), Some(false), Some(false)));
-        assert_eq!(owner_s(&share, &metadata(Kind::Symlink, 0o777)), None);
+        assert_eq!(owner_s(&share, &metadata(Kind::Symlink, 0o777, (OWNER, GROUP))), None);
     }
 }
