@@ -359,8 +359,8 @@ fn is_hidden(name: &str, who: &Identity) -> bool {
 
 /// All that `get` gives, however long it is: it says so when the buffer is too small.
 fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    // Most values, and that there is none, take no memory but their own.
-    let mut short = [0; 1024];
+    // Most values, descriptors of fifty entries among them, and that there is none, take no memory but their own.
+    let mut short = [0; 2048];
     match get(&mut short) {
         Err(Raw::RANGE) => {}
         found => return found.map(|length| short[..length].to_vec()),

@@ -23,6 +23,7 @@ use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
 use super::descriptor::Protection;
 use super::evaluate::Token;
+use super::guard::Heirs;
 use super::material::Material;
 use super::storing::Waiting;
 use super::turns::Turns;
@@ -57,6 +58,7 @@ struct Key {
 
 /// A share's part of a volume: the number of the volume, and of the share's view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Place {
     volume: u64,
     view: u32,
@@ -100,6 +102,7 @@ pub(crate) struct Cache {
     pub(super) waiting: Waiting,
     /// Who changes the protection of which file.
     pub(super) turns: Turns,
+    heirs: Heirs,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -134,6 +137,7 @@ impl Cache {
             views: Mutex::default(),
             waiting: Waiting::default(),
             turns: Turns::default(),
+            heirs: Heirs::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -280,6 +284,11 @@ impl Cache {
         let room = held::table::<Grant, AccessMask>(grants.capacity());
         self.held.fetch_add(room - before, Ordering::Relaxed);
         granted
+    }
+
+    /// What new files inherited last; none without a cache, where descriptors have no numbers.
+    pub(super) fn heirs(&self) -> Option<&Heirs> {
+        (!self.is_off()).then_some(&self.heirs)
     }
 
     /// How it fares.
@@ -447,7 +456,7 @@ mod tests {
     use proto::dtyp::acl::{Ace, AceFlags};
 
     use super::*;
-    use crate::rig::Still;
+    use crate::rig::{self, Still};
     use crate::vfs::{Kind, TICK};
 
     const PLACE: Place = Place { volume: 1, view: 0 };
@@ -467,25 +476,8 @@ mod tests {
 
     fn file(inode: u64, changed: i64) -> Metadata {
         let time = Time { secs: changed, nanos: 0 };
-        Metadata {
-            id: FileId { device: 1, inode, stream: 0 },
-            kind: Kind::File,
-            size: 0,
-            allocated: 0,
-            links: 1,
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            accessed: time,
-            modified: time,
-            changed: time,
-            stamped: time,
-            created: time,
-            born: None,
-            dos_attributes: None,
-            compressed: false,
-            bare: false,
-        }
+        let id = FileId { device: 1, inode, stream: 0 };
+        Metadata { id, changed: time, stamped: time, ..rig::metadata(Kind::File, 0o644, (0, 0)) }
     }
 
     fn cache(limit: usize) -> Cache {

@@ -111,6 +111,14 @@ impl Protection {
         }
     }
 
+    /// What says what it grants, and what it hands on.
+    pub(super) fn by(&self) -> By {
+        match &self.made {
+            Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
+            Made::Lists(_) => By::Material(self.print),
+        }
+    }
+
     /// The bytes that it takes besides a descriptor.
     pub(super) fn bytes(&self) -> usize {
         let lists = match &self.made {
@@ -141,15 +149,13 @@ impl Protection {
         match &self.made {
             Made::Descriptor(descriptor, _) => {
                 let owns = self.owner_stands && who.uid == uid;
-                cache.granted((By::Descriptor(descriptor.id()), disk.token_id, owns), || {
-                    match self.token(&disk.token, descriptor, owns) {
-                        Some(token) => evaluate::granted(&token, descriptor),
-                        None => evaluate::granted(&disk.token, descriptor),
-                    }
+                cache.granted((self.by(), disk.token_id, owns), || match self.token(&disk.token, descriptor, owns) {
+                    Some(token) => evaluate::granted(&token, descriptor),
+                    None => evaluate::granted(&disk.token, descriptor),
                 })
             }
             Made::Lists(lists) => {
-                let all = cache.granted((By::Material(self.print), disk.token_id, false), || {
+                let all = cache.granted((self.by(), disk.token_id, false), || {
                     evaluate::granted(&disk.token, &bare::made_of(&disk.share, lists))
                 });
                 // What is made of a list adds up what several entries grant, and the kernel looks at one. Whom that keeps

@@ -1,14 +1,20 @@
 //! What a new file inherits, worked out before it is made, so that the file system puts it in place together with the
 //! file. Where owner or mode turn out otherwise, [`super::placing::inherit`] does it afterwards.
+//!
+//! Who makes files makes many that inherit the same: what was worked out last is kept for a few seconds.
 
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 use proto::dtyp::FileTime;
 
+use super::cache::{By, Place};
 use super::descriptor::Protection;
 use super::placing::{inherited, lists_for};
 use super::posix::{Duty, Posix};
 use super::posix_acl::{self, PosixAcl};
 use super::store;
-use crate::policy::InheritOwner;
+use crate::policy::{InheritOwner, StoredAcls};
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 
@@ -27,18 +33,42 @@ pub(crate) async fn foresee(
         return None;
     }
     let hands_group_on = watched.mode & 0o2000 != 0;
-    let (uid, gid) = (disk.identity.uid, if hands_group_on { watched.gid } else { disk.identity.gid });
+    let gid = if hands_group_on { watched.gid } else { disk.identity.gid };
+    let new = New { gid, directory, executable: mode & 0o111 != 0, hands_group_on };
+    let heir = Heir { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
+    let heirs = disk.descriptors.heirs();
+    let known = heirs.and_then(|heirs| heirs.find(&heir, now));
+    let mut guard = match known {
+        Some(known) => known,
+        None => {
+            let guard = work_out(disk, acls, parent, new).await;
+            if let Some(heirs) = heirs {
+                heirs.keep(heir, now, guard.clone());
+            }
+            guard
+        }
+    }?;
+    if !acls.ignore_system_acls {
+        store::set_time(&mut guard.descriptor.1, FileTime::from(now));
+    }
+    Some(guard)
+}
+
+/// The same as of no time.
+async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<Guard> {
+    let New { gid, directory, executable, hands_group_on } = new;
+    let uid = disk.identity.uid;
     let descriptor = inherited(disk, parent, uid, gid, directory).await?;
     let (lists, mode, value) = if acls.ignore_system_acls {
         (Vec::new(), None, store::encode_unconditional(&descriptor))
     } else {
         let before = Posix { directory, uid, gid, access: PosixAcl::of_mode(0), default: None };
         let lists = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await.ok()?;
-        let lists = if directory || mode & 0o111 != 0 { lists } else { lists.not_executable() };
+        let lists = if directory || executable { lists } else { lists.not_executable() };
         let mode = lists.access.mode() | if directory && hands_group_on { 0o2000 } else { 0 };
         let kind = if directory { Kind::Directory } else { Kind::File };
         let hash = store::hash_of(kind, (uid, gid), mode, &lists.access, lists.default.as_ref());
-        (placed(&lists), Some(mode), store::encode(&descriptor, hash, FileTime::from(now)))
+        (placed(&lists), Some(mode), store::encode(&descriptor, hash, FileTime::default()))
     };
     let fits = value.len() <= store::LONGEST;
     fits.then(|| Guard { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
@@ -48,4 +78,125 @@ pub(crate) async fn foresee(
 fn placed(lists: &Posix) -> Vec<(&'static str, Option<Vec<u8>>)> {
     let default = lists.directory.then(|| (posix_acl::DEFAULT, lists.default.as_ref().map(PosixAcl::encode)));
     [(posix_acl::ACCESS, Some(lists.access.encode()))].into_iter().chain(default).collect()
+}
+
+/// What is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct New {
+    gid: u32,
+    directory: bool,
+    executable: bool,
+    /// The directory hands its group on.
+    hands_group_on: bool,
+}
+
+/// All that says what something new inherits, but for whose SIDs are whose, and who is in which group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Heir {
+    from: By,
+    stored: bool,
+    place: Place,
+    token: u64,
+    new: New,
+}
+
+/// What was worked out last.
+#[derive(Default)]
+pub(super) struct Heirs {
+    /// The latest is the last.
+    known: Mutex<VecDeque<(Heir, Time, Option<Guard>)>>,
+}
+
+impl Heirs {
+    /// How many are kept: a handful of users who write to a handful of directories.
+    const MOST: usize = 16;
+    /// The longest value of one that is kept.
+    const LONGEST: usize = 4096;
+    /// How long, in seconds: so long after an account got another SID or its user another group, files are made as before.
+    const LIFE: i64 = 5;
+
+    fn find(&self, heir: &Heir, now: Time) -> Option<Option<Guard>> {
+        let known = self.known.lock();
+        let found = known.iter().find(|(known, ..)| known == heir)?;
+        let (_, since, guard) = found;
+        let lives = (0..Heirs::LIFE).contains(&(now.secs - since.secs));
+        lives.then(|| guard.clone())
+    }
+
+    fn keep(&self, heir: Heir, now: Time, guard: Option<Guard>) {
+        let length = |guard: &Guard| {
+            let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
+            guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
+        };
+        if guard.as_ref().map_or(0, length) > Heirs::LONGEST {
+            return;
+        }
+        let mut known = self.known.lock();
+        known.retain(|(known, ..)| *known != heir);
+        if known.len() == Heirs::MOST {
+            known.pop_front();
+        }
+        known.push_back((heir, now, guard));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Time {
+        Time { secs, nanos: 0 }
+    }
+
+    fn guard(length: usize) -> Guard {
+        Guard { owner: (1, 1), mode: None, lists: Vec::new(), descriptor: (String::new(), vec![0; length]) }
+    }
+
+    fn heir(print: u64) -> Heir {
+        let new = New { gid: 1, directory: false, executable: false, hands_group_on: false };
+        Heir { from: By::Material(print), stored: false, place: Place::default(), token: 1, new }
+    }
+
+    #[test]
+    fn what_was_worked_out_counts_for_the_same_and_for_a_while() {
+        let heirs = Heirs::default();
+        assert_eq!(heirs.find(&heir(1), at(9)), None);
+        heirs.keep(heir(1), at(9), Some(guard(1)));
+        heirs.keep(heir(2), at(9), None);
+        assert_eq!(heirs.find(&heir(1), at(9)), Some(Some(guard(1))));
+        assert_eq!(heirs.find(&heir(2), at(13)), Some(None));
+        assert_eq!(
+            (heirs.find(&heir(1), at(14)), heirs.find(&heir(1), at(8))),
+            (None, None),
+            "too old; a clock set back"
+        );
+        let other = |change: fn(&mut Heir)| {
+            let mut heir = heir(1);
+            change(&mut heir);
+            heirs.find(&heir, at(9))
+        };
+        for change in [
+            |heir: &mut Heir| heir.from = By::Descriptor(1),
+            |heir: &mut Heir| heir.stored = true,
+            |heir: &mut Heir| heir.token = 2,
+            |heir: &mut Heir| heir.new.gid = 2,
+            |heir: &mut Heir| heir.new.directory = true,
+            |heir: &mut Heir| heir.new.executable = true,
+            |heir: &mut Heir| heir.new.hands_group_on = true,
+        ] {
+            assert_eq!(other(change), None);
+        }
+        heirs.keep(heir(1), at(14), Some(guard(2)));
+        assert_eq!(heirs.find(&heir(1), at(14)), Some(Some(guard(2))), "what is newer counts");
+    }
+
+    #[test]
+    fn few_are_kept_and_no_long_ones() {
+        let heirs = Heirs::default();
+        heirs.keep(heir(0), at(0), Some(guard(Heirs::LONGEST + 1)));
+        assert_eq!(heirs.find(&heir(0), at(0)), None);
+        (0..100).for_each(|print| heirs.keep(heir(print), at(0), Some(guard(Heirs::LONGEST))));
+        let known = (0..100).filter(|&print| heirs.find(&heir(print), at(0)).is_some()).count();
+        assert_eq!((known, heirs.find(&heir(99), at(0)).is_some()), (Heirs::MOST, true));
+    }
 }

@@ -123,6 +123,16 @@ pub fn encode(descriptor: &SecurityDescriptor, system_hash: [u8; 32], time: File
     value
 }
 
+/// Where a value of version 4 has its time, with the [`DESCRIPTION`] that we write.
+const TIME: usize = 88;
+
+/// Makes `value`, which [`encode`] made, one that is stored at `time`.
+pub(super) fn set_time(value: &mut [u8], time: FileTime) {
+    if let Some(field) = value.get_mut(TIME..TIME + 8) {
+        field.copy_from_slice(&time.0.to_le_bytes());
+    }
+}
+
 /// The value that stores `descriptor` where POSIX lists do not matter (version 3): `ignore system acls`.
 pub fn encode_unconditional(descriptor: &SecurityDescriptor) -> Vec<u8> {
     let mut value = Vec::with_capacity(80 + descriptor.size());
@@ -225,7 +235,7 @@ mod tests {
     use proto::dtyp::{AccessMask, Acl, Sid};
 
     use super::*;
-    use crate::vfs::{FileId, Time};
+    use crate::rig::metadata;
 
     /// Written by smbd 4.17.12 (Debian) for `smbcacls -S` with `OWNER:alice,GROUP:S-1-22-2-64210,ACL:alice:ALLOWED/0/FULL,
     /// ACL:S-1-22-2-64210:ALLOWED/0/R,ACL:bob:DENIED/0/W` on a file of user 64201 and group 64210.
@@ -264,31 +274,6 @@ mod tests {
         digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
     }
 
-    fn metadata(kind: Kind, mode: u32, uid: u32, gid: u32) -> Metadata {
-        let time = Time::default();
-        let id = FileId { device: 0, inode: 0, stream: 0 };
-        let (accessed, modified, changed, created) = (time, time, time, time);
-        Metadata {
-            id,
-            kind,
-            size: 0,
-            allocated: 0,
-            links: 1,
-            mode,
-            uid,
-            gid,
-            accessed,
-            modified,
-            changed,
-            stamped: changed,
-            created,
-            born: None,
-            dos_attributes: None,
-            compressed: false,
-            bare: false,
-        }
-    }
-
     fn stored(hex: &str) -> Stored {
         decode(&bytes(hex)).expect("Samba's own").expect("a known version")
     }
@@ -318,7 +303,7 @@ mod tests {
         for (hex, kind, gid, access) in
             [(FILE, Kind::File, 64_210, list(FILE_LIST)), (DIRECTORY, Kind::Directory, 64_201, list(DIRECTORY_LIST))]
         {
-            let hash = |mode| system_hash(&metadata(kind, mode, 64_201, gid), &access, None);
+            let hash = |mode| system_hash(&metadata(kind, mode, (64_201, gid)), &access, None);
             assert_eq!(stored(hex).condition, Condition::SystemHash(hash(0o770)));
             assert_ne!(hash(0o771), hash(0o770));
         }
@@ -333,6 +318,9 @@ mod tests {
             theirs[14..46].fill(0);
             let time = FileTime(u64::from_le_bytes(theirs[88..96].try_into().expect("eight")));
             assert_eq!(encode(&read.descriptor, hash, time), theirs);
+            let mut later = encode(&read.descriptor, hash, FileTime(1));
+            set_time(&mut later, time);
+            assert_eq!(later, theirs);
         }
         assert_eq!(encode_unconditional(&stored(IGNORING).descriptor), bytes(IGNORING));
     }
