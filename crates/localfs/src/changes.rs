@@ -43,10 +43,11 @@ impl Share {
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
         let is_its = |guard: &&Guard| first.as_ref().is_none_or(|made| (made.stx_uid, made.stx_gid) == guard.owner);
-        let guarding =
-            guard.filter(is_its).map(|guard| guard_file(&fd, guard).and_then(|()| keep_setgid(&fd, first.as_ref())));
-        let placed = matches!(guarding, Some(Ok(())));
         let source = if access.is_some() { Source::Open(&fd) } else { Source::Held(&fd) };
+        let guarding = guard
+            .filter(is_its)
+            .map(|guard| guard_file(&fd, source, guard).and_then(|()| keep_setgid(&fd, first.as_ref())));
+        let placed = matches!(guarding, Some(Ok(())));
         // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
         let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
         let exact = |made: &Statx| dos_attributes.map(|attributes| metadata::first_attributes(made, attributes));
@@ -260,15 +261,14 @@ fn temporary_name() -> Vec<u8> {
 }
 
 /// Puts the attributes of `guard` in place: the descriptor first, which counts only with the lists that come after it.
-fn guard_file(fd: &OwnedFd, guard: &Guard) -> rustix::io::Result<()> {
-    let path = held::path(fd);
+fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &Guard) -> rustix::io::Result<()> {
     let (name, value) = &guard.descriptor;
     identity::may_describe()?;
-    rustix::fs::setxattr(path.as_slice(), name.as_str(), value, XattrFlags::empty())?;
+    source.set(name, value, XattrFlags::empty())?;
     for (name, value) in &guard.lists {
         match value {
-            Some(value) => rustix::fs::setxattr(path.as_slice(), *name, value, XattrFlags::empty())?,
-            None => match rustix::fs::removexattr(path.as_slice(), *name) {
+            Some(value) => source.set(name, value, XattrFlags::empty())?,
+            None => match rustix::fs::removexattr(held::path(fd), *name) {
                 Ok(()) | Err(Raw::NODATA) => {}
                 Err(error) => return Err(error),
             },

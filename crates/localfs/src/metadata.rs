@@ -23,7 +23,7 @@ use crate::{held, identity};
 /// the birth: it is noted just before the file is made, which saves asking the file.
 const JUST_BEFORE: i128 = 10_000_000;
 
-/// Where an attribute is read from.
+/// Where attributes are.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a, Fd> {
     /// A descriptor with data access.
@@ -32,6 +32,17 @@ pub(crate) enum Source<'a, Fd> {
     Held(Fd),
     /// A name in a directory.
     Named(Fd, &'a [u8]),
+}
+
+impl<Fd: AsFd> Source<'_, Fd> {
+    /// Sets the attribute `name` to `value`.
+    pub(crate) fn set(&self, name: &str, value: &[u8], how: XattrFlags) -> rustix::io::Result<()> {
+        match self {
+            Source::Open(fd) => rustix::fs::fsetxattr(fd, name, value, how),
+            Source::Held(fd) => rustix::fs::setxattr(held::path(fd), name, value, how),
+            Source::Named(..) => Err(Raw::BADF),
+        }
+    }
 }
 
 /// What is known of the attributes of many files.
@@ -174,11 +185,7 @@ pub(crate) fn store(
     is_owner: bool,
 ) -> server::vfs::Result<()> {
     let value = attributes.encode();
-    let set = || match &source {
-        Source::Open(fd) => rustix::fs::fsetxattr(fd, DOSATTRIB, &value, XattrFlags::empty()),
-        Source::Held(fd) => rustix::fs::setxattr(held::path(fd), DOSATTRIB, &value, XattrFlags::empty()),
-        Source::Named(..) => Err(Raw::BADF),
-    };
+    let set = || source.set(DOSATTRIB, &value, XattrFlags::empty());
     match set() {
         Err(Raw::ACCESS | Raw::PERM) if is_owner => {
             identity::assume_process().map_err(crate::errno)?;

@@ -332,10 +332,9 @@ impl Open {
         } else {
             identity::assume(who)?;
         }
-        let path = held::path(self.fd());
         let done = match value {
-            Some(value) => rustix::fs::setxattr(path, name, value, how),
-            None => rustix::fs::removexattr(path, name),
+            Some(value) => self.source().set(name, value, how),
+            None => rustix::fs::removexattr(held::path(self.fd()), name),
         };
         done.map_err(errno)
     }
