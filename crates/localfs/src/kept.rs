@@ -75,10 +75,12 @@ impl Table {
     }
 
     /// Whether `file` had neither attributes nor a descriptor when somebody looked last: then it mostly still has none.
-    pub(crate) fn was_empty(&self, file: FileId) -> bool {
+    /// `None` where nothing is kept of it.
+    pub(crate) fn was_empty(&self, file: FileId) -> Option<bool> {
         let (chunk, set) = self.place(file);
         let chunk = chunk.lock();
-        chunk.as_ref().is_some_and(|chunk| chunk[set].iter().any(|place| place.is_of(file) && place.has & EMPTY != 0))
+        let place = chunk.as_ref()?[set].iter().find(|place| place.is_of(file))?;
+        Some(place.has & EMPTY != 0)
     }
 
     /// Notes that `file` has got something since it was empty.
@@ -89,16 +91,17 @@ impl Table {
         places.filter(|place| place.is_of(file)).for_each(|place| place.has &= !EMPTY);
     }
 
-    /// Notes that `file` had no descriptor when it had last changed at `stamped`, where its attributes of then are kept.
-    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
+    /// Notes that `file` had no descriptor when it had last changed at `stamped`, where its attributes of then are kept;
+    /// answers whether it has none of those either.
+    pub(crate) fn note_bare(&self, file: FileId, stamped: Time) -> bool {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
-        let places = chunk.iter_mut().flat_map(|chunk| chunk[set].iter_mut());
+        let mut places = chunk.iter_mut().flat_map(|chunk| chunk[set].iter_mut());
         let is_it = |place: &&mut Place| place.is_of(file) && nanos(stamped) == Some(place.stamped);
-        for place in places.filter(is_it) {
-            let has_attributes = place.has & (ATTRIBUTES | CREATED | CHANGED) != 0;
-            place.has |= if has_attributes { BARE } else { BARE | EMPTY };
-        }
+        let Some(place) = places.find(is_it) else { return false };
+        let is_empty = place.has & (ATTRIBUTES | CREATED | CHANGED) == 0;
+        place.has |= if is_empty { BARE | EMPTY } else { BARE };
+        is_empty
     }
 
     /// Keeps the attributes of `file`, which last changed at `stamped`. Times more than 292 years from 1970 are not kept.
@@ -257,16 +260,16 @@ mod tests {
     fn a_file_was_empty_until_it_has_attributes() {
         let (table, later) = (Table::new(1), Time { secs: 1, nanos: 2 });
         table.put(file(1), STAMPED, DosAttributes::default());
-        assert!(!table.was_empty(file(1)), "nobody looked for a descriptor");
-        table.note_bare(file(1), STAMPED);
-        assert!(table.was_empty(file(1)) && !table.was_empty(file(2)));
+        assert_eq!(table.was_empty(file(1)), Some(false), "nobody looked for a descriptor");
+        assert!(table.note_bare(file(1), STAMPED) && !table.note_bare(file(2), STAMPED));
+        assert_eq!((table.was_empty(file(1)), table.was_empty(file(2))), (Some(true), None));
         table.put(file(1), later, DosAttributes::default());
-        assert!(table.was_empty(file(1)), "it changed, and still has none");
+        assert_eq!(table.was_empty(file(1)), Some(true), "it changed, and still has none");
         table.note_filled(file(1));
-        assert!(!table.was_empty(file(1)), "it has a descriptor");
+        assert_eq!(table.was_empty(file(1)), Some(false), "it has a descriptor");
         table.put(file(1), STAMPED, attributes(7));
-        table.note_bare(file(1), STAMPED);
-        assert!(!table.was_empty(file(1)));
+        assert!(!table.note_bare(file(1), STAMPED));
+        assert_eq!(table.was_empty(file(1)), Some(false));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod node;
 mod pace;
 mod root;
 mod seen;
+mod streak;
 mod sys;
 mod watch;
 mod worker;
@@ -72,7 +73,7 @@ struct Share {
     clock: Clock,
     cache: Cache,
     names: Names,
-    misses: lookup::Misses,
+    misses: streak::Streak,
     /// Regular files.
     seen: seen::Seen,
     /// Directories that were found beneath the root.
@@ -104,7 +105,7 @@ impl LocalFs {
             clock,
             cache: Cache::new(clock),
             names: Names::new(root.local, clock),
-            misses: lookup::Misses::default(),
+            misses: streak::Streak::default(),
             seen: seen::Seen::default(),
             ways: seen::Seen::default(),
             pace: Pace::new(root.local),

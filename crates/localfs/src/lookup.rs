@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
 use server::vfs::{Access, Case, Errno, Identity, Kind, Links, Lookup, RelPath, Result, Watched};
 
 use crate::metadata::{Source, kind};
+use crate::names::Name;
 use crate::node::{Held, Open};
 use crate::root::{Wait, id, stat, stat_name};
 use crate::worker::{Lane, later};
@@ -38,30 +38,6 @@ impl Share {
     }
 }
 
-/// How many names in a row were not there: who makes files, makes many of them.
-#[derive(Default)]
-pub(crate) struct Misses(AtomicU8);
-
-impl Misses {
-    /// So many in a row let expect another one. A client that makes a file and then opens it never gets there.
-    const MANY: u8 = 2;
-
-    fn are_likely(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= Misses::MANY
-    }
-
-    fn add(&self) {
-        let many = self.0.load(Ordering::Relaxed).saturating_add(1).min(Misses::MANY);
-        self.0.store(many, Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
 /// A directory on the way, found or not.
 enum Way {
     Found(RelPath, OwnedFd),
@@ -75,7 +51,7 @@ impl Question {
         if self.path.is_root() {
             return found(share, RelPath::root(), Held::Root);
         }
-        if wait == Wait::Never && self.case == Case::Insensitive && share.misses.are_likely() {
+        if wait == Wait::Never && self.case == Case::Insensitive && share.misses.is_on() {
             // The directory's index knows better than the name itself.
             if let Some(missing) = self.is_missing(share) {
                 return Ok(missing);
@@ -112,9 +88,7 @@ impl Question {
         if found {
             return None;
         }
-        let (mode, gid) = (u32::from(directory.stx_mode) & 0o7777, directory.stx_gid);
-        let watched = Watched { id: id(&directory), mode, gid, state };
-        Some(Lookup::Missing { path: parent.join(name)?, parent: Some(watched) })
+        Some(Lookup::Missing { path: parent.join(name)?, parent: Some(watched(&directory, state)) })
     }
 
     /// Tries the exact name first.
@@ -174,16 +148,20 @@ impl Question {
     fn search(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
-        let missing = || parent.join(name).map(|path| Lookup::Missing { path, parent: None }).ok_or(Errno::NOENT);
+        let missing = |watched| match parent.join(name) {
+            Some(path) => Ok(Lookup::Missing { path, parent: watched }),
+            None => Err(Errno::NOENT),
+        };
         share.ways.note_path(&parent);
-        let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return missing() };
+        let (name, watched) = self.name_in(share, &fd, name, wait)?;
+        let Some(name) = name else { return missing(watched) };
         if wait == Wait::Never {
             return Err(Errno::AGAIN);
         }
-        let Some(path) = parent.join(&name) else { return missing() };
+        let Some(path) = parent.join(&name) else { return missing(None) };
         match self.open(share, &path, wait) {
             Ok(fd) => found(share, path, Held::Own(fd)),
-            Err(Errno::NOENT) => missing(),
+            Err(Errno::NOENT) => missing(None),
             Err(error) => Err(error),
         }
     }
@@ -198,7 +176,7 @@ impl Question {
         }
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(Way::Missing) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Way::Missing) };
-        let Some(name) = self.name_in(share, &parent, &fd, name, wait)? else { return Ok(Way::Missing) };
+        let (Some(name), _) = self.name_in(share, &fd, name, wait)? else { return Ok(Way::Missing) };
         let Some(path) = parent.join(&name) else { return Ok(Way::Missing) };
         match share.root.open_directory(&path, self.links, wait) {
             Ok(fd) => Ok(Way::Found(path, fd)),
@@ -209,27 +187,27 @@ impl Question {
         }
     }
 
-    /// The name on disk in the directory that `path` names and `fd` holds.
-    fn name_in(
-        &self,
-        share: &Share,
-        path: &RelPath,
-        fd: &OwnedFd,
-        name: &[u8],
-        wait: Wait,
-    ) -> Result<Option<Box<[u8]>>> {
+    /// The name on disk in the directory that `fd` holds, and that directory as it was just before, where it is watched.
+    fn name_in(&self, share: &Share, fd: &OwnedFd, name: &[u8], wait: Wait) -> Result<(Option<Name>, Option<Watched>)> {
         let found = match self.case {
             Case::Insensitive => {
-                let file = if path.is_root() { share.root.id } else { id(&stat(fd)?) };
-                share.names.find(&share.root, fd, file, name, wait)?
+                let directory = stat(fd)?;
+                let (found, state) = share.names.find(&share.root, fd, id(&directory), name, wait)?;
+                let state = state.filter(|_| share.root.local);
+                (found, state.map(|state| watched(&directory, state)))
             }
             // A link that leads nowhere is there all the same.
             Case::Sensitive if wait == Wait::Never => return Err(Errno::AGAIN),
-            Case::Sensitive => stat_name(fd, name).is_ok().then(|| name.into()),
+            Case::Sensitive => (stat_name(fd, name).is_ok().then(|| name.into()), None),
         };
         identity::assume(&self.who)?;
         Ok(found)
     }
+}
+
+/// The directory that `stat` tells of, in this `state`.
+fn watched(stat: &Statx, state: u64) -> Watched {
+    Watched { id: id(stat), mode: u32::from(stat.stx_mode) & 0o7777, gid: stat.stx_gid, state }
 }
 
 fn found(share: &Arc<Share>, path: RelPath, held: Held) -> Result<Lookup> {

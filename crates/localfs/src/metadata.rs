@@ -17,6 +17,7 @@ use server::vfs::{FileId, Kind, Metadata, Time};
 use crate::clock::Clock;
 use crate::kept::Table;
 use crate::root::id;
+use crate::streak::Streak;
 use crate::{held, identity};
 
 /// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
@@ -51,12 +52,14 @@ pub(crate) struct Cache {
     clock: Clock,
     /// How often an attribute was read.
     reads: AtomicU64,
+    /// Files that were met for the first time and had neither attributes nor a descriptor.
+    empty: Streak,
 }
 
 impl Cache {
     /// An empty one for files that are stamped by `clock`.
     pub(crate) fn new(clock: Clock) -> Cache {
-        Cache { table: Table::of_process(), clock, reads: AtomicU64::new(0) }
+        Cache { table: Table::of_process(), clock, reads: AtomicU64::new(0), empty: Streak::default() }
     }
 
     /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
@@ -72,7 +75,10 @@ impl Cache {
             return Metadata { bare, ..describe(stat, attributes) };
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
-        if self.table.was_empty(file) && self.clock.is_local() {
+        // A name may lead to another file by now: what it says is good enough for attributes only.
+        let is_held = !matches!(source, Source::Named(..));
+        let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.is_on());
+        if is_held && self.clock.is_local() && looks_empty() {
             // Descriptors are trusted to show later than attributes: to grant too much is worse than to show what was.
             let over = self.clock.is_old(changed);
             if is_empty(&source) {
@@ -85,6 +91,7 @@ impl Cache {
                 return Metadata { bare: true, ..describe(stat, DosAttributes::default()) };
             }
             self.table.note_filled(file);
+            self.empty.end();
         }
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
         if self.clock.shows_attributes(file.device, changed) {
@@ -95,7 +102,9 @@ impl Cache {
 
     /// The file had no descriptor when it had last changed at `stamped`.
     pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
-        self.table.note_bare(file, stamped);
+        if self.table.note_bare(file, stamped) {
+            self.empty.add();
+        }
     }
 
     /// The file is gone, or a name of it.

@@ -35,6 +35,9 @@ const PENDING: usize = 16_384;
 const QUEUE: usize = 16 * 1024;
 const LONGEST_EVENT: usize = 16 + 256 + 16;
 
+/// A name as it is on disk.
+pub(crate) type Name = Box<[u8]>;
+
 /// The indexes of one share.
 pub(crate) struct Names {
     watched: Mutex<Watched>,
@@ -97,8 +100,9 @@ impl Names {
     }
 
     /// The name in `directory` that equals `name`, but for case: `name` itself if it is there, else the first of the
-    /// others in the order of their bytes. `directory` is the file `file`. The directory is read with the process's own
-    /// identity, which the thread may have afterwards: who may not search it has been refused before.
+    /// others in the order of their bytes; and the directory's [`server::vfs::Watched::state`] where inotify tells of its
+    /// changes. `directory` is the file `file`. The directory is read with the process's own identity, which the thread may
+    /// have afterwards: who may not search it has been refused before.
     pub(crate) fn find(
         &self,
         root: &Root,
@@ -106,7 +110,7 @@ impl Names {
         file: FileId,
         name: &[u8],
         wait: Wait,
-    ) -> Result<Option<Box<[u8]>>> {
+    ) -> Result<(Option<Name>, Option<u64>)> {
         let entry = self.entry(file, directory, wait)?;
         let mut guard = match wait {
             Wait::Never => entry.index.try_lock().ok_or(Errno::AGAIN)?,
@@ -117,13 +121,14 @@ impl Names {
             _ if wait == Wait::Never => return Err(Errno::AGAIN),
             slot => match self.build(root, directory, entry.watch.is_some())? {
                 Some(index) => slot.insert(index),
-                None => return self.scan(root, directory, name),
+                None => return Ok((self.scan(root, directory, name)?, None)),
             },
         };
         for change in std::mem::take(&mut *entry.pending.lock()) {
             index.apply(&self.hasher, change);
         }
-        Ok(index.find(&self.hasher, name))
+        let state = entry.watch.map(|_| entry.state.load(Ordering::Relaxed));
+        Ok((index.find(&self.hasher, name), state))
     }
 
     /// Whether a name equal to `name` but for case is in the directory `file`, and the directory's

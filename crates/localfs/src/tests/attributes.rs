@@ -142,6 +142,51 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
 }
 
 #[test]
+fn after_two_empty_files_others_are_expected_to_be_empty() {
+    if cannot_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    names.iter().for_each(|name| bed.local_write(name, "x"));
+    let set = |name: &str, attribute: &str, value: Vec<u8>| {
+        now(bed.found(name).1.set_xattr(&user(0), attribute, Some(value)));
+    };
+    set("d", store::ATTRIBUTE, vec![1]);
+    set("f", DOSATTRIB, DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode());
+    bed.fs.0.cache.forget(bed.found("d").2.id);
+    bed.fs.0.cache.forget(bed.found("f").2.id);
+    std::thread::sleep(Duration::from_millis(60));
+    for name in ["a", "b"] {
+        let (_, node, metadata) = bed.found(name);
+        assert!(!metadata.bare, "{name}");
+        node.note_bare(metadata.stamped);
+    }
+    assert!(bed.found("c").2.bare);
+    assert!(!bed.found("d").2.bare, "it has a descriptor");
+    assert!(!bed.found("e").2.bare, "the last one was not empty");
+    assert_eq!((bed.attributes("f"), bed.found("f").2.bare), (Some(0x22), false));
+}
+
+#[test]
+fn a_listing_leaves_it_known_that_files_were_empty() {
+    if cannot_switch() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.local_write("file", "x");
+    std::thread::sleep(Duration::from_millis(60));
+    let (_, node, metadata) = bed.found("file");
+    node.note_bare(metadata.stamped);
+    now(node.set_xattr(&user(0), "user.a", Some(b"1".to_vec())));
+    let (_, root, _) = bed.found("");
+    let (entries, _) = now(root.list(&bed.who, 0, 10, true));
+    assert!(entries.iter().all(|entry| entry.metadata.is_some_and(|metadata| !metadata.bare)), "a name is no proof");
+    now(node.set_xattr(&user(0), "user.a", None));
+    assert!(bed.found("file").2.bare);
+}
+
+#[test]
 fn a_change_time_that_a_client_set_hides_no_change() {
     let bed = Bed::new();
     let (node, _) = bed.create("file");

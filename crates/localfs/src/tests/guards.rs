@@ -47,7 +47,7 @@ fn a_file_has_its_guard_from_the_start() {
     }
 }
 
-/// The directory "dir" as a look-up for a name in it passes it. Who misses often is believed to make files.
+/// The directory "dir" as a look-up for a name in it passes it, by both ways.
 #[track_caller]
 fn watched(bed: &Bed) -> Watched {
     for _ in 0..4 {
@@ -57,6 +57,29 @@ fn watched(bed: &Bed) -> Watched {
         }
     }
     panic!("nothing watches the directory")
+}
+
+#[test]
+fn who_misses_one_name_passes_the_directory_as_who_misses_many() {
+    let bed = Bed::new();
+    now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, 0o2755, None));
+    bed.create("dir/file");
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let Ok(Lookup::Missing { parent, .. }) = bed.lookup("dir/New") else { panic!("it is not there") };
+        seen.push(parent);
+    }
+    let (_, _, metadata) = bed.found("dir");
+    assert!(seen.iter().all(|parent| *parent == seen[0]), "{seen:?}");
+    let parent = seen[0].expect("it is watched");
+    assert_eq!((parent.id, parent.mode, parent.gid), (metadata.id, metadata.mode, metadata.gid));
+    for _ in 0..4 {
+        bed.found("dir/file");
+        assert_eq!(
+            bed.lookup("dir/New").map(|lookup| matches!(lookup, Lookup::Missing { parent: Some(_), .. })),
+            Ok(true)
+        );
+    }
 }
 
 #[test]

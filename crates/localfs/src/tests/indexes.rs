@@ -99,7 +99,7 @@ fn change_times_tell_where_nothing_can_be_watched() {
     let root = Root::open(temp.path(), FOLLOW).unwrap();
     let names = Names::new(false, Clock::ticking(Duration::from_millis(20)));
     let directory = root.open_directory(&RelPath::root(), FOLLOW, Wait::Allowed).unwrap();
-    let find = |name: &str, wait| names.find(&root, &directory, root.id, name.as_bytes(), wait);
+    let find = |name: &str, wait| names.find(&root, &directory, root.id, name.as_bytes(), wait).map(|(found, _)| found);
     let found = |name: &str| find(name, Wait::Allowed).unwrap().map(|name| String::from_utf8(name.into_vec()).unwrap());
     for number in 0..50 {
         process(|| fs::write(temp.path().join(format!("File{number}")), "")).unwrap();

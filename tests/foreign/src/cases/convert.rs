@@ -7,12 +7,12 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use client::{Client, Credentials, Open};
@@ -38,8 +38,10 @@ const TIMED: usize = 2_000;
 const CONTENT: &[u8] = b"what everybody may read\n";
 /// How long a client reads before and after, for 5,000 files; longer for more, so that as much happens beside it.
 const ALONE: Duration = Duration::from_secs(2);
-/// When what is interrupted is interrupted: after its position was noted once.
-const INTERRUPTED: Duration = Duration::from_millis(1500);
+/// A run is interrupted when it has converted so much of the files: more than there are directories.
+const INTERRUPTED: f64 = 0.02;
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
     let count = std::env::var("FREVO_CONVERT_FILES").ok().map_or(Ok(5_000), |count| count.parse())?;
@@ -54,11 +56,12 @@ fn while_a_client_reads(stage: &mut Stage) -> Result<()> {
     reader.phase.store(1, Ordering::Relaxed);
     let begun = Instant::now();
     let rate = (count as f64 / 5.0).to_string();
-    let stopped = interrupt(&server, &["--rate", &rate], libc::SIGINT)?;
+    let enough = (count as f64 * INTERRUPTED) as usize;
+    let stopped = interrupt(&server, &["--rate", &rate], libc::SIGINT, &path, enough)?;
     ensure!(!stopped.status.success(), "an interrupted run ends as if it were none");
     let summary: Value = serde_json::from_slice(&stopped.stdout).context("no summary of an interrupted run")?;
     ensure!(summary["complete"] == false && number(&summary, "stored")? > 0, "{summary}");
-    interrupt(&server, &["--rate", &rate], libc::SIGKILL)?;
+    interrupt(&server, &["--rate", &rate], libc::SIGKILL, &path, 2 * enough)?;
     let rest = convert(&server, &[])?;
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(rest["resumed"] == true && rest["complete"] == true, "{rest}");
@@ -150,13 +153,44 @@ fn convert(server: &Server, options: &[&str]) -> Result<Value> {
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
-/// Converts until it is interrupted.
-fn interrupt(server: &Server, options: &[&str], signal: libc::c_int) -> Result<Output> {
-    let child = start(server, options)?;
-    std::thread::sleep(INTERRUPTED);
+/// Converts until `enough` files below `path` have descriptors, and the position after that was noted; then interrupts it.
+fn interrupt(server: &Server, options: &[&str], signal: libc::c_int, path: &Path, enough: usize) -> Result<Output> {
+    let mut child = start(server, options)?;
+    let position = state_directory(server)?.join("acl-convert.convert");
+    let noted = || fs::metadata(&position).and_then(|position| position.modified()).ok();
+    let (begun, mut reached) = (Instant::now(), None);
+    while reached.is_none_or(|reached| noted().is_none_or(|noted| noted <= reached)) {
+        ensure!(child.try_wait()?.is_none(), "the conversion ended before it was interrupted");
+        ensure!(begun.elapsed() < PATIENCE, "too little was converted in {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+        if reached.is_none() && converted(path)? >= enough {
+            reached = Some(SystemTime::now());
+        }
+    }
     // SAFETY: kill has no memory effects; the process is the one started above.
     unsafe { libc::kill(libc::pid_t::try_from(child.id())?, signal) };
     Ok(child.wait_with_output()?)
+}
+
+/// How many files below `path` have a descriptor.
+fn converted(path: &Path) -> Result<usize> {
+    let mut count = 0;
+    for directory in fs::read_dir(path)? {
+        for file in fs::read_dir(directory?.path())? {
+            let file = CString::new(file?.path().into_os_string().into_encoded_bytes())?;
+            // SAFETY: both texts end with NUL, and nothing is written where there is no room.
+            let length = unsafe { libc::getxattr(file.as_ptr(), c"security.NTACL".as_ptr(), std::ptr::null_mut(), 0) };
+            count += usize::from(length > 0);
+        }
+    }
+    Ok(count)
+}
+
+/// Where the server keeps its state.
+fn state_directory(server: &Server) -> Result<PathBuf> {
+    let conf = fs::read_to_string(server.conf())?;
+    let line = conf.lines().find_map(|line| line.trim().strip_prefix("state directory = "));
+    line.map(PathBuf::from).context("the configuration names no state directory")
 }
 
 fn number(summary: &Value, name: &str) -> Result<u64> {
