@@ -32,7 +32,8 @@ const TRIALS: u32 = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     tick: Duration,
-    local: bool,
+    /// The file system of this machine that the share's root is on.
+    local: Option<u64>,
     /// The file system of which every change shows that comes after the last one was seen.
     fine: Option<u64>,
 }
@@ -42,18 +43,19 @@ impl Clock {
     pub(crate) fn of(root: &Root) -> Clock {
         let tick = if root.local { TICK } else { COARSE_TICK };
         let fine = root.local && shows_all(root).unwrap_or(false);
-        Clock { tick, local: root.local, fine: fine.then_some(root.id.device) }
+        let device = root.id.device;
+        Clock { tick, local: root.local.then_some(device), fine: fine.then_some(device) }
     }
 
-    /// Whether it is that of a file system of this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        self.local
+    /// Whether `device` is the share's own and a file system of this machine: others may be mounted beneath.
+    pub(crate) fn is_local(&self, device: u64) -> bool {
+        self.local == Some(device)
     }
 
     /// A clock that ticks this slowly.
     #[cfg(test)]
     pub(crate) fn ticking(tick: Duration) -> Clock {
-        Clock { tick, local: true, fine: None }
+        Clock { tick, local: Some(0), fine: None }
     }
 
     /// How old a change at `changed` must have been when it was seen, for it to be over and a later one to show.
@@ -130,7 +132,7 @@ mod tests {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let at = |time: Duration| Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos().max(1) };
         let hour = Duration::from_secs(3600);
-        let clock = Clock { tick: hour, local: true, fine: Some(2) };
+        let clock = Clock { tick: hour, local: Some(2), fine: Some(2) };
         for (changed, over) in [(now - 2 * hour, true), (now, false), (now + hour, false)] {
             assert_eq!(clock.is_old(at(changed)), over, "{changed:?}");
             assert_eq!(clock.shows_attributes(1, at(changed)), over, "{changed:?}");
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_whole_second_tells_no_other_change_within_it() {
-        let clock = Clock { tick: TICK, local: true, fine: Some(2) };
+        let clock = Clock { tick: TICK, local: Some(2), fine: Some(2) };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let whole = Time { secs: now.as_secs() as i64, nanos: 0 };
         assert_eq!((clock.tick(NEVER), clock.tick(whole)), (TICK, COARSE_TICK));

@@ -193,7 +193,6 @@ impl Question {
             Case::Insensitive => {
                 let directory = stat(fd)?;
                 let (found, state) = share.names.find(&share.root, fd, id(&directory), name, wait)?;
-                let state = state.filter(|_| share.root.local);
                 (found, state.map(|state| watched(&directory, state)))
             }
             // A link that leads nowhere is there all the same.

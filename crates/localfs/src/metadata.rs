@@ -52,7 +52,7 @@ pub(crate) struct Cache {
     clock: Clock,
     /// How often an attribute was read.
     reads: AtomicU64,
-    /// Files that were met for the first time and had neither attributes nor a descriptor.
+    /// Files that had neither attributes nor a descriptor.
     empty: Streak,
 }
 
@@ -78,7 +78,7 @@ impl Cache {
         // A name may lead to another file by now: what it says is good enough for attributes only.
         let is_held = !matches!(source, Source::Named(..));
         let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.is_on());
-        if is_held && self.clock.is_local() && looks_empty() {
+        if is_held && self.clock.is_local(file.device) && looks_empty() {
             // Descriptors are trusted to show later than attributes: to grant too much is worse than to show what was.
             let over = self.clock.is_old(changed);
             if is_empty(&source) {
@@ -94,6 +94,9 @@ impl Cache {
             self.empty.end();
         }
         let Some(attributes) = read(&source) else { return describe(stat, DosAttributes::default()) };
+        if attributes != DosAttributes::default() {
+            self.empty.end();
+        }
         if self.clock.shows_attributes(file.device, changed) {
             self.table.put(file, changed, attributes);
         }

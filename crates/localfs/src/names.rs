@@ -21,7 +21,7 @@ use server::vfs::{Errno, FileId, Result, Time};
 use crate::clock::Clock;
 use crate::held;
 use crate::metadata::time;
-use crate::root::{Root, Wait, stat};
+use crate::root::{Root, Wait, is_local, stat};
 use crate::{dir, identity};
 
 /// Directories that are indexed at a time.
@@ -177,7 +177,9 @@ impl Names {
                 break;
             }
         }
-        let watch = watched.inotify.as_ref().and_then(|inotify| watch(inotify, fd));
+        // A file system of another machine that is mounted beneath the share tells of no changes that are made elsewhere.
+        let inotify = watched.inotify.as_ref().filter(|_| is_local(fd).unwrap_or(false));
+        let watch = inotify.and_then(|inotify| watch(inotify, fd));
         let entry = Arc::new(Directory {
             watch,
             used: AtomicU64::new(used),
@@ -289,9 +291,9 @@ impl Names {
     }
 
     /// Searches the directory itself, without an index.
-    fn scan(&self, root: &Root, directory: &OwnedFd, name: &[u8]) -> Result<Option<Box<[u8]>>> {
+    fn scan(&self, root: &Root, directory: &OwnedFd, name: &[u8]) -> Result<Option<Name>> {
         let key = fold_key(name);
-        let mut found: Option<Box<[u8]>> = None;
+        let mut found: Option<Name> = None;
         self.reads.fetch_add(1, Ordering::Relaxed);
         dir::each_name(&open_for_reading(root, directory)?, |other| {
             if other == name || (fold_key(other) == key && found.as_deref().is_none_or(|found| other < found)) {
@@ -368,7 +370,7 @@ impl Index {
         }
     }
 
-    fn find(&self, hasher: &RandomState, name: &[u8]) -> Option<Box<[u8]>> {
+    fn find(&self, hasher: &RandomState, name: &[u8]) -> Option<Name> {
         let key = fold_key(name);
         let names = self.names.get(&hasher.hash_one(&key))?;
         let exact = names.iter().find(|other| &***other == name);

@@ -38,6 +38,11 @@ const LOCAL: [i64; 8] = [
     0x794c_7630, // overlay
 ];
 
+/// Whether what `fd` holds is on a file system of this kernel, which tells of all its changes.
+pub(crate) fn is_local(fd: impl AsFd) -> rustix::io::Result<bool> {
+    Ok(LOCAL.contains(&rustix::fs::fstatfs(fd)?.f_type))
+}
+
 /// How many links are spelled out on one path: as many as the kernel follows.
 const LINKS: usize = 40;
 
@@ -67,7 +72,7 @@ impl Root {
         let proc = held::directory()?;
         let id = id(&rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?);
         let paths = [std::path::absolute(path)?, path.canonicalize()?];
-        let local = LOCAL.contains(&rustix::fs::fstatfs(&fd)?.f_type);
+        let local = is_local(&fd)?;
         probe(&fd)?;
         Ok(Root { fd, proc, id, paths, local, links })
     }

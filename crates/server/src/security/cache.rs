@@ -291,6 +291,11 @@ impl Cache {
         (!self.is_off()).then_some(&self.heirs)
     }
 
+    /// How long the server has run.
+    pub(super) fn uptime(&self) -> Duration {
+        self.world.uptime()
+    }
+
     /// How it fares.
     pub(crate) fn state(&self) -> AclCache {
         AclCache {

@@ -4,17 +4,20 @@
 //! Who makes files makes many that inherit the same: what was worked out last is kept for a few seconds.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use proto::dtyp::FileTime;
+use proto::dtyp::acl::Ace;
+use proto::dtyp::{Acl, FileTime};
 
 use super::cache::{By, Place};
 use super::descriptor::Protection;
 use super::placing::{inherited, lists_for};
 use super::posix::{Duty, Posix};
 use super::posix_acl::{self, PosixAcl};
-use super::store;
+use super::{sids, store};
 use crate::policy::{InheritOwner, StoredAcls};
+use crate::principals::UnixId;
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 
@@ -37,13 +40,15 @@ pub(crate) async fn foresee(
     let new = New { gid, directory, executable: mode & 0o111 != 0, hands_group_on };
     let heir = Heir { from: parent.by(), stored: parent.stored, place: disk.place, token: disk.token_id, new };
     let heirs = disk.descriptors.heirs();
-    let known = heirs.and_then(|heirs| heirs.find(&heir, now));
-    let mut guard = match known {
+    let uptime = disk.descriptors.uptime();
+    let mut guard = match heirs.and_then(|heirs| heirs.find(&heir, uptime)) {
         Some(known) => known,
         None => {
             let guard = work_out(disk, acls, parent, new).await;
-            if let Some(heirs) = heirs {
-                heirs.keep(heir, now, guard.clone());
+            if let Some(heirs) = heirs
+                && are_all_known(disk, parent, gid).await
+            {
+                heirs.keep(heir, uptime, guard.clone());
             }
             guard
         }
@@ -74,6 +79,24 @@ async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New)
     fits.then(|| Guard { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
 }
 
+/// Whether somebody can say now whose SIDs all are that count for what comes from `parent`. Where nobody can, a file is made
+/// with what is known, but not all of the next ones.
+async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
+    let accounts = &*disk.accounts;
+    for id in [UnixId::User(disk.identity.uid), UnixId::Group(gid)] {
+        if accounts.sid_of(id).await.is_err() {
+            return false;
+        }
+    }
+    let Ok(descriptor) = sids::shown(accounts, parent.descriptor(&disk.share).into_owned()).await else { return false };
+    for (_, sid) in descriptor.dacl.iter().flat_map(Acl::aces).filter_map(Ace::trustee) {
+        if sids::id_of(accounts, sid).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
 /// The attributes that hold the lists. A directory may have got a default list from its own, so it is told to have none.
 fn placed(lists: &Posix) -> Vec<(&'static str, Option<Vec<u8>>)> {
     let default = lists.directory.then(|| (posix_acl::DEFAULT, lists.default.as_ref().map(PosixAcl::encode)));
@@ -90,7 +113,7 @@ struct New {
     hands_group_on: bool,
 }
 
-/// All that says what something new inherits, but for whose SIDs are whose, and who is in which group.
+/// All that says what something new inherits, but for whose SIDs are whose.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Heir {
     from: By,
@@ -104,26 +127,25 @@ struct Heir {
 #[derive(Default)]
 pub(super) struct Heirs {
     /// The latest is the last.
-    known: Mutex<VecDeque<(Heir, Time, Option<Guard>)>>,
+    known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
 }
 
 impl Heirs {
-    /// How many are kept: a handful of users who write to a handful of directories.
+    /// How many are kept, besides what the cache's size allows: a handful of users who write to a handful of directories.
     const MOST: usize = 16;
     /// The longest value of one that is kept.
     const LONGEST: usize = 4096;
-    /// How long, in seconds: so long after an account got another SID or its user another group, files are made as before.
-    const LIFE: i64 = 5;
+    /// How long: so long after an account got another SID, files are made as before.
+    const LIFE: Duration = Duration::from_secs(5);
 
-    fn find(&self, heir: &Heir, now: Time) -> Option<Option<Guard>> {
+    /// What is known at the `uptime` of the server; `Some(None)` where nothing is inherited.
+    fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<Guard>> {
         let known = self.known.lock();
-        let found = known.iter().find(|(known, ..)| known == heir)?;
-        let (_, since, guard) = found;
-        let lives = (0..Heirs::LIFE).contains(&(now.secs - since.secs));
-        lives.then(|| guard.clone())
+        let (_, since, guard) = known.iter().find(|(known, ..)| known == heir)?;
+        (uptime.saturating_sub(*since) < Heirs::LIFE).then(|| guard.clone())
     }
 
-    fn keep(&self, heir: Heir, now: Time, guard: Option<Guard>) {
+    fn keep(&self, heir: Heir, uptime: Duration, guard: Option<Guard>) {
         let length = |guard: &Guard| {
             let lists = guard.lists.iter().filter_map(|(_, value)| value.as_ref());
             guard.descriptor.1.len() + lists.map(Vec::len).sum::<usize>()
@@ -136,7 +158,7 @@ impl Heirs {
         if known.len() == Heirs::MOST {
             known.pop_front();
         }
-        known.push_back((heir, now, guard));
+        known.push_back((heir, uptime, guard));
     }
 }
 
@@ -144,8 +166,8 @@ impl Heirs {
 mod tests {
     use super::*;
 
-    fn at(secs: i64) -> Time {
-        Time { secs, nanos: 0 }
+    fn at(secs: u64) -> Duration {
+        Duration::from_secs(secs)
     }
 
     fn guard(length: usize) -> Guard {
@@ -165,11 +187,7 @@ mod tests {
         heirs.keep(heir(2), at(9), None);
         assert_eq!(heirs.find(&heir(1), at(9)), Some(Some(guard(1))));
         assert_eq!(heirs.find(&heir(2), at(13)), Some(None));
-        assert_eq!(
-            (heirs.find(&heir(1), at(14)), heirs.find(&heir(1), at(8))),
-            (None, None),
-            "too old; a clock set back"
-        );
+        assert_eq!(heirs.find(&heir(1), at(14)), None, "too old");
         let other = |change: fn(&mut Heir)| {
             let mut heir = heir(1);
             change(&mut heir);

@@ -155,25 +155,38 @@ fn convert(server: &Server, options: &[&str]) -> Result<Value> {
 
 /// Converts until `enough` files below `path` have descriptors, and the position after that was noted; then interrupts it.
 fn interrupt(server: &Server, options: &[&str], signal: libc::c_int, path: &Path, enough: usize) -> Result<Output> {
-    let mut child = start(server, options)?;
-    let position = state_directory(server)?.join("acl-convert.convert");
-    let noted = || fs::metadata(&position).and_then(|position| position.modified()).ok();
+    let child = start(server, options)?;
+    let far = wait_until(&child, &state_directory(server)?.join("acl-convert.convert"), path, enough);
+    let signal = if far.is_ok() { signal } else { libc::SIGKILL };
+    // SAFETY: kill has no memory effects; the process is the one started above, and nobody has waited for it.
+    unsafe { libc::kill(libc::pid_t::try_from(child.id())?, signal) };
+    let out = child.wait_with_output()?;
+    far.with_context(|| String::from_utf8_lossy(&out.stderr).into_owned())?;
+    Ok(out)
+}
+
+fn wait_until(child: &Child, position: &Path, path: &Path, enough: usize) -> Result<()> {
+    let noted = || fs::metadata(position).and_then(|position| position.modified()).ok();
     let (begun, mut reached) = (Instant::now(), None);
     while reached.is_none_or(|reached| noted().is_none_or(|noted| noted <= reached)) {
-        ensure!(child.try_wait()?.is_none(), "the conversion ended before it was interrupted");
         ensure!(begun.elapsed() < PATIENCE, "too little was converted in {PATIENCE:?}");
+        ensure!(!has_ended(child)?, "the conversion ended before it was interrupted");
         std::thread::sleep(Duration::from_millis(20));
-        if reached.is_none() && converted(path)? >= enough {
+        if reached.is_none() && are_converted(path, enough)? {
             reached = Some(SystemTime::now());
         }
     }
-    // SAFETY: kill has no memory effects; the process is the one started above.
-    unsafe { libc::kill(libc::pid_t::try_from(child.id())?, signal) };
-    Ok(child.wait_with_output()?)
+    Ok(())
 }
 
-/// How many files below `path` have a descriptor.
-fn converted(path: &Path) -> Result<usize> {
+/// Whether a process has ended, which is left for whoever waits for it.
+fn has_ended(child: &Child) -> Result<bool> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    Ok(stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+}
+
+/// Whether so many files below `path` have a descriptor.
+fn are_converted(path: &Path, enough: usize) -> Result<bool> {
     let mut count = 0;
     for directory in fs::read_dir(path)? {
         for file in fs::read_dir(directory?.path())? {
@@ -181,9 +194,12 @@ fn converted(path: &Path) -> Result<usize> {
             // SAFETY: both texts end with NUL, and nothing is written where there is no room.
             let length = unsafe { libc::getxattr(file.as_ptr(), c"security.NTACL".as_ptr(), std::ptr::null_mut(), 0) };
             count += usize::from(length > 0);
+            if count >= enough {
+                return Ok(true);
+            }
         }
     }
-    Ok(count)
+    Ok(false)
 }
 
 /// Where the server keeps its state.
