@@ -73,6 +73,7 @@ struct Share {
     clock: Clock,
     cache: Cache,
     names: Names,
+    /// Names that were not there: who makes files, makes many of them, and who opens each after making it ends the streak.
     misses: streak::Streak,
     /// Regular files.
     seen: seen::Seen,
