@@ -1,7 +1,9 @@
 //! The project's own commands: `cargo xtask check`, `test`, `setup`, `torture`, `compare`. This file is their table of contents.
 
 mod compare;
+mod expected;
 mod fuzz;
+mod hostile;
 mod setup;
 mod steps;
 mod test;
@@ -26,7 +28,7 @@ struct Arguments {
 enum Command {
     /// Formatting, lints and unit tests: what a commit needs
     Check,
-    /// Everything: check, the release build, foreign programs, smbtorture, all experiments, a little fuzzing
+    /// Everything: check, the release build, foreign programs, smbtorture, attacks, all experiments, a little fuzzing
     Test(test::Options),
     /// Install what the tests need (as root), or say what is missing
     Setup {
@@ -43,6 +45,9 @@ enum Command {
     /// One client of the case hammer.crowd, in a process of its own
     #[command(hide = true)]
     Hammer(foreign::hammer::Options),
+    /// Attacks on a server, and what they do to another client of it
+    #[command(after_help = hostile::RESULTS)]
+    Hostile(hostile::Options),
     /// The fuzz targets, each for a while
     Fuzz(fuzz::Options),
     /// Samba's smbtorture against a server, compared with expected-failures/
@@ -96,6 +101,16 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Hammer(options) => {
             foreign::hammer::run(&options)?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Hostile(options) if options.list => {
+            hostile::list();
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Hostile(options) => {
+            if options.target == Target::Samba {
+                setup(Target::Samba);
+            }
+            Ok(end(hostile::run(&options)?))
         }
         Command::Fuzz(options) => Ok(end(fuzz::run(&options)?)),
         Command::Setup { target } => {

@@ -5,7 +5,7 @@ use foreign::Counts;
 use foreign::bed::Target;
 
 use crate::steps::{self, Tally, cargo, succeeds};
-use crate::{compare, setup, torture};
+use crate::{compare, hostile, setup, torture};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -51,6 +51,7 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
     })?;
     tally.step("smbtorture", || torture::run(&torture_options(options)))?;
     if filter.is_none() {
+        tally.step("attacks, briefly", || hostile::run(&hostile::Options::brief()))?;
         tally.step("the client against Samba", client_against_samba)?;
         tally.step("every experiment on both servers, briefly", compare::run_briefly)?;
     }

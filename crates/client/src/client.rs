@@ -24,7 +24,7 @@ use proto::smb2::{FileId, InfoType};
 use proto::status::Status;
 use tokio::net::ToSocketAddrs;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Raw};
 use crate::negotiate::{self, CREDIT};
 use crate::transport::Transport;
 use crate::{Agreed, Chain, Error, Options, Response, Result, logon};
@@ -122,12 +122,28 @@ impl Client {
 
     /// Connects and logs on, without a share.
     pub async fn log_on(addresses: &[SocketAddr], host: &str, options: &Options) -> Result<Client> {
-        let transport = Transport::connect(addresses, options.timeout).await?;
+        let mut client = Client::negotiate(addresses, options).await?;
+        client.log_on_again(host, options).await?;
+        Ok(client)
+    }
+
+    /// Connects and negotiates, without a logon.
+    pub async fn negotiate(addresses: &[SocketAddr], options: &Options) -> Result<Client> {
+        let transport = Transport::connect(addresses, options.source, options.timeout).await?;
         let mut connection = Connection::new(transport, options.credits);
-        let agreed = negotiate::negotiate(&mut connection, options).await?;
-        connection.agreed = agreed;
-        logon::log_on(&mut connection, host, options).await?;
+        connection.agreed = negotiate::negotiate(&mut connection, options).await?;
         Ok(Client { connection })
+    }
+
+    /// Logs on in a new session, in place of the one before, which stays on the server until the connection ends.
+    pub async fn log_on_again(&mut self, host: &str, options: &Options) -> Result<()> {
+        self.connection.forget_session();
+        logon::log_on(&mut self.connection, host, options).await
+    }
+
+    /// Gives the socket away, with what its user needs to send frames of its own: for tests of what this client never sends.
+    pub fn into_raw(self) -> Raw {
+        self.connection.into_raw()
     }
 
     /// Connects to a share, in place of the one before.

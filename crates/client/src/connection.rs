@@ -14,6 +14,7 @@ use proto::smb2::oplock_break::{
 use proto::smb2::transform::TransformHeader;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
+use tokio::net::TcpStream;
 
 use crate::negotiate::Agreed;
 use crate::protection::Protection;
@@ -55,6 +56,21 @@ impl Response<'_> {
     }
 }
 
+/// A connection whose frames its owner makes; nothing is signed or sealed.
+#[derive(Debug)]
+pub struct Raw {
+    /// The socket.
+    pub stream: TcpStream,
+    /// The session; 0 before the logon.
+    pub session_id: u64,
+    /// The tree connect; 0 without one.
+    pub tree_id: u32,
+    /// The MessageId of the next request.
+    pub next_message: u64,
+    /// The credits that are left.
+    pub credits: u32,
+}
+
 /// A connection.
 pub(crate) struct Connection {
     transport: Transport,
@@ -93,6 +109,24 @@ impl Connection {
             last: 0,
             chain: 0..0,
             opened: false,
+        }
+    }
+
+    /// Back to the state before the logon.
+    pub(crate) fn forget_session(&mut self) {
+        self.protection = None;
+        self.session_id = 0;
+        self.tree_id = 0;
+    }
+
+    /// The socket and what continues on it.
+    pub(crate) fn into_raw(self) -> Raw {
+        Raw {
+            stream: self.transport.into_stream(),
+            session_id: self.session_id,
+            tree_id: self.tree_id,
+            next_message: self.next_message,
+            credits: self.credits,
         }
     }
 

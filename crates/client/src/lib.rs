@@ -29,7 +29,7 @@ use proto::status::Status;
 
 pub use chain::Chain;
 pub use client::{Access, Client, Open};
-pub use connection::Response;
+pub use connection::{Raw, Response};
 pub use kerberos::Kerberos;
 pub use negotiate::Agreed;
 pub use options::{Credentials, Options};

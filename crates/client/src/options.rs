@@ -1,6 +1,7 @@
 //! How to talk to a server: who, with what, and how long to wait.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use proto::smb2::negotiate::Dialect;
@@ -59,6 +60,8 @@ pub struct Options {
     pub client_guid: Option<[u8; 16]>,
     /// How many credits to keep: what can be under way at once, in units of 64 KiB.
     pub credits: u16,
+    /// The address to connect from; without one the system chooses.
+    pub source: Option<IpAddr>,
 }
 
 impl Default for Options {
@@ -78,6 +81,7 @@ impl Default for Options {
             timeout: Duration::from_secs(60),
             client_guid: None,
             credits: 512,
+            source: None,
         }
     }
 }

@@ -3,11 +3,11 @@
 //! A transport that waits for nothing holds no buffer once [`Transport::rest`] was called: thousands may be open.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::{Error, Result};
 
@@ -15,6 +15,14 @@ use crate::{Error, Result};
 const LONGEST: usize = 8 * 1024 * 1024 + 64 * 1024;
 /// What is asked of the socket at least at once, bytes.
 const PIECE: usize = 16 * 1024;
+
+/// Connects to `address`, from `source` if there is one.
+async fn dial(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(source) = source else { return TcpStream::connect(address).await };
+    let socket = if source.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind((source, 0).into())?;
+    socket.connect(address).await
+}
 
 /// A connection that carries frames.
 pub(crate) struct Transport {
@@ -26,11 +34,15 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Connects to the first of `addresses` that answers.
-    pub(crate) async fn connect(addresses: &[SocketAddr], timeout: Duration) -> Result<Transport> {
+    /// Connects to the first of `addresses` that answers, from `source` if there is one.
+    pub(crate) async fn connect(
+        addresses: &[SocketAddr],
+        source: Option<IpAddr>,
+        timeout: Duration,
+    ) -> Result<Transport> {
         let mut refused = Error::Io(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
         for address in addresses {
-            match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
+            match tokio::time::timeout(timeout, dial(*address, source)).await {
                 Ok(Ok(stream)) => {
                     stream.set_nodelay(true)?;
                     return Ok(Transport { stream, timeout, buffer: Vec::new(), pending: 0..0 });
@@ -40,6 +52,11 @@ impl Transport {
             }
         }
         Err(refused)
+    }
+
+    /// The socket. Bytes that were received and not taken are lost.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     /// Sends `head` and, without copying it, `payload`.

@@ -5,31 +5,33 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, BytesMut};
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use server::conn::{Connection, Frame};
+use futures_util::{FutureExt, StreamExt};
+use server::conn::{Connection, Cost, Frame, Transit};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::acknowledgment::Watch;
 use crate::input::Inputs;
+use crate::progress::Progress;
 
 /// How many bytes one read asks for when nothing is known of what comes.
 /// A request with 64 KiB of data, the most that one credit pays for, comes in one.
 const READ_AHEAD: usize = 66 * 1024;
 /// Frames up to this length are copied out of the buffer that they came in, so that one that waits does not keep it.
 const SMALL: usize = 4 * 1024;
-/// A client that does not take its answers is not read from beyond this many bytes of them.
-const MAX_BACKLOG: usize = 16 * 1024 * 1024;
-/// How many frames of one connection may be executed at the same time.
-const MAX_IN_FLIGHT: usize = 1024;
+/// How many frames are executed before other connections have their turn.
+const TURN: usize = 32;
+/// How long a connection waits before it looks again whether the accounts that pay for it have room.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// What is in flight when the server stops has this long to finish.
 const STOP_TIME: Duration = Duration::from_secs(5);
 /// Requests that go on without their connection wait for others to give up a cache, which takes no longer.
@@ -41,12 +43,8 @@ const SESSION_REQUEST: u8 = 0x81;
 const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
 const KEEP_ALIVE: u8 = 0x85;
 
-/// Bytes that the waiting requests of one connection may hold before nothing further is read: a client has credits for
-/// much more.
-const MAX_HELD: usize = 64 * 1024 * 1024;
-
 /// A chain that waits, and its cost when it is done.
-type Running = Pin<Box<dyn Future<Output = usize> + Send>>;
+type Running = Pin<Box<dyn Future<Output = Cost> + Send>>;
 
 /// Serves `connection` over `stream` until either side ends it or `stop` becomes true.
 /// With `dead_time`, a connection that was silent for so long and has no open file is closed.
@@ -61,15 +59,15 @@ pub(crate) async fn drive(
         stream,
         connection: connection.clone(),
         dead_time,
-        logged_on: false,
         inputs,
         input: BytesMut::new(),
         input_size: 0,
         unsent: None,
         sent: 0,
         running: FuturesUnordered::new(),
-        held: 0,
+        held: Cost::default(),
     };
+    let guard = Guard(Some(connection.clone()));
     let reason = tokio::select! {
         result = driver.run() => Some(result),
         () = stopped(&mut stop) => None,
@@ -87,7 +85,8 @@ pub(crate) async fn drive(
     let Driver { stream, mut running, .. } = driver;
     let close = async {
         connection.close().await;
-        // Whoever still waits for the end of the stream sees it once everything is closed, and no later.
+        guard.dismiss();
+        // A client that waits for the end of the stream sees it once everything is closed, and no later.
         drop(stream);
     };
     let (_, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, settle(&mut running)), close);
@@ -101,6 +100,27 @@ pub(crate) async fn drive(
     // whose last handle was being closed could not be opened again.
     if !running.is_empty() {
         tokio::spawn(async move { settle(&mut running).await });
+    }
+}
+
+/// Closes a connection whose task ends otherwise than by its own decision: by a panic, or because it is aborted.
+struct Guard(Option<Arc<Connection>>);
+
+impl Guard {
+    fn dismiss(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(connection) = self.0.take() else { return };
+        tracing::error!(connection = connection.id, "a connection's task ended without closing it");
+        connection.end(server::error::Disconnect("its task ended"));
+        // Outside of a runtime the process is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { connection.close().await });
+        }
     }
 }
 
@@ -127,8 +147,6 @@ struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
     dead_time: Option<Duration>,
-    /// Somebody has logged on: larger frames are taken.
-    logged_on: bool,
     /// Where buffers for `input` come from.
     inputs: Arc<Inputs>,
     /// Bytes of a frame that has not come whole yet; without capacity between frames.
@@ -140,15 +158,17 @@ struct Driver {
     /// Bytes of frames that the socket has taken.
     sent: u64,
     running: FuturesUnordered<Running>,
-    /// What those hold, bytes.
-    held: usize,
+    /// What those hold.
+    held: Cost,
 }
 
 impl Driver {
     async fn run(&mut self) -> io::Result<()> {
-        let logon_time = self.connection.server.policy().limits.logon_time;
-        let mut half_open = std::pin::pin!(tokio::time::sleep(logon_time));
-        let mut authenticated = false;
+        let limits = self.connection.server.policy().limits.clone();
+        let began = tokio::time::Instant::now();
+        let mut logon = std::pin::pin!(tokio::time::sleep(limits.logon_time));
+        let mut watches_logon = true;
+        let mut progress = Progress::new(&limits);
         let silence = self.dead_time.unwrap_or(Duration::MAX);
         let mut dead = std::pin::pin!(tokio::time::sleep(silence));
         let mut watch: Option<Watch> = None;
@@ -157,8 +177,16 @@ impl Driver {
             if self.connection.ended().is_some() && self.unsent.is_none() {
                 return Ok(());
             }
-            let may_read =
-                self.connection.backlog() < MAX_BACKLOG && self.running.len() < MAX_IN_FLIGHT && self.held < MAX_HELD;
+            let transit = self.transit();
+            self.connection.record(transit);
+            let may_read = self.may_go_on(transit);
+            if may_read && self.has_frame()? {
+                // Other connections of this thread have their turn in between.
+                tokio::task::yield_now().await;
+                self.execute_all().await?;
+                continue;
+            }
+            progress.expect(self.unsent.is_some(), !self.input.is_empty());
             tokio::select! {
                 ready = self.stream.readable(), if may_read => {
                     ready?;
@@ -171,7 +199,15 @@ impl Driver {
                 }
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
-                Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
+                Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
+                // An account is overdrawn, perhaps by another connection.
+                () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {}
+                () = progress.time_is_up() => {
+                    if let Some(reason) = progress.judge(self.sent, self.input.len()) {
+                        self.connection.end(reason);
+                        return Ok(());
+                    }
+                }
                 () = &mut dead, if self.dead_time.is_some() => {
                     if !self.connection.has_opens() {
                         self.connection.end(server::error::Disconnect("deadtime"));
@@ -186,11 +222,16 @@ impl Driver {
                         watch = None;
                     }
                 }
-                () = &mut half_open, if !authenticated => {
-                    if !self.connection.is_authenticated() {
-                        self.connection.end(server::error::Disconnect("nobody logged on in time"));
+                () = &mut logon, if watches_logon => {
+                    let anonymous = limits.anonymous_time.saturating_sub(began.elapsed());
+                    if self.connection.is_logged_on() {
+                        watches_logon = false;
+                    } else if self.connection.has_session() && !anonymous.is_zero() {
+                        logon.as_mut().reset(tokio::time::Instant::now() + anonymous);
+                    } else {
+                        self.connection.end(server::error::Disconnect("no user logged on in time"));
+                        watches_logon = false;
                     }
-                    authenticated = true;
                 }
             }
         }
@@ -205,9 +246,39 @@ impl Driver {
             }
             tokio::select! {
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
-                Some(cost) = self.running.next(), if !self.running.is_empty() => self.held -= cost,
+                Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
             }
         }
+    }
+
+    /// What the connection holds at the moment.
+    fn transit(&self) -> Transit {
+        Transit {
+            input: self.input.capacity(),
+            requests: self.held.requests,
+            unsent: self.unsent.as_ref().map_or(0, |(frame, _)| frame.allocated()),
+        }
+    }
+
+    /// Whether further requests may be received and executed. A frame that has room already may always come whole.
+    fn may_go_on(&self, transit: Transit) -> bool {
+        let limits = &self.connection.server.policy().limits;
+        if self.running.len() >= limits.in_flight || self.held.total() >= limits.in_flight_bytes {
+            return false;
+        }
+        let room = self.input.capacity() - self.input.len();
+        let more = match self.header() {
+            Ok(Some((_, length))) => (4 + length).saturating_sub(self.input.len()).saturating_sub(room),
+            // What is wrong with it is found when it is read.
+            _ => 0,
+        };
+        let is_under_way = more == 0 && !self.input.is_empty() && !matches!(self.has_frame(), Ok(true));
+        is_under_way || self.connection.may_take(transit, more)
+    }
+
+    fn release(&mut self, cost: Cost) {
+        self.held.requests -= cost.requests;
+        self.held.response -= cost.response;
     }
 
     /// Sends what the socket takes now.
@@ -252,16 +323,33 @@ impl Driver {
             Poll::Ready(Ok(_)) | Poll::Pending => {}
             Poll::Ready(Err(error)) => return Err(error),
         }
-        while let Some(frame) = self.next_frame()? {
+        self.execute_all().await?;
+        Ok(true)
+    }
+
+    /// Executes the frames that have come whole, as far as the connection may go on. What is left stays in `input`.
+    async fn execute_all(&mut self) -> io::Result<()> {
+        for _ in 0..TURN {
+            let Some(frame) = self.next_frame()? else { break };
             if let Err(reason) = self.execute(frame).await {
                 self.connection.end(reason);
-                return Ok(true);
+                return Ok(());
+            }
+            let transit = self.transit();
+            let holds = self.connection.backlog() > 0 || !self.running.is_empty();
+            if holds && !self.may_go_on(transit) {
+                break;
             }
         }
         if self.input.is_empty() {
             self.inputs.park(std::mem::take(&mut self.input), std::mem::take(&mut self.input_size));
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Whether a frame has come whole.
+    fn has_frame(&self) -> io::Result<bool> {
+        Ok(self.header()?.is_some_and(|(_, length)| self.input.len() >= 4 + length))
     }
 
     /// Room for `room` more bytes of input.
@@ -276,7 +364,7 @@ impl Driver {
     }
 
     /// How many bytes complete the frame under way.
-    fn wanted(&mut self) -> io::Result<usize> {
+    fn wanted(&self) -> io::Result<usize> {
         match self.header()? {
             Some((_, length)) => Ok((4 + length).saturating_sub(self.input.len()).max(1)),
             None => Ok(READ_AHEAD),
@@ -284,12 +372,11 @@ impl Driver {
     }
 
     /// The transport header of the frame under way: its type, and how many bytes follow.
-    fn header(&mut self) -> io::Result<Option<(u8, usize)>> {
+    fn header(&self) -> io::Result<Option<(u8, usize)>> {
         let Some(&[kind, a, b, c]) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        self.logged_on = self.logged_on || self.connection.is_authenticated();
         let limits = &self.connection.server.policy().limits;
-        if length > if self.logged_on { limits.frame } else { limits.frame_before_logon } {
+        if length > if self.connection.is_logged_on() { limits.frame } else { limits.frame_before_logon } {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the limit"));
         }
         Ok(Some((kind, length)))
@@ -336,7 +423,7 @@ impl Driver {
         while let Poll::Ready(Some(cost)) =
             std::future::poll_fn(|context| Poll::Ready(self.running.poll_next_unpin(context))).await
         {
-            self.held -= cost;
+            self.release(cost);
         }
     }
 
@@ -344,14 +431,20 @@ impl Driver {
     async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
         let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
         let (cost, cancels) = (chain.cost(), chain.cancels());
+        let connection = self.connection.clone();
         let mut running: Running = Box::pin(async move {
-            chain.run().await;
+            // The rest of what the connection has under way is finished: what is dropped half done is never undone.
+            if AssertUnwindSafe(chain.run()).catch_unwind().await.is_err() {
+                tracing::error!(connection = connection.id, peer = %connection.peer.remote, "a request panicked");
+                connection.end(server::error::Disconnect("a request panicked"));
+            }
             cost
         });
         let done =
             std::future::poll_fn(|context| std::task::Poll::Ready(running.as_mut().poll(context).is_ready())).await;
         if !done {
-            self.held += cost;
+            self.held.requests += cost.requests;
+            self.held.response += cost.response;
             self.running.push(running);
         }
         if cancels {
@@ -360,3 +453,6 @@ impl Driver {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,8 @@ mod listen;
 pub mod log;
 mod network;
 pub mod password;
+mod progress;
+pub mod sandbox;
 pub mod serve;
 pub mod state_dir;
 pub mod status;

@@ -1,5 +1,7 @@
-//! What the process asks for once, at start: enough file descriptors of the kernel, that its memory stays its own, and
-//! of the allocator no more heaps than processors.
+//! What the process asks for: at start enough file descriptors of the kernel, that its memory stays its own, and of the
+//! allocator no more heaps than processors; later, that unused memory goes back; and how much memory there is.
+
+use std::path::Path;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tracing::{info, warn};
@@ -23,6 +25,39 @@ pub fn raise_open_files() -> u64 {
             soft
         }
     }
+}
+
+/// How much memory the process may use, in bytes: that of the machine, or less where its cgroup says so.
+pub fn memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = info.totalram.saturating_mul(u64::from(info.mem_unit));
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    cgroup_limit(&own, |path| std::fs::read_to_string(path).ok()).map_or(machine, |limit| limit.min(machine))
+}
+
+/// The lowest `memory.max` of the process's cgroup and those above it (cgroup v2), where `own` is `/proc/self/cgroup`.
+fn cgroup_limit(own: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mount = Path::new("/sys/fs/cgroup");
+    let own = mount.join(path);
+    let groups = own.ancestors().take_while(|group| group.starts_with(mount));
+    groups.filter_map(|group| read(&group.join("memory.max"))?.trim().parse().ok()).min()
+}
+
+/// Gives the pages back to the system that the allocator keeps for itself. `false` where it has none, or is another one.
+pub fn release_memory() -> bool {
+    trim_heaps()
+}
+
+#[cfg(target_env = "gnu")]
+fn trim_heaps() -> bool {
+    // SAFETY: the call takes a number and works under the allocator's own locks.
+    unsafe { libc::malloc_trim(0) == 1 }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn trim_heaps() -> bool {
+    false
 }
 
 /// Keeps password hashes and session keys out of core files and out of reach of other processes of the same user.
@@ -54,6 +89,20 @@ fn set_heaps(_: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lowest_limit_of_all_cgroups_counts() {
+        let read = |path: &Path| match path.to_str()? {
+            "/sys/fs/cgroup/a/b/memory.max" => Some("max\n".to_owned()),
+            "/sys/fs/cgroup/a/memory.max" => Some("1000\n".to_owned()),
+            "/sys/fs/cgroup/memory.max" => Some("2000\n".to_owned()),
+            _ => None,
+        };
+        assert_eq!(cgroup_limit("0::/a/b\n", read), Some(1000));
+        assert_eq!(cgroup_limit("1:cpu:/x\n0::/\n", read), Some(2000));
+        assert_eq!(cgroup_limit("1:memory:/a\n", read), None);
+        assert!(memory() > 1 << 20);
+    }
 
     #[test]
     fn the_allocator_takes_the_number_of_heaps() {

@@ -126,6 +126,7 @@ async fn accept_on(
     // Where it listens on one address, each connection is to that one: the kernel need not be asked.
     let bound = listener.local_addr().ok().filter(|address| !address.ip().is_unspecified());
     let mut connections = JoinSet::new();
+    let mut spare = Spare::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -141,12 +142,33 @@ async fn accept_on(
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(EXHAUSTED).await;
+                if spare.refuse_one(&listener).await.is_err() {
+                    tokio::time::sleep(EXHAUSTED).await;
+                }
             }
         }
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
+}
+
+/// A descriptor that is kept to refuse clients with where no other is left: they are disconnected at once, instead of
+/// waiting in the queue for a server that seems dead.
+struct Spare(Option<std::fs::File>);
+
+impl Spare {
+    fn new() -> Spare {
+        Spare(std::fs::File::open("/dev/null").ok())
+    }
+
+    /// Accepts one connection and closes it. An error is that of the second try.
+    async fn refuse_one(&mut self, listener: &TcpListener) -> io::Result<()> {
+        drop(self.0.take());
+        let accepted = tokio::time::timeout(EXHAUSTED, listener.accept()).await;
+        let refused = accepted.map_or(Ok(()), |accepted| accepted.map(drop));
+        *self = Spare::new();
+        refused
+    }
 }
 
 /// Applies the limits and `hosts allow`, `hosts deny`; refused clients are disconnected without a word.

@@ -1,5 +1,7 @@
 //! `frevo serve`: from a configuration to a running server, and back down again.
 
+mod privileges;
+
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,12 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use proto::dtyp::Guid;
-use server::accounts::Unavailable;
 use server::answer::Answer;
 use server::durable::Restored;
-use server::policy::{Homes, Policy, Share, StoredAcls};
+use server::policy::{Limits, Policy, Share};
 use server::server::{Server, Volumes};
-use server::vfs::{Errno, Links, Vfs};
+use server::vfs::{Errno, Vfs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -25,7 +26,7 @@ use crate::acl::calibrate::saved;
 use crate::admin::message::{UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{Control, Listener};
-use crate::config::{self, Daemon, Loaded, LogTarget, Problems};
+use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use crate::handles::Handles;
 use crate::host::Host;
 use crate::idmap::OwnDomain;
@@ -33,6 +34,7 @@ use crate::interfaces::{interfaces, reachable};
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
 use crate::network::Network;
+use crate::sandbox::Sandbox;
 use crate::state_dir::{self, StateDir};
 use crate::welcome::{self, Welcome};
 use crate::winbind::{Member, Winbind, WithDomain};
@@ -42,6 +44,9 @@ use crate::{limits, listen};
 /// The port where SMB lives, and the one to go to where that cannot be had.
 const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
+/// How often it is looked whether clients hold less memory than before, and how much less makes it worth giving back.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
+const WORTH_RELEASING: usize = 8 << 20;
 /// How long connections may take to finish what is in flight when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -73,6 +78,17 @@ pub struct ServeArgs {
     pub log_format: LogFormat,
 }
 
+impl ServeArgs {
+    /// The configuration file: the one that is named, else the default one where no share is named either.
+    fn configuration(&self) -> Option<PathBuf> {
+        match &self.config {
+            Some(path) => Some(path.clone()),
+            None if self.directory.is_none() && self.shares.is_empty() => config::default_path(),
+            None => None,
+        }
+    }
+}
+
 fn parse_share(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_string(), PathBuf::from(path))),
@@ -86,6 +102,8 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
     limits::share_heaps();
+    // Before the first look-up of a user, which may start threads.
+    let sandbox = Sandbox::begin(config::confinement(args.configuration().as_deref(), &NoUsers))?;
     let plan = Plan::new(args)?;
     let loaded = match plan.load() {
         Ok(loaded) => loaded,
@@ -94,8 +112,10 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    if !loaded.warnings.0.is_empty() {
-        eprintln!("{}", loaded.warnings);
+    // Shares that are not served are reported by the log.
+    let said = Problems(loaded.warnings.0.iter().filter(|it| it.code != Code::ShareNotServed).cloned().collect());
+    if !said.0.is_empty() {
+        eprintln!("{said}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -103,7 +123,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
         .on_thread_start(|| localfs::identity::as_process(|| ()).expect("a process may become what it is"))
         .build()
         .context("starting threads")?;
-    runtime.block_on(serve(plan, loaded))?;
+    runtime.block_on(serve(plan, loaded, sandbox))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
@@ -128,11 +148,7 @@ impl Plan {
             let path = std::fs::canonicalize(path).with_context(|| format!("{}: cannot be shared", path.display()))?;
             shares.push((name.clone(), path));
         }
-        let config = match &args.config {
-            Some(path) => Some(path.clone()),
-            None if shares.is_empty() => config::default_path(),
-            None => None,
-        };
+        let config = args.configuration();
         if config.is_none() && shares.is_empty() {
             bail!("nothing to serve: give a directory (frevo serve DIR), --share NAME=PATH or -c smb.conf");
         }
@@ -161,9 +177,10 @@ fn share_name(directory: &Path) -> String {
     if legal.trim().is_empty() { "share".to_string() } else { legal }
 }
 
-async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
+async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     let log = start_log(&plan, &loaded.daemon)?;
-    limits::raise_open_files();
+    log_shares_not_served(&loaded.warnings);
+    let means = Means { descriptors: limits::raise_open_files(), memory: limits::memory() };
     let state_path = plan.state_dir(&loaded.daemon)?;
     let state = Arc::new(StateDir::create(&state_path)?);
     let accounts = {
@@ -172,10 +189,11 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
     };
     let listeners = listen_on(&plan, &loaded.daemon)?;
     let bound: Vec<SocketAddr> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    sandbox.close()?;
     let world = Arc::new(RealWorld::new());
     let guid = Guid(random());
     let workers = Arc::new(LocalVolumes);
-    let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state);
+    let policy = complete(loaded.policy, &loaded.daemon, &accounts, &state, means);
     let own_domain = {
         let state = state.clone();
         tokio::task::spawn_blocking(move || OwnDomain::open(state)).await?
@@ -211,10 +229,12 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
         stop: stop.clone(),
         started: server.world.now(),
         daemon: loaded.daemon,
+        means,
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
     let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), dead_time, stopping));
+    let releasing = tokio::spawn(release_memory(server.clone()));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     wait_for_signals(&control).await?;
@@ -225,10 +245,19 @@ async fn serve(plan: Plan, loaded: Loaded) -> Result<()> {
         accepting.abort();
     }
     scavenging.abort();
+    releasing.abort();
     server.close_detached().await;
     admin.abort();
     let _ = (&mut admin).await;
     Ok(())
+}
+
+/// Logs which shares are not served, and why.
+fn log_shares_not_served(problems: &Problems) {
+    for problem in problems.shares_not_served() {
+        let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        tracing::error!("{place}{}; {}", problem.message, problem.remedy);
+    }
 }
 
 /// Says in the log how the domain is, where there is one: without it its users cannot log on, and all others can.
@@ -378,6 +407,38 @@ async fn wait_for_signals(control: &Arc<Operations>) -> Result<()> {
     }
 }
 
+/// What the process has for its clients.
+#[derive(Clone, Copy)]
+struct Means {
+    descriptors: u64,
+    /// Bytes of memory of the machine, or of the process's cgroup.
+    memory: u64,
+}
+
+impl Means {
+    fn bound(self, limits: &mut Limits, memory_limit: Option<usize>) {
+        let quarter = || usize::try_from(self.memory / 4).unwrap_or(usize::MAX).max(Limits::LEAST_MEMORY);
+        limits.memory = memory_limit.unwrap_or_else(quarter);
+        limits.fit_descriptors(usize::try_from(self.descriptors).unwrap_or(usize::MAX));
+    }
+}
+
+/// Gives memory back to the system that clients no longer use, for ever: what the allocator keeps after a busy time would
+/// else stay with the process.
+async fn release_memory(server: Arc<Server>) {
+    let mut most = 0;
+    loop {
+        tokio::time::sleep(RELEASE_INTERVAL).await;
+        let held = server.accounting.memory();
+        most = held.max(most);
+        if most - held >= WORTH_RELEASING {
+            most = held;
+            // It may take milliseconds, and holds up whoever allocates from the same heap.
+            let _ = tokio::task::spawn_blocking(limits::release_memory).await;
+        }
+    }
+}
+
 /// What the running server does on request.
 struct Operations {
     server: Arc<Server>,
@@ -390,6 +451,7 @@ struct Operations {
     started: server::vfs::Time,
     /// What the process was started with.
     daemon: Daemon,
+    means: Means,
 }
 
 impl Control for Operations {
@@ -432,8 +494,9 @@ impl Control for Operations {
                     self.log.set_level(&LogLevel::from(&loaded.daemon.log_level))?;
                 }
                 let shares = loaded.policy.shares.len();
+                log_shares_not_served(&loaded.warnings);
                 self.winbind.configure(loaded.policy.membership.as_ref(), loaded.daemon.idmap.clone());
-                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state));
+                self.server.reload(complete(loaded.policy, &loaded.daemon, &self.accounts, &self.state, self.means));
                 let later = self.daemon.changed_until_restart(&loaded.daemon);
                 Ok(match later.is_empty() {
                     true => format!("configuration reloaded, {shares} shares"),
@@ -454,7 +517,8 @@ impl Control for Operations {
 }
 
 /// The policy with what takes more than the configuration, and within the means of this process.
-fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir) -> Policy {
+fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir, means: Means) -> Policy {
+    means.bound(&mut policy.limits, daemon.memory_limit);
     saved::fill_in(&mut policy, state, &mut |share, error| {
         tracing::warn!(share = share.name, "frevo:acl store = auto stores nothing: {error:#}");
     });
@@ -462,49 +526,7 @@ fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &S
         let users = accounts.users().clone();
         Arc::new(FileMap::new(path, daemon.username_map_cache_time, users)) as _
     });
-    within_our_means(policy)
-}
-
-/// The policy without what this process may not do. Only root writes the attribute that stored ACLs are kept in; without
-/// them, a share is served with the permissions that Linux knows.
-fn within_our_means(mut policy: Policy) -> Policy {
-    if localfs::identity::may_switch() {
-        return policy;
-    }
-    policy.shares.values_mut().for_each(without_roots_acls);
-    policy.homes = policy.homes.map(|homes| Arc::new(WithoutRootsAcls(homes)) as _);
-    policy
-}
-
-fn without_roots_acls(share: &mut Arc<Share>) {
-    let is_roots = |acls: &StoredAcls| !acls.attribute.starts_with("user.");
-    if let Some(acls) = share.acls.as_ref().filter(|acls| is_roots(acls)) {
-        tracing::warn!(
-            share = share.name,
-            attribute = acls.attribute,
-            "Windows ACLs are not stored: only root may write this attribute; run frevo as root, or name one as user.NTACL \
-             with acl_xattr:security_acl_name"
-        );
-        Arc::make_mut(share).acls = None;
-    }
-}
-
-/// Homes as a process serves them that is not root.
-struct WithoutRootsAcls(Arc<dyn Homes>);
-
-impl Homes for WithoutRootsAcls {
-    fn share_of(&self, name: &str, uid: Option<u32>) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
-        self.0.share_of(name, uid).map(|found| {
-            found.map(|mut share| {
-                share.iter_mut().for_each(without_roots_acls);
-                share
-            })
-        })
-    }
-
-    fn section(&self) -> &Share {
-        self.0.section()
-    }
+    privileges::within_our_means(policy)
 }
 
 /// Opens the directories behind shares.
@@ -512,7 +534,7 @@ struct LocalVolumes;
 
 impl Volumes for LocalVolumes {
     fn volume(&self, share: &Share) -> Answer<server::vfs::Result<Arc<dyn Vfs>>> {
-        let links = Links { follow: share.follow_symlinks, wide: share.wide_links };
+        let links = share.links();
         let options = localfs::Options { links };
         Answer::now(match localfs::LocalFs::open(&share.path, options) {
             Ok(volume) => Ok(Arc::new(volume) as Arc<dyn Vfs>),

@@ -1,6 +1,9 @@
 //! The state directory: where the account database and the control socket lie.
 //!
-//! What lies in it decides who may log on, so it is made with mode 0700 and refused where others could write to it.
+//! What lies in it decides who may log on, so it is made with mode 0700, and refused where others could write to it or
+//! put another directory in its place ([`ancestors`]).
+
+mod ancestors;
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -47,6 +50,7 @@ impl StateDir {
                 stat.st_mode & 0o7777
             );
         }
+        ancestors::check(path, &[0, me, stat.st_uid])?;
         Ok(Some(StateDir { path: path.to_owned(), directory, owner: (stat.st_uid, stat.st_gid) }))
     }
 
@@ -55,8 +59,11 @@ impl StateDir {
         if let Some(there) = Self::open(path)? {
             return Ok(there);
         }
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        ancestors::check(path, &[0, rustix::process::geteuid().as_raw()])?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            // With a mode of its own: a server has no umask.
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
+            made.with_context(|| format!("making {}", parent.display()))?;
         }
         match std::fs::DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -100,6 +107,16 @@ impl StateDir {
                 Ok(Some(File::from(file)))
             }
             Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error).with_context(|| self.path.join(name).display().to_string()),
+        }
+    }
+
+    /// Whether `name` is the file that `file` holds.
+    pub(crate) fn is_file(&self, name: &str, file: BorrowedFd<'_>) -> Result<bool> {
+        let held = rustix::fs::fstat(file)?;
+        match rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) => Ok((named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error).with_context(|| self.path.join(name).display().to_string()),
         }
     }

@@ -4,6 +4,7 @@
 //! hexadecimal texts, other numbers whole and below 2^64. The tables ([`show`]) are laid out like those of `smbstatus`.
 //! Exit status: 0 shown, 1 no server runs or it did not answer.
 
+mod held;
 mod show;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use server::status::{Caching, Depth, Snapshot};
 
+pub use self::held::{Held, Share, Usage};
 use crate::admin::Client;
 use crate::admin::message::{ServerRequest, Version};
 use crate::state_dir::{StateDir, locate};
@@ -85,6 +87,9 @@ pub struct Status {
     /// The cache of access control lists.
     #[serde(default)]
     pub acl_cache: AclCache,
+    /// What clients make the server hold.
+    #[serde(default)]
+    pub held: Held,
     /// The shares that store descriptors, and which of those that are made of POSIX ACLs: `frevo:acl store` as it is in
     /// force.
     #[serde(default)]
@@ -224,6 +229,7 @@ impl From<Snapshot> for Status {
                 let server::status::AclCache { entries, bytes, hits, misses } = snapshot.acl_cache;
                 AclCache { entries, bytes, hits, misses }
             },
+            held: snapshot.held.into(),
             acl_store: snapshot.acl_store.into_iter().map(|(share, store)| (share, store.to_string())).collect(),
         }
     }

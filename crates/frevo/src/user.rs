@@ -299,7 +299,7 @@ impl Performer {
             }
             match Directory::of_command(&state, &place.backends, create) {
                 Ok(directory) => return Ok(directory.map(|directory| Performer::Own(Box::new(directory)))),
-                Err(OpenError::Failed(error)) => return Err(error),
+                Err(OpenError::Damaged(error) | OpenError::Failed(error)) => return Err(error),
                 Err(OpenError::Busy) if Instant::now() >= end => bail!(
                     "another process has the account database in {} open and does not answer on its control socket",
                     place.state.display()

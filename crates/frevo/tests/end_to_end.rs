@@ -107,3 +107,33 @@ async fn refusals_have_the_status_that_windows_gives() {
     check(&as_user("nobody-of-that-name", "wrong"), "share", Status::LOGON_FAILURE).await;
     check(&served.options, "other", Status::BAD_NETWORK_NAME).await;
 }
+
+#[test]
+fn directories_on_the_way_to_the_state_are_made_for_nobody_else_to_write() {
+    use std::os::unix::fs::PermissionsExt;
+    let served = served::serve_in("um/a/b/state");
+    for made in ["um", "um/a", "um/a/b"] {
+        let mode = std::fs::metadata(served.directory.path().join(made)).expect("it was made").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "{made}");
+    }
+    let state = std::fs::metadata(served.directory.path().join("um/a/b/state")).expect("it was made");
+    assert_eq!(state.permissions().mode() & 0o7777, 0o700);
+}
+
+#[test]
+fn a_state_directory_that_others_could_replace_is_refused_with_the_command_that_helps() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let open = directory.path().join("open");
+    std::fs::create_dir(&open).expect("there is room");
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).expect("it is ours");
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_frevo"))
+        .arg("serve")
+        .arg(directory.path())
+        .args(["--bind", "127.0.0.1", "--port", "0", "--state-dir"])
+        .arg(open.join("state"))
+        .output()
+        .expect("frevo starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.contains(&format!("chmod o-w {}", open.display())), "{said}");
+}

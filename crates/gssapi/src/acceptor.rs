@@ -83,7 +83,17 @@ impl Keys {
         }
         let (key, key_type) = context.session_key()?;
         let lifetime = (seconds != INDEFINITE).then_some(seconds);
-        Ok(Accepted { client: name.text()?, logon: name.logon_info()?, lifetime, reply, key, key_type, context })
+        let service = Name::of_acceptor(library, &context)?.text()?;
+        Ok(Accepted {
+            client: name.text()?,
+            service,
+            logon: name.logon_info()?,
+            lifetime,
+            reply,
+            key,
+            key_type,
+            context,
+        })
     }
 }
 
@@ -98,6 +108,8 @@ impl Drop for Keys {
 pub struct Accepted {
     /// Its name as the library writes it.
     pub client: String,
+    /// The name of the keytab's entry whose key the ticket is for. The name in the ticket's clear part is not looked at.
+    pub service: String,
     /// What its PAC says.
     pub logon: LogonBuffer,
     /// Seconds.
@@ -123,20 +135,42 @@ pub enum LogonBuffer {
     Signed(Vec<u8>),
 }
 
-/// A client's name.
+/// A client's name, or the server's own.
 struct Name {
     library: &'static Library,
     handle: Opaque,
 }
 
 impl Name {
+    /// The server's own name in `context`, which the library takes from the keytab.
+    fn of_acceptor(library: &'static Library, context: &Context) -> Result<Name, Failure> {
+        let mut name = Name { library, handle: ptr::null_mut() };
+        let mut minor = 0;
+        // SAFETY: the context is the library's; the name is null and written; no interest in the rest is null.
+        let major = unsafe {
+            (library.inquire_context)(
+                &mut minor,
+                context.handle,
+                ptr::null_mut(),
+                &mut name.handle,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        library.checked(major, minor)?;
+        Ok(name)
+    }
+
     fn text(&self) -> Result<String, Failure> {
         // SAFETY: the name is the library's, or null, which it refuses; no interest in its type is null.
         let (outcome, bytes) = self.library.written(|minor, buffer| unsafe {
             (self.library.display_name)(minor, self.handle, buffer, ptr::null_mut())
         });
         outcome?;
-        String::from_utf8(bytes).map_err(|_| Failure::own("the client's name is no UTF-8"))
+        String::from_utf8(bytes).map_err(|_| Failure::own("a name in the ticket is no UTF-8"))
     }
 
     /// The library checks the signature of a PAC with the server's key and calls its parts authenticated if it is right.

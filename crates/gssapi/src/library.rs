@@ -151,6 +151,9 @@ functions! {
         *mut u32, *mut u32, *mut Opaque
     );
     delete_sec_context: fn(*mut u32, *mut Opaque, *mut Buffer);
+    inquire_context: fn(
+        *mut u32, Opaque, *mut Opaque, *mut Opaque, *mut u32, *mut *const Oid, *mut u32, *mut c_int, *mut c_int
+    );
     inquire_sec_context_by_oid: fn(*mut u32, Opaque, *const Oid, *mut *mut BufferSet);
     release_buffer_set: fn(*mut u32, *mut *mut BufferSet);
     get_mic: fn(*mut u32, Opaque, u32, *const Buffer, *mut Buffer);

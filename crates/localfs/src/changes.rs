@@ -2,19 +2,19 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{Access, Create, Errno, FileId, Guard, Identity, Kind, Made, RelPath, Result, Space, Time};
 
+use crate::aside::Aside;
 use crate::file::LARGE;
 use crate::metadata::{self, Source, kind};
 use crate::node::{Held, Open};
 use crate::root::{id, stat, stat_name};
 use crate::watch::own;
-use crate::worker::{Lane, submit};
+use crate::worker::Lane;
 use crate::{Share, errno, held, identity};
 
 impl Share {
@@ -60,7 +60,7 @@ impl Share {
             stored = exact(&made).filter(store);
             made = stat(&fd)?;
         }
-        let open = Open::new(Arc::clone(self), Held::Own(fd), id(&made), kind, access);
+        let open = Open::new(Arc::clone(self), who.uid, Held::Own(fd), &made, access);
         let metadata = match stored {
             Some(attributes) => metadata::describe(&made, attributes),
             None => self.cache.metadata(&made, open.source()),
@@ -68,7 +68,8 @@ impl Share {
         let is_owner_s = |guard: &Guard| guard.owner == (metadata.uid, metadata.gid);
         let as_expected = |guard: &Guard| is_owner_s(guard) && guard.mode.is_none_or(|mode| mode == metadata.mode);
         let guarded = placed && guard.is_some_and(as_expected);
-        Ok(Made { node: open.created_in(path.parent()).into_node(), metadata, guarded })
+        self.unsynced.note(metadata.id);
+        Ok(Made { node: open.into_node(), metadata, guarded })
     }
 
     fn create_file(&self, path: &RelPath, access: Access, mode: u32) -> Result<OwnedFd> {
@@ -118,15 +119,20 @@ impl Share {
         let replace = replace && kind(&here) != Kind::Directory;
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let replaced = if replace { stat_name(&target, new).ok() } else { None };
+        // A link in the place of what it leads to would lead nowhere.
+        if id(&here) != file && replaced.as_ref().is_some_and(|replaced| id(replaced) == file) {
+            return Err(Errno::EXIST);
+        }
         match rustix::fs::renameat_with(&source, old, &target, new, flags).map_err(errno) {
             Ok(()) => {}
             // Where the directory itself ignores case, the other spelling is the same name.
             Err(Errno::EXIST) if is_respelling(&source, old, &target, new, &here) => {
-                return rustix::fs::renameat(&source, old, &target, new).map_err(errno);
+                rustix::fs::renameat(&source, old, &target, new).map_err(errno)?;
             }
-            Err(Errno::INVAL) if !replace => return rename_without_flags(&source, old, &target, new),
+            Err(Errno::INVAL) if !replace => rename_without_flags(&source, old, &target, new)?,
             Err(error) => return Err(error),
         }
+        self.unsynced.note(id(&here));
         if let Some(replaced) = replaced {
             self.cache.forget(id(&replaced));
         }
@@ -147,10 +153,13 @@ impl Share {
 
     pub(crate) fn link(&self, who: &Arc<Identity>, open: &Open, to: &RelPath, replace: bool) -> Result<()> {
         let _own = own::names(self.root.path(), &[(to, true)]);
-        identity::assume(who)?;
         if open.kind == Kind::Directory {
             return Err(Errno::PERM);
         }
+        if let Some(directory) = to.parent() {
+            open.linked.lock().get_or_insert_default().note(directory);
+        }
+        identity::assume(who)?;
         let (target, name) = self.root.parent(to)?;
         let (proc, magic) = self.root.magic(open.fd());
         let link = |name: &[u8]| {
@@ -168,13 +177,14 @@ impl Share {
             return Err(Errno::ISDIR);
         }
         // Only a rename replaces in one step.
-        let aside = temporary_name();
-        let beside = to.parent().and_then(|parent| parent.join(&aside)).unwrap_or_default();
+        let aside = Aside::new(self, &target, open.id);
+        let beside = to.parent().and_then(|parent| parent.join(aside.name())).unwrap_or_default();
         let _own = own::names(self.root.path(), &[(&beside, true), (&beside, false)]);
-        link(&aside)?;
-        let renamed = rustix::fs::renameat(&target, aside.as_slice(), &target, name).map_err(errno);
+        identity::assume(who)?;
+        link(aside.name())?;
+        let renamed = rustix::fs::renameat(&target, aside.name(), &target, name).map_err(errno);
         // Left over where the rename failed, or found both to be one file by then.
-        let _ = rustix::fs::unlinkat(&target, aside.as_slice(), AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&target, aside.name(), AtFlags::empty());
         renamed
     }
 
@@ -185,12 +195,47 @@ impl Share {
         rustix::fs::symlinkat(target, &directory, name).map_err(errno)
     }
 
+    /// Both names are exchanged, so that what goes can be looked at before it does.
+    pub(crate) fn become_link(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, target: &[u8]) -> Result<()> {
+        identity::assume(who)?;
+        let (directory, name) = self.root.parent(path)?;
+        let noted = Aside::new(self, &directory, file);
+        let aside = noted.name();
+        let beside = path.parent().and_then(|parent| parent.join(aside)).unwrap_or_default();
+        let _own = own::names(self.root.path(), &[(path, true), (path, false), (&beside, true), (&beside, false)]);
+        identity::assume(who)?;
+        rustix::fs::symlinkat(target, &directory, aside).map_err(errno)?;
+        let exchange = || rustix::fs::renameat_with(&directory, name, &directory, aside, RenameFlags::EXCHANGE);
+        let remove = |flags| rustix::fs::unlinkat(&directory, aside, flags).map_err(errno);
+        if let Err(error) = exchange() {
+            let _ = remove(AtFlags::empty());
+            return Err(errno(error));
+        }
+        let removed = stat_name(&directory, aside).and_then(|old| match kind(&old) {
+            _ if id(&old) != file => Err(Errno::STALE),
+            Kind::Directory => remove(AtFlags::REMOVEDIR),
+            Kind::File if old.stx_size == 0 => remove(AtFlags::empty()),
+            Kind::File => Err(Errno::NOTEMPTY),
+            Kind::Symlink | Kind::Special => Err(Errno::INVAL),
+        });
+        if let Err(error) = removed {
+            // Where even that fails, what was there lies beside it.
+            exchange().map_err(errno)?;
+            let _ = remove(AtFlags::empty());
+            return Err(if error == Errno::EXIST { Errno::NOTEMPTY } else { error });
+        }
+        self.cache.forget(file);
+        Ok(())
+    }
+
     pub(crate) fn unlink(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, kind: Kind) -> Result<()> {
         let _own = own::names(self.root.path(), &[(path, false)]);
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
         let here = self.named(&directory, name, path, file)?;
-        let flags = if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        // A link goes itself, whatever it leads to.
+        let is_directory = kind == Kind::Directory && metadata::kind(&here) != Kind::Symlink;
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         // Whoever lets go of a removed file last frees its blocks.
         let held = match kind {
             Kind::File if here.stx_blocks.saturating_mul(512) > LARGE => {
@@ -201,10 +246,13 @@ impl Share {
         };
         let removed = rustix::fs::unlinkat(&directory, name, flags).map_err(errno);
         if held.is_some() {
-            submit(Lane::Slow, Box::new(move || drop(held)));
+            self.root.system_of(&here).workers.submit(who.uid, Lane::Slow, Box::new(move || drop(held)));
         }
         if removed.is_ok() {
             self.cache.forget(id(&here));
+            if here.stx_nlink <= 1 || kind == Kind::Directory {
+                self.unsynced.gone(id(&here));
+            }
         }
         match removed {
             // Some file systems say so of a directory that has entries.
@@ -251,13 +299,6 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
         Err(Errno::NOENT) => rustix::fs::renameat(source, old, target, new).map_err(errno),
         Err(error) => Err(error),
     }
-}
-
-/// A name that nobody has: made from the process and a counter. Where somebody has it all the same, the link fails.
-fn temporary_name() -> Vec<u8> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!(".frevo-link-{}-{number}", std::process::id()).into_bytes()
 }
 
 /// Puts the attributes of `guard` in place: the descriptor first, which counts only with the lists that come after it.

@@ -9,7 +9,7 @@ use server::vfs::{Errno, Identity, Result};
 use crate::file::end_of;
 use crate::node::Open;
 use crate::root::stat;
-use crate::worker::{Lane, later};
+use crate::worker::Lane;
 use crate::{errno, identity, sys};
 
 /// Bytes that pass through memory at once where they must.
@@ -34,9 +34,10 @@ impl Open {
         offset: u64,
         length: u64,
     ) -> Answer<Result<u64>> {
+        let (uid, system) = (who.uid, &open.system);
         let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
         let lane = if length > LONG { Lane::Slow } else { Lane::Data };
-        later(lane, move || open.copy_from(&who, &from, Range { source, offset, length }))
+        system.later(uid, lane, move || open.copy_from(&who, &from, Range { source, offset, length }))
     }
 
     pub(crate) fn clone_range(
@@ -47,9 +48,10 @@ impl Open {
         offset: u64,
         length: u64,
     ) -> Answer<Result<()>> {
+        let (uid, system) = (who.uid, &open.system);
         let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
         // What is not on disk yet is written there first.
-        later(Lane::Slow, move || open.share_room(&who, &from, Range { source, offset, length }))
+        system.later(uid, Lane::Slow, move || open.share_room(&who, &from, Range { source, offset, length }))
     }
 
     fn share_room(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<()> {

@@ -1,13 +1,16 @@
 //! Reading directories.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{RawDir, SeekFrom};
-use server::vfs::{Entry, Errno, Identity, Result};
+use server::vfs::xattr::DosAttributes;
+use server::vfs::{Entry, Errno, Identity, Metadata, Result};
 
-use crate::metadata::{Cache, Source};
+use crate::filesystem::FileSystem;
+use crate::metadata::{Source, describe};
+use crate::node::Open;
 use crate::{errno, identity, root};
 
 /// Bytes of one reading: several hundred entries.
@@ -29,6 +32,17 @@ pub(crate) fn each_name(fd: &OwnedFd, mut each: impl FnMut(&[u8]) -> bool) -> Re
 
 fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
+}
+
+/// What `name` in the directory `open`, which `fd` holds, is. Of what is mounted there, and may keep any call waiting, that
+/// is what the kernel knows: threads of this directory's file system wait for no other.
+pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Metadata> {
+    let local = open.system.is_local();
+    let stat = if local { root::glance_at(fd, name)? } else { root::stat_name(fd, name)? };
+    if local && stat.stx_mnt_id != open.system.mount && !FileSystem::of(&stat).is_local() {
+        return Ok(describe(&stat, DosAttributes::default()));
+    }
+    Ok(open.share.cache.metadata(&stat, Source::Named(fd, name)))
 }
 
 /// A directory that is being listed.
@@ -103,12 +117,11 @@ impl Listing {
     }
 
     /// Adds what `who` may see of each entry.
-    pub(crate) fn describe(&self, who: &Arc<Identity>, cache: &Cache, entries: &mut [Entry]) -> Result<()> {
+    pub(crate) fn describe(&self, who: &Arc<Identity>, open: &Open, entries: &mut [Entry]) -> Result<()> {
         for entry in entries {
             // Each time: reading attributes may have made the thread the process's.
             identity::assume(who)?;
-            let Ok(stat) = root::stat_name(&self.fd, &entry.name) else { continue };
-            entry.metadata = Some(cache.metadata(&stat, Source::Named(self.fd.as_fd(), &entry.name)));
+            entry.metadata = metadata_of(open, self.fd.as_fd(), &entry.name).ok();
         }
         Ok(())
     }

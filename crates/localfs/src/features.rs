@@ -13,7 +13,7 @@ use server::vfs::{Errno, Features, Identity, Result};
 use crate::node::Open;
 use crate::pace::change;
 use crate::root::Root;
-use crate::worker::{Lane, later_or};
+use crate::worker::{Lane, SERVER};
 use crate::{Share, errno, identity, sys};
 
 /// The one file system on which the flag of compression does something; others store it, and do not care.
@@ -24,8 +24,9 @@ impl Share {
         if let Some(known) = share.features.get() {
             return Answer::now(*known);
         }
-        let share = Arc::clone(share);
-        later_or(Lane::Data, move || *share.features.get_or_init(|| probe(&share.root)), Features::default)
+        let asked = Arc::clone(share);
+        let features = move || Ok(*asked.features.get_or_init(|| probe(&asked.root)));
+        share.root.system.later(SERVER, Lane::Data, features).map(Result::unwrap_or_default)
     }
 }
 
@@ -55,8 +56,8 @@ fn set_flag(fd: &OwnedFd, compressed: bool) -> rustix::io::Result<()> {
 
 impl Open {
     pub(crate) fn set_compressed(open: &Arc<Open>, who: &Arc<Identity>, compressed: bool) -> Answer<Result<()>> {
-        let who = Arc::clone(who);
-        change(Arc::clone(open), move |open| open.compress(&who, compressed))
+        let (who, uid) = (Arc::clone(who), who.uid);
+        change(open, uid, move |open| open.compress(&who, compressed))
     }
 
     fn compress(&self, who: &Arc<Identity>, compressed: bool) -> Result<()> {

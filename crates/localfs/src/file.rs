@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 use server::answer::Answer;
@@ -13,8 +14,8 @@ use server::vfs::{DataRange, Errno, Identity, Kind, RangeLock, Result};
 
 use crate::node::Open;
 use crate::pace::change;
-use crate::root::stat;
-use crate::worker::{Lane, later, later_or};
+use crate::root::{glance, stat};
+use crate::worker::Lane;
 use crate::{errno, identity, sys};
 
 /// Where every file ends at the latest.
@@ -70,15 +71,28 @@ impl Open {
             Ok(Attempt::Partly(count)) => count,
             Err(error) => return Answer::now((buffer, Err(error))),
         };
-        let open = Arc::clone(open);
+        Open::read_later(open, offset, buffer, filled, partly)
+    }
+
+    /// Reads on a worker what follows the first `partly` bytes. The buffer comes back whatever becomes of the work.
+    fn read_later(
+        open: &Arc<Open>,
+        offset: u64,
+        buffer: Vec<u8>,
+        filled: usize,
+        partly: usize,
+    ) -> Answer<(Vec<u8>, Result<usize>)> {
+        let lent = Arc::new(Mutex::new(buffer));
+        let (reading, buffer) = (Arc::clone(open), Arc::clone(&lent));
         let work = move || {
-            let done = match buffer.get_mut(filled + partly..) {
-                Some(space) => open.read_waiting(offset + partly as u64, space),
-                None => Err(Errno::INVAL),
-            };
-            (buffer, done.map(|count| partly + count))
+            let mut buffer = buffer.lock();
+            let space = buffer.get_mut(filled + partly..).ok_or(Errno::INVAL)?;
+            #[cfg(test)]
+            tests::panic_if_asked(reading.id);
+            reading.read_waiting(offset + partly as u64, space).map(|count| partly + count)
         };
-        later_or(Lane::Data, work, || (Vec::new(), Err(Errno::IO)))
+        let done = open.system.later(open.uid, Lane::Data, work);
+        done.map(move |done| (std::mem::take(&mut *lent.lock()), done))
     }
 
     /// Reads what the kernel has in its cache.
@@ -88,7 +102,7 @@ impl Open {
         if space.is_empty() {
             return Ok(Attempt::Done(0));
         }
-        if self.share.file.no_nowait_read.load(Ordering::Relaxed) {
+        if self.system.abilities.no_nowait_read.load(Ordering::Relaxed) {
             return Ok(Attempt::Partly(0));
         }
         let mut count = 0;
@@ -101,7 +115,7 @@ impl Open {
                 Err(Raw::INTR) => {}
                 Err(Raw::AGAIN) => return Ok(Attempt::Partly(count)),
                 Err(Raw::OPNOTSUPP) => {
-                    self.share.file.no_nowait_read.store(true, Ordering::Relaxed);
+                    self.system.abilities.no_nowait_read.store(true, Ordering::Relaxed);
                     return Ok(Attempt::Partly(count));
                 }
                 Err(error) => return Err(errno(error)),
@@ -138,9 +152,11 @@ impl Open {
             Err(error) => return Answer::now(Err(error)),
         };
         let flags = if through { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-        let (open, who) = (Arc::clone(open), Arc::clone(who));
+        let (open, who, uid) = (Arc::clone(open), Arc::clone(who), who.uid);
         let lane = if through { Lane::Slow } else { Lane::Data };
-        later(lane, move || open.share.pace.timed(|| open.write_all(&who, offset, &data, written, flags)))
+        let system = Arc::clone(&open.system);
+        let write = move || open.system.timed(|| open.write_all(&who, offset, &data, written, flags));
+        system.later(uid, lane, write)
     }
 
     /// Writes what the kernel takes without waiting.
@@ -155,7 +171,7 @@ impl Open {
             return Ok(Attempt::Partly(0));
         }
         identity::assume(who)?;
-        let refused = &self.share.file.no_nowait_write;
+        let refused = &self.system.abilities.no_nowait_write;
         if !refused.load(Ordering::Relaxed) {
             match rustix::io::pwritev2(fd, &[IoSlice::new(data)], offset, ReadWriteFlags::NOWAIT) {
                 Ok(count) if count == data.len() => return Ok(Attempt::Done(count)),
@@ -165,11 +181,10 @@ impl Open {
                 Err(error) => return Err(errno(error)),
             }
         }
-        if data.len() > INLINE_WRITE || !self.share.pace.is_quick() {
+        if data.len() > INLINE_WRITE || !self.system.is_quick() {
             return Ok(Attempt::Partly(0));
         }
-        let pace = &self.share.pace;
-        pace.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
+        self.system.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
         Ok(Attempt::Done(data.len()))
     }
 
@@ -200,16 +215,16 @@ impl Open {
     }
 
     pub(crate) fn set_size(open: &Arc<Open>, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        let frees_much = match open.writer().and_then(stat) {
+        let frees_much = match open.writer().and_then(glance) {
             Ok(now) => now.stx_blocks.saturating_mul(512) > size.saturating_add(LARGE),
             Err(error) => return Answer::now(Err(error)),
         };
-        let who = Arc::clone(who);
+        let (who, uid) = (Arc::clone(who), who.uid);
         if frees_much {
-            let open = Arc::clone(open);
-            return later(Lane::Slow, move || open.truncate(&who, size));
+            let again = Arc::clone(open);
+            return open.system.later(uid, Lane::Slow, move || again.truncate(&who, size));
         }
-        change(Arc::clone(open), move |open| open.truncate(&who, size))
+        change(open, uid, move |open| open.truncate(&who, size))
     }
 
     fn truncate(&self, who: &Arc<Identity>, size: u64) -> Result<()> {
@@ -318,4 +333,48 @@ fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
 /// The end of a range; `Errno::FBIG` where no file reaches that far.
 pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64> {
     offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
+}
+
+#[cfg(test)]
+mod tests {
+    use server::vfs::FileId;
+
+    use super::*;
+
+    /// Of which file a read on a worker panics.
+    static PANICS: Mutex<Option<FileId>> = Mutex::new(None);
+
+    pub(super) fn panic_if_asked(file: FileId) {
+        assert_ne!(*PANICS.lock(), Some(file), "on purpose");
+    }
+
+    #[test]
+    fn a_read_that_is_lost_gives_its_buffer_back() {
+        use std::path::Path;
+
+        use server::answer::block_on;
+        use server::vfs::{Access, Case, Links, Lookup, RelPath, Vfs};
+
+        use crate::{LocalFs, Options};
+
+        // Files of /proc are not read from a cache, so a worker reads them.
+        let share = LocalFs::open(Path::new("/proc/self"), Options::default()).expect("it is there");
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let who = Arc::new(Identity { uid, gid, groups: Box::default() });
+        let path = RelPath::root().join(b"status").expect("a name");
+        let links = Links::NONE;
+        let Ok(Lookup::Found { node, metadata, .. }) = block_on(share.lookup(&who, &path, Case::Sensitive, links))
+        else {
+            panic!("it is there");
+        };
+        let node = block_on(node.open(&who, Access { read: true, write: false })).expect("everybody may read it");
+        let given: Vec<u8> = (0..100).collect();
+        *PANICS.lock() = Some(metadata.id);
+        let (buffer, read) = block_on(node.read(0, given.clone(), 64));
+        *PANICS.lock() = None;
+        assert_eq!(read, Err(Errno::IO));
+        assert_eq!(buffer, given);
+        let (buffer, read) = block_on(node.read(0, given.clone(), 64));
+        assert_eq!((read, &buffer[..64], buffer.len()), (Ok(36), &given[..64], 100));
+    }
 }

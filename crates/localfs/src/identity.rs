@@ -28,6 +28,19 @@ pub(crate) const SWITCHING: CapabilitySet = CapabilitySet::SETUID.union(Capabili
 /// of them by name must be root all the same ([`crate::node`]); and it lets the thread open files beyond `fs.file-max`.
 pub(crate) const DESCRIBING: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
+/// What the process needs to act for its users: to become each of them, to look after files that are not its own, and to
+/// lease files of others ([`crate::leases`]).
+const SERVING: CapabilitySet = SWITCHING
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::LEASE);
+
+/// What the thread that confined the process keeps until [`release_ports`].
+const LISTENING: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
+
 /// Whether the process has written such an attribute: then its threads get the capability with their next switch, which
 /// takes no call more.
 static DESCRIBES: AtomicBool = AtomicBool::new(false);
@@ -55,32 +68,118 @@ struct Own {
     may_switch: bool,
 }
 
-fn own() -> &'static Own {
-    static OWN: OnceLock<Own> = OnceLock::new();
-    OWN.get_or_init(|| {
+static OWN: OnceLock<Own> = OnceLock::new();
+
+impl Own {
+    /// The identity of the calling thread, without the capabilities that are not in `keep`.
+    fn read(keep: CapabilitySet) -> Own {
         let uid = rustix::process::geteuid();
         let groups = rustix::process::getgroups().unwrap_or_default();
         let none = CapabilitySet::empty();
         let capabilities = rustix::thread::capabilities(None);
+        let may_switch = uid.is_root() && capabilities.is_ok();
+        let all = capabilities.unwrap_or(CapabilitySets { effective: none, permitted: none, inheritable: none });
         Own {
             identity: Identity {
                 uid: uid.as_raw(),
                 gid: rustix::process::getegid().as_raw(),
                 groups: groups.iter().map(|gid| gid.as_raw()).collect(),
             },
-            may_switch: uid.is_root() && capabilities.is_ok(),
-            capabilities: capabilities.unwrap_or(CapabilitySets {
-                effective: none,
-                permitted: none,
-                inheritable: none,
-            }),
+            may_switch,
+            capabilities: CapabilitySets {
+                effective: all.effective & keep,
+                permitted: all.permitted & keep,
+                inheritable: all.inheritable & keep,
+            },
         }
-    })
+    }
+}
+
+fn own() -> &'static Own {
+    OWN.get_or_init(|| Own::read(CapabilitySet::all()))
+}
+
+/// Whether [`confine`] left the process without [`DESCRIBING`].
+static GAVE_UP_DESCRIBING: AtomicBool = AtomicBool::new(false);
+
+/// Takes from the process, for good, all capabilities that serving files does not need; `describes`: attributes called
+/// `security.` and `trusted.` are to be written. To be called by the first thread while there is no other, as capabilities
+/// belong to threads: each thread that is made later has no more than its maker, and each switch of identity keeps to what
+/// is left here. The caller may listen on privileged ports until [`release_ports`].
+///
+/// # Errors
+/// The process has acted as somebody already, or the kernel refused.
+pub fn confine(describes: bool) -> io::Result<()> {
+    let keep = if describes { SERVING | DESCRIBING } else { SERVING };
+    let mut first = false;
+    let own = OWN.get_or_init(|| {
+        first = true;
+        Own::read(keep)
+    });
+    if !first {
+        return Err(io::Error::other("threads have acted as users already"));
+    }
+    let mut sets = rustix::thread::capabilities(None)?;
+    bound(keep | LISTENING, sets.effective)?;
+    let listening = |set: CapabilitySet| set & LISTENING;
+    sets.effective = own.capabilities.effective | listening(sets.effective);
+    sets.permitted = own.capabilities.permitted | listening(sets.permitted);
+    sets.inheritable = own.capabilities.inheritable;
+    rustix::thread::set_capabilities(None, sets)?;
+    GAVE_UP_DESCRIBING.store(!describes, Ordering::Relaxed);
+    // A switch to the process's identity would take the ports away.
+    CURRENT.set(Current::Process);
+    Ok(())
+}
+
+/// Takes what is not in `keep` from what programs that the process executes could get. Without `CAP_SETPCAP` the bounding
+/// set stays; a process with `no_new_privs` gets nothing of it.
+fn bound(keep: CapabilitySet, effective: CapabilitySet) -> io::Result<()> {
+    // Before Linux 4.3 there is no ambient set.
+    match rustix::thread::clear_ambient_capability_set() {
+        Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if !effective.contains(CapabilitySet::SETPCAP) {
+        return Ok(());
+    }
+    for capability in (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
+        match rustix::thread::capability_is_in_bounding_set(capability) {
+            Ok(true) if !keep.contains(capability) => rustix::thread::remove_capability_from_bounding_set(capability)?,
+            Ok(_) => {}
+            // The kernel knows no higher one.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Takes from the thread that called [`confine`] what it kept to listen on privileged ports.
+///
+/// # Errors
+/// The kernel refused.
+pub fn release_ports() -> io::Result<()> {
+    as_process(|| rustix::thread::set_capabilities(None, own().capabilities))?.map_err(Into::into)
+}
+
+/// The most that a thread of a confined process may have.
+pub fn most_capabilities() -> u64 {
+    (own().capabilities.permitted | LISTENING).bits()
+}
+
+/// Whether the process gave up at its start what it takes to write attributes called `security.` and `trusted.`.
+pub fn gave_up_describing() -> bool {
+    GAVE_UP_DESCRIBING.load(Ordering::Relaxed)
 }
 
 /// Whether operations run as the users that ask for them; else they all run as the process's user.
 pub fn may_switch() -> bool {
     own().may_switch
+}
+
+/// The process's own user.
+pub(crate) fn own_uid() -> u32 {
+    own().identity.uid
 }
 
 /// The user whose files are those that are made on behalf of `who`.

@@ -9,12 +9,16 @@
 #![deny(unsafe_code)]
 
 pub mod advisory;
+mod aside;
 mod changes;
 mod clock;
 mod copy;
 mod dir;
+mod durable;
+mod entry;
 mod features;
 mod file;
+mod filesystem;
 mod held;
 pub mod identity;
 mod kept;
@@ -24,6 +28,7 @@ mod metadata;
 mod names;
 mod node;
 mod pace;
+mod private;
 mod root;
 mod seen;
 mod streak;
@@ -38,16 +43,17 @@ use std::time::Duration;
 
 use server::answer::Answer;
 use server::vfs::{
-    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Links, Lookup, Made, Metadata, Node, RelPath, Result,
-    Space, Time, Vfs,
+    Case, Create, Errno, Features, FileId, Guard, Identity, Kind, Links, Lookup, Made, Metadata, Node, Private,
+    RelPath, Result, Space, Time, Vfs,
 };
 
 use crate::clock::Clock;
+use crate::filesystem::FileSystem;
 use crate::lookup::Question;
 use crate::metadata::Cache;
 use crate::names::Names;
-use crate::pace::{Pace, Paced, ask, change};
 use crate::root::Root;
+use crate::worker::{Lane, SERVER};
 
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +66,7 @@ pub struct Options {
 impl Default for Options {
     /// Links are followed beneath the root, as Samba does.
     fn default() -> Self {
-        Options { links: Links { follow: true, wide: false } }
+        Options { links: Links::BENEATH }
     }
 }
 
@@ -72,22 +78,63 @@ struct Share {
     root: Root,
     clock: Clock,
     cache: Cache,
-    names: Names,
+    names: Arc<Names>,
     /// Names that were not there: who makes files, makes many of them, and who opens each after making it ends the streak.
     misses: streak::Streak,
     /// Regular files.
     seen: seen::Seen,
     /// Directories that were found beneath the root.
     ways: seen::Seen,
-    pace: Pace,
-    file: file::Abilities,
     locks: node::AttributeLocks,
     features: OnceLock<Features>,
+    unsynced: &'static durable::Unsynced,
+    /// What was synced, in its order.
+    #[cfg(test)]
+    synced: parking_lot::Mutex<Vec<FileId>>,
 }
 
-impl Paced for Arc<Share> {
-    fn pace(&self) -> &Pace {
-        &self.pace
+impl Share {
+    /// Changes names, in place where that is quick and all of `paths` lie in directories of the root's own file system.
+    fn change<T: Send + 'static>(
+        share: &Arc<Share>,
+        who: &Arc<Identity>,
+        paths: &[&RelPath],
+        work: impl FnOnce(&Arc<Share>) -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let home = &share.root.system;
+        if home.is_quick()
+            && paths.iter().all(|path| path.parent().is_none_or(|directory| share.reaches(who, &directory)))
+        {
+            return Answer::now(home.timed(|| work(share)));
+        }
+        let (system, share) = (share.serving(paths[0]), Arc::clone(share));
+        let again = Arc::clone(&system);
+        system.later(who.uid, Lane::Data, move || again.timed(|| work(&share)))
+    }
+
+    /// The file system that a call with `path` may have to wait for, as far as that can be told without waiting: that of the
+    /// deepest directory at hand. Those that something is mounted on, and those above them, always are.
+    fn serving(&self, path: &RelPath) -> Arc<FileSystem> {
+        let mut at = Some(path.clone());
+        while let Some(path) = at.filter(|path| !path.is_root() && (!self.ways.has(path))) {
+            if let Some(system) = self.root.system_at(&path) {
+                return system;
+            }
+            at = path.parent();
+        }
+        Arc::clone(&self.root.system)
+    }
+
+    /// Whether `directory` lies on the root's own file system, and names in it can be changed without waiting for another.
+    fn reaches(&self, who: &Arc<Identity>, directory: &RelPath) -> bool {
+        if directory.is_root() || self.ways.has(directory) {
+            return true;
+        }
+        let at_home = identity::assume(who).is_ok() && self.root.is_at_home(directory);
+        if at_home {
+            self.ways.note_path(directory);
+        }
+        at_home
     }
 }
 
@@ -99,22 +146,31 @@ impl LocalFs {
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
         let (root, clock) = identity::as_process(|| {
             let root = Root::open(path, options.links)?;
+            aside::remove_left_over(&root);
             let clock = Clock::of(&root);
             io::Result::Ok((root, clock))
         })??;
-        Ok(LocalFs(Arc::new(Share {
+        let names = Arc::new(Names::new(root.local, clock));
+        Ok(LocalFs(Arc::new(Share::new(root, clock, names, seen::Seen::default))))
+    }
+}
+
+impl Share {
+    fn new(root: Root, clock: Clock, names: Arc<Names>, seen: impl Fn() -> seen::Seen) -> Share {
+        Share {
             clock,
             cache: Cache::new(clock),
-            names: Names::new(root.local, clock),
+            names,
             misses: streak::Streak::default(),
-            seen: seen::Seen::default(),
-            ways: seen::Seen::default(),
-            pace: Pace::new(root.local),
-            file: file::Abilities::default(),
+            seen: seen(),
+            ways: seen(),
             locks: node::AttributeLocks::default(),
             features: OnceLock::new(),
+            unsynced: durable::Unsynced::shared(),
+            #[cfg(test)]
+            synced: parking_lot::Mutex::default(),
             root,
-        })))
+        }
     }
 }
 
@@ -140,10 +196,8 @@ impl Vfs for LocalFs {
         mode: u32,
         dos_attributes: Option<u32>,
     ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
-        let (who, path) = (Arc::clone(who), path.clone());
-        change(Arc::clone(&self.0), move |share| {
-            share.create(&who, &path, what, mode, dos_attributes, None).map(|made| (made.node, made.metadata))
-        })
+        let made = self.create_guarded(who, path, what, mode, dos_attributes, None);
+        made.map(|made| made.map(|made| (made.node, made.metadata)))
     }
 
     fn create_guarded(
@@ -155,8 +209,10 @@ impl Vfs for LocalFs {
         dos_attributes: Option<u32>,
         guard: Option<Guard>,
     ) -> Answer<Result<Made>> {
-        let (who, path) = (Arc::clone(who), path.clone());
-        change(Arc::clone(&self.0), move |share| share.create(&who, &path, what, mode, dos_attributes, guard.as_ref()))
+        let (user, file) = (Arc::clone(who), path.clone());
+        Share::change(&self.0, who, &[path], move |share| {
+            share.create(&user, &file, what, mode, dos_attributes, guard.as_ref())
+        })
     }
 
     fn rename(
@@ -167,31 +223,62 @@ impl Vfs for LocalFs {
         to: &RelPath,
         replace: bool,
     ) -> Answer<Result<()>> {
-        let (who, from, to) = (Arc::clone(who), from.clone(), to.clone());
-        change(Arc::clone(&self.0), move |share| share.rename(&who, &from, id, &to, replace))
+        let (user, old, new) = (Arc::clone(who), from.clone(), to.clone());
+        Share::change(&self.0, who, &[from, to], move |share| share.rename(&user, &old, id, &new, replace))
     }
 
     fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>> {
         let Some(open) = node::of(node).filter(|open| open.belongs_to(&self.0)) else {
             return Answer::now(Err(Errno::XDEV));
         };
-        let (who, to) = (Arc::clone(who), to.clone());
-        change(Arc::clone(&self.0), move |share| share.link(&who, &open, &to, replace))
+        let (user, name) = (Arc::clone(who), to.clone());
+        Share::change(&self.0, who, &[to], move |share| share.link(&user, &open, &name, replace))
     }
 
     fn make_link(&self, who: &Arc<Identity>, path: &RelPath, target: &[u8]) -> Answer<Result<()>> {
-        let (who, path, target) = (Arc::clone(who), path.clone(), target.to_vec());
-        change(Arc::clone(&self.0), move |share| share.make_link(&who, &path, &target))
+        let (user, link, target) = (Arc::clone(who), path.clone(), target.to_vec());
+        Share::change(&self.0, who, &[path], move |share| share.make_link(&user, &link, &target))
+    }
+
+    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
+        let (user, file, target) = (Arc::clone(who), path.clone(), target.to_vec());
+        Share::change(&self.0, who, &[path], move |share| share.become_link(&user, &file, id, &target))
+    }
+
+    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        let (user, directory) = (Arc::clone(who), path.clone());
+        let work = move |share: &Arc<Share>| {
+            identity::assume(&user)?;
+            let root = share.root.beneath_directory(&directory)?;
+            // The indexes are of directories, wherever they were reached from. Paths are not remembered: there may be as many
+            // of these as opens.
+            let view = Share::new(root, share.clock, Arc::clone(&share.names), seen::Seen::none);
+            Ok(Arc::new(LocalFs(Arc::new(view))) as Arc<dyn Vfs>)
+        };
+        if self.0.root.local && self.0.reaches(who, path) {
+            return Answer::now(work(&self.0));
+        }
+        let share = Arc::clone(&self.0);
+        self.0.serving(path).later(who.uid, Lane::Data, move || work(&share))
     }
 
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>> {
-        let (who, path) = (Arc::clone(who), path.clone());
-        change(Arc::clone(&self.0), move |share| share.unlink(&who, &path, id, kind))
+        let (user, name) = (Arc::clone(who), path.clone());
+        Share::change(&self.0, who, &[path], move |share| share.unlink(&user, &name, id, kind))
+    }
+
+    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        let Some(path) = root.join(name.as_bytes()) else { return Answer::now(Err(Errno::INVAL)) };
+        let (root, server) = (root.clone(), Identity { uid: SERVER, gid: 0, groups: Box::default() });
+        Share::change(&self.0, &Arc::new(server), &[&path], move |share| share.private(&root, name, make))
     }
 
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
-        let who = Arc::clone(who);
-        ask(Arc::clone(&self.0), move |share| share.space(&who))
+        if self.0.root.local {
+            return Answer::now(self.0.space(who));
+        }
+        let (share, user) = (Arc::clone(&self.0), Arc::clone(who));
+        self.0.root.system.later(who.uid, Lane::Data, move || share.space(&user))
     }
 
     fn features(&self) -> Answer<Features> {

@@ -7,11 +7,12 @@ use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
 use server::vfs::{Access, Case, Errno, Identity, Kind, Links, Lookup, RelPath, Result, Watched};
 
+use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
 use crate::names::Name;
 use crate::node::{Held, Open};
-use crate::root::{Wait, id, stat, stat_name};
-use crate::worker::{Lane, later};
+use crate::root::{Wait, glance, id, stat, stat_name};
+use crate::worker::Lane;
 use crate::{Share, identity};
 
 /// A question.
@@ -28,13 +29,15 @@ pub(crate) struct Question {
 impl Share {
     /// Answers at once what the kernel has at hand.
     pub(crate) fn lookup(share: &Arc<Share>, question: Question) -> Answer<Result<Lookup>> {
-        match question.answer(share, Wait::Never) {
-            Err(Errno::AGAIN) => {
-                let share = Arc::clone(share);
-                later(Lane::Data, move || question.answer(&share, Wait::Allowed))
+        if share.root.local {
+            match question.answer(share, Wait::Never) {
+                Err(Errno::AGAIN) => {}
+                answer => return Answer::now(answer),
             }
-            answer => Answer::now(answer),
         }
+        // Where the thread has another identity by now, only which threads do the work may be another.
+        let (system, share, uid) = (share.serving(&question.path), Arc::clone(share), question.who.uid);
+        system.later(uid, Lane::Data, move || question.answer(&share, Wait::Allowed))
     }
 }
 
@@ -49,7 +52,7 @@ impl Question {
     pub(crate) fn answer(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         identity::assume(&self.who)?;
         if self.path.is_root() {
-            return found(share, RelPath::root(), Held::Root);
+            return self.found(share, RelPath::root(), Held::Root, wait);
         }
         if wait == Wait::Never && self.case == Case::Insensitive && share.misses.is_on() {
             // The directory's index knows better than the name itself.
@@ -101,7 +104,7 @@ impl Question {
             return Ok(found);
         }
         match self.open(share, &self.path, wait) {
-            Ok(fd) => found(share, self.path.clone(), Held::Own(fd)),
+            Ok(fd) => self.found(share, self.path.clone(), Held::Own(fd), wait),
             Err(Errno::NOENT) => self.search(share, wait),
             // The kernel has not looked at this name lately; an index may know that it does not exist.
             Err(Errno::AGAIN) if self.case == Case::Insensitive => self.search(share, wait),
@@ -122,7 +125,7 @@ impl Question {
         }
         let metadata = share.cache.metadata(&stat, Source::Open(fd.as_fd()));
         let access = Access { read: true, write: false };
-        let node = Open::new(Arc::clone(share), Held::Own(fd), metadata.id, Kind::File, Some(access));
+        let node = Open::new(Arc::clone(share), self.who.uid, Held::Own(fd), &stat, Some(access));
         node.note_size(metadata.allocated);
         Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.who).into_node(), metadata })
     }
@@ -132,7 +135,7 @@ impl Question {
     fn open(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<OwnedFd> {
         let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.links, wait);
         let not_followed = || open(OFlags::NOFOLLOW);
-        if !self.links.follow {
+        if !self.links.follow || self.links.itself {
             return not_followed();
         }
         match open(OFlags::empty()) {
@@ -144,6 +147,23 @@ impl Question {
         }
     }
 
+    fn found(&self, share: &Arc<Share>, path: RelPath, held: Held, wait: Wait) -> Result<Lookup> {
+        let fd = held.fd(share);
+        let stat = look(share, fd, wait)?;
+        let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
+        let node = Open::new(Arc::clone(share), self.who.uid, held, &stat, None);
+        node.note_size(metadata.allocated);
+        let node = match metadata.kind {
+            Kind::Directory => node.at(&path),
+            Kind::File => {
+                share.seen.note_path(&path);
+                node
+            }
+            Kind::Symlink | Kind::Special => node,
+        };
+        Ok(Lookup::Found { path, node: node.into_node(), metadata })
+    }
+
     /// The last component does not exist under its exact name, or a directory on the way does not.
     fn search(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
@@ -152,15 +172,14 @@ impl Question {
             Some(path) => Ok(Lookup::Missing { path, parent: watched }),
             None => Err(Errno::NOENT),
         };
-        share.ways.note_path(&parent);
-        let (name, watched) = self.name_in(share, &fd, name, wait)?;
+        let (name, watched) = self.name_in(share, &parent, &fd, name, wait)?;
         let Some(name) = name else { return missing(watched) };
         if wait == Wait::Never {
             return Err(Errno::AGAIN);
         }
         let Some(path) = parent.join(&name) else { return missing(None) };
         match self.open(share, &path, wait) {
-            Ok(fd) => found(share, path, Held::Own(fd)),
+            Ok(fd) => self.found(share, path, Held::Own(fd), wait),
             Err(Errno::NOENT) => missing(None),
             Err(error) => Err(error),
         }
@@ -176,7 +195,7 @@ impl Question {
         }
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(Way::Missing) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Way::Missing) };
-        let (Some(name), _) = self.name_in(share, &fd, name, wait)? else { return Ok(Way::Missing) };
+        let (Some(name), _) = self.name_in(share, &parent, &fd, name, wait)? else { return Ok(Way::Missing) };
         let Some(path) = parent.join(&name) else { return Ok(Way::Missing) };
         match share.root.open_directory(&path, self.links, wait) {
             Ok(fd) => Ok(Way::Found(path, fd)),
@@ -187,12 +206,23 @@ impl Question {
         }
     }
 
-    /// The name on disk in the directory that `fd` holds, and that directory as it was just before, where it is watched.
-    fn name_in(&self, share: &Share, fd: &OwnedFd, name: &[u8], wait: Wait) -> Result<(Option<Name>, Option<Watched>)> {
+    /// The name on disk in the directory `path`, which `fd` holds, and that directory as it was just before, where it is
+    /// watched.
+    fn name_in(
+        &self,
+        share: &Share,
+        path: &RelPath,
+        fd: &OwnedFd,
+        name: &[u8],
+        wait: Wait,
+    ) -> Result<(Option<Name>, Option<Watched>)> {
         let found = match self.case {
             Case::Insensitive => {
-                let directory = stat(fd)?;
-                let (found, state) = share.names.find(&share.root, fd, id(&directory), name, wait)?;
+                let directory = look(share, fd, wait)?;
+                if share.root.is_home(&directory) {
+                    share.ways.note_path(path);
+                }
+                let (found, state) = share.names.find(&share.root, fd.as_fd(), id(&directory), name, wait)?;
                 (found, state.map(|state| watched(&directory, state)))
             }
             // A link that leads nowhere is there all the same.
@@ -209,19 +239,11 @@ fn watched(stat: &Statx, state: u64) -> Watched {
     Watched { id: id(stat), mode: u32::from(stat.stx_mode) & 0o7777, gid: stat.stx_gid, state }
 }
 
-fn found(share: &Arc<Share>, path: RelPath, held: Held) -> Result<Lookup> {
-    let fd = held.fd(share);
-    let stat = stat(fd)?;
-    let metadata = share.cache.metadata(&stat, Source::Held(fd.as_fd()));
-    let node = Open::new(Arc::clone(share), held, metadata.id, kind(&stat), None);
-    node.note_size(metadata.allocated);
-    let node = match metadata.kind {
-        Kind::Directory => node.at(&path),
-        Kind::File => {
-            share.seen.note_path(&path);
-            node
-        }
-        Kind::Symlink | Kind::Special => node,
-    };
-    Ok(Lookup::Found { path, node: node.into_node(), metadata })
+/// What `fd` holds; `Errno::AGAIN` where its file system may keep a thread waiting that must not.
+pub(crate) fn look(share: &Share, fd: impl AsFd, wait: Wait) -> Result<Statx> {
+    if wait == Wait::Allowed {
+        return stat(fd);
+    }
+    let stat = glance(fd)?;
+    if share.root.is_home(&stat) || FileSystem::of(&stat).is_local() { Ok(stat) } else { Err(Errno::AGAIN) }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -106,7 +106,7 @@ impl Names {
     pub(crate) fn find(
         &self,
         root: &Root,
-        directory: &OwnedFd,
+        directory: BorrowedFd<'_>,
         file: FileId,
         name: &[u8],
         wait: Wait,
@@ -161,7 +161,7 @@ impl Names {
     }
 
     /// The directory's entry, made if need be; all changes until now are known to it.
-    fn entry(&self, directory: FileId, fd: &OwnedFd, wait: Wait) -> Result<Arc<Directory>> {
+    fn entry(&self, directory: FileId, fd: BorrowedFd<'_>, wait: Wait) -> Result<Arc<Directory>> {
         let mut watched = self.watched.lock();
         self.drain(&mut watched);
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
@@ -272,7 +272,7 @@ impl Names {
     }
 
     /// Reads the directory; `None` where it has more names than an index may.
-    fn build(&self, root: &Root, directory: &OwnedFd, is_watched: bool) -> Result<Option<Index>> {
+    fn build(&self, root: &Root, directory: BorrowedFd<'_>, is_watched: bool) -> Result<Option<Index>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let fd = open_for_reading(root, directory)?;
         let before = stat(&fd)?;
@@ -291,7 +291,7 @@ impl Names {
     }
 
     /// Searches the directory itself, without an index.
-    fn scan(&self, root: &Root, directory: &OwnedFd, name: &[u8]) -> Result<Option<Name>> {
+    fn scan(&self, root: &Root, directory: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Name>> {
         let key = fold_key(name);
         let mut found: Option<Name> = None;
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -317,7 +317,7 @@ fn event_size(event: &inotify::Event<'_>) -> usize {
     HEADER + event.file_name().map_or(0, |name| name.to_bytes_with_nul().len().next_multiple_of(HEADER))
 }
 
-fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {
+fn watch(inotify: &OwnedFd, fd: impl AsFd) -> Option<i32> {
     use inotify::WatchFlags;
     let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
     let changes = names | WatchFlags::ATTRIB;
@@ -326,7 +326,7 @@ fn watch(inotify: &OwnedFd, fd: &OwnedFd) -> Option<i32> {
 }
 
 /// The index is the server's own, so the server reads for it.
-fn open_for_reading(root: &Root, directory: &OwnedFd) -> Result<OwnedFd> {
+fn open_for_reading(root: &Root, directory: impl AsFd) -> Result<OwnedFd> {
     identity::assume_process().map_err(crate::errno)?;
     root.reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY)
 }

@@ -8,23 +8,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, Statx, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::answer::Answer;
 use server::vfs::watch::{Ear, Wanted, Watching};
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{
-    Access, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, Metadata, Node, RangeLock, RelPath, Result,
-    SetMetadata, Time, Told,
+    Access, Case, DataRange, Entry, Errno, FileId, Identity, Kind, Lease, Metadata, Node, RangeChange, RangeLock,
+    RelPath, Result, SetMetadata, Time, Told,
 };
 
 use crate::dir::{self, Listing};
+use crate::durable::Linked;
 use crate::file::LARGE;
-use crate::metadata::{Source, describe, store, time};
-use crate::pace::{Pace, Paced, ask, change};
-use crate::root::stat;
+use crate::filesystem::FileSystem;
+use crate::metadata::{Source, describe, kind, store, time};
+use crate::pace::{Placed, ask, change};
+use crate::root::{id, stat};
 use crate::watch::own::{self, Doing};
-use crate::worker::{Lane, later, submit};
+use crate::worker::Lane;
 use crate::{Share, errno, held, identity, leases, watch};
 
 /// A descriptor, or the share's own.
@@ -47,14 +49,18 @@ impl Held {
 /// What is open.
 pub(crate) struct Open {
     pub(crate) share: Arc<Share>,
+    /// The file system that it lies on.
+    pub(crate) system: Arc<FileSystem>,
+    /// The user who opened it: calls that name none are made for that one.
+    pub(crate) uid: u32,
     held: Held,
     pub(crate) id: FileId,
     pub(crate) kind: Kind,
     /// `None`: for attributes only.
     pub(crate) access: Option<Access>,
     listing: Mutex<Option<Listing>>,
-    /// The directory that the file was made in, until both are on disk.
-    made_in: Mutex<Option<RelPath>>,
+    /// Links to the file that were made through this handle, until they are on disk.
+    pub(crate) linked: Mutex<Option<Box<Linked>>>,
     /// Who opened it for data while looking it up: for him it need not be opened again.
     opener: Option<Arc<Identity>>,
     /// Where a directory was found.
@@ -66,9 +72,11 @@ pub(crate) struct Open {
 impl Drop for Open {
     /// The last close of a removed file frees its blocks.
     fn drop(&mut self) {
-        if *self.large.get_mut() {
+        // Closing a file of another machine, or FUSE, waits for it.
+        let waits = self.access.is_some() && !self.system.is_local();
+        if waits || *self.large.get_mut() {
             let held = std::mem::replace(&mut self.held, Held::Root);
-            submit(Lane::Slow, Box::new(move || drop(held)));
+            self.system.workers.submit(self.uid, Lane::Slow, Box::new(move || drop(held)));
         }
     }
 }
@@ -99,16 +107,18 @@ impl AttributeLocks {
     }
 }
 
-impl Paced for Arc<Open> {
-    fn pace(&self) -> &Pace {
-        &self.share.pace
+impl Placed for Arc<Open> {
+    fn system(&self) -> &Arc<FileSystem> {
+        &self.system
     }
 }
 
 impl Open {
-    pub(crate) fn new(share: Arc<Share>, held: Held, id: FileId, kind: Kind, access: Option<Access>) -> Open {
-        let (listing, made_in, opener, path, large) = Default::default();
-        Open { share, held, id, kind, access, listing, made_in, opener, path, large }
+    /// What `held` holds and `stat` tells of, opened for the user `uid`.
+    pub(crate) fn new(share: Arc<Share>, uid: u32, held: Held, stat: &Statx, access: Option<Access>) -> Open {
+        let (listing, linked, opener, path, large) = Default::default();
+        let (system, id, kind) = (share.root.system_of(stat), id(stat), kind(stat));
+        Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large }
     }
 
     /// Notes how large the file may be.
@@ -116,12 +126,6 @@ impl Open {
         if bytes > LARGE && self.kind == Kind::File {
             self.large.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Notes that the file was made just now.
-    pub(crate) fn created_in(self, directory: Option<RelPath>) -> Open {
-        *self.made_in.lock() = directory;
-        self
     }
 
     /// Notes that `who` opened it.
@@ -182,9 +186,10 @@ impl Open {
         let waits = flags != OFlags::PATH;
         let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
-        let mut open = Open::new(Arc::clone(&self.share), Held::Own(fd), self.id, self.kind, access);
-        open.large = AtomicBool::new(self.large.load(Ordering::Relaxed));
-        Ok(open)
+        let (listing, linked, opener, path) = Default::default();
+        let (share, system, held) = (Arc::clone(&self.share), Arc::clone(&self.system), Held::Own(fd));
+        let (uid, id, kind, large) = (who.uid, self.id, self.kind, self.large.load(Ordering::Relaxed).into());
+        Ok(Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large })
     }
 
     pub(crate) fn permissions(&self, who: &Arc<Identity>) -> Result<u32> {
@@ -202,26 +207,22 @@ impl Open {
         Ok(u32::from(read) << 2 | u32::from(write) << 1 | u32::from(execute))
     }
 
-    /// Everything on disk, and the name of a new file with it.
-    fn flush(&self) -> Result<()> {
-        identity::assume_process().map_err(errno)?;
-        match self.access {
-            Some(_) => rustix::fs::fsync(self.fd()),
-            None => rustix::fs::fsync(self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::NONBLOCK)?),
+    fn location(&self) -> Result<Vec<u8>> {
+        if stat(self.fd())?.stx_nlink == 0 {
+            return Err(Errno::NOENT);
         }
-        .map_err(errno)?;
-        let Some(directory) = self.made_in.lock().take() else { return Ok(()) };
-        let synced = self.share.sync_directory(&directory);
-        if synced.is_err() {
-            *self.made_in.lock() = Some(directory);
-        }
-        synced
+        self.share.root.location(self.fd())
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _own = self.changes();
+        let stores = set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some();
+        // Linux has neither a mode nor attributes of users for links.
+        if self.kind == Kind::Symlink && (stores || set.mode.is_some()) {
+            return Err(Errno::OPNOTSUPP);
+        }
         // First what takes the right to write the file, last what may take it away.
-        if set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some() {
+        if stores {
             self.store_attributes(who, set)?;
         }
         identity::assume(who)?;
@@ -267,7 +268,7 @@ impl Open {
         };
         let (mut entries, next) = listing.names(cursor, count)?;
         if with_metadata {
-            listing.describe(who, &self.share.cache, &mut entries)?;
+            listing.describe(who, self, &mut entries)?;
             self.note_files(&entries);
         }
         if entries.is_empty() {
@@ -278,7 +279,7 @@ impl Open {
     }
 
     /// What was listed is opened next.
-    fn note_files(&self, entries: &[Entry]) {
+    pub(crate) fn note_files(&self, entries: &[Entry]) {
         let Some(directory) = &self.path else { return };
         let is_file = |entry: &&Entry| entry.metadata.is_some_and(|metadata| metadata.kind == Kind::File);
         for entry in entries.iter().filter(is_file) {
@@ -387,37 +388,26 @@ fn timespec(time: Option<Time>) -> Timespec {
     }
 }
 
-impl Share {
-    /// Puts the names of a directory on disk. One that is gone by now has none.
-    fn sync_directory(&self, directory: &RelPath) -> Result<()> {
-        let fd = match self.root.changed_directory(directory) {
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
-            fd => fd?,
-        };
-        rustix::fs::fsync(self.root.reopen(&fd, OFlags::RDONLY | OFlags::DIRECTORY)?).map_err(errno)
-    }
-}
-
 impl Node for Handle {
     fn as_any(&self) -> &dyn Any {
         self
     }
 
     fn metadata(&self) -> Answer<Result<Metadata>> {
-        ask(Arc::clone(&self.0), |open| open.metadata())
+        ask(&self.0, self.0.uid, |open| open.metadata())
     }
 
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>> {
         if self.0.access == Some(access) && self.0.opener.as_ref() == Some(who) {
             return Answer::now(Ok(Arc::new(Handle(Arc::clone(&self.0)))));
         }
-        let who = Arc::clone(who);
-        ask(Arc::clone(&self.0), move |open| open.open(&who, access).map(Open::into_node))
+        let (uid, who) = (who.uid, Arc::clone(who));
+        ask(&self.0, uid, move |open| open.open(&who, access).map(Open::into_node))
     }
 
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>> {
-        let who = Arc::clone(who);
-        ask(Arc::clone(&self.0), move |open| open.permissions(&who))
+        let (uid, who) = (who.uid, Arc::clone(who));
+        ask(&self.0, uid, move |open| open.permissions(&who))
     }
 
     fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)> {
@@ -428,8 +418,12 @@ impl Node for Handle {
         Open::write(&self.0, who, offset, data, through)
     }
 
+    fn location(&self) -> Answer<Result<Vec<u8>>> {
+        ask(&self.0, self.0.uid, |open| open.location())
+    }
+
     fn read_link(&self) -> Answer<Result<Vec<u8>>> {
-        ask(Arc::clone(&self.0), |open| {
+        ask(&self.0, self.0.uid, |open| {
             if open.kind != Kind::Symlink {
                 return Err(Errno::INVAL);
             }
@@ -439,7 +433,7 @@ impl Node for Handle {
 
     fn flush(&self) -> Answer<Result<()>> {
         let open = Arc::clone(&self.0);
-        later(Lane::Slow, move || open.flush())
+        self.0.system.later(self.0.uid, Lane::Slow, move || open.flush())
     }
 
     fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
@@ -447,18 +441,18 @@ impl Node for Handle {
     }
 
     fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>> {
-        let (open, who) = (Arc::clone(&self.0), Arc::clone(who));
-        later(Lane::Data, move || open.allocate(&who, size))
+        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
+        self.0.system.later(uid, Lane::Data, move || open.allocate(&who, size))
     }
 
     fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>> {
-        let (open, who) = (Arc::clone(&self.0), Arc::clone(who));
-        later(Lane::Data, move || open.zero(&who, offset, length))
+        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
+        self.0.system.later(uid, Lane::Data, move || open.zero(&who, offset, length))
     }
 
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         let open = Arc::clone(&self.0);
-        later(Lane::Data, move || open.data_ranges(offset, length))
+        self.0.system.later(self.0.uid, Lane::Data, move || open.data_ranges(offset, length))
     }
 
     fn copy_range(
@@ -490,8 +484,8 @@ impl Node for Handle {
     }
 
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>> {
-        let who = Arc::clone(who);
-        change(Arc::clone(&self.0), move |open| open.set_metadata(&who, &set))
+        let (uid, who) = (who.uid, Arc::clone(who));
+        change(&self.0, uid, move |open| open.set_metadata(&who, &set))
     }
 
     fn list(
@@ -501,13 +495,17 @@ impl Node for Handle {
         count: usize,
         with_metadata: bool,
     ) -> Answer<Result<(Vec<Entry>, u64)>> {
-        let (open, who) = (Arc::clone(&self.0), Arc::clone(who));
-        later(Lane::Data, move || open.list(&who, cursor, count, with_metadata))
+        let (uid, open, who) = (who.uid, Arc::clone(&self.0), Arc::clone(who));
+        self.0.system.later(uid, Lane::Data, move || open.list(&who, cursor, count, with_metadata))
+    }
+
+    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        Open::entry(&self.0, who, name, case)
     }
 
     fn is_empty(&self) -> Answer<Result<bool>> {
         let open = Arc::clone(&self.0);
-        later(Lane::Data, move || open.is_empty())
+        self.0.system.later(self.0.uid, Lane::Data, move || open.is_empty())
     }
 
     fn note_bare(&self, stamped: Time) {
@@ -515,18 +513,18 @@ impl Node for Handle {
     }
 
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>> {
-        let (who, name) = (Arc::clone(who), name.to_owned());
-        ask(Arc::clone(&self.0), move |open| open.get_xattr(&who, &name))
+        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
+        ask(&self.0, uid, move |open| open.get_xattr(&who, &name))
     }
 
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>> {
-        let (who, name) = (Arc::clone(who), name.to_owned());
-        change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, value.as_deref(), XattrFlags::empty()))
+        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
+        change(&self.0, uid, move |open| open.set_xattr(&who, &name, value.as_deref(), XattrFlags::empty()))
     }
 
     fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>> {
-        let (who, name) = (Arc::clone(who), name.to_owned());
-        change(Arc::clone(&self.0), move |open| open.set_xattr(&who, &name, Some(&value), XattrFlags::CREATE))
+        let (uid, who, name) = (who.uid, Arc::clone(who), name.to_owned());
+        change(&self.0, uid, move |open| open.set_xattr(&who, &name, Some(&value), XattrFlags::CREATE))
     }
 
     fn watch(&self, wanted: Wanted, listener: Ear) -> Result<Watching> {
@@ -534,15 +532,27 @@ impl Node for Handle {
     }
 
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>> {
-        let who = Arc::clone(who);
-        ask(Arc::clone(&self.0), move |open| open.list_xattrs(&who))
+        let (uid, who) = (who.uid, Arc::clone(who));
+        ask(&self.0, uid, move |open| open.list_xattrs(&who))
     }
 
     fn lease(&self, told: Told) -> Answer<Result<Box<dyn Lease>>> {
-        ask(Arc::clone(&self.0), move |open| leases::take(open, told))
+        ask(&self.0, self.0.uid, move |open| leases::take(open, told))
     }
 
     fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
-        ask(Arc::clone(&self.0), move |open| open.lock_range(offset, length, lock))
+        ask(&self.0, self.0.uid, move |open| open.lock_range(offset, length, lock))
+    }
+
+    /// The kernel keeps the locks of a file in a list and goes through it for each change.
+    fn lock_ranges(&self, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
+        let make = move |open: &Arc<Open>| {
+            RangeChange::make_all(&changes, |offset, length, lock| open.lock_range(offset, length, lock))
+        };
+        if !many {
+            return change(&self.0, self.0.uid, make);
+        }
+        let open = Arc::clone(&self.0);
+        self.0.system.later(self.0.uid, Lane::Data, move || make(&open))
     }
 }

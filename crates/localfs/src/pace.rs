@@ -5,13 +5,15 @@
 //! callers wait, and one client's flood of writes must not hold up the others. So changes are made in place until one
 //! turns out slow; from then on they go to workers until they have been quick for a while.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use server::answer::Answer;
 use server::vfs::Result;
 
-use crate::worker::{Lane, later};
+use crate::filesystem::FileSystem;
+use crate::worker::Lane;
 
 /// What the calling thread may be kept for. Well above what a busy processor takes from a thread at a time: that is no
 /// fault of the file system, and another thread would have to wait for the processor, too.
@@ -24,18 +26,18 @@ pub(crate) struct Pace {
     began: Instant,
     /// Until when changes go to workers, in milliseconds since `began`.
     slow_until: AtomicU64,
-    local: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { began: Instant::now(), slow_until: AtomicU64::new(0) }
+    }
 }
 
 impl Pace {
-    /// With `local` false, everything goes to a worker: a network may keep any call waiting.
-    pub(crate) fn new(local: bool) -> Pace {
-        Pace { began: Instant::now(), slow_until: AtomicU64::new(0), local }
-    }
-
-    /// Whether the file system takes changes quickly now.
+    /// Whether changes are quick now.
     pub(crate) fn is_quick(&self) -> bool {
-        self.local && self.slow_until.load(Ordering::Relaxed) <= self.began.elapsed().as_millis() as u64
+        self.slow_until.load(Ordering::Relaxed) <= self.began.elapsed().as_millis() as u64
     }
 
     /// Notes how long a change took.
@@ -55,31 +57,35 @@ impl Pace {
     }
 }
 
-/// What has a pace.
-pub(crate) trait Paced: Send + Sync + 'static {
-    fn pace(&self) -> &Pace;
+/// What is open on a file system.
+pub(crate) trait Placed: Clone + Send + 'static {
+    fn system(&self) -> &Arc<FileSystem>;
 }
 
-/// Makes a change that is quick as a rule.
-pub(crate) fn change<P: Paced, T: Send + 'static>(
-    on: P,
+/// Makes a change of what is open for the user `uid`, which is quick as a rule.
+pub(crate) fn change<P: Placed, T: Send + 'static>(
+    open: &P,
+    uid: u32,
     work: impl FnOnce(&P) -> Result<T> + Send + 'static,
 ) -> Answer<Result<T>> {
-    if on.pace().is_quick() {
-        return Answer::now(on.pace().timed(|| work(&on)));
+    if open.system().is_quick() {
+        return Answer::now(open.system().timed(|| work(open)));
     }
-    later(Lane::Data, move || on.pace().timed(|| work(&on)))
+    let again = open.clone();
+    open.system().later(uid, Lane::Data, move || again.system().timed(|| work(&again)))
 }
 
-/// Asks what the kernel knows of a file that it has at hand.
-pub(crate) fn ask<P: Paced, T: Send + 'static>(
-    on: P,
+/// Asks for the user `uid` what the kernel knows of a file that it has at hand.
+pub(crate) fn ask<P: Placed, T: Send + 'static>(
+    open: &P,
+    uid: u32,
     work: impl FnOnce(&P) -> Result<T> + Send + 'static,
 ) -> Answer<Result<T>> {
-    if on.pace().local {
-        return Answer::now(work(&on));
+    if open.system().is_local() {
+        return Answer::now(work(open));
     }
-    later(Lane::Data, move || work(&on))
+    let again = open.clone();
+    open.system().later(uid, Lane::Data, move || work(&again))
 }
 
 #[cfg(test)]
@@ -88,13 +94,12 @@ mod tests {
 
     #[test]
     fn a_slow_change_sends_the_next_ones_away() {
-        let pace = Pace::new(true);
+        let pace = Pace::default();
         pace.note(Duration::from_micros(50));
         assert!(pace.is_quick());
         pace.note(Duration::from_secs(1));
         assert!(!pace.is_quick());
         pace.slow_until.store(0, Ordering::Relaxed);
         assert!(pace.is_quick());
-        assert!(!Pace::new(false).is_quick());
     }
 }

@@ -5,12 +5,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
 use server::vfs::{Errno, FileId, Links, RelPath, Result};
 
+use crate::filesystem::FileSystem;
 use crate::{errno, held};
 
 /// Whether the kernel may wait for a disk.
@@ -47,7 +49,7 @@ pub(crate) fn is_local(fd: impl AsFd) -> rustix::io::Result<bool> {
 const LINKS: usize = 40;
 
 /// What every statx of this crate asks for.
-const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 /// The root of a share.
 pub(crate) struct Root {
@@ -60,6 +62,8 @@ pub(crate) struct Root {
     paths: [PathBuf; 2],
     /// Whether the file system is one of this machine.
     pub(crate) local: bool,
+    /// The file system itself.
+    pub(crate) system: Arc<FileSystem>,
     /// Which links the paths of changes may go through.
     links: Links,
 }
@@ -70,11 +74,39 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let proc = held::directory()?;
-        let id = id(&rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?);
+        let stat = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, WANTED)?;
+        let id = id(&stat);
         let paths = [std::path::absolute(path)?, path.canonicalize()?];
         let local = is_local(&fd)?;
         probe(&fd)?;
-        Ok(Root { fd, proc, id, paths, local, links })
+        Ok(Root { fd, proc, id, paths, local, system: FileSystem::of_root(&stat, local), links })
+    }
+
+    /// The directory `path`, which no link leads to, as a root.
+    pub(crate) fn beneath_directory(&self, path: &RelPath) -> Result<Root> {
+        let fd = self.open_directory(path, Links::NONE, Wait::Allowed)?;
+        let stat = stat(&fd)?;
+        let (id, system) = (id(&stat), self.system_of(&stat));
+        let inner = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        let paths = [self.paths[0].join(inner), self.paths[1].join(inner)];
+        let local = is_local(&fd).map_err(errno)?;
+        Ok(Root { fd, proc: self.proc, id, paths, local, system, links: self.links })
+    }
+
+    /// The names that lead to what `fd` holds, from the root down where it lies beneath it.
+    pub(crate) fn location(&self, fd: impl AsFd) -> Result<Vec<u8>> {
+        let path = |fd: BorrowedFd<'_>| {
+            let link = DecInt::from_fd(fd);
+            rustix::fs::readlinkat(self.proc, link.as_c_str(), Vec::new()).map(|path| path.into_bytes()).map_err(errno)
+        };
+        let (root, path) = (path(self.fd())?, path(fd.as_fd())?);
+        Ok(match path.strip_prefix(root.as_slice()) {
+            Some(rest) if rest.first().is_none_or(|&byte| byte == b'/') => {
+                rest.strip_prefix(b"/").unwrap_or(rest).to_vec()
+            }
+            Some(rest) if root == b"/" => rest.to_vec(),
+            _ => path,
+        })
     }
 
     /// Its absolute path, as given.
@@ -108,7 +140,8 @@ impl Root {
     /// Opens `path` for reading in one step, where the kernel has all of it at hand and the root's own file system holds it.
     pub(crate) fn open_to_read(&self, path: &[u8], links: Links) -> Result<OwnedFd> {
         let resolve = resolution(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        flags.set(OFlags::NOFOLLOW, links.itself);
         rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve).map_err(errno)
     }
 
@@ -184,12 +217,45 @@ impl Root {
         self.open_path(&bytes, OFlags::PATH | OFlags::DIRECTORY, 0, links, wait)
     }
 
-    /// What `path` leads to, if that is a directory whose names the thread may use: for telling which one it is, and
-    /// nothing else, for a link may lead out of the root.
+    /// What `path` leads to, if that is a directory of the root's own file system whose names the thread may use: for telling
+    /// which one it is, and nothing else, for a link may lead out of the root.
     pub(crate) fn look_at_directory(&self, path: &RelPath) -> Option<Statx> {
         // With a component behind it, the kernel checks that the directory may be searched.
         let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
-        rustix::fs::statx(&self.fd, path, AtFlags::NO_AUTOMOUNT, WANTED).ok()
+        let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        rustix::fs::statx(&self.fd, path, flags, WANTED).ok().filter(|stat| self.is_home(stat))
+    }
+
+    /// Opens what `name` names in `directory`, a link itself, where the kernel has it at hand.
+    pub(crate) fn open_entry(directory: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+        rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve).map_err(errno)
+    }
+
+    /// Whether what `stat` tells of lies on the root's own file system.
+    pub(crate) fn is_home(&self, stat: &Statx) -> bool {
+        stat.stx_mnt_id == self.system.mount
+    }
+
+    /// The file system of what `stat` tells of.
+    pub(crate) fn system_of(&self, stat: &Statx) -> Arc<FileSystem> {
+        if self.is_home(stat) { Arc::clone(&self.system) } else { FileSystem::of(stat) }
+    }
+
+    /// Whether the kernel has all of the way to the directory `path` at hand and it leads over the root's own file system
+    /// only; never waits.
+    pub(crate) fn is_at_home(&self, path: &RelPath) -> bool {
+        let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
+        let resolve = resolution(self.links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve).is_ok()
+    }
+
+    /// The file system of what `path` names, where the kernel has the way there at hand; never waits.
+    pub(crate) fn system_at(&self, path: &RelPath) -> Option<Arc<FileSystem>> {
+        let fd = self.open_beneath(path.as_bytes(), OFlags::PATH, 0, self.links, Wait::Never).ok()?;
+        Some(self.system_of(&glance(fd).ok()?))
     }
 
     /// The directory that holds `path`, which a change is made in, and the name there.
@@ -254,6 +320,17 @@ fn outside(error: Raw) -> Errno {
 /// What `fd` holds.
 pub(crate) fn stat(fd: impl AsFd) -> Result<Statx> {
     rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, WANTED).map_err(errno)
+}
+
+/// The same as far as the kernel knows it: another machine, or FUSE, is not asked.
+pub(crate) fn glance(fd: impl AsFd) -> Result<Statx> {
+    rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, WANTED).map_err(errno)
+}
+
+/// What `name` in `directory`, which is on a file system of this machine, names: the same of what is mounted there.
+pub(crate) fn glance_at(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    rustix::fs::statx(directory, name, flags, WANTED).map_err(errno)
 }
 
 /// What `name` in `directory` names; a link is looked at, not followed.

@@ -18,11 +18,20 @@ const PATHS: usize = 16_384;
 pub(crate) struct Seen {
     slots: OnceLock<Box<[AtomicU64]>>,
     hasher: RandomState,
+    is_off: bool,
 }
 
 impl Seen {
+    /// One that keeps nothing.
+    pub(crate) fn none() -> Seen {
+        Seen { is_off: true, ..Seen::default() }
+    }
+
     /// `name` in `directory` is of the kind.
     pub(crate) fn note(&self, directory: &RelPath, name: &[u8]) {
+        if self.is_off {
+            return;
+        }
         let slots = self.slots.get_or_init(|| (0..PATHS).map(|_| AtomicU64::new(0)).collect());
         let mark = self.mark(directory, name);
         slots[mark as usize % PATHS].store(mark, Ordering::Relaxed);

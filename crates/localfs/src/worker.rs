@@ -1,11 +1,14 @@
 //! Threads for what may make the kernel wait: reads from disk, writes that are throttled, directories read whole.
 //!
-//! A small pool that grows with the work and shrinks when idle. Two lanes, so that a flood of flushes, each of which
-//! waits for the disk, cannot keep reads from being served.
+//! Each file system has pools of its own ([`crate::filesystem`]), so one that hangs takes no thread from another. A pool
+//! grows with the work and shrinks when idle. Two lanes, so that a flood of flushes, each of which waits for the disk,
+//! cannot keep reads from being served. One user's jobs take at most a quarter of a pool; the rest of them wait, and users
+//! take turns.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -22,12 +25,32 @@ pub(crate) enum Lane {
     Slow,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// The user whose work the server's own is.
+pub(crate) const SERVER: u32 = 0;
 
-/// Threads of one lane. Enough to keep a disk array busy; more would only wait.
-const THREADS: usize = 24;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads of one pool. Enough to keep a disk array busy; more would only wait.
+const THREADS: usize = 48;
+/// How many of them work for one user at a time.
+const OF_ONE_USER: usize = THREADS / 4;
+/// Threads of all pools together.
+const ALL_THREADS: usize = 256;
+/// Threads that a pool may have even then: more than one user takes, so that neither other pools nor one user can keep it
+/// from working.
+const GUARANTEED: usize = 16;
 /// How long a thread waits for work before it ends.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
+
+/// Threads of all pools.
+static THREADS_NOW: AtomicUsize = AtomicUsize::new(0);
+
+/// The pools of one file system.
+#[derive(Default)]
+pub(crate) struct Workers {
+    data: Arc<Pool>,
+    slow: Arc<Pool>,
+}
 
 #[derive(Default)]
 struct Pool {
@@ -37,82 +60,163 @@ struct Pool {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    users: HashMap<u32, Line>,
+    /// Users with a job that may begin now, each once.
+    turns: VecDeque<u32>,
     threads: usize,
-    idle: usize,
+    /// Threads that were started or woken and have not looked for a job since.
+    coming: usize,
 }
 
-static DATA: LazyLock<Pool> = LazyLock::new(Pool::default);
-static SLOW: LazyLock<Pool> = LazyLock::new(Pool::default);
-
-/// Does `work` on a worker.
-pub(crate) fn later<T: Send + 'static>(
-    lane: Lane,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Answer<Result<T>> {
-    later_or(lane, work, || Err(Errno::IO))
+/// The jobs of one user. There is a line as long as one waits or runs.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Job>,
+    running: usize,
+    has_turn: bool,
 }
 
-/// Does `work` on a worker; `lost` is the answer where the work panicked.
-pub(crate) fn later_or<T: Send + 'static>(
-    lane: Lane,
-    work: impl FnOnce() -> T + Send + 'static,
-    lost: impl FnOnce() -> T + Send + 'static,
-) -> Answer<T> {
-    let (answer, receiver) = oneshot::channel();
-    // Nobody waits any more where sending fails; the work is done all the same.
-    submit(lane, Box::new(move || drop(answer.send(work()))));
-    Answer::later(async move { receiver.await.unwrap_or_else(|_| lost()) })
-}
-
-/// Does `work` on a worker, with nobody waiting for it.
-pub(crate) fn submit(lane: Lane, work: Job) {
-    let pool: &'static Pool = match lane {
-        Lane::Data => &DATA,
-        Lane::Slow => &SLOW,
-    };
-    let mut queue = pool.queue.lock();
-    queue.jobs.push_back(work);
-    if queue.idle >= queue.jobs.len() {
-        pool.work.notify_one();
-        return;
+impl Workers {
+    /// Does `work` for the user `uid` on a worker; `Errno::IO` where the work panicked, or no thread could be had.
+    pub(crate) fn later<T: Send + 'static>(
+        &self,
+        uid: u32,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        let (answer, receiver) = oneshot::channel();
+        // Nobody waits any more where sending fails; the work is done all the same.
+        self.submit(uid, lane, Box::new(move || drop(answer.send(work()))));
+        Answer::later(async move { receiver.await.unwrap_or(Err(Errno::IO)) })
     }
-    if queue.threads == THREADS {
-        return;
+
+    /// Does `work` on a worker for the user `uid`, with nobody waiting for it.
+    pub(crate) fn submit(&self, uid: u32, lane: Lane, work: Job) {
+        let pool = match lane {
+            Lane::Data => &self.data,
+            Lane::Slow => &self.slow,
+        };
+        Pool::submit(pool, uid, work);
     }
-    queue.threads += 1;
-    drop(queue);
-    let spawned = std::thread::Builder::new().name("files".to_owned()).spawn(move || serve(pool));
-    if let Err(error) = spawned {
-        tracing::warn!(%error, "no thread for file work");
+
+    #[cfg(test)]
+    pub(crate) fn threads(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Data => self.data.queue.lock().threads,
+            Lane::Slow => self.slow.queue.lock().threads,
+        }
+    }
+}
+
+impl Pool {
+    fn submit(pool: &Arc<Pool>, user: u32, job: Job) {
         let mut queue = pool.queue.lock();
-        queue.threads -= 1;
-        // With other threads the job waits its turn; without any it would wait forever.
-        let stranded = if queue.threads == 0 { queue.jobs.pop_front() } else { None };
-        drop(queue);
-        if let Some(job) = stranded {
-            run(job);
+        if queue.add(user, job) && pool.takes_a_thread(&mut queue) {
+            drop(queue);
+            Pool::start(pool);
+        }
+    }
+
+    /// Wakes a thread for a job; whether one must be started instead, which is counted already.
+    fn takes_a_thread(&self, queue: &mut Queue) -> bool {
+        let wakes = self.work.notify_one();
+        let starts = !wakes && queue.threads < THREADS && {
+            let others = THREADS_NOW.fetch_add(1, Ordering::Relaxed);
+            let may = queue.threads < GUARANTEED || others < ALL_THREADS;
+            if !may {
+                THREADS_NOW.fetch_sub(1, Ordering::Relaxed);
+            }
+            may
+        };
+        queue.threads += usize::from(starts);
+        queue.coming += usize::from(starts || wakes);
+        starts
+    }
+
+    fn start(pool: &Arc<Pool>) {
+        let serving = Arc::clone(pool);
+        let spawned = std::thread::Builder::new().name("files".to_owned()).spawn(move || serving.serve());
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for file work: the system's limit of threads is reached; raise it");
+            let mut queue = pool.queue.lock();
+            queue.coming -= 1;
+            queue.ends();
+            // With other threads the jobs wait their turn; without any they would wait forever.
+            let stranded = if queue.threads == 0 { std::mem::take(&mut *queue) } else { Queue::default() };
+            drop(queue);
+            drop(stranded);
+        }
+    }
+
+    /// A thread's life.
+    fn serve(self: Arc<Self>) {
+        let mut queue = self.queue.lock();
+        queue.coming -= 1;
+        loop {
+            if let Some((user, job)) = queue.take() {
+                let starts = !queue.turns.is_empty() && queue.coming == 0 && self.takes_a_thread(&mut queue);
+                drop(queue);
+                if starts {
+                    Pool::start(&self);
+                }
+                run(job);
+                queue = self.queue.lock();
+                queue.done(user);
+                continue;
+            }
+            let timed_out = self.work.wait_for(&mut queue, IDLE).timed_out();
+            queue.coming -= usize::from(!timed_out);
+            if timed_out && queue.turns.is_empty() {
+                queue.ends();
+                return;
+            }
         }
     }
 }
 
-/// A thread's life.
-fn serve(pool: &'static Pool) {
-    let mut queue = pool.queue.lock();
-    loop {
-        if let Some(job) = queue.jobs.pop_front() {
-            drop(queue);
-            run(job);
-            queue = pool.queue.lock();
-            continue;
+impl Queue {
+    /// Adds a job; whether it may begin now.
+    fn add(&mut self, user: u32, job: Job) -> bool {
+        let line = self.users.entry(user).or_default();
+        line.waiting.push_back(job);
+        let begins = line.running + line.waiting.len() <= OF_ONE_USER;
+        self.give_turn(user);
+        begins
+    }
+
+    /// Lets the user's next job begin when its turn comes, where the user has one and room for it.
+    fn give_turn(&mut self, user: u32) {
+        let Some(line) = self.users.get_mut(&user) else { return };
+        if !line.has_turn && !line.waiting.is_empty() && line.running < OF_ONE_USER {
+            line.has_turn = true;
+            self.turns.push_back(user);
         }
-        queue.idle += 1;
-        let waited = pool.work.wait_for(&mut queue, IDLE);
-        queue.idle -= 1;
-        if waited.timed_out() && queue.jobs.is_empty() {
-            queue.threads -= 1;
-            return;
+    }
+
+    fn take(&mut self) -> Option<(u32, Job)> {
+        let user = self.turns.pop_front()?;
+        let line = self.users.get_mut(&user)?;
+        line.has_turn = false;
+        let job = line.waiting.pop_front()?;
+        line.running += 1;
+        self.give_turn(user);
+        Some((user, job))
+    }
+
+    fn done(&mut self, user: u32) {
+        let Some(line) = self.users.get_mut(&user) else { return };
+        line.running -= 1;
+        if line.running == 0 && line.waiting.is_empty() {
+            self.users.remove(&user);
+        } else {
+            self.give_turn(user);
         }
+    }
+
+    /// A thread ends.
+    fn ends(&mut self) {
+        self.threads -= 1;
+        THREADS_NOW.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -125,18 +229,148 @@ fn run(job: Job) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use server::answer::block_on;
 
     use super::*;
 
+    /// Jobs that block until this is dropped, and a count of those that run.
+    struct Blocked {
+        running: Arc<AtomicUsize>,
+        let_go: Arc<Mutex<()>>,
+    }
+
+    impl Blocked {
+        fn submit(&self, workers: &Workers, uid: u32, lane: Lane) {
+            let (running, let_go) = (Arc::clone(&self.running), Arc::clone(&self.let_go));
+            let job = move || {
+                running.fetch_add(1, Ordering::SeqCst);
+                drop(let_go.lock());
+                running.fetch_sub(1, Ordering::SeqCst);
+            };
+            workers.submit(uid, lane, Box::new(job));
+        }
+
+        #[track_caller]
+        fn wait_for(&self, count: usize) {
+            for _ in 0..6000 {
+                if self.running.load(Ordering::SeqCst) == count {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            panic!("{} jobs run, not {count}", self.running.load(Ordering::SeqCst));
+        }
+    }
+
+    /// Runs `check` while jobs can be blocked, and lets go of them.
+    fn while_blocked(check: impl FnOnce(&Blocked)) {
+        let blocked = Blocked { running: Arc::default(), let_go: Arc::default() };
+        let let_go = Arc::clone(&blocked.let_go);
+        let held = let_go.lock();
+        check(&blocked);
+        drop(held);
+        blocked.wait_for(0);
+    }
+
     #[test]
     fn work_is_done_and_panics_cost_one_answer() {
+        let (workers, who) = (Workers::default(), 1);
         for lane in [Lane::Data, Lane::Slow] {
-            let answers: Vec<_> = (0..200).map(|number| later(lane, move || Ok(number))).collect();
+            let answers: Vec<_> = (0..200).map(|number| workers.later(who, lane, move || Ok(number))).collect();
             let done: Vec<_> = answers.into_iter().map(|answer| block_on(answer)).collect();
             assert_eq!(done, (0..200).map(Ok).collect::<Vec<_>>());
-            assert_eq!(block_on(later::<()>(lane, || panic!("on purpose"))), Err(Errno::IO));
-            assert_eq!(block_on(later(lane, || Ok(7))), Ok(7));
+            for _ in 0..2 * THREADS {
+                assert_eq!(block_on(workers.later::<()>(who, lane, || panic!("on purpose"))), Err(Errno::IO));
+            }
+            assert_eq!(block_on(workers.later(who, lane, || Ok(7))), Ok(7));
         }
+    }
+
+    #[test]
+    fn one_user_gets_a_quarter_and_others_the_rest() {
+        let workers = Workers::default();
+        while_blocked(|blocked| {
+            for _ in 0..1000 {
+                blocked.submit(&workers, 1, Lane::Data);
+            }
+            blocked.wait_for(OF_ONE_USER);
+            // The others' jobs are done at once, however many of the first wait.
+            for uid in 2..10 {
+                assert_eq!(block_on(workers.later(uid, Lane::Data, move || Ok(uid))), Ok(uid));
+            }
+            for uid in [2, 3] {
+                (0..1000).for_each(|_| blocked.submit(&workers, uid, Lane::Data));
+            }
+            if workers.threads(Lane::Data) == THREADS {
+                blocked.wait_for(3 * OF_ONE_USER);
+            }
+            // The other lane has threads of its own.
+            assert_eq!(block_on(workers.later(1, Lane::Slow, || Ok(1))), Ok(1));
+            assert!(workers.threads(Lane::Data) <= THREADS);
+        });
+        assert_eq!(workers.data.queue.lock().users.values().map(|line| line.waiting.len()).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_takes_no_thread_from_another() {
+        let (hangs, works): (Vec<Workers>, _) = ((0..8).map(|_| Workers::default()).collect(), Workers::default());
+        while_blocked(|blocked| {
+            for workers in &hangs {
+                for uid in 0..8 {
+                    (0..100).for_each(|_| blocked.submit(workers, uid, Lane::Data));
+                }
+            }
+            let threads: usize = hangs.iter().map(|workers| workers.threads(Lane::Data)).sum();
+            assert!(threads >= GUARANTEED * hangs.len());
+            blocked.wait_for(threads);
+            for number in 0..100 {
+                assert_eq!(block_on(works.later(1, Lane::Data, move || Ok(number))), Ok(number));
+            }
+            assert!(THREADS_NOW.load(Ordering::Relaxed) <= ALL_THREADS + GUARANTEED * 2 * (hangs.len() + 8));
+        });
+    }
+
+    #[test]
+    fn users_take_turns() {
+        let mut queue = Queue::default();
+        let (sender, done) = mpsc::channel();
+        for (uid, count) in [(1, 30), (2, 3), (3, 1)] {
+            for _ in 0..count {
+                let sender = sender.clone();
+                queue.add(
+                    uid,
+                    Box::new(move || {
+                        let _ = sender.send(uid);
+                    }),
+                );
+            }
+        }
+        while let Some((_, job)) = queue.take() {
+            job();
+        }
+        let order: Vec<u32> = done.try_iter().collect();
+        assert_eq!(order[..6], [1, 2, 3, 1, 2, 1]);
+        assert_eq!(order.iter().filter(|&&uid| uid == 1).count(), OF_ONE_USER, "the others wait until one is done");
+        queue.done(1);
+        assert!(queue.take().is_some_and(|(uid, _)| uid == 1));
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn idle_threads_end() {
+        let workers = Workers::default();
+        block_on(workers.later(1, Lane::Data, || Ok(()))).expect("it is done");
+        let pool = Arc::downgrade(&workers.data);
+        drop(workers);
+        // The thread is the last that holds the pool.
+        for _ in 0..6000 {
+            if pool.strong_count() == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the thread does not end");
     }
 }

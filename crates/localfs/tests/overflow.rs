@@ -42,7 +42,7 @@ fn what_the_kernel_could_not_keep_is_told_to_be_lost() {
     let share = LocalFs::open(directory.path(), Options::default()).expect("the directory opens");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let who = Arc::new(Identity { uid, gid, groups: Box::default() });
-    let links = Links { follow: false, wide: false };
+    let links = Links::NONE;
     let Ok(Lookup::Found { node, .. }) = block_on(share.lookup(&who, &RelPath::root(), Case::Sensitive, links)) else {
         panic!("the root is always found");
     };

@@ -63,6 +63,19 @@ impl<T> Future for Answer<T> {
     }
 }
 
+/// Lets everything else that is ready run before the caller goes on: for loops of a length that a client chooses.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Waits for `future` on this thread, for tests: polls it whenever it wakes the thread.
 ///
 /// # Panics

@@ -42,6 +42,12 @@ pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metad
     FileAttributes(if bits == 0 { FileAttributes::NORMAL.0 } else { bits })
 }
 
+/// The attributes that an open file shows.
+pub(crate) fn of_open(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> FileAttributes {
+    let shown = file_attributes(disk, file.name.path.lock().name(), metadata);
+    if file.leads_to_directory { shown | FileAttributes::DIRECTORY } else { shown }
+}
+
 /// `map archive`, `map system`, `map hidden`, `map read only`: attributes hidden in permission bits, for files that have
 /// none stored.
 fn from_mode(share: &Share, metadata: &Metadata) -> u32 {
@@ -82,7 +88,6 @@ pub(crate) fn end_of_file(metadata: &Metadata) -> u64 {
 
 /// The attributes that a CLOSE response carries when asked ([MS-SMB2] 2.2.16).
 pub(crate) fn close_response(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> CloseResponse {
-    let path = file.name.path.lock();
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: file_time(metadata.created),
@@ -91,6 +96,6 @@ pub(crate) fn close_response(disk: &Disk, file: &FileOpen, metadata: &Metadata) 
         change_time: file_time(metadata.changed),
         allocation_size: allocation_size(metadata, file.asked_allocation()),
         end_of_file: end_of_file(metadata),
-        file_attributes: file_attributes(disk, path.name(), metadata).0,
+        file_attributes: of_open(disk, file, metadata).0,
     }
 }

@@ -30,6 +30,11 @@ impl Buffers {
     /// A buffer of `length` bytes that begins with those of `head`; what the others are, nobody knows: whoever asks for
     /// them overwrites or cuts them off. To set a MiB to zero takes as long as to read it from the kernel's cache.
     pub(crate) fn stretch(&self, mut head: Vec<u8>, length: usize) -> Vec<u8> {
+        if head.len() >= LARGE {
+            // Responses before it in its frame are long: they are not copied each time that one more comes.
+            head.resize(length.max(head.len()), 0);
+            return head;
+        }
         if length < LARGE || length < head.len() {
             head.reserve_exact(length.saturating_sub(head.len()));
             head.resize(length, 0);

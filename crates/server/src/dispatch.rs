@@ -10,7 +10,7 @@ use proto::status::Status;
 use crate::command;
 use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::session::{Channel, Phase};
+use crate::session::{Channel, Phase, Session};
 
 /// Executes one request; the status is that of the response whose body stands in `reply`.
 pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -61,6 +61,9 @@ pub(crate) fn check_signature(
     message: &mut [u8],
     sealed: bool,
 ) -> Result<()> {
+    if let Some(channel) = channel {
+        check_sealed(&channel.session, header.command, sealed)?;
+    }
     if sealed {
         return Ok(());
     }
@@ -84,6 +87,19 @@ pub(crate) fn check_signature(
         }
     } else if channel.session.signing_required.load(Ordering::Relaxed) {
         return Err(Error::because(Status::ACCESS_DENIED, "unsigned, but signing is required"));
+    } else if header.command == Command::SESSION_SETUP && channel.session.protects_data() {
+        // An attacker on the path must not choose the user of what the client seals.
+        return Err(Error::because(Status::ACCESS_DENIED, "unsigned SESSION_SETUP in a session that seals"));
+    }
+    Ok(())
+}
+
+/// 3.3.5.2.9, for the commands as well that need no session: in a session whose data is sealed, a plain request comes
+/// from somebody else. A session that has ended answers with its own status.
+fn check_sealed(session: &Session, command: Command, sealed: bool) -> Result<()> {
+    let required = session.encrypt_data.load(Ordering::Relaxed) && session.phase() != Phase::Closed;
+    if required && !sealed && command != Command::NEGOTIATE {
+        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the session requires it"));
     }
     Ok(())
 }
@@ -100,9 +116,7 @@ fn check_session(request: &Request<'_>) -> Result<()> {
         Phase::InProgress if !always => return Err(Error::new(Status(0x8009_0302))),
         _ => {}
     }
-    if session.encrypt_data.load(Ordering::Relaxed) && !request.sealed {
-        return Err(Error::because(Status::ACCESS_DENIED, "not sealed, but the session requires it"));
-    }
+    check_sealed(session, request.header.command, request.sealed)?;
     // [MS-SMB2] 3.3.5.7: on 3.1.1 a tree connect proves that nobody tampered with the negotiation.
     let plain = !request.sealed && !request.header.flags.contains(Flags::SIGNED);
     let proven = request.connection.dialect() == Dialect::SMB_3_1_1 && session.phase() == Phase::Valid;

@@ -6,6 +6,7 @@ use std::fmt;
 use proto::bytes::Malformed;
 use proto::status::Status;
 
+use crate::accounting::Full;
 use crate::vfs::Errno;
 
 /// A request is refused: the client gets `status`, the log gets `why` as well. Equal by status.
@@ -58,6 +59,13 @@ impl From<Status> for Error {
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
         Error::because(Status::INVALID_PARAMETER, "request does not decode")
+    }
+}
+
+/// An account that pays for a client holds as much as it may.
+impl From<Full> for Error {
+    fn from(full: Full) -> Self {
+        Error::because(Status::INSUFFICIENT_RESOURCES, full.to_string())
     }
 }
 

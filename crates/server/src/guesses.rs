@@ -17,6 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::accounting::Resource;
 use crate::conn::Connection;
 use crate::neighbourhood::Neighbourhood;
 use crate::server::Server;
@@ -43,8 +44,6 @@ pub(crate) struct Guesses {
     key: [u8; 16],
     accounts: Mutex<Box<[Duration]>>,
     addresses: Mutex<Box<[Duration]>>,
-    /// What the failures that wait hold, bytes.
-    held: AtomicUsize,
 }
 
 /// A logon that failed.
@@ -71,7 +70,7 @@ impl Guesses {
     /// Nobody has guessed yet. `key` is random.
     pub(crate) fn new(key: [u8; 16]) -> Guesses {
         let places = || Mutex::new(vec![Duration::ZERO; PLACES].into());
-        Guesses { key, accounts: places(), addresses: places(), held: AtomicUsize::new(0) }
+        Guesses { key, accounts: places(), addresses: places() }
     }
 
     fn place(&self, of: impl Hash) -> usize {
@@ -103,25 +102,6 @@ impl Guesses {
         let whole = guess.asked + INTERVAL.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX));
         let answer = if first { whole } else { whole.max(*last) };
         Verdict::At { answer: answer.max(address), first }
-    }
-
-    /// Takes room for a request of `length` bytes that waits; `None` where all of them hold `limit` bytes already.
-    fn hold(&self, length: usize, limit: usize) -> Option<Held<'_>> {
-        let cost = length + OVERHEAD;
-        let take = |held: usize| held.checked_add(cost).filter(|&held| held <= limit);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Held { of: &self.held, cost })
-    }
-}
-
-/// Room of one failure that waits.
-struct Held<'a> {
-    of: &'a AtomicUsize,
-    cost: usize,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.of.fetch_sub(self.cost, Ordering::Relaxed);
     }
 }
 
@@ -175,7 +155,8 @@ impl Failed<'_> {
         if first {
             tracing::info!(user = name, %peer, "logon failed: unknown user or wrong password");
         }
-        let _held = server.guesses.hold(self.length, limits.failed_logon_bytes).ok_or(NoRoom)?;
+        let payer = self.connection.payer();
+        let _held = payer.charge(Resource::Logons, self.length + OVERHEAD).map_err(|_| NoRoom)?;
         let _place = self.connection.failures.join(limits.failed_logons_per_connection).ok_or(NoRoom)?;
         let mut left = std::pin::pin!(self.connection.failures.left.notified());
         left.as_mut().enable();
@@ -253,11 +234,6 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded() {
-        let guesses = Guesses::new([1; 16]);
-        let first = guesses.hold(1000, 8000);
-        assert!(first.is_some() && guesses.hold(1000, 8000).is_none());
-        drop(first);
-        assert!(guesses.hold(1000, 8000).is_some());
         let failures = Failures::default();
         let first = failures.join(1);
         assert!(first.is_some() && failures.join(1).is_none());

@@ -5,8 +5,10 @@
 //! That is what lets one test run a thousand clients against the real state machine in virtual time.
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 pub mod accounts;
 pub mod answer;
+mod attempts;
 mod attributes;
 mod buffers;
 pub mod channel;
@@ -22,6 +24,7 @@ mod guesses;
 pub mod held;
 mod information;
 pub mod interfaces;
+mod links;
 mod listed;
 mod local;
 mod lockout;
@@ -48,3 +51,4 @@ mod torture;
 pub mod tree;
 pub mod vfs;
 pub mod world;
+mod yielding;

@@ -2,12 +2,13 @@
 //! session that asked for it, while the open lives, until the file changes or the time is up.
 
 use std::collections::HashMap;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::accounting::Charge;
 use crate::open::Open;
 use crate::policy::Limits;
 use crate::vfs::{FileId, Metadata, Time};
@@ -30,6 +31,8 @@ pub(crate) struct Token {
     pub(crate) secret: Secret,
     /// The session that it was given to.
     pub(crate) session: u64,
+    /// What pays for it.
+    pub(crate) _charge: Arc<Charge>,
     /// Until when it is good, in time since the server's clock began.
     pub(crate) expires: Duration,
 }
@@ -56,34 +59,32 @@ pub(crate) struct Tokens {
     count: AtomicUsize,
 }
 
-/// A token cannot be given out: there are too many.
-#[derive(Debug)]
-pub(crate) struct TooMany;
-
 impl Tokens {
     /// Gives out a token for a range of `file`. An open that has many gives up its oldest.
-    pub(crate) fn issue(&self, file: FileId, token: Token, now: Duration, limits: &Limits) -> Result<(), TooMany> {
+    pub(crate) fn issue(&self, file: FileId, token: Token, limits: &Limits) {
         let mut by_file = self.by_file.lock();
-        if self.count.load(Ordering::Relaxed) >= limits.offload_tokens {
-            by_file.retain(|_, tokens| {
-                tokens.retain(|token| token.is_alive(now));
-                !tokens.is_empty()
-            });
-            self.recount(&by_file);
-            if self.count.load(Ordering::Relaxed) >= limits.offload_tokens {
-                return Err(TooMany);
-            }
-        }
         let tokens = by_file.entry(file).or_default();
         let own = |other: &Token| Weak::ptr_eq(&other.source, &token.source);
         if tokens.iter().filter(|token| own(token)).count() >= limits.offload_tokens_per_open
             && let Some(oldest) = tokens.iter().position(own)
         {
             tokens.remove(oldest);
+            self.count.fetch_sub(1, Ordering::Release);
         }
         tokens.push(token);
-        self.recount(&by_file);
-        Ok(())
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Removes the tokens that are good no longer.
+    pub(crate) fn remove_ended(&self, now: Duration) {
+        let mut count = 0;
+        let mut by_file = self.by_file.lock();
+        by_file.retain(|_, tokens| {
+            tokens.retain(|token| token.is_alive(now));
+            count += tokens.len();
+            !tokens.is_empty()
+        });
+        self.count.store(count, Ordering::Release);
     }
 
     /// The token with this secret, where it is still good.
@@ -99,13 +100,9 @@ impl Tokens {
             return;
         }
         let mut by_file = self.by_file.lock();
-        if by_file.remove(&file).is_some() {
-            self.recount(&by_file);
+        if let Some(tokens) = by_file.remove(&file) {
+            self.count.fetch_sub(tokens.len(), Ordering::Release);
         }
-    }
-
-    fn recount(&self, by_file: &HashMap<FileId, Vec<Token>>) {
-        self.count.store(by_file.values().map(Vec::len).sum(), Ordering::Release);
     }
 }
 

@@ -7,6 +7,7 @@ use proto::dtyp::{AccessMask, FileTime};
 use proto::smb2::create::{CreateOptions, ShareAccess};
 use proto::status::Status;
 
+use crate::accounting::{Charge, Payer, Resource};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::query_directory::Listing;
 use crate::conn::Pending;
@@ -41,6 +42,8 @@ pub struct Open {
     pub sequence: ChannelSequence,
     /// What it leads to.
     pub target: Target,
+    /// What it takes of its user's share.
+    pub charge: Charge,
 }
 
 /// What an open leads to.
@@ -48,7 +51,7 @@ pub enum Target {
     /// A file or directory.
     File(Arc<FileOpen>),
     /// A named pipe.
-    Pipe(Pipe),
+    Pipe(Box<Pipe>),
 }
 
 /// An open file or directory.
@@ -69,6 +72,10 @@ pub struct FileOpen {
     pub lease: Option<OpenLease>,
     /// The options given to CREATE, less those that only matter there; `FileModeInformation` shows some.
     pub options: AtomicU32,
+    /// A link of Linux that leads to a directory, which clients see as one.
+    pub(crate) leads_to_directory: bool,
+    /// A client has made the file a symbolic link through this open: closing it calls [`crate::reparse::settle`].
+    pub(crate) settles: AtomicBool,
     /// The file goes when this open is closed.
     pub delete_on_close: AtomicBool,
     /// `FilePositionInformation`: the byte behind the last one read or written. Kept for the client, used by nobody.
@@ -85,6 +92,8 @@ pub struct FileOpen {
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
     /// The handle was closed: whoever still waits on it is to go.
     pub(crate) closed: AtomicBool,
+    /// What its locks take of its user's share.
+    pub(crate) lock_charge: parking_lot::Mutex<Option<Charge>>,
     /// Its locks as local programs meet them.
     pub(crate) shown: Shown,
     /// Whether it is kept when its connection is lost.
@@ -119,6 +128,11 @@ impl Open {
         self.policy().is_some_and(|share| !share.strict_locking)
     }
 
+    /// Whether it leads to a pipe.
+    pub(crate) fn is_pipe(&self) -> bool {
+        matches!(self.target, Target::Pipe(_))
+    }
+
     /// The open file, where it is one.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
@@ -134,6 +148,7 @@ impl Open {
         session_id: u64,
         tree: Arc<Tree>,
         sequence: ChannelSequence,
+        payer: &Arc<Payer>,
     ) -> Option<Open> {
         let Target::File(file) = &self.target else { return None };
         Some(Open {
@@ -146,6 +161,8 @@ impl Open {
             created: self.created,
             sequence,
             target: Target::File(file.clone()),
+            // Its descriptor is open already.
+            charge: Charge::recorded(payer, Resource::Opens, 1),
         })
     }
 }
@@ -210,6 +227,8 @@ impl FileOpen {
             modified: AtomicBool::new(false),
             lease: None,
             options: AtomicU32::new(0),
+            leads_to_directory: false,
+            settles: AtomicBool::new(false),
             delete_on_close: AtomicBool::new(false),
             position: AtomicU64::new(0),
             ea_index: AtomicUsize::new(0),
@@ -218,6 +237,7 @@ impl FileOpen {
             resume_key: std::sync::OnceLock::new(),
             waiting: parking_lot::Mutex::default(),
             closed: AtomicBool::new(false),
+            lock_charge: parking_lot::Mutex::default(),
             shown: Default::default(),
             durability: Durability::default(),
             watch: std::sync::OnceLock::new(),
@@ -234,6 +254,14 @@ impl FileOpen {
     /// How the file is deleted where this handle wants it.
     pub(crate) fn doom(&self) -> Doom {
         Doom { name: self.name.clone(), identity: self.identity.clone() }
+    }
+
+    /// Charges the locks of this handle, which is of `open`, to its user: those that it has, and `more`.
+    pub(crate) fn charge_locks(&self, server: &Server, open: &Open, more: usize) -> Result<()> {
+        let held = server.files.lock_count_of(self.file, open.persistent_id);
+        let mut charge = self.lock_charge.lock();
+        let charge = charge.get_or_insert_with(|| Charge::nothing(open.charge.payer(), Resource::Locks));
+        Ok(charge.grow(held + more)?)
     }
 
     /// To be asked after a wait: whether the handle was closed meanwhile.

@@ -132,6 +132,26 @@ impl<'a> FullName<'a> {
     }
 }
 
+/// The principal of a SID that every server has, without a look at the accounts.
+pub(crate) fn well_known_sid(domain: DomainSid, sid: &Sid) -> Option<Principal> {
+    known::by_sid(sid).or_else(|| own(domain).into_iter().find(|principal| principal.sid == *sid))
+}
+
+/// The principal called `name` that every server has, here one called `server`, without a look at the accounts.
+pub(crate) fn well_known_name(domain: DomainSid, server: &str, name: &str) -> Option<Principal> {
+    let full = FullName::of(name);
+    known::by_name(&full).or_else(|| own_by_name(domain, server, &full))
+}
+
+fn own_by_name(domain: DomainSid, server: &str, full: &FullName<'_>) -> Option<Principal> {
+    let own_realm = full.may_be_of(server);
+    let is_it = |principal: &Principal| match principal.kind {
+        SidNameUse::DOMAIN => full.realm.is_none() && full.name.eq_ignore_ascii_case(server),
+        _ => own_realm && full.name.eq_ignore_ascii_case(&principal.name),
+    };
+    own(domain).into_iter().find(is_it)
+}
+
 /// The principal of a SID; `None` where nobody here knows it.
 pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Principal>, Unavailable> {
     if let Some(known) = known::by_sid(sid) {
@@ -145,18 +165,10 @@ pub async fn by_sid(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<Princip
 
 /// The principal called `name` on a server called `server`.
 pub async fn by_name(accounts: &dyn Accounts, server: &str, name: &str) -> Result<Option<Principal>, Unavailable> {
-    let full = FullName::of(name);
-    if let Some(known) = known::by_name(&full) {
+    if let Some(known) = well_known_name(accounts.domain(), server, name) {
         return Ok(Some(known));
     }
-    let (own_realm, own) = (full.may_be_of(server), own(accounts.domain()));
-    let is_it = |principal: &&Principal| match principal.kind {
-        SidNameUse::DOMAIN => full.realm.is_none() && full.name.eq_ignore_ascii_case(server),
-        _ => own_realm && full.name.eq_ignore_ascii_case(&principal.name),
-    };
-    if let Some(known) = own.iter().find(is_it) {
-        return Ok(Some(known.clone()));
-    }
+    let full = FullName::of(name);
     let realm = full.realm.filter(|realm| !realm.eq_ignore_ascii_case(server));
     accounts.named(realm, full.name).await
 }

@@ -1,10 +1,13 @@
-//! Reparse points ([MS-FSCC] 2.1.2): symbolic links of Linux as Windows tells of them, and what clients store under tags
-//! of their own.
+//! Reparse points ([MS-FSCC] 2.1.2): what clients store under a tag, and symbolic links of Linux, which clients see as
+//! reparse points where the server does not follow them or FILE_OPEN_REPARSE_POINT asks for the link itself.
 //!
-//! A link that the server follows shows as what it leads to. One that it does not follow, because it leads out of the
-//! share or nowhere, shows as a reparse point of IO_REPARSE_TAG_SYMLINK. What a client stores lies in an extended
-//! attribute, as in Samba 4.20 and later, under the attribute FILE_ATTRIBUTE_REPARSE_POINT; the server does nothing with
-//! it. Only a relative symbolic link that stays in the share becomes a link of Linux.
+//! What a client stores lies in an extended attribute, as in Samba 4.20 and later, under the attribute
+//! FILE_ATTRIBUTE_REPARSE_POINT, which is set after it and cleared before it: the attribute alone means nothing, and
+//! FILE_ATTRIBUTE_REPARSE_POINT without it neither. The server follows none of them; where one is a symbolic link, the
+//! client is told where it leads ([MS-SMB2] 2.2.2.2.1).
+//!
+//! A stored link becomes one of Linux when its maker closes it ([`settle`]), where no rename of it or of a directory above
+//! can ever make it lead out of the share: its target has no `..`. A share with `wide links` has no such links at all.
 
 use std::sync::Arc;
 
@@ -16,11 +19,18 @@ use proto::smb2::negotiate::Dialect;
 use proto::status::Status;
 
 use crate::conn::Request;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::links::{self, Purpose, Search};
 use crate::name;
+use crate::open::FileOpen;
 use crate::policy::Share;
+use crate::security::access;
+use crate::security::descriptor::SERVER;
+use crate::server::Server;
+use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::xattr::DOSATTRIB;
+use crate::vfs::{Case, Errno, Identity, Kind, Lookup, Metadata, Node, RelPath};
 
 /// The attribute that keeps what clients store: a whole REPARSE_DATA_BUFFER.
 pub(crate) const ATTRIBUTE: &str = "user.SmbReparse";
@@ -38,9 +48,18 @@ pub(crate) fn tag(buffer: &[u8]) -> ReparseTag {
     ReparseDataBuffer::decode(buffer).map_or(ReparseTag(0), |buffer| buffer.reparse_tag())
 }
 
+/// What a client has stored in a file that has the mark; `None` where only the mark is there.
+pub(crate) async fn stored(node: &dyn Node, who: &Arc<Identity>) -> Result<Option<Vec<u8>>> {
+    match node.get_xattr(who, ATTRIBUTE).await {
+        // Who may not read the file may know that it is a reparse point.
+        Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE).await?),
+        found => Ok(found?),
+    }
+}
+
 /// The tag of what a client has stored in a file.
 pub(crate) async fn stored_tag(node: &dyn Node, who: &Arc<Identity>) -> ReparseTag {
-    match node.get_xattr(who, ATTRIBUTE).await {
+    match stored(node, who).await {
         Ok(Some(buffer)) => tag(&buffer),
         _ => ReparseTag(0),
     }
@@ -73,46 +92,160 @@ pub(crate) fn shown_target(target: &[u8]) -> (Vec<u8>, SymlinkFlags) {
     (units.into_iter().flat_map(u16::to_le_bytes).collect(), flags)
 }
 
-/// The answer to an open of `path`, which a link stops that the server does not follow: where it leads, so that the client
-/// can go there itself ([MS-SMB2] 2.2.2.2.1). `None` where no link is in the way, or one that leads out of the share: that
-/// is there for nobody.
-pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
-    if disk.share.follow_symlinks {
-        return None;
-    }
-    let mut at = RelPath::root();
-    let mut rest = path.components();
-    while let Some(component) = rest.next() {
-        at = at.join(component)?;
-        let links = Links { follow: false, wide: false };
-        match disk.vfs.lookup(&disk.identity, &at, Case::Insensitive, links).await {
-            Ok(Lookup::Found { path, node, metadata }) if metadata.kind == Kind::Symlink => {
-                let target = node.read_link().await.ok().filter(|target| stays(target, &path))?;
-                let behind = rest.map(|name| 2 * (1 + name::to_wire(name).len())).sum();
-                return Some(stopped_at(request, &target, behind));
-            }
-            Ok(Lookup::Found { path, .. }) => at = path,
-            _ => return None,
+/// Refuses to open what `found` leads to where that is a reparse point and not asked for itself ([MS-FSA] 2.1.5.1.2).
+/// A link out of the share is there for nobody.
+pub(crate) async fn check_open(
+    request: &Request<'_>,
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+) -> Result<()> {
+    match stop(request, disk, node, metadata, 0).await? {
+        Some(stopped) => Err(stopped),
+        None if metadata.kind == Kind::Symlink => {
+            Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a symbolic link out of the share"))
         }
+        None => Ok(()),
     }
-    None
 }
 
-/// `behind`: bytes of the request's path that come after the link.
-fn stopped_at(request: &Request<'_>, target: &[u8], behind: usize) -> Error {
-    let (names, flags) = shown_target(target);
-    let unparsed_path_length = u16::try_from(behind).unwrap_or(u16::MAX);
-    let data =
-        SymbolicLinkError { unparsed_path_length, flags, substitute_name: &names, print_name: &names }.to_bytes();
+/// The answer to an open that meets this file, with `behind` bytes of the path still to come. `None` where it is no
+/// reparse point, or a link of Linux that leads out of the share.
+async fn stop(
+    request: &Request<'_>,
+    disk: &Disk,
+    node: &Arc<dyn Node>,
+    metadata: &Metadata,
+    behind: usize,
+) -> Result<Option<Error>> {
+    if metadata.kind == Kind::Symlink {
+        let Ok(target) = node.read_link().await else { return Ok(None) };
+        let stays = node.location().await.is_ok_and(|location| stays(&target, &location));
+        let (names, flags) = shown_target(&target);
+        let link = SymbolicLinkReparseData { substitute_name: &names, print_name: &names, flags };
+        return Ok(stays.then(|| stopped_at(request, &link, behind)));
+    }
+    if !is_stored(&disk.share, metadata) {
+        return Ok(None);
+    }
+    let Some(buffer) = stored(&**node, &disk.identity).await? else { return Ok(None) };
+    let buffer = ReparseDataBuffer::decode(&buffer);
+    let buffer = buffer.as_ref().ok().filter(|buffer| buffer.reparse_tag() == ReparseTag::SYMLINK);
+    Ok(Some(match buffer.and_then(|buffer| SymbolicLinkReparseData::decode(buffer.data()).ok()) {
+        Some(link) => stopped_at(request, &link, behind),
+        None => Error::because(Status::IO_REPARSE_TAG_NOT_HANDLED, "what a reparse point of a client means"),
+    }))
+}
+
+/// The answer to an open of `path` where a link on the way ends the search, so that the client can go where it leads.
+/// `None` where there is no such link, or one that leads out of the share.
+pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
+    let (who, links, case) = (&disk.identity, disk.share.links().to_last(), case(disk));
+    let mut search = Search::new(path);
+    while let Some(count) = search.next() {
+        let part = links::prefix(path, count);
+        let found = links::look_up_with(disk, who, &part, case, links, Purpose::Any).await;
+        search.note(count, !matches!(found, Err(Errno::LOOP)));
+    }
+    let part = links::prefix(path, search.found);
+    let found = links::look_up_with(disk, who, &part, case, links, Purpose::Any).await;
+    let Ok(Lookup::Found { node, metadata, .. }) = found else { return None };
+    stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
+}
+
+/// The answer to an open of `path` where a directory on the way is missing because a client has stored a reparse point in
+/// its place. `None` where that is not so.
+pub(crate) async fn stopped_by_stored(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
+    let (who, case) = (&disk.identity, case(disk));
+    let mut search = Search::new(path);
+    while let Some(count) = search.next() {
+        let found = links::look_up(disk, who, &links::prefix(path, count), case).await;
+        search.note(count, matches!(found, Ok(Lookup::Found { .. })));
+    }
+    let found = links::look_up(disk, who, &links::prefix(path, search.found), case).await;
+    let Ok(Lookup::Found { node, metadata, .. }) = found else { return None };
+    stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
+}
+
+fn case(disk: &Disk) -> Case {
+    if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive }
+}
+
+/// The bytes that the path has behind its first `count` components, on the wire.
+fn behind(path: &RelPath, count: usize) -> usize {
+    path.components().skip(count).map(|name| 2 * (1 + name::to_wire(name).len())).sum()
+}
+
+fn stopped_at(request: &Request<'_>, link: &SymbolicLinkReparseData<'_>, behind: usize) -> Error {
+    let data = SymbolicLinkError {
+        unparsed_path_length: u16::try_from(behind).unwrap_or(u16::MAX),
+        flags: link.flags,
+        substitute_name: link.substitute_name,
+        print_name: link.print_name,
+    }
+    .to_bytes();
     let context = ErrorContext { error_context_data: &data, ..ErrorContext::default() };
     let in_context = request.connection.dialect() == Dialect::SMB_3_1_1;
     let data = if in_context { ErrorContext::encode_list(&[context]) } else { data };
-    Error { data, ..Error::because(Status::STOPPED_ON_SYMLINK, "follow symlinks = no") }
+    Error { data, ..Error::because(Status::STOPPED_ON_SYMLINK, "a link that the server does not follow") }
 }
 
-/// Whether what a link at `at` names lies in the share, as far as the names say.
-fn stays(target: &[u8], at: &RelPath) -> bool {
-    let Some(mut depth) = at.components().count().checked_sub(1) else { return false };
+/// Whether a link of Linux leads to a directory, as far as the server follows it; `None` where it does not.
+pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bool> {
+    match links::look_up(disk, &disk.identity, path, Case::Sensitive).await {
+        Ok(Lookup::Found { metadata, .. }) if metadata.kind != Kind::Symlink => Some(metadata.kind == Kind::Directory),
+        _ => None,
+    }
+}
+
+/// Puts a link of Linux in the place of a file that a client has made one of its own links and closed, where it can be
+/// one and nothing of the file is lost. Otherwise that stays what it is.
+pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
+    let path = file.name.path.lock().clone();
+    // Nobody opens it meanwhile, and nobody has it open.
+    let Ok(_leaving) = server.files.leave(file.file, server.world.uptime()) else { return };
+    let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
+    if let Err(errno) = disk.vfs.become_link(&file.identity, &path, file.file, &target).await {
+        tracing::debug!(%path, ?errno, "a client's link stays an attribute");
+    }
+}
+
+/// The target of the link of Linux that a file can become.
+async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Option<Vec<u8>>> {
+    const LOST: u32 = FileAttributes::READONLY.0 | FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
+    let metadata = file.node.metadata().await?;
+    let plain = match metadata.kind {
+        Kind::File => metadata.size == 0 && metadata.links == 1,
+        Kind::Directory => true,
+        Kind::Symlink | Kind::Special => false,
+    };
+    if disk.share.wide_links
+        || !plain
+        || !is_stored(&disk.share, &metadata)
+        || metadata.dos_attributes.is_some_and(|bits| bits & LOST != 0)
+    {
+        return Ok(None);
+    }
+    let Some(buffer) = stored(&*file.node, &file.identity).await? else { return Ok(None) };
+    let Ok(buffer) = ReparseDataBuffer::decode(&buffer) else { return Ok(None) };
+    let link = Some(&buffer).filter(|buffer| buffer.reparse_tag() == ReparseTag::SYMLINK);
+    let Some(link) = link.and_then(|buffer| SymbolicLinkReparseData::decode(buffer.data()).ok()) else {
+        return Ok(None);
+    };
+    let Some(target) = target(&link) else { return Ok(None) };
+    // Streams and extended attributes are the file's, and a link of Linux has none.
+    let kept = |name: &String| name.starts_with("user.") && name != ATTRIBUTE && name != DOSATTRIB;
+    if file.node.list_xattrs(&file.identity).await?.iter().any(kept) {
+        return Ok(None);
+    }
+    access::may_name(disk, false, None, path, true).await?;
+    Ok(Some(target))
+}
+
+/// Whether what a link at the place `at` in the share names lies in the share, as far as the names say.
+fn stays(target: &[u8], at: &[u8]) -> bool {
+    let components = at.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).count();
+    let Some(mut depth) = components.checked_sub(1).filter(|_| at.first() != Some(&b'/')) else { return false };
     target.first() != Some(&b'/')
         && target.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").all(|part| {
             let next = if part == b".." { depth.checked_sub(1) } else { Some(depth + 1) };
@@ -121,29 +254,28 @@ fn stays(target: &[u8], at: &RelPath) -> bool {
         })
 }
 
-/// The target of a link of Linux at `at` that does what a client's link there does; `None` where none could do that
-/// within the share: it is not relative, climbs out, or names what no file is called.
-pub(crate) fn target(link: &SymbolicLinkReparseData<'_>, at: &RelPath) -> Option<Vec<u8>> {
+/// The names of a client's relative link, as Linux writes them; `None` for an absolute one.
+fn relative_target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<Vec<u8>>> {
     if link.flags != SymlinkFlags::RELATIVE {
         return None;
     }
     let units = utf16_units(link.substitute_name)?;
-    let mut depth = at.components().count().checked_sub(1)?;
-    let mut parts: Vec<Vec<u8>> = Vec::new();
-    for component in units.split(|&unit| unit == u16::from(b'\\')) {
-        let part = name::from_wire(component);
-        match &*part {
-            b"." => {}
-            b".." => depth = depth.checked_sub(1)?,
-            _ => {
-                // An empty component, or one with a slash, makes another path of it.
-                RelPath::root().join(&part)?;
-                depth += 1;
-            }
-        }
-        parts.push(part);
-    }
-    Some(parts.join(&b'/'))
+    Some(units.split(|&unit| unit == u16::from(b'\\')).map(name::from_wire).collect())
+}
+
+/// The target of a link of Linux that does what a client's link does; `None` where none could do that within the share
+/// wherever it is moved: it is not relative, has `..`, or names what no file is called.
+fn target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<u8>> {
+    let parts = relative_target(link)?;
+    // An empty component, or one with a slash, makes another path of it; `..` is none of a path's components.
+    let goes_down = parts.iter().all(|part| part == b"." || RelPath::root().join(part).is_some());
+    goes_down.then(|| parts.join(&b'/'))
+}
+
+/// Whether a client's link names what `veto files` hides, or what is the server's own.
+pub(crate) fn names_hidden(disk: &Disk, link: &SymbolicLinkReparseData<'_>) -> bool {
+    let hidden = |name: &Vec<u8>| disk.veto.matches(name) || is_store_name(name);
+    relative_target(link).is_some_and(|parts| parts.iter().any(hidden))
 }
 
 #[cfg(test)]
@@ -153,44 +285,39 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(at: &str, substitute: &str, flags: SymlinkFlags, expected: Option<&str>) {
-        let mut path = RelPath::root();
-        assert!(at.split('/').all(|name| path.push(name.as_bytes())));
+    fn check(substitute: &str, flags: SymlinkFlags, expected: Option<&str>) {
         let substitute_name = wire(substitute);
         let link = SymbolicLinkReparseData { substitute_name: &substitute_name, print_name: &[], flags };
-        assert_eq!(target(&link, &path), expected.map(|text| text.as_bytes().to_vec()), "{substitute}");
+        assert_eq!(target(&link), expected.map(|text| text.as_bytes().to_vec()), "{substitute}");
     }
 
     #[test]
-    fn only_what_stays_in_the_share_becomes_a_link_of_linux() {
+    fn only_what_stays_in_the_share_wherever_it_is_moved_becomes_a_link_of_linux() {
         let relative = SymlinkFlags::RELATIVE;
-        check("link", "file", relative, Some("file"));
-        check("a/link", r"..\b\file", relative, Some("../b/file"));
-        check("a/b/link", r"..\..\file", relative, Some("../../file"));
-        check("a/link", r".\file", relative, Some("./file"));
-        check("link", r"..\file", relative, None);
-        check("a/link", r"..\..\file", relative, None);
-        check("a/link", r"b\..\..\..\file", relative, None);
-        check("link", r"\file", relative, None);
-        check("link", r"a\\b", relative, None);
-        check("link", "a/b", relative, None);
-        check("link", "", relative, None);
-        check("link", r"\??\C:\file", SymlinkFlags(0), None);
+        check("file", relative, Some("file"));
+        check(r"b\file", relative, Some("b/file"));
+        check(r".\file", relative, Some("./file"));
+        check(r"..\file", relative, None);
+        check(r"b\..\file", relative, None);
+        check(r"b\..\..\..\file", relative, None);
+        check(r"\file", relative, None);
+        check(r"a\\b", relative, None);
+        check("a/b", relative, None);
+        check("", relative, None);
+        check(r"\??\C:\file", SymlinkFlags(0), None);
     }
 
     #[test]
     fn links_that_stay() {
-        let at = |text: &str| {
-            text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
-        };
         for (place, target, expected) in [
             ("link", "file", true),
             ("a/link", "../b//c/./d", true),
             ("a/link", "../../b", false),
             ("a/link", "b/../../../c", false),
             ("link", "/etc", false),
+            ("/elsewhere/link", "file", false),
         ] {
-            assert_eq!(stays(target.as_bytes(), &at(place)), expected, "{place} {target}");
+            assert_eq!(stays(target.as_bytes(), place.as_bytes()), expected, "{place} {target}");
         }
     }
 

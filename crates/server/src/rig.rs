@@ -154,7 +154,12 @@ pub fn policy() -> Policy {
 
 /// How a share stores security descriptors as Samba does by default.
 pub fn stored_acls() -> StoredAcls {
-    StoredAcls { attribute: "security.NTACL".into(), ignore_system_acls: false, default_style: AclStyle::Posix }
+    StoredAcls {
+        attribute: "security.NTACL".into(),
+        ignore_system_acls: false,
+        default_style: AclStyle::Posix,
+        of_owner: None,
+    }
 }
 
 /// A file of this kind, mode, owner and group that never changed.

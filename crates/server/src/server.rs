@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::{ArcSwap, Guard};
@@ -13,8 +13,10 @@ use parking_lot::Mutex;
 use proto::auth::spnego::MechType;
 use proto::dtyp::Guid;
 
+use crate::accounting::{Accounting, Payer, Resource};
 use crate::accounts::Accounts;
 use crate::answer::Answer;
+use crate::attempts::Attempts;
 use crate::buffers::Buffers;
 use crate::command::close;
 use crate::conn::Connection;
@@ -85,6 +87,8 @@ pub struct TooMany {
 /// A running server.
 pub struct Server {
     policy: ArcSwap<Policy>,
+    /// What clients make the server hold.
+    pub accounting: Accounting,
     /// Clock and dice.
     pub world: Arc<dyn World>,
     /// Who may log on.
@@ -102,7 +106,8 @@ pub struct Server {
     pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
-    pub(crate) pipes: crate::pipe::Held,
+    /// How often passwords are tried.
+    pub(crate) attempts: Attempts,
     pub(crate) lockouts: Lockouts,
     pub(crate) offloads: Tokens,
     /// What protects files.
@@ -122,10 +127,11 @@ pub struct Server {
     /// Makes persistent ids of counted ones: an odd factor, and what is added.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Mounted>>,
+    /// Snapshots that something is open in.
+    pub(crate) views: crate::snapshots::Views,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
     last_id: AtomicU64,
-    open_count: AtomicUsize,
 }
 
 impl Server {
@@ -145,6 +151,7 @@ impl Server {
         let descriptors = Arc::new(Cache::new(world.clone(), policy.limits.descriptor_bytes));
         Arc::new(Server {
             descriptors,
+            accounting: Accounting::new(&policy.limits.bounds()),
             policy: ArcSwap::from_pointee(policy),
             streams: Streams::new(world.clone()),
             world,
@@ -158,7 +165,7 @@ impl Server {
             tunnel: files::Tunnel::default(),
             buffers: Buffers::default(),
             guesses: Guesses::new(secret),
-            pipes: crate::pipe::Held::default(),
+            attempts: Attempts::new(secret),
             lockouts: Lockouts::default(),
             offloads: Tokens::default(),
             interfaces: OnceLock::new(),
@@ -170,10 +177,10 @@ impl Server {
             awaited: Awaited::default(),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: Mutex::default(),
+            views: crate::snapshots::Views::default(),
             sessions: Mutex::default(),
             connections: Mutex::default(),
             last_id: AtomicU64::new(0),
-            open_count: AtomicUsize::new(0),
         })
     }
 
@@ -184,6 +191,7 @@ impl Server {
 
     /// Puts another configuration in force. Tree connects that exist keep the share they were made with.
     pub fn reload(&self, policy: Policy) {
+        self.accounting.set_bounds(&policy.limits.bounds());
         self.policy.store(Arc::new(policy));
     }
 
@@ -223,10 +231,9 @@ impl Server {
     /// How clients may log on now, best first.
     pub(crate) fn mech_types(&self) -> &'static [MechType<'static>] {
         const ALL: [MechType<'static>; 3] = [MechType::MS_KERBEROS, MechType::KERBEROS, MechType::NTLMSSP];
-        match self.tickets().is_some_and(|tickets| tickets.ready()) {
-            true => &ALL,
-            false => &ALL[2..],
-        }
+        let first = if self.tickets().is_some_and(|tickets| tickets.ready()) { 0 } else { 2 };
+        let end = if self.policy().ntlm { 3 } else { 2 };
+        &ALL[first..end]
     }
 
     /// A number never given before by this server.
@@ -295,14 +302,14 @@ impl Server {
     }
 
     /// Makes a session with a fresh, unpredictable id.
-    pub(crate) fn new_session(&self, terms: Terms) -> Arc<Session> {
+    pub(crate) fn new_session(&self, terms: Terms, payer: &Arc<Payer>) -> Arc<Session> {
         let mut sessions = self.sessions.lock();
         loop {
             // 32 bits: some clients keep no more of it. It is no secret, keys protect the session.
             let id = u64::from(u32::from_le_bytes(self.random()));
             // 0 is no session ([MS-SMB2] 3.3.5.5.1), and -1 as 32 bits could be taken for the other that is none.
             if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id, self.world.now(), terms));
+                let session = Arc::new(Session::new(id, self.world.now(), terms, payer));
                 sessions.insert(id, session.clone());
                 return session;
             }
@@ -341,31 +348,22 @@ impl Server {
     }
 
     /// Ends what has a time and nobody who waits for it, for ever: opens that outlived their session, and oplocks that
-    /// local programs wait for. To be run beside the connections.
+    /// local programs wait for; and checks what watching clients may be told. To be run beside the connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(durable::scavenge(self)), pin!(self.end_awaited()));
+        let mut watches = pin!(self.watches.checks.run());
         poll_fn(|context| {
-            // Neither ever ends.
+            // None of them ever ends.
             let _ = opens.as_mut().poll(context);
+            let _ = watches.as_mut().poll(context);
             oplocks.as_mut().poll(context)
         })
         .await;
     }
 
-    /// Counts an open; `false` when the server holds as many as it may.
-    pub(crate) fn charge_open(&self) -> bool {
-        let limit = self.policy().limits.opens;
-        self.open_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
-    }
-
-    /// An open that was charged is gone.
-    pub(crate) fn discharge_open(&self) {
-        self.open_count.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many opens there are.
+    /// How many opens there are, those of pipes included.
     pub fn open_count(&self) -> usize {
-        self.open_count.load(Ordering::Relaxed)
+        self.accounting.held(Resource::Opens) + self.accounting.held(Resource::Pipes)
     }
 
     pub(crate) fn add_connection(&self, connection: &Arc<Connection>) {
@@ -430,7 +428,8 @@ impl Server {
         }
         let goes = connections.newcomers.make_room(from, limits.newcomers, limits.newcomers_per_address);
         let full = connections.by_id.len() >= limits.connections;
-        let goes = goes.or_else(|| if full { connections.newcomers.take() } else { None });
+        let crowded = !self.accounting.newcomer(from).has_room(Resource::Connections.bytes(1));
+        let goes = goes.or_else(|| if full || crowded { connections.newcomers.take() } else { None });
         drop(connections);
         match goes.and_then(|goes| goes.upgrade()) {
             Some(goes) => goes.end(Disconnect("others want to log on, and nobody has here")),
@@ -438,6 +437,18 @@ impl Server {
             None => {}
         }
         Ok(())
+    }
+
+    /// Where connections on which no user has logged on hold more memory than they may, the oldest of the address that has
+    /// most of them ends.
+    pub(crate) fn relieve_newcomers(&self, payer: &Payer) {
+        if !payer.is_overdrawn() {
+            return;
+        }
+        let goes = self.connections.lock().newcomers.take();
+        if let Some(goes) = goes.and_then(|goes| goes.upgrade()) {
+            goes.end(Disconnect("connections without a user hold too much memory"));
+        }
     }
 
     /// Whether the account is locked after wrong passwords.

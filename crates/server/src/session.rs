@@ -11,6 +11,7 @@ use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::Sid;
 
+use crate::accounting::{Charge, Full, Payer, Resource};
 pub use crate::channel::{Channel, Terms};
 use crate::channel::{Channels, NoChannel};
 use crate::conn::Connection;
@@ -79,7 +80,13 @@ pub struct SessionKeys {
     pub server_to_client: Option<SealingKey>,
     /// `Session.SigningKey`: signs the last answer of the first authentication and verifies bindings.
     pub signing: Option<Arc<SigningKey>>,
+    /// Only the client and the server know them. The key of a null session is made of zeros ([MS-NLMP] 3.2.5.1.2): it
+    /// checks signatures and protects nothing.
+    pub secret: bool,
 }
+
+/// What a logon under way takes: a session without a user, its channel and the tokens that are kept.
+const LOGON_BYTES: usize = 4096;
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -102,25 +109,44 @@ pub struct Session {
     pub signing_required: AtomicBool,
     /// `Session.EncryptData`: everything is sealed.
     pub encrypt_data: AtomicBool,
+    /// The client has sealed a request.
+    sealed: AtomicBool,
     /// The next nonce of `server_to_client`: never used twice.
     nonce: AtomicU64,
     channels: Mutex<Channels>,
     trees: Mutex<Trees>,
-    opens: Mutex<HashMap<u64, Arc<Open>>>,
+    opens: Mutex<Opens>,
     open_count: AtomicU32,
+    /// The session itself, and through it the accounts that pay for what is done in it.
+    charge: Mutex<Charge>,
     /// Requests that go on although their channel is lost.
     survivors: Mutex<Vec<Weak<Pending>>>,
 }
 
 #[derive(Default)]
+struct Opens {
+    by_id: HashMap<u64, Arc<Open>>,
+    /// How many of them are pipes.
+    pipes: usize,
+}
+
+impl Opens {
+    fn remove(&mut self, volatile: u64) -> Option<Arc<Open>> {
+        let open = self.by_id.remove(&volatile)?;
+        self.pipes -= usize::from(open.is_pipe());
+        Some(open)
+    }
+}
+
+#[derive(Default)]
 struct Trees {
-    by_id: HashMap<u32, Arc<Tree>>,
+    by_id: HashMap<u32, (Arc<Tree>, Charge)>,
     last_id: u32,
 }
 
 impl Session {
     /// A session whose authentication begins.
-    pub fn new(id: u64, created: Time, terms: Terms) -> Self {
+    pub fn new(id: u64, created: Time, terms: Terms, payer: &Arc<Payer>) -> Self {
         Session {
             id,
             created,
@@ -131,13 +157,26 @@ impl Session {
             keys: RwLock::new(None),
             signing_required: AtomicBool::new(false),
             encrypt_data: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             nonce: AtomicU64::new(1),
             channels: Mutex::default(),
             trees: Mutex::default(),
             opens: Mutex::default(),
             open_count: AtomicU32::new(0),
+            charge: Mutex::new(Charge::recorded(payer, Resource::Logons, LOGON_BYTES)),
             survivors: Mutex::default(),
         }
+    }
+
+    /// The accounts that pay for what is done in this session.
+    pub fn payer(&self) -> Arc<Payer> {
+        self.charge.lock().payer().clone()
+    }
+
+    /// The logon is through: from now on `payer` pays.
+    pub(crate) fn charge_to(&self, payer: &Arc<Payer>) -> Result<(), Full> {
+        *self.charge.lock() = payer.charge(Resource::Sessions, 1)?;
+        Ok(())
     }
 
     /// How far it has come.
@@ -189,6 +228,21 @@ impl Session {
         true
     }
 
+    /// A request of the client was sealed, whoever asked for it.
+    pub(crate) fn note_sealed(&self) {
+        if !self.sealed.load(Ordering::Relaxed) {
+            self.sealed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether something of the session is sealed, or will be: what the client sealed by its own choice, or a tree connect
+    /// to a share that requires it.
+    pub(crate) fn protects_data(&self) -> bool {
+        self.encrypt_data.load(Ordering::Relaxed)
+            || self.sealed.load(Ordering::Relaxed)
+            || self.trees.lock().by_id.values().any(|(tree, _)| tree.disk().is_some_and(|disk| disk.encrypt_data))
+    }
+
     /// Ends the session; answers the opens to be closed. Everything that still holds the session sees it closed.
     pub fn close(&self) -> Vec<Arc<Open>> {
         *self.phase.write() = Phase::Closed;
@@ -198,7 +252,7 @@ impl Session {
         }
         let mut opens = self.opens.lock();
         self.open_count.store(0, Ordering::Relaxed);
-        std::mem::take(&mut *opens).into_values().collect()
+        std::mem::take(&mut *opens).by_id.into_values().collect()
     }
 
     /// Whether a request may go on though its channel is lost: while there are others, and at most `limit` at a time.
@@ -246,8 +300,9 @@ impl Session {
         self.channels.lock().live()
     }
 
-    /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already.
+    /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already, or its user has too many.
     pub fn add_tree(&self, limit: usize, make: impl FnOnce(u32) -> Arc<Tree>) -> Option<Arc<Tree>> {
+        let charge = self.payer().charge(Resource::TreeConnects, 1).ok()?;
         let mut trees = self.trees.lock();
         if trees.by_id.len() >= limit || self.phase() == Phase::Closed {
             return None;
@@ -258,7 +313,7 @@ impl Session {
             // 0 and -1 are no tree connects ([MS-SMB2] 3.3.5.7).
             if id != 0 && id != u32::MAX && !trees.by_id.contains_key(&id) {
                 let tree = make(id);
-                trees.by_id.insert(id, tree.clone());
+                trees.by_id.insert(id, (tree.clone(), charge));
                 return Some(tree);
             }
         }
@@ -266,12 +321,12 @@ impl Session {
 
     /// The tree connect `id`.
     pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
-        self.trees.lock().by_id.get(&id).cloned()
+        self.trees.lock().by_id.get(&id).map(|(tree, _)| tree.clone())
     }
 
     /// All tree connects.
     pub fn trees(&self) -> Vec<Arc<Tree>> {
-        self.trees.lock().by_id.values().cloned().collect()
+        self.trees.lock().by_id.values().map(|(tree, _)| tree.clone()).collect()
     }
 
     /// Takes a tree connect out and answers the opens made through it, which are to be closed; `None` where there is
@@ -279,7 +334,8 @@ impl Session {
     pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open>>> {
         self.trees.lock().by_id.remove(&id)?;
         let mut opens = self.opens.lock();
-        let closed: Vec<_> = opens.extract_if(|_, open| open.tree.id == id).map(|(_, open)| open).collect();
+        let closed: Vec<_> = opens.by_id.extract_if(|_, open| open.tree.id == id).map(|(_, open)| open).collect();
+        opens.pipes -= closed.iter().filter(|open| open.is_pipe()).count();
         self.open_count.fetch_sub(closed.len() as u32, Ordering::Relaxed);
         Some(closed)
     }
@@ -290,20 +346,21 @@ impl Session {
         if self.phase() == Phase::Closed || self.tree(open.tree.id).is_none() {
             return Err(open);
         }
-        opens.insert(open.volatile_id, open);
+        opens.pipes += usize::from(open.is_pipe());
+        opens.by_id.insert(open.volatile_id, open);
         self.open_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// The open with these ids ([MS-SMB2] 3.3.5.10: both must match).
     pub fn open(&self, persistent: u64, volatile: u64) -> Option<Arc<Open>> {
-        self.opens.lock().get(&volatile).filter(|open| open.persistent_id == persistent).cloned()
+        self.opens.lock().by_id.get(&volatile).filter(|open| open.persistent_id == persistent).cloned()
     }
 
     /// Takes an open out. Only one caller gets it, so an open is closed once.
     pub fn remove_open(&self, volatile: u64) -> Option<Arc<Open>> {
         let mut opens = self.opens.lock();
-        let open = opens.remove(&volatile)?;
+        let open = opens.remove(volatile)?;
         // Counted under the lock: who ends the session meanwhile sets the count to nothing.
         self.open_count.fetch_sub(1, Ordering::Relaxed);
         Some(open)
@@ -311,7 +368,12 @@ impl Session {
 
     /// All opens.
     pub fn opens(&self) -> Vec<Arc<Open>> {
-        self.opens.lock().values().cloned().collect()
+        self.opens.lock().by_id.values().cloned().collect()
+    }
+
+    /// How many pipes are open.
+    pub(crate) fn pipe_count(&self) -> usize {
+        self.opens.lock().pipes
     }
 
     /// How many opens there are.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use proto::smb2::LeaseState;
 use proto::smb2::negotiate::{CipherId, SigningAlgorithm};
 
+use crate::accounting::Report;
 use crate::files::oplock;
 use crate::open;
 use crate::policy::{AclStore, Policy};
@@ -36,6 +37,8 @@ pub struct Snapshot {
     pub locks: Vec<Lock>,
     /// The cache of what protects files.
     pub acl_cache: AclCache,
+    /// What clients make the server hold, and how much that may be.
+    pub held: Report,
     /// `frevo:acl store` of the shares that store descriptors: name and what is in force.
     pub acl_store: Vec<(String, AclStore)>,
 }
@@ -187,6 +190,7 @@ pub(crate) fn snapshot(server: &Server, started: Time) -> Snapshot {
         connections: connections.len(),
         acl_cache: server.descriptors.state(),
         acl_store: stores(&server.policy()),
+        held: server.accounting.report(),
         ..Snapshot::default()
     };
     let mut told = HashSet::new();
@@ -259,8 +263,8 @@ fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot
         kept,
         watch: file.watch.get().map(|watch| if watch.terms.tree { Depth::Tree } else { Depth::Directory }),
     });
-    let held = server.files.locks(file.file);
-    snapshot.locks.extend(held.iter().filter(|lock| lock.owner.open == open.persistent_id).map(|lock| Lock {
+    let held = server.files.locks_of(file.file, open.persistent_id);
+    snapshot.locks.extend(held.iter().map(|lock| Lock {
         volatile: open.volatile_id,
         session_id: open.session_id,
         share: open.tree.share_name().to_string(),

@@ -57,7 +57,7 @@ impl Domain for Controller {
         }
         let user = logon.user.split('@').next().unwrap_or_default();
         let refused = match user {
-            "dora" | "rory" | "alice" | "late" => None,
+            "dora" | "rory" | "alice" | "late" | "daemon" => None,
             "disabled" => Some(Refused::Because(Status::ACCOUNT_DISABLED)),
             "nowhere" => Some(Refused::Unavailable("no controller".into())),
             _ => Some(Refused::Unknown),
@@ -65,7 +65,11 @@ impl Domain for Controller {
         if let Some(refused) = refused {
             return Answer::now(Err(refused));
         }
-        let uid = if user == "rory" { 0 } else { 5001 };
+        let uid = match user {
+            "rory" => 0,
+            "daemon" => 999,
+            _ => 5001,
+        };
         let key = logon.response.decide(&nt_hash(PASSWORD), &logon.user, &logon.domain);
         Answer::now(
             key.map(|session_base_key| Proven { account: account(user, uid), session_base_key }).ok_or(Refused::Wrong),
@@ -217,4 +221,22 @@ fn lists_of_users_name_those_of_the_domain() {
     check(UserPattern::Group(r"DOM\domain users".into()), Status::SUCCESS);
     check(UserPattern::User("dora".into()), Status::ACCESS_DENIED);
     check(UserPattern::Group(r"DOM\Admins".into()), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_domain_makes_nobody_a_system_account() {
+    for (least, daemon) in [(1000, Status::LOGON_FAILURE), (999, Status::SUCCESS), (0, Status::SUCCESS)] {
+        let (server, _) = member(Policy { min_domain_uid: least, ..policy() });
+        assert_eq!(log_on(&server, "daemon", PASSWORD), daemon, "{least}");
+        assert_eq!(log_on(&server, "dora", PASSWORD), Status::SUCCESS, "{least}");
+        assert_eq!(log_on(&server, "rory", PASSWORD), Status::LOGON_FAILURE, "{least}");
+    }
+}
+
+#[test]
+fn a_controller_that_cannot_be_asked_makes_nobody_a_guesser() {
+    let (server, _) = member(policy());
+    for _ in 0..20 {
+        assert_eq!(log_on(&server, "nowhere", PASSWORD), Status::NO_LOGON_SERVERS);
+    }
 }

@@ -395,3 +395,62 @@ fn what_the_administrator_may_turn_off() {
     both.is_free(0, 10, true);
     both.ask(&[(5, 10, UNLOCK)]).check(Status::SUCCESS);
 }
+
+/// `count` ranges of a byte each from `offset` on, with a free byte behind each.
+fn ranges(offset: u64, count: u64) -> Vec<(u64, u64, LockFlags)> {
+    (0..count).map(|number| (offset + number * 2, 1, EXCLUSIVE)).collect()
+}
+
+#[test]
+fn a_request_for_too_many_ranges_is_refused_whole() {
+    let mut both = Both::new(|_| {});
+    both.ask(&ranges(0, 257)).check(Status::INSUFFICIENT_RESOURCES);
+    both.is_free(0, 1, true);
+    both.ask(&ranges(0, 256)).check(Status::SUCCESS);
+    both.is_free(0, 1, false);
+    both.is_free(510, 1, false);
+    let unlocks: Vec<_> = ranges(0, 256).into_iter().map(|(offset, length, _)| (offset, length, UNLOCK)).collect();
+    both.ask(&[&unlocks[..], &[(1, 1, UNLOCK)]].concat()).check(Status::INSUFFICIENT_RESOURCES);
+    both.is_free(0, 1, false);
+    // What is not locked ends the unlocking; what came before it is unlocked.
+    both.ask(&[&unlocks[..100], &[(1, 1, UNLOCK)], &unlocks[100..200]].concat()).check(Status::RANGE_NOT_LOCKED);
+    both.is_free(0, 199, true);
+    both.is_free(200, 1, false);
+    both.ask(&unlocks[100..]).check(Status::SUCCESS);
+    both.is_free(0, 600, true);
+}
+
+#[test]
+fn several_handles_together_have_so_many_locks_of_a_file() {
+    let bed = Bed::with(|share| share.posix_locking = false);
+    let mut client = bed.log_on("alice", false);
+    let handles: Vec<_> = (0..3).map(|_| create(&mut client, OplockLevel::NONE).0).collect();
+    for request in 0..64 {
+        ask(&mut client, handles[request as usize / 32], &ranges(request * 512, 256)).check(Status::SUCCESS);
+    }
+    ask(&mut client, handles[2], &ranges(64 * 512, 1)).check(Status::INSUFFICIENT_RESOURCES);
+    ask(&mut client, handles[2], &[(64 * 512, 1, WAITING)]).check(Status::INSUFFICIENT_RESOURCES);
+    ask(&mut client, handles[0], &[(0, 1, UNLOCK)]).check(Status::SUCCESS);
+    ask(&mut client, handles[2], &ranges(64 * 512, 1)).check(Status::SUCCESS);
+    close(&mut client, handles[1]);
+    ask(&mut client, handles[2], &ranges(65 * 512, 256)).check(Status::SUCCESS);
+}
+
+/// One lock of a handle within another, one after another gone, where the kernel has so many that a worker changes them.
+#[test]
+fn local_programs_meet_what_is_left_of_many_locks() {
+    let mut both = Both::new(|_| {});
+    let shared = |(offset, length, _)| (offset, length, SHARED);
+    both.ask(&ranges(0, 200).into_iter().map(shared).collect::<Vec<_>>()).check(Status::SUCCESS);
+    both.ask(&[(0, 400, SHARED)]).check(Status::SUCCESS);
+    both.is_free(1, 1, false);
+    both.ask(&[(0, 400, UNLOCK)]).check(Status::SUCCESS);
+    both.is_free(1, 1, true);
+    both.is_free(2, 1, false);
+    // More pieces than one lock may take.
+    both.ask(&ranges(400, 200).into_iter().map(shared).collect::<Vec<_>>()).check(Status::SUCCESS);
+    both.ask(&[(1_000, 1, EXCLUSIVE), (0, 800, SHARED)]).check(Status::INSUFFICIENT_RESOURCES);
+    both.is_free(1, 1, true);
+    both.is_free(1_000, 1, true);
+    both.ask(&[(1_000, 1, EXCLUSIVE)]).check(Status::SUCCESS);
+}

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
+use proto::auth::spnego::{MechType, encode_init, encode_mech_types};
 use proto::bytes::Writer;
 use proto::dtyp::{Guid, Sid};
 use proto::smb2::header::{Command, Header};
@@ -21,7 +22,7 @@ use proto::status::Status;
 use server::accounts::{Account, AccountPolicy, Accounts, DomainSid, LogonOutcome, NtHash, Unavailable};
 use server::answer::Answer;
 use server::conn::{Connection, Peer};
-use server::policy::{MapToGuest, Policy, Share, UsernameMap};
+use server::policy::{MapToGuest, Policy, Share, SpnCheck, UsernameMap};
 use server::server::{Server, Volumes};
 use server::vfs::{self, Errno, Identity, Time, Vfs};
 use server::world::World;
@@ -283,8 +284,13 @@ impl Client {
 
     /// Logs on as far as the proof of the password, and waits for nothing.
     fn prove(&mut self, user: &str, password: &str) {
+        self.prove_to(user, password, "");
+    }
+
+    /// The same to the server called `target`, an SPN.
+    fn prove_to(&mut self, user: &str, password: &str, target: &str) {
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
-        let initiator = Initiator::new(Some(credentials), "TEST", "");
+        let initiator = Initiator::new(Some(credentials), "TEST", target);
         let (session, challenge) = self.begin(&initiator);
         let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
         let (proof, _) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
@@ -446,6 +452,7 @@ fn guests_for_bad_passwords_do_not_tell_who_exists() {
 #[test]
 fn a_right_password_waits_for_nobody() {
     let bed = Bed::new(0, |_| {});
+    assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:100"), "fine", "right"), (Status::SUCCESS, 0));
     let mut attackers: Vec<Client> = (1..=50).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
     for attacker in &mut attackers {
         attacker.prove("fine", "wrong");
@@ -456,6 +463,41 @@ fn a_right_password_waits_for_nobody() {
     // Its owner's slip of the finger is told in time, too.
     let (status, waited) = bed.log_on(&mut bed.connect("192.0.2.2:1"), "fine", "slip");
     assert!(status == Status::LOGON_FAILURE && waited <= 10_000, "{status}, {waited} ms");
+}
+
+/// A guesser who does not wait for answers has few proofs computed, and cannot tell a right password among the others.
+#[test]
+fn guesses_that_do_not_wait_are_not_looked_at() {
+    for user in ["fine", "unknown"] {
+        let bed = Bed::new(0, |_| {});
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.7:1"), "fine", "right").0, Status::SUCCESS);
+        let mut attackers: Vec<Client> = (1..=20).map(|port| bed.connect(&format!("192.0.2.1:{port}"))).collect();
+        for (number, attacker) in attackers.iter_mut().enumerate() {
+            attacker.prove(user, if number < 10 { "wrong" } else { "right" });
+        }
+        let tried = bed.noted.lock().unwrap().iter().filter(|(_, how)| *how == LogonOutcome::WrongPassword).count();
+        assert_eq!(tried, if user == "fine" { 4 } else { 0 });
+        for attacker in &mut attackers {
+            let answer = (0..200).find_map(|_| {
+                let answer = attacker.turn();
+                if answer.is_none() {
+                    bed.pass(100);
+                }
+                answer
+            });
+            assert_eq!(answer.map(|header| header.status), Some(Status::LOGON_FAILURE), "{user}");
+        }
+        // From where the account is used, and from elsewhere, it is as before.
+        for _ in 0..20 {
+            bed.connect("192.0.2.1:99").prove("fine", "wrong");
+        }
+        for from in ["192.0.2.7:2", "192.0.2.8:1"] {
+            assert_eq!(bed.log_on(&mut bed.connect(from), "fine", "right"), (Status::SUCCESS, 0), "{from}");
+        }
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:99"), "fine", "right").0, Status::LOGON_FAILURE);
+        bed.pass(2_000);
+        assert_eq!(bed.log_on(&mut bed.connect("192.0.2.1:99"), "fine", "right").0, Status::SUCCESS);
+    }
 }
 
 #[test]
@@ -494,7 +536,7 @@ fn failures_that_wait_are_bounded_for_an_address_and_in_all() {
     assert_eq!(cut_off, 36, "64 of a /64 wait");
     assert_eq!(bed.log_on(&mut bed.connect("[2001:db8:0:1::1]:1"), "unknown", "wrong").1, 2_000);
 
-    let bed = Bed::new(0, |policy| policy.limits.failed_logon_bytes = 10_000);
+    let bed = Bed::new(0, |policy| policy.limits.failed_logon_bytes = 16 * 28_000);
     let mut those: Vec<Client> = (1..=3).map(|host| bed.connect(&format!("192.0.2.{host}:1"))).collect();
     those.iter_mut().for_each(|client| client.prove("fine", "wrong"));
     let ended: Vec<bool> = those.iter().map(|client| client.connection.ended().is_some()).collect();
@@ -536,7 +578,7 @@ fn strangers_make_room_where_the_server_is_full() {
 
 #[test]
 fn logons_under_way_are_bounded_and_end() {
-    let bed = Bed::new(0, |policy| policy.limits.logons_per_connection = 4);
+    let bed = Bed::new(0, |policy| policy.limits.logons_before_logon = 4);
     let mut client = bed.connect("192.0.2.1:1");
     let initiator = Initiator::new(None, "TEST", "");
     let begun: Vec<u64> = (0..20).map(|_| client.begin(&initiator).0).collect();
@@ -546,6 +588,34 @@ fn logons_under_way_are_bounded_and_end() {
     let (last, _) = client.begin(&initiator);
     assert_eq!(under_way(&bed), 0);
     assert!(bed.server.session(last).is_some());
+}
+
+#[test]
+fn a_server_without_ntlm_takes_none() {
+    let bed = Bed::new(0, |policy| policy.ntlm = false);
+    let initiator = Initiator::new(None, "TEST", "");
+    let mut client = bed.connect("192.0.2.1:1");
+    client.token(0, initiator.negotiate());
+    assert_eq!(client.turn().map(|header| header.status), Some(Status::NTLM_BLOCKED));
+    client.token(0, &encode_init(&encode_mech_types(&[MechType::NTLMSSP]), Some(initiator.negotiate())));
+    assert_eq!(client.turn().map(|header| header.status), Some(Status::NTLM_BLOCKED));
+    assert!(bed.server.sessions().is_empty());
+}
+
+#[test]
+fn a_proof_for_another_server_is_no_logon_where_names_are_checked() {
+    for (check, target, expected) in [
+        (SpnCheck::Off, "cifs/attacker", Status::SUCCESS),
+        (SpnCheck::IfSent, "cifs/attacker", Status::ACCESS_DENIED),
+        (SpnCheck::IfSent, "", Status::SUCCESS),
+        (SpnCheck::Required, "", Status::ACCESS_DENIED),
+        (SpnCheck::Required, "cifs/127.0.0.1", Status::SUCCESS),
+    ] {
+        let bed = Bed::new(0, |policy| policy.spn_check = check);
+        let mut client = bed.connect("192.0.2.1:1");
+        client.prove_to("fine", "right", target);
+        assert_eq!(client.turn().map(|header| header.status), Some(expected), "{check:?} {target:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! CHANGE_NOTIFY through the whole state machine ([MS-SMB2] 3.3.5.19): one client watches, another changes things.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use proto::bytes::utf16_bytes;
+use proto::dtyp::{Ace, AceBody, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{
     FileAction, FileAttributes, FileBasicInformation, FileDispositionInformation, FileEndOfFileInformation,
     FileInformationClass, FileLinkInformation, FileNotifyInformation, FileRenameInformation,
@@ -20,13 +24,20 @@ use proto::smb2::tree_disconnect::TreeDisconnectRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
-use server::policy::{Limits, Policy};
+use server::answer::block_on;
+use server::policy::{Limits, Policy, Share};
 use server::rig::{self, Client, chain, status};
+use server::server::Server;
+use server::vfs::{Case, Links, Lookup, RelPath, SetMetadata, Vfs};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 
 /// A client that watches the directory `dir`, and one that changes things.
 struct Bed {
+    server: Arc<Server>,
+    volume: Arc<dyn Vfs>,
+    /// What the server does beside the connections.
+    housekeeping: Pin<Box<dyn Future<Output = ()>>>,
     watcher: Client,
     other: Client,
     directory: FileId,
@@ -75,11 +86,45 @@ impl Bed {
 
     fn with(policy: Policy) -> Bed {
         let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
-        let server = rig::server(policy, world.clone(), rig::memory(world));
+        let volume = rig::memory(world.clone());
+        let server = rig::server(policy, world, volume.clone());
         let mut watcher = Client::logged_on(&server, "alice");
         let directory = open(&mut watcher, "dir", directory).expect("the directory can be made");
         let other = Client::logged_on(&server, "alice");
-        Bed { watcher, other, directory }
+        let scavenged = server.clone();
+        let housekeeping = Box::pin(async move { scavenged.scavenge().await });
+        Bed { server, volume, housekeeping, watcher, other, directory }
+    }
+
+    /// Bob changes things, and alice watches the root of a share with these parameters.
+    fn of_two(change: impl FnOnce(&mut Share)) -> Bed {
+        let mut policy = rig::policy();
+        change(policy.shares.get_mut("share").map(Arc::make_mut).expect("the share"));
+        let mut bed = Bed::with(policy);
+        bed.other = Client::logged_on(&bed.server, "bob");
+        bed.directory = open(&mut bed.watcher, "", directory).expect("the root can be opened");
+        bed
+    }
+
+    /// What waits to be checked is.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            assert!(self.housekeeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+    }
+
+    /// A local program changes permissions.
+    fn set_mode(&self, path: &str, mode: u32) {
+        let path = path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a path");
+        let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, Links::default()));
+        let Ok(Lookup::Found { node, .. }) = found else { panic!("{path} is there") };
+        let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
+        block_on(node.set_metadata(&rig::root(), set)).expect("root may");
+    }
+
+    fn make(&mut self, path: &str) {
+        let made = open(&mut self.other, path, |_| {}).expect("a file can be made");
+        self.other.close(made);
     }
 
     fn message(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) -> Vec<u8> {
@@ -118,6 +163,7 @@ impl Bed {
 
     /// What happened since the last look: `+name` and so on.
     fn seen(&mut self) -> Vec<String> {
+        self.settle();
         let response = self.ask(|_| {});
         match status(&response) {
             Status::SUCCESS => changes(&response),
@@ -321,7 +367,7 @@ fn requests_that_are_refused() {
     let mut bed = Bed::with(Policy { change_notify: false, ..rig::policy() });
     assert_eq!(status(&bed.ask(|_| {})), Status::NOT_IMPLEMENTED);
 
-    let limits = Limits { watches: 1, ..Limits::default() };
+    let limits = Limits { watches: 2, ..Limits::default() };
     let mut bed = Bed::with(Policy { limits, ..rig::policy() });
     let second = open(&mut bed.watcher, "dir", directory).expect("the directory can be opened");
     bed.watch(|_| {});
@@ -366,4 +412,90 @@ fn streams() {
     check(streams, &["6f:s", "8f:s", "7f:s"], |client, _| live(client));
     let files = CompletionFilter(ALL.0 & !streams.0);
     check(files, &[], |client, _| live(client));
+}
+
+/// The names of one user's files are no business of another who watches the whole share.
+#[test]
+fn a_watcher_is_told_of_no_names_in_directories_that_he_may_not_list() {
+    for honor in [true, false] {
+        let mut bed = Bed::of_two(|share| share.honor_change_notify_privilege = honor);
+        bed.watch(|_| {});
+        open(&mut bed.other, "bobs", directory).expect("a directory can be made");
+        bed.set_mode("bobs", 0o700);
+        bed.make(r"bobs\dismissal of alice.doc");
+        open(&mut bed.other, r"bobs\deep", directory).expect("a directory can be made");
+        bed.make(r"bobs\deep\another");
+        bed.make("public");
+        let secrets = [r"+bobs\dismissal of alice.doc", r"+bobs\deep", r"+bobs\deep\another"];
+        let secrets = if honor { &[][..] } else { &secrets };
+        assert_eq!(bed.seen(), [&["+bobs"], secrets, &["+public"]].concat(), "{honor}");
+    }
+}
+
+/// Searching alone is not enough to know names, and listing alone is not enough to know what is below.
+#[test]
+fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
+    for (mode, expected) in [(0o755, 2), (0o711, 0), (0o744, 0), (0o700, 0)] {
+        let mut bed = Bed::of_two(|_| {});
+        open(&mut bed.other, "a", directory).expect("a directory can be made");
+        open(&mut bed.other, r"a\b", directory).expect("a directory can be made");
+        bed.set_mode("a", mode);
+        bed.watch(|_| {});
+        bed.make(r"a\b\f");
+        bed.make(r"a\f");
+        assert_eq!(bed.seen().len(), expected, "{mode:o}");
+    }
+}
+
+#[test]
+fn a_watcher_is_told_in_turn_while_a_directory_is_checked() {
+    let mut bed = Bed::of_two(|_| {});
+    let made = open(&mut bed.other, "d", directory).expect("a directory can be made");
+    bed.other.close(made);
+    assert_eq!(status(&bed.ask(|_| {})), Status::PENDING);
+    bed.make(r"d\f");
+    bed.make("g");
+    let file = open(&mut bed.other, r"d\f", |create| create.desired_access |= 0x1_0000).expect("the file is there");
+    rename(&mut bed.other, file, r"d\h", false);
+    assert!(bed.watcher.proceed().is_empty(), "nothing is told unchecked");
+    bed.settle();
+    assert_eq!(bed.watcher.proceed().iter().flat_map(|frame| changes(frame)).collect::<Vec<_>>(), [r"+d\f"]);
+    assert_eq!(bed.seen(), ["+g", r"<d\f", r">d\h"]);
+}
+
+#[test]
+fn permissions_that_change_count() {
+    let mut bed = Bed::of_two(|share| share.acls = Some(rig::stored_acls()));
+    bed.watch(|_| {});
+    let held = open(&mut bed.other, "d", |create| {
+        directory(create);
+        create.desired_access = 0x000e_019f;
+    });
+    let held = held.expect("a directory can be made");
+    bed.make(r"d\first");
+    assert_eq!(bed.seen(), ["+d", r"+d\first"]);
+    // By a client: at once.
+    let parts = SecurityInformation::DACL;
+    let before = bed.other.security(held, parts);
+    let is_known = |ace: &Ace| !matches!(&ace.body, AceBody::Trustee { sid, .. } if *sid == Sid::EVERYONE);
+    let aces = before.dacl.clone().expect("a list").into_aces().into_iter().filter(is_known).collect();
+    let own = SecurityDescriptor { dacl: Acl::new(Acl::REVISION, aces), ..before.clone() };
+    bed.other.set_security(held, parts, &own);
+    bed.make(r"d\second");
+    assert_eq!(bed.seen(), ["!d"]);
+    bed.other.set_security(held, parts, &before);
+    bed.make(r"d\third");
+    assert_eq!(bed.seen(), ["!d", r"+d\third"]);
+}
+
+/// What waits for a check takes no more than its bound, and a client that is told nothing of it reads the directory again.
+#[test]
+fn what_waits_to_be_checked_is_bounded() {
+    let mut bed = Bed::of_two(|_| {});
+    open(&mut bed.other, "d", directory).expect("a directory can be made");
+    bed.watch(|_| {});
+    for number in 0..400 {
+        bed.make(&format!(r"d\{number}{}", "long".repeat(50)));
+    }
+    assert_eq!(bed.seen(), [Status::NOTIFY_ENUM_DIR.to_string()]);
 }

@@ -274,6 +274,28 @@ fn who_may_not_enter_the_directory_of_the_snapshots_sees_none() {
 }
 
 #[test]
+fn no_link_in_a_version_leads_out_of_it() {
+    let (mut client, volume) = client(|_| {});
+    let first = ".snapshots/@GMT-2015.10.31-19.40.30";
+    for (name, target) in [
+        ("dir/beside", "file"),
+        ("other", "../@GMT-2016.01.01-00.00.00/dir/file"),
+        ("dir/live", "../../../dir/file"),
+        ("up", ".."),
+    ] {
+        let link = path(&format!("{first}/{name}"));
+        block_on(volume.make_link(&rig::root(), &link, target.as_bytes())).expect("made locally");
+    }
+    let ask = |name| Ask { version: Some(FIRST), ..open(name) };
+    opens(&mut client, &ask(r"dir\beside"), &format!("{first}/dir/file"));
+    for name in ["other", r"dir\live", r"up\something else", r"up\@GMT-2016.01.01-00.00.00\dir\file"] {
+        let found = create(&mut client, &ask(name));
+        let hidden = [Err(Status::OBJECT_NAME_NOT_FOUND), Err(Status::OBJECT_PATH_NOT_FOUND)];
+        assert!(hidden.contains(&found), "{name}: {found:?}");
+    }
+}
+
+#[test]
 fn a_share_without_snapshots_has_no_versions() {
     let mut client = Client::logged_on(&rig::plain_server(), "alice");
     let made = Ask { access: WRITING, disposition: CreateDisposition::CREATE, ..open("file") };

@@ -216,6 +216,29 @@ fn tickets_that_are_not_taken() {
     say(&mut bed.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
 }
 
+/// The UNIX user of a realm's name may be a system account of this host.
+#[test]
+fn a_realm_makes_nobody_a_system_account() {
+    for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
+        let bed = Bed::with_policy(|policy, _| policy.min_domain_uid = least);
+        bed.server.take_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+        say(&mut bed.connect(), &init(&[KERBEROS], Some("nora"))).0.check(expected);
+    }
+}
+
+/// `ntlm auth = disabled`.
+#[test]
+fn without_ntlm_tickets_are_all_that_is_offered() {
+    let bed = Bed::with_policy(|policy, _| policy.ntlm = false);
+    bed.server.take_tickets(Arc::new(Realm { ready: AtomicBool::new(true) }));
+    let mut client = bed.connect();
+    let Ok(Token::Init(offered)) = Token::decode(&client.hint) else { panic!("no list of mechanisms") };
+    assert_eq!(offered.mech_types, [MS_KERBEROS, KERBEROS]);
+    say(&mut client, &init(&[NTLMSSP], None)).0.check(Status::NTLM_BLOCKED);
+    client.session_id = 0;
+    say(&mut client, &init(&[NTLMSSP, KERBEROS], None)).0.check(Status::MORE_PROCESSING_REQUIRED);
+}
+
 #[test]
 fn a_client_is_told_the_time_once() {
     let (bed, _) = bed();

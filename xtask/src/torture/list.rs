@@ -6,11 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Lines that are neither empty nor comments.
-fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(str::to_owned).collect())
-}
+use crate::expected::{self, lines};
 
 /// A list of tests: a file, or the name of one in `xtask/torture`.
 pub(super) fn tests(name: &str) -> Result<(PathBuf, Vec<String>)> {
@@ -127,23 +123,22 @@ pub(super) struct Expected {
 /// A reason that `--update` writes: the run goes on failing until somebody has found out.
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
 
-/// The folder of the expected failures.
-pub(super) fn expected_folder() -> PathBuf {
-    crate::root().join("expected-failures")
+/// The lists of torture tests.
+fn files() -> Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(expected::folder())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.retain(|file| *file != expected::list(expected::HOSTILE));
+    files.sort();
+    Ok(files)
 }
 
 /// All expected failures; a test is in one file only.
 pub(super) fn expected() -> Result<BTreeMap<String, Expected>> {
     let mut all: BTreeMap<String, Expected> = BTreeMap::new();
-    let folder = expected_folder();
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.sort();
-    for file in files {
-        for line in lines(&file)? {
-            let (name, reason) = line.split_once('\t').unwrap_or((&line, ""));
-            ensure!(!reason.trim().is_empty(), "{}: no reason after a tab: {line:?}", file.display());
-            let entry = Expected { file: file.clone(), reason: reason.to_owned() };
-            if let Some(first) = all.insert(name.to_owned(), entry) {
+    for file in files()? {
+        for (name, reason) in expected::entries(&file)? {
+            let entry = Expected { file: file.clone(), reason };
+            if let Some(first) = all.insert(name.clone(), entry) {
                 bail!("{name} stands in {} and again in {}", first.file.display(), file.display());
             }
         }
@@ -153,15 +148,14 @@ pub(super) fn expected() -> Result<BTreeMap<String, Expected>> {
 
 /// Takes the tests in `gone` out of every file and adds `new` (test, reason) to the file of the list called `stem`.
 pub(super) fn update(stem: &str, gone: &[&str], new: &[(String, String)]) -> Result<()> {
-    let own = expected_folder().join(stem).with_extension("txt");
+    let own = expected::list(stem);
     if !own.exists() {
         fs::write(
             &own,
             format!("# Tests of xtask/torture/{stem}.txt that Frevo does not pass, each with its reason.\n"),
         )?;
     }
-    for entry in fs::read_dir(expected_folder())? {
-        let path = entry?.path();
+    for path in files()? {
         let text = fs::read_to_string(&path)?;
         let is_gone = |line: &str| line.split_once('\t').is_some_and(|(name, _)| gone.contains(&name));
         let mut kept: Vec<String> = text.lines().filter(|line| !is_gone(line)).map(str::to_owned).collect();

@@ -17,7 +17,7 @@ use crate::{Client, Window};
 async fn pair() -> (Client, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let transport = Transport::connect(&[address], Duration::from_secs(20)).await.unwrap();
+    let transport = Transport::connect(&[address], None, Duration::from_secs(20)).await.unwrap();
     let mut connection = Connection::new(transport, 64);
     connection.credits = 64;
     (Client { connection }, listener.accept().await.unwrap().0)

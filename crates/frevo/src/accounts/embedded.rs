@@ -4,6 +4,7 @@
 //! copy in memory that changes with it, so a logon never waits for a disk. Who has no access to the file because a
 //! server runs goes through that server's control socket (`admin`).
 
+mod backup;
 mod domain;
 mod groups;
 mod policies;
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub use domain::{Other, OwnDomain};
 use parking_lot::{Mutex, RwLock};
 use proto::dtyp::Sid;
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 use server::accounts::{AccountPolicy, DomainSid, Unavailable};
 use server::answer::Answer;
 use server::policy::fold;
@@ -65,6 +66,23 @@ pub struct Store {
     policy: RwLock<AccountPolicy>,
 }
 
+/// The database in `file`, which exists.
+fn open_database(file: std::fs::File) -> Result<Database, OpenError> {
+    // redb would make an empty database of it.
+    if file.metadata()?.len() == 0 {
+        return Err(OpenError::Damaged(anyhow::anyhow!("the file is empty")));
+    }
+    let opened = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
+    opened.map_err(|error| backup::judge(error.into()))
+}
+
+/// The number at `index` of the value of `key`.
+fn number(meta: &ReadOnlyTable<&str, &[u8]>, key: &str, index: usize) -> Result<u32> {
+    let value = meta.get(key)?.with_context(|| format!("damaged: no {key}"))?;
+    let bytes = value.value().get(index * 4..index * 4 + 4).with_context(|| format!("damaged: bad {key}"))?;
+    Ok(u32::from_le_bytes(bytes.try_into()?))
+}
+
 /// Whose SIDs are whose: accounts by their folded names.
 #[derive(Default)]
 struct Sids {
@@ -103,8 +121,28 @@ impl Sids {
 pub enum OpenError {
     /// Another process has it open: a server, or a change that lasts a moment.
     Busy,
+    /// The file is not a database, or not a whole one.
+    Damaged(anyhow::Error),
     /// Anything else.
     Failed(anyhow::Error),
+}
+
+impl OpenError {
+    fn context(self, what: String) -> OpenError {
+        match self {
+            OpenError::Busy => OpenError::Busy,
+            OpenError::Damaged(error) => OpenError::Damaged(error.context(what)),
+            OpenError::Failed(error) => OpenError::Failed(error.context(what)),
+        }
+    }
+
+    /// As an error for a person.
+    pub fn into_error(self) -> anyhow::Error {
+        match self {
+            OpenError::Busy => anyhow::anyhow!("in use by another process"),
+            OpenError::Damaged(error) | OpenError::Failed(error) => error,
+        }
+    }
 }
 
 impl<E: Into<anyhow::Error>> From<E> for OpenError {
@@ -116,8 +154,15 @@ impl<E: Into<anyhow::Error>> From<E> for OpenError {
 impl Store {
     /// Opens the database in `state`, making it where it does not exist.
     pub fn open(state: &StateDir) -> Result<Self, OpenError> {
+        Self::open_or_create(state, Self::open_existing)
+    }
+
+    fn open_or_create(
+        state: &StateDir,
+        open_existing: impl Fn(&StateDir) -> Result<Option<Self>, OpenError>,
+    ) -> Result<Self, OpenError> {
         loop {
-            if let Some(store) = Self::open_existing(state)? {
+            if let Some(store) = open_existing(state)? {
                 return Ok(store);
             }
             if let Some(store) = Self::create(state)? {
@@ -129,20 +174,30 @@ impl Store {
     /// Opens the database in `state`; `None` where there is none.
     pub fn open_existing(state: &StateDir) -> Result<Option<Self>, OpenError> {
         let Some(file) = state.open_file(FILE)? else { return Ok(None) };
-        match redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file) {
-            Ok(database) => Ok(Some(Self::load(database).with_context(|| Self::place(state))?)),
-            Err(DatabaseError::DatabaseAlreadyOpen) => Err(OpenError::Busy),
-            Err(error) => Err(OpenError::Failed(anyhow::Error::new(error).context(Self::place(state)))),
-        }
+        let opened = backup::guarded(|| Self::load(open_database(file)?));
+        opened.map(Some).map_err(|error| {
+            let damaged = matches!(error, OpenError::Damaged(_));
+            let error = error.context(Self::place(state));
+            match damaged {
+                true => error.context("damaged; `frevo serve` restores it from its copy when it starts".to_owned()),
+                false => error,
+            }
+        })
     }
 
-    /// [`Store::open`] for a server: waits up to `patience` for another process to be done with its change.
+    /// [`Store::open`] for a server: waits up to `patience` for another process to be done with its change, restores a
+    /// damaged database from its copy, and copies one that is whole.
     pub fn open_patiently(state: &StateDir, patience: Duration) -> Result<Self> {
         let end = Instant::now() + patience;
         loop {
-            match Self::open(state) {
-                Ok(store) => return Ok(store),
-                Err(OpenError::Failed(error)) => return Err(error),
+            match Self::open_or_create(state, backup::open_existing) {
+                Ok(store) => {
+                    if let Err(error) = store.keep_copy(state) {
+                        tracing::warn!("{}: no copy could be made: {error:#}", Self::place(state));
+                    }
+                    return Ok(store);
+                }
+                Err(OpenError::Damaged(error) | OpenError::Failed(error)) => return Err(error),
                 Err(OpenError::Busy) if Instant::now() >= end => bail!(
                     "{} is in use by another process: does a server run with this state directory already?",
                     Self::place(state)
@@ -159,6 +214,18 @@ impl Store {
     /// Makes the database under another name and links it into place complete, so that nobody ever finds half of one.
     /// `None` where another process was faster.
     fn create(state: &StateDir) -> Result<Option<Self>, OpenError> {
+        if state.open_file(backup::COPY)?.is_some() {
+            // A database comes before its copy, so one that another process made just now is there.
+            if state.open_file(FILE)?.is_some() {
+                return Ok(None);
+            }
+            let (directory, copy) = (state.path().display(), backup::COPY);
+            return Err(OpenError::Failed(anyhow::anyhow!(
+                "{} is missing but its copy {copy} is there: mv {directory}/{copy} {directory}/{FILE} to have the accounts \
+                 of that copy, or rm {directory}/{copy} to begin anew",
+                Self::place(state)
+            )));
+        }
         let mut dice = [0; 20];
         aws_lc_rs::rand::fill(&mut dice).map_err(|_| anyhow::anyhow!("no random numbers to be had"))?;
         let (sid, unique) = dice.split_at(12);
@@ -166,11 +233,11 @@ impl Store {
         let file = state.create_file(&temporary)?;
         let made = Self::initialise(file, sid).and_then(|store| Ok((store, state.link(&temporary, FILE)?)));
         state.remove(&temporary)?;
-        let (store, first) = made.with_context(|| Self::place(state))?;
+        let (store, first) = made.map_err(|error| error.context(Self::place(state)))?;
         Ok(first.then_some(store))
     }
 
-    fn initialise(file: std::fs::File, sid: &[u8]) -> Result<Self> {
+    fn initialise(file: std::fs::File, sid: &[u8]) -> Result<Self, OpenError> {
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file)?;
         let transaction = database.begin_write()?;
         {
@@ -184,16 +251,26 @@ impl Store {
         Self::load(database)
     }
 
-    fn load(database: Database) -> Result<Self> {
+    fn load(database: Database) -> Result<Self, OpenError> {
+        let format = Self::format(&database).map_err(backup::judge)?;
+        if format != FORMAT {
+            return Err(OpenError::Failed(anyhow::anyhow!(
+                "layout {format}, this program knows {FORMAT}: was it made by a newer one?"
+            )));
+        }
+        Self::read(database).map_err(backup::judge)
+    }
+
+    fn format(database: &Database) -> Result<u32> {
         let transaction = database.begin_read()?;
         let meta = transaction.open_table(META).context("not a database of accounts")?;
-        let number = |key: &str, index: usize| -> Result<u32> {
-            let value = meta.get(key)?.with_context(|| format!("damaged: no {key}"))?;
-            let bytes = value.value().get(index * 4..index * 4 + 4).with_context(|| format!("damaged: bad {key}"))?;
-            Ok(u32::from_le_bytes(bytes.try_into()?))
-        };
-        let format = number("format", 0)?;
-        ensure!(format == FORMAT, "layout {format}, this program knows {FORMAT}: was it made by a newer one?");
+        number(&meta, "format", 0)
+    }
+
+    fn read(database: Database) -> Result<Self> {
+        let transaction = database.begin_read()?;
+        let meta = transaction.open_table(META)?;
+        let number = |key, index| number(&meta, key, index);
         let domain = DomainSid([number("sid", 0)?, number("sid", 1)?, number("sid", 2)?]);
         let next_rid = number("next rid", 0)?;
         let former_domains = RwLock::new(domain::read_former(&meta)?);
@@ -647,7 +724,7 @@ mod tests {
         let state = StateDir::create(dir.path()).unwrap();
         let garbage = vec![0x55; 10_000];
         std::fs::write(dir.path().join(FILE), &garbage).unwrap();
-        let Err(OpenError::Failed(error)) = Store::open(&state) else { panic!("opened garbage") };
+        let Err(OpenError::Damaged(error)) = Store::open(&state) else { panic!("opened garbage") };
         assert!(format!("{error:#}").contains(FILE));
         assert_eq!(std::fs::read(dir.path().join(FILE)).unwrap(), garbage);
     }

@@ -340,6 +340,16 @@ pub fn group_by_name(name: &str) -> io::Result<Option<u32>> {
     unsafe { nss(call, |entry: &libc::group| entry.gr_gid) }
 }
 
+/// Whether the group is the private one of the user `uid`: of that user's name, the user's primary group, and without
+/// other members. Blocks.
+pub(crate) fn is_private_group(gid: u32, uid: u32) -> bool {
+    let Ok(Some((name, _, primary))) = passwd(&Key::Uid(uid)) else { return false };
+    let has_its_name = matches!(group_name(gid), Ok(Some(group)) if group == lossy(&name));
+    primary == gid
+        && has_its_name
+        && members::members(gid, 2).is_ok_and(|members| members.iter().all(|(id, _)| *id == uid))
+}
+
 /// The name of a group. Blocks.
 fn group_name(gid: u32) -> io::Result<Option<String>> {
     // SAFETY: entry, buffer with its length and result are valid for writing.

@@ -105,7 +105,7 @@ impl Opened {
 
 /// The server's view of `share`.
 pub(super) fn desk(share: Arc<Share>, accounts: Arc<dyn Accounts>) -> Result<Desk> {
-    let options = localfs::Options { links: Links { follow: false, wide: false } };
+    let options = localfs::Options { links: Links::NONE };
     let volume = localfs::LocalFs::open(&share.path, options);
     let volume = volume.with_context(|| format!("the directory {} of [{}]", share.path.display(), share.name))?;
     Ok(Desk::new(share, Arc::new(volume), accounts, Arc::new(RealWorld::new())))

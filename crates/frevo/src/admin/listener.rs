@@ -209,7 +209,8 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
     }
     match serde_json::from_slice(line) {
         Ok(ServerRequest::Version {}) => {
-            encode(Ok(Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() }))
+            let (version, sandbox) = (env!("CARGO_PKG_VERSION").to_owned(), crate::sandbox::state().to_string());
+            encode(Ok(Version { version, pid: std::process::id(), sandbox }))
         }
         Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()))),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),

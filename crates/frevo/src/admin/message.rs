@@ -356,4 +356,7 @@ pub struct Version {
     pub version: String,
     /// Its process id.
     pub pid: u32,
+    /// What it has given up: `on`, `off` and why, or what is missing.
+    #[serde(default)]
+    pub sandbox: String,
 }

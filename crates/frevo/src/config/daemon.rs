@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use server::policy::Limits;
+
 use super::lists::{self, InterfaceChoice, LogLevel, SocketOption};
 use super::problem::{Code, error, note};
 use super::reader::Reader;
@@ -53,8 +55,12 @@ pub struct Daemon {
     pub max_smbd_processes: usize,
     /// `max open files`: of one session. Also in the policy's limits.
     pub max_open_files: usize,
+    /// `frevo:memory limit`: bytes of memory that the server may use; `None` for a part of what the host has.
+    pub memory_limit: Option<usize>,
     /// `frevo:acl cache`: bytes for what protects files. Also in the policy's limits.
     pub acl_cache: u64,
+    /// `frevo:sandbox`.
+    pub sandbox: bool,
 }
 
 impl Daemon {
@@ -85,6 +91,7 @@ impl Daemon {
                 "those of connections (`socket options`, `keepalive`, `deadtime`)",
             ),
             (self.acl_cache != now.acl_cache, "`frevo:acl cache`"),
+            (self.sandbox != now.sandbox, "`frevo:sandbox`"),
         ];
         changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()
     }
@@ -138,8 +145,19 @@ pub(super) fn build(global: &Reader<'_>) -> Daemon {
         socket_options: socket_options(global),
         max_smbd_processes: global.number("max smbd processes").unwrap_or(0),
         max_open_files: global.number("max open files").unwrap_or(0),
+        memory_limit: memory_limit(global),
         acl_cache: global.bytes("frevo:acl cache"),
+        sandbox: global.boolean("frevo:sandbox"),
     }
+}
+
+fn memory_limit(global: &Reader<'_>) -> Option<usize> {
+    let bytes = usize::try_from(global.bytes("frevo:memory limit")).unwrap_or(usize::MAX);
+    if (1..Limits::LEAST_MEMORY).contains(&bytes) {
+        let value = global.text("frevo:memory limit");
+        global.bad_value("frevo:memory limit", &value, "at least 128M, or 0 for a quarter of the host's memory");
+    }
+    (bytes > 0).then_some(bytes)
 }
 
 fn ports(global: &Reader<'_>) -> Vec<u16> {

@@ -9,6 +9,7 @@
 //! is a second call.
 
 mod acl_store;
+mod confinement;
 mod daemon;
 mod homes;
 mod idmap;
@@ -39,6 +40,7 @@ use server::vfs::Identity;
 pub(crate) use acl_store::parse as parse_acl_store;
 pub(crate) use value::list;
 
+pub use confinement::{Confinement, NoUsers, confinement};
 pub use daemon::{Daemon, LogTarget, PassdbBackend};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity};
@@ -201,7 +203,7 @@ fn finish(raw: &Raw, mut problems: Problems, names: &dyn Names) -> Result<Loaded
     warnings.0.sort_by(|a, b| order(a).cmp(&order(b)));
     match warnings.any_error() {
         true => Err(warnings),
-        false => Ok(Loaded { policy, daemon, warnings, effective: effective(&resolved) }),
+        false => Ok(Loaded { policy, daemon, effective: effective(&resolved, &warnings), warnings }),
     }
 }
 
@@ -249,9 +251,12 @@ fn default_netbios_name(names: &dyn Names) -> String {
 }
 
 /// What is served and not as it would be by itself.
-fn effective(resolved: &Resolved) -> Effective {
+fn effective(resolved: &Resolved, problems: &Problems) -> Effective {
     let mut sections = vec![("global".to_owned(), differing(&resolved.global, None))];
-    let served = |share: &&resolve::Share| resolve::special(&share.name, &share.settings, &resolved.global).is_none();
+    let served = |share: &&resolve::Share| {
+        resolve::special(&share.name, &share.settings, &resolved.global).is_none()
+            && !problems.shares_not_served().any(|problem| problem.subject == share.name)
+    };
     for share in resolved.shares.iter().filter(served) {
         sections.push((share.name.clone(), differing(&share.settings, Some(&resolved.global))));
     }

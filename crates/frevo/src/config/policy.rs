@@ -6,7 +6,7 @@ use std::time::Duration;
 use server::policy::hosts::HostList;
 use server::policy::{
     Encryption, EncryptionAlgorithm, Guest, HostAccess, Limits, MapToGuest, Policy, Protocol, Signing,
-    SigningAlgorithm, fold,
+    SigningAlgorithm, SpnCheck, fold,
 };
 
 use super::homes::Homes;
@@ -43,6 +43,14 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Policy {
         server_smb3_signing_algorithms: signing_algorithms(global),
         server_multi_channel_support: global.boolean("server multi channel support"),
         hosts: hosts(global),
+        ntlm: global.choice("ntlm auth") != "disabled",
+        spn_check: match global.choice("frevo:spn check").as_str() {
+            "required" => SpnCheck::Required,
+            "if sent" => SpnCheck::IfSent,
+            _ => SpnCheck::Off,
+        },
+        spn_names: global.list("frevo:spn names"),
+        min_domain_uid: global.number("min domain uid").unwrap_or(u32::MAX),
         map_to_guest: map_to_guest(global),
         guest: None,
         restrict_anonymous: global.number("restrict anonymous").unwrap_or(2),

@@ -34,7 +34,8 @@ impl Serialize for Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The server does not start, or keeps the configuration that it has.
+    /// The server does not start, or keeps the configuration that it has; of [`Code::ShareNotServed`]: it starts without
+    /// that share.
     Error,
     /// The server starts without something that the file asks for.
     Warning,
@@ -94,6 +95,10 @@ pub enum Code {
     UnknownName,
     /// Something that is not served.
     NotServed,
+    /// A share that is not served, as it asks for something that it must not be served without.
+    ShareNotServed,
+    /// A share of the whole file system of the host.
+    RootShared,
     /// Something that changes nothing.
     Accepted,
 }
@@ -120,7 +125,8 @@ pub struct Problem {
 impl Problem {
     /// Whether `frevo check` fails for it: errors, and what is certainly not meant so although the server would start.
     pub fn fails_check(&self) -> bool {
-        self.severity == Severity::Error || matches!(self.code, Code::UnknownParameter | Code::MissingPath)
+        let never_meant = matches!(self.code, Code::UnknownParameter | Code::MissingPath | Code::RootShared);
+        self.severity == Severity::Error || self.severity == Severity::Warning && never_meant
     }
 }
 
@@ -149,9 +155,14 @@ impl Problems {
         }
     }
 
+    /// The problems by which single shares are not served.
+    pub fn shares_not_served(&self) -> impl Iterator<Item = &Problem> {
+        self.0.iter().filter(|problem| problem.code == Code::ShareNotServed)
+    }
+
     /// Whether the server must not start with this.
     pub fn any_error(&self) -> bool {
-        self.0.iter().any(|problem| problem.severity == Severity::Error)
+        self.0.iter().any(|problem| problem.severity == Severity::Error && problem.code != Code::ShareNotServed)
     }
 }
 

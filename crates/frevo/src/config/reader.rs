@@ -59,6 +59,11 @@ impl<'a> Reader<'a> {
         });
     }
 
+    /// Reports `problem`, where there is one, at the line of `name`.
+    pub(super) fn report_some(&self, name: &str, problem: Option<Problem>) {
+        problem.into_iter().for_each(|problem| self.report(name, problem));
+    }
+
     /// Reports that `what`, a part of the value of `name`, is wrong.
     pub(super) fn bad_value(&self, name: &str, what: &str, remedy: &str) {
         let problem = error(Code::BadValue, format!("`{what}` is no value for `{name}`"));

@@ -1,11 +1,14 @@
 //! Stage two, one share: its section -> [`server::policy::Share`].
 
+mod modules;
 mod snapshots;
 
 use std::path::Path;
 use std::time::Duration;
 
-use server::policy::{AclStore, AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern};
+use server::policy::{
+    AclStore, AclStyle, CscPolicy, InheritOwner, Policy, Share, StoredAcls, Template, UserPattern, fold,
+};
 use server::streams::Layout;
 
 use super::acl_store;
@@ -13,8 +16,7 @@ use super::membership::Naming;
 use super::policy;
 use super::problem::{Code, Problem, error, note, warning};
 use super::reader::Reader;
-use super::resolve::{self, WITHOUT};
-use super::table::{MODULES, Status, fold_name};
+use super::resolve;
 
 /// Builds the share; `None` where the section is none that is served.
 pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Policy) -> Option<Share> {
@@ -23,9 +25,10 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share, policy: &Poli
         report(reader, section, warning(Code::NotServed, message).remedy("the other shares are served without it"));
         return None;
     }
-    modules(reader);
+    let servable = modules::judge(reader, section);
     let mut share = Share::new(&section.name, "");
     access(reader, policy, &mut share);
+    share.available &= servable;
     identity(reader, &mut share);
     files(reader, &mut share);
     path(reader, section, &mut share);
@@ -39,27 +42,6 @@ fn report(reader: &Reader<'_>, section: &resolve::Share, problem: Problem) {
         Some(place) => problem.at(place),
         None => problem,
     });
-}
-
-/// Says of each module of `vfs objects` what becomes of it.
-fn modules(reader: &Reader<'_>) {
-    for name in reader.list("vfs objects") {
-        // `module:instance` is the same module a second time.
-        let plain = fold_name(name.split(':').next().unwrap_or_default());
-        let problem = match MODULES.iter().find(|module| module.name == plain).map(|module| module.status) {
-            Some(Status::Served) => continue,
-            Some(Status::Accepted(reason)) => {
-                note(Code::Accepted, format!("the module `{name}` changes nothing: {reason}"))
-                    .remedy("it may be removed")
-            }
-            Some(Status::NotServed(feature)) => {
-                warning(Code::NotServed, format!("the module `{name}` is not served: {feature}")).remedy(WITHOUT)
-            }
-            None => warning(Code::UnknownParameter, format!("unknown module `{name}` in `vfs objects`"))
-                .remedy("correct or remove it; Frevo loads no modules and serves what Samba's own ones do"),
-        };
-        reader.report("vfs objects", problem);
-    }
 }
 
 fn access(reader: &Reader<'_>, policy: &Policy, share: &mut Share) {
@@ -131,6 +113,7 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
     share.veto_files = reader.patterns("veto files");
     share.delete_veto_files = reader.boolean("delete veto files");
     share.hide_unreadable = reader.boolean("hide unreadable");
+    share.honor_change_notify_privilege = reader.boolean("honor change notify privilege");
     share.hide_special_files = reader.boolean("hide special files");
     share.store_dos_attributes = reader.boolean("store dos attributes");
     share.map_archive = reader.boolean("map archive");
@@ -190,12 +173,13 @@ fn files(reader: &Reader<'_>, share: &mut Share) {
 }
 
 /// `vfs objects = acl_xattr`.
-fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
+pub(super) fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
     let attribute = reader.text("acl_xattr:security_acl_name");
     if !["security.", "user.", "trusted."].iter().any(|namespace| attribute.starts_with(namespace)) {
         reader.bad_value("acl_xattr:security_acl_name", &attribute, "an extended attribute, as security.NTACL");
     }
     let acls = StoredAcls {
+        of_owner: None,
         attribute,
         ignore_system_acls: reader.boolean("acl_xattr:ignore system acls"),
         default_style: match reader.choice("acl_xattr:default acl style").as_str() {
@@ -204,8 +188,7 @@ fn stored_acls(reader: &Reader<'_>) -> Option<StoredAcls> {
             _ => AclStyle::Posix,
         },
     };
-    let is_it = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "acl_xattr";
-    reader.list("vfs objects").iter().any(is_it).then_some(acls)
+    modules::are_asked_for(reader, "acl_xattr").then_some(acls)
 }
 
 /// `frevo:acl store`.
@@ -230,9 +213,7 @@ fn conversions_stored(reader: &Reader<'_>, acls: Option<&StoredAcls>) -> AclStor
 
 /// Alternate streams are there unless `vfs objects` are named and `streams_xattr` is not among them.
 fn streams(reader: &Reader<'_>) -> Option<Layout> {
-    let modules = reader.list("vfs objects");
-    let is_named = |name: &String| fold_name(name.split(':').next().unwrap_or_default()) == "streams_xattr";
-    if reader.is_set("vfs objects") && !modules.iter().any(is_named) {
+    if reader.is_set("vfs objects") && !modules::are_asked_for(reader, "streams_xattr") {
         return None;
     }
     let prefix = reader.text("streams_xattr:prefix");
@@ -271,6 +252,9 @@ fn path(reader: &Reader<'_>, section: &resolve::Share, share: &mut Share) {
                               until then clients cannot connect to the share";
                 reader.report("path", problem.remedy(remedy));
             }
+            if share.available && fold(&section.name) != "homes" && is_root(Path::new(&path)) {
+                reader.report("path", root_shared(section, share));
+            }
             share.path = path.into();
         }
         None => {
@@ -281,6 +265,24 @@ fn path(reader: &Reader<'_>, section: &resolve::Share, share: &mut Share) {
             share.path = reader.choice("path").into();
             share.path_template = Some(template);
         }
+    }
+}
+
+fn is_root(path: &Path) -> bool {
+    std::fs::canonicalize(path).is_ok_and(|path| path == Path::new("/"))
+}
+
+/// What to say of a share of the host's root directory.
+fn root_shared(section: &resolve::Share, share: &Share) -> Problem {
+    let message = format!("the share [{}] has the whole file system of this host", section.name);
+    if share.guest_ok && (!share.read_only || !share.write_list.is_empty()) {
+        warning(Code::RootShared, message + ", and guests may write to it wherever the guest account may")
+            .remedy("share a directory below it, or write `guest ok = no` and name the `valid users`")
+    } else if share.guest_ok {
+        warning(Code::RootShared, message + ", and guests may read whatever the guest account may")
+            .remedy("share a directory below it, or write `guest ok = no` and name the `valid users`")
+    } else {
+        note(Code::RootShared, message).remedy("share a directory below it, unless the share is for administrators")
     }
 }
 

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::accounts::smbpasswd;
 
+mod modules;
+
 thread_local! {
     /// The parameters that stage two has read on this thread.
     pub(super) static READ: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
@@ -476,4 +478,14 @@ fn a_reload_knows_what_it_cannot_change() {
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nsmb ports = 4450", &["smb ports"]);
     check("realm = A.TEST", &["passdb backend", "Kerberos"]);
     check("passdb backend = ldapsam:ldap://a\nldap suffix = dc=a\nfrevo:acl cache = 0", &["frevo:acl cache"]);
+}
+
+#[test]
+fn the_memory_limit_is_large_enough_or_refused() {
+    let load = |line: &str| load_files(&[("smb.conf", &format!("[global]\n{line}\n[x]\npath = @DIR@/x\n"))]).0;
+    for (line, expected) in [("", None), ("frevo:memory limit = 0", None), ("frevo:memory limit = 1G", Some(1 << 30))] {
+        assert_eq!(load(line).unwrap_or_else(|problems| panic!("{problems}")).daemon.memory_limit, expected, "{line}");
+    }
+    let refused = load("frevo:memory limit = 100M").expect_err("too little").to_string();
+    assert!(refused.contains("104857600") && refused.contains("at least 128M"), "{refused}");
 }

@@ -144,11 +144,11 @@ fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
     let keys = Keys::of(library, &name(&settings.keytab))
         .map_err(|failure| unavailable(format!("keytab {}: {}", settings.keytab.display(), failure.text)))?;
     let accepted = keys.accept(token).map_err(|failure| explain(settings, &envelope, failure))?;
-    let Accepted { client, logon, lifetime, reply, key, key_type, context } = accepted;
+    let Accepted { client, service, logon, lifetime, reply, key, key_type, context } = accepted;
+    let own_realm = own_realm(settings, &service).map_err(refused)?;
     let key_type = key_type.ok_or_else(|| refused("the session key is of no known type".into()))?;
     check_type(settings, EncryptionType(key_type), "session key").map_err(refused)?;
-    let own_realm = if settings.realm.is_empty() { &envelope.realm } else { &settings.realm };
-    let client = client_name(&client, own_realm).ok_or_else(|| refused(format!("{client:?} is no client's name")))?;
+    let client = client_name(&client, &own_realm).ok_or_else(|| refused(format!("{client:?} is no client's name")))?;
     let logon = match logon {
         LogonBuffer::Absent => None,
         LogonBuffer::Unsigned => {
@@ -163,6 +163,26 @@ fn accept(settings: &Settings, token: &[u8]) -> Result<Ticket, Refusal> {
     };
     let lifetime = lifetime.map(|seconds| Duration::from_secs(seconds.into()));
     Ok(Ticket { client, logon, reply, key, lifetime, signatures: Box::new(Signer(context)) })
+}
+
+/// The realm whose users are the server's own: `realm`, else that of the keytab's principal whose key opened the ticket.
+/// What the ticket says in clear is the sender's to choose. The principal must be one of a file server's: a ticket for
+/// another service of the keytab is no logon.
+fn own_realm(settings: &Settings, service: &str) -> Result<String, String> {
+    let name = client_name(service, "").ok_or_else(|| format!("{service:?} is no service's name"))?;
+    let is_file_server = match &name.components[..] {
+        // Clients ask for cifs; a controller gives one key to all names of a computer's account, host among them.
+        [kind, _] => ["cifs", "host"].iter().any(|known| kind.eq_ignore_ascii_case(known)),
+        [account] => account.ends_with('$'),
+        _ => false,
+    };
+    if !is_file_server {
+        return Err(format!(
+            "the ticket is for the key of {service} in the keytab, not of a file server (cifs/NAME, host/NAME or NAME$); \
+             give the keytab a key of cifs/NAME that no other service has"
+        ));
+    }
+    Ok(if settings.realm.is_empty() { name.realm } else { settings.realm.clone() })
 }
 
 fn check_type(settings: &Settings, encryption: EncryptionType, of: &str) -> Result<(), String> {

@@ -29,6 +29,26 @@ fn settings() -> Settings {
 }
 
 #[test]
+fn own_realms_come_from_the_keytab_and_tickets_are_for_a_file_server() {
+    let by_keytab = Settings { realm: String::new(), ..settings() };
+    for (service, expected) in [
+        ("cifs/srv.b.test@B.TEST", Some("B.TEST")),
+        ("CIFS/srv@B.TEST", Some("B.TEST")),
+        ("host/srv.b.test@B.TEST", Some("B.TEST")),
+        ("SRV$@B.TEST", Some("B.TEST")),
+        ("HTTP/srv.b.test@B.TEST", None),
+        ("nfs/srv.b.test@B.TEST", None),
+        ("krbtgt/B.TEST@B.TEST", None),
+        ("ann@B.TEST", None),
+        ("cifs/a/b@B.TEST", None),
+        ("cifs/srv", None),
+    ] {
+        assert_eq!(own_realm(&by_keytab, service).ok().as_deref(), expected, "{service}");
+        assert_eq!(own_realm(&settings(), service).ok().as_deref(), expected.map(|_| "A.TEST"), "{service}");
+    }
+}
+
+#[test]
 fn weak_encryption_is_refused_unless_permitted() {
     for (permitted, etype, good) in [
         (Encryption::Strong, 18, true),

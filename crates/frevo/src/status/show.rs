@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::{Lock, Open, Session, Status, Tree};
+use super::{Held, Lock, Open, Session, Share, Status, Tree};
 use crate::admin::message::Version;
 use crate::when;
 
 /// The state for a person.
 pub(super) fn table(version: &Version, status: &Status) -> String {
     let mut text = format!(
-        "Frevo {}, process {}, since {}: {} connections\n\n",
+        "Frevo {}, process {}, since {}: {} connections\nSandbox: {}\n\n",
         version.version,
         version.pid,
         when::utc(status.started),
-        status.connections
+        status.connections,
+        if version.sandbox.is_empty() { "unknown" } else { &version.sandbox }
     );
     let by_id: Sessions<'_> = status.sessions.iter().map(|session| (session.session.as_str(), session)).collect();
     let sessions = status.sessions.iter().map(session_row).collect::<Vec<_>>();
@@ -28,11 +29,38 @@ pub(super) fn table(version: &Version, status: &Status) -> String {
     section(&mut text, Some("Watched folders"), &["Session", "Share", "Name", "Depth"], &watches);
     let locks = status.locks.iter().map(lock_row).collect::<Vec<_>>();
     section(&mut text, Some("Byte range locks"), &["Session", "Share", "Name", "Kind", "Start", "Size"], &locks);
+    held(&mut text, &status.held);
     let stores = status.acl_store.iter().map(|(share, store)| vec![share.clone(), store.clone()]).collect::<Vec<_>>();
     if !stores.is_empty() {
         section(&mut text, Some("Converted ACLs that are stored"), &["Share", "POSIX ACL entries"], &stores);
     }
     text
+}
+
+fn held(text: &mut String, held: &Held) {
+    let memory = |name: &str, held: u64, bound: u64| vec![name.to_owned(), size(held), size(bound)];
+    let mut rows = vec![
+        memory("memory", held.memory.held, held.memory.bound),
+        memory("memory before a logon", held.before_logon.held, held.before_logon.bound),
+    ];
+    for usage in held.resources.iter().filter(|usage| usage.held > 0) {
+        let bound = usage.bound.map_or("-".into(), |bound| usage.shown(bound));
+        rows.push(vec![usage.name.clone(), usage.shown(usage.held), bound]);
+    }
+    section(text, Some("Held for clients"), &["What", "Held", "Limit"], &rows);
+    let row = |share: &Share| vec![share.name.clone(), size(share.held), size(share.bound)];
+    for (title, shares) in [("Memory by user", &held.users), ("Memory by address", &held.addresses)] {
+        section(text, Some(title), &["Name", "Held", "Limit"], &shares.iter().map(row).collect::<Vec<_>>());
+    }
+}
+
+/// Bytes in the largest unit that leaves a whole number before the point.
+pub(super) fn size(bytes: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
 }
 
 fn session_row(session: &Session) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A snapshot with one of each thing, as JSON and as tables.
 
+use server::accounting::{Report, Resource, Usage};
 use server::policy::{AclStore, Entries};
 use server::vfs::{FileId, Time};
 
@@ -52,6 +53,17 @@ pub(crate) fn snapshot() -> Snapshot {
             watch: None,
         }],
         acl_cache: server::status::AclCache { entries: 3, bytes: 900, hits: 97, misses: 3 },
+        held: Report {
+            memory: Usage { held: 5 << 19, bound: 1 << 30 },
+            newcomers: Usage { held: 500, bound: 64 << 20 },
+            resources: vec![
+                (Resource::Opens, Usage { held: 1, bound: 1000 }),
+                (Resource::Input, Usage { held: 70_000, bound: usize::MAX }),
+                (Resource::Locks, Usage { held: 0, bound: 9 }),
+            ],
+            users: vec![("WORKGROUP\\ann".into(), Usage { held: 2048, bound: 1 << 28 })],
+            addresses: Vec::new(),
+        },
         acl_store: vec![("Data".into(), AclStore::Said(Entries::between(6, 34)))],
         locks: vec![server::status::Lock {
             volatile: 9,
@@ -66,13 +78,14 @@ pub(crate) fn snapshot() -> Snapshot {
 }
 
 fn version() -> Version {
-    Version { version: "9.9".into(), pid: 42 }
+    Version { version: "9.9".into(), pid: 42, sandbox: "on".into() }
 }
 
 #[test]
 fn the_table() {
     let expected = "\
 Frevo 9.9, process 42, since 2024-02-29 09:46:40Z: 2 connections
+Sandbox: on
 
 Session           Username       Uid   Machine                           Protocol   Encryption  Signing   Since
 ------------------------------------------------------------------------------------------------------------------------------
@@ -93,6 +106,20 @@ Session           Share  Name          Kind       Start                 Size
 ----------------------------------------------------------------------------
 1122334455667788  data   dir/file.txt  exclusive  18446744073709551615  1
 
+Held for clients:
+What                   Held      Limit
+-----------------------------------------
+memory                 2.5 MiB   1.0 GiB
+memory before a logon  500 B     64.0 MiB
+opens                  1         1000
+input                  68.4 KiB  -
+
+Memory by user:
+Name           Held     Limit
+---------------------------------
+WORKGROUP\\ann  2.0 KiB  256.0 MiB
+
+Memory by address: none
 Converted ACLs that are stored:
 Share  POSIX ACL entries
 ------------------------

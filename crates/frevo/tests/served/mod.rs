@@ -28,6 +28,11 @@ impl Drop for Served {
 
 /// `frevo serve` on a fresh directory, with the account that it makes.
 pub(crate) fn serve() -> Served {
+    serve_in("state")
+}
+
+/// The same with the state directory in another place beneath [`Served::directory`].
+pub(crate) fn serve_in(state: &str) -> Served {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let share = directory.path().join("share");
     std::fs::create_dir(&share).expect("a directory to share");
@@ -36,7 +41,7 @@ pub(crate) fn serve() -> Served {
         .arg("serve")
         .arg(&share)
         .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--log-level", "1", "--state-dir"])
-        .arg(directory.path().join("state"))
+        .arg(directory.path().join(state))
         .stdout(Stdio::piped())
         .spawn()
         .expect("frevo starts");

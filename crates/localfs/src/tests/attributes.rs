@@ -256,3 +256,20 @@ fn what_is_gone_is_not_kept() {
     let reads = bed.fs.0.cache.reads();
     assert_eq!((bed.attributes("stays"), bed.fs.0.cache.reads()), (None, reads), "this one is");
 }
+
+#[test]
+fn a_file_with_the_inode_number_of_a_deleted_one_has_another_id() {
+    let bed = Bed::new();
+    let mut seen = std::collections::HashMap::new();
+    for _ in 0..10_000 {
+        let (_, made) = bed.create("file");
+        assert_eq!(bed.found("file").2.file_id(), made.file_id(), "the same as long as it exists");
+        let former: Option<Metadata> = seen.insert(made.id.inode, made);
+        if let Some(former) = former.filter(|former| former.born != made.born) {
+            assert_ne!(former.file_id(), made.file_id());
+            return;
+        }
+        now(bed.fs.unlink(&bed.who, &path("file"), made.id, Kind::File));
+    }
+    eprintln!("does not apply: no inode number came again here");
+}

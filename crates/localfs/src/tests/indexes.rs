@@ -1,5 +1,6 @@
 //! Names that differ in case only, whoever changes the directory.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::*;
@@ -99,7 +100,8 @@ fn change_times_tell_where_nothing_can_be_watched() {
     let root = Root::open(temp.path(), FOLLOW).unwrap();
     let names = Names::new(false, Clock::ticking(Duration::from_millis(20)));
     let directory = root.open_directory(&RelPath::root(), FOLLOW, Wait::Allowed).unwrap();
-    let find = |name: &str, wait| names.find(&root, &directory, root.id, name.as_bytes(), wait).map(|(found, _)| found);
+    let find =
+        |name: &str, wait| names.find(&root, directory.as_fd(), root.id, name.as_bytes(), wait).map(|(found, _)| found);
     let found = |name: &str| find(name, Wait::Allowed).unwrap().map(|name| String::from_utf8(name.into_vec()).unwrap());
     for number in 0..50 {
         process(|| fs::write(temp.path().join(format!("File{number}")), "")).unwrap();

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags};
 
 use super::*;
 
-const NONE: Links = Links { follow: false, wide: false };
+const NONE: Links = Links::NONE;
 
 impl Bed {
     fn link(&self, name: &str, target: impl AsRef<Path>) {
@@ -98,7 +98,7 @@ fn links_beneath_the_root_are_followed_where_allowed() {
 
 #[test]
 fn wide_links_lead_out_only_where_asked_for() {
-    let wide = Links { follow: true, wide: true };
+    let wide = Links { wide: true, ..Links::BENEATH };
     let bed = Bed::with(Options { links: wide });
     process(|| {
         fs::create_dir(bed.outside("there")).unwrap();
@@ -108,7 +108,7 @@ fn wide_links_lead_out_only_where_asked_for() {
     bed.link("link", "../there");
     assert_eq!(bed.outcome("LINK/FILE", wide), Ok(Some(Kind::File)));
     assert_eq!(bed.outcome("link/file", FOLLOW), Err(Errno::LOOP));
-    assert_eq!(bed.outcome("link/file", Links { follow: false, wide: true }), Err(Errno::LOOP));
+    assert_eq!(bed.outcome("link/file", Links { wide: true, ..Links::NONE }), Err(Errno::LOOP));
     let made = bed.fs.create(&bed.who, &path("link/new"), Create::File(BOTH), 0o644, None);
     assert!(block_on(made).is_ok() && bed.outside("there/new").exists());
 }
@@ -185,6 +185,30 @@ fn a_swapped_link_never_changes_what_is_outside() {
         for name in [&new, &moved] {
             let _ = block_on(bed.fs.unlink(&bed.who, name, made.id, kind));
         }
+    });
+}
+
+#[test]
+fn a_swapped_link_is_no_root_of_a_view() {
+    let bed = Bed::new();
+    while_swapping(&bed, |round| {
+        let name = ["a", "b"][round % 2];
+        let Ok(view) = block_on(bed.fs.beneath(&bed.who, &path(name))) else { return };
+        let found = block_on(view.lookup(&bed.who, &path("passwd"), Case::Insensitive, FOLLOW));
+        let Ok(Lookup::Found { node, .. }) = found else { panic!("a view is of one directory") };
+        assert_eq!(content(&node, &bed.who), "inside");
+    });
+}
+
+#[test]
+fn a_swapped_link_lets_nothing_outside_become_a_link() {
+    let bed = Bed::new();
+    while_swapping(&bed, |round| {
+        let new = path(&format!("a/new{round}"));
+        let Ok((_, made)) = block_on(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None)) else { return };
+        // Whether each succeeds depends on what is where at the moment.
+        let _ = block_on(bed.fs.become_link(&bed.who, &new, made.id, b"passwd"));
+        let _ = block_on(bed.fs.become_link(&bed.who, &path("b/passwd"), made.id, b"new"));
     });
 }
 

@@ -1,7 +1,9 @@
 //! The contract of [`Vfs`] on the machine's file systems, and what only this one does.
 
+mod asides;
 mod attributes;
 mod content;
+mod durable;
 mod guards;
 mod identities;
 mod indexes;
@@ -25,7 +27,7 @@ use super::*;
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
-const FOLLOW: Links = Links { follow: true, wide: false };
+const FOLLOW: Links = Links::BENEATH;
 
 /// Does `work` as the process, whatever identity the test left on the thread.
 fn process<T>(work: impl FnOnce() -> T) -> T {

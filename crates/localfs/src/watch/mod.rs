@@ -21,7 +21,7 @@ use server::vfs::{Errno, Kind, RelPath, Result};
 use crate::held;
 use crate::node::Open;
 use crate::root::stat_name;
-use crate::worker::{Lane, submit};
+use crate::worker::Lane;
 use crate::{errno, identity, metadata};
 
 /// Directories of one tree that are watched.
@@ -132,7 +132,7 @@ pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Resu
                 watcher.cover_below(number, &RelPath::root(), &mut |_, _| {});
             }
         };
-        submit(Lane::Slow, Box::new(cover));
+        open.system.workers.submit(open.uid, Lane::Slow, Box::new(cover));
     }
     Ok(Box::new(subscribed))
 }
@@ -141,6 +141,7 @@ impl Drop for Subscribed {
     fn drop(&mut self) {
         let (watcher, number) = (self.watcher, self.number);
         let Some((subscription, watches)) = watcher.state.lock().subscriptions.remove(&number) else { return };
+        let (system, uid) = (Arc::clone(&subscription.open.system), subscription.open.uid);
         let leave = move || {
             let mut state = watcher.state.lock();
             watches.iter().for_each(|watch| watcher.leave(&mut state, *watch, |place| place.subscription == number));
@@ -148,7 +149,7 @@ impl Drop for Subscribed {
             // Until here the kernel tells of changes, which the next watch of the directory may hear: they must be noted.
             own::count_watch(false, subscription.is_curious());
         };
-        submit(Lane::Slow, Box::new(leave));
+        system.workers.submit(uid, Lane::Slow, Box::new(leave));
     }
 }
 

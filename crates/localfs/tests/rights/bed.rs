@@ -473,6 +473,7 @@ fn policy() -> Policy {
     let mut add = |name: String, user: User, stores: bool| {
         let identity = Identity { uid: user.uid, gid: user.gid, groups: user.groups.into() };
         let acls = StoredAcls {
+            of_owner: None,
             attribute: "security.NTACL".into(),
             ignore_system_acls: false,
             default_style: AclStyle::Posix,

@@ -16,6 +16,11 @@ const STUB: usize = HEADER + 8;
 /// What a signature adds to a fragment, at most.
 pub const OVERHEAD: u16 = (PADDING + TRAILER + SIGNATURE) as u16;
 
+/// Bytes of a fragment of `length` bytes once it is signed.
+pub fn protected_length(length: usize) -> usize {
+    length.next_multiple_of(PADDING) + TRAILER + SIGNATURE
+}
+
 /// `auth_type`: the security provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthType(pub u8);
@@ -88,7 +93,7 @@ impl Trailer {
         pdu.extend_from_slice(token);
     }
 
-    /// Signs a response that is one fragment, and seals its results.
+    /// Signs one fragment of a response, and seals its results.
     pub fn protect(self, pdu: &mut Vec<u8>, sealing: &mut Sealing) {
         self.append(pdu, PADDING, SIGNATURE);
         let text = if self.level == AuthLevel::PKT_PRIVACY { STUB..pdu.len() - TRAILER } else { 0..0 };
@@ -126,10 +131,10 @@ mod tests {
             let sides = [Sender::Server, Sender::Client].map(|side| session.sealing(side).expect("extended security"));
             let [mut server, mut client] = sides;
             let trailer = Trailer { kind: AuthType::WINNT, level, padding: 0, context: 9 };
-            let mut plain = Vec::new();
-            pdu::response(3, 1, b"some results", 4280, &mut plain);
+            let plain = pdu::Fragments::new(3, 1, b"some results".to_vec(), 4280).next().expect("one fragment");
             let mut sealed = plain.clone();
             trailer.protect(&mut sealed, &mut server);
+            assert_eq!(sealed.len(), protected_length(plain.len()));
             let header = Header::decode(&sealed).expect("a header");
             assert_eq!((usize::from(header.frag_length), header.auth_length), (sealed.len(), 16));
             let shown = sealed.windows(12).any(|part| part == b"some results");

@@ -9,6 +9,8 @@ pub const HEADER: usize = 16;
 const CALL_HEADER: usize = 24;
 /// The largest fragment that is sent and received: Windows's own figure.
 pub const MAX_FRAGMENT: u16 = 4280;
+/// `MustRecvFragSize`: the fragment that every implementation must be able to receive (C706 12.6.3.2).
+pub const MUST_RECEIVE: u16 = 1432;
 
 crate::flags::flags! {
     /// `pfc_flags`.
@@ -37,6 +39,8 @@ impl PduType {
     pub const ALTER_CONTEXT: PduType = PduType(14);
     pub const ALTER_CONTEXT_RESPONSE: PduType = PduType(15);
     pub const AUTH3: PduType = PduType(16);
+    pub const CO_CANCEL: PduType = PduType(18);
+    pub const ORPHANED: PduType = PduType(19);
 }
 
 /// `nca_s_fault_access_denied`: the call needs an authentication that was not given, or its signature is wrong.
@@ -45,6 +49,10 @@ pub const FAULT_ACCESS_DENIED: u32 = 0x0000_0005;
 pub const FAULT_OP_RANGE: u32 = 0x1c01_0002;
 /// `nca_s_unk_if`: nothing was bound under that context.
 pub const FAULT_UNKNOWN_INTERFACE: u32 = 0x1c01_0003;
+/// `nca_s_proto_error`: a PDU breaks the rules of the protocol ([MS-RPCE] 3.3.3.5.7).
+pub const FAULT_PROTOCOL: u32 = 0x1c01_000b;
+/// `nca_s_fault_remote_no_memory`: the server has no room for the answer.
+pub const FAULT_NO_MEMORY: u32 = 0x1c00_001b;
 /// `RPC_X_BAD_STUB_DATA`: the arguments do not decode.
 pub const FAULT_BAD_STUB: u32 = 0x0000_06f7;
 
@@ -189,17 +197,63 @@ pub enum ContextResult {
     UnknownInterface,
     /// The client offers no NDR.
     UnknownTransferSyntax,
+    /// The association has as many contexts as it may have.
+    TooMany,
     /// A feature negotiation ([MS-RPCE] 2.2.2.14), with the features agreed to: none here.
     NegotiateAck,
 }
 
+/// The fragment sizes of an association ([MS-RPCE] 3.3.1.5.2, C706 12.6.3.5). A BIND settles them; an ALTER_CONTEXT does
+/// not change them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragmentSizes {
+    /// The largest fragment that the server sends.
+    pub sent: u16,
+    /// The largest fragment that the client is to send.
+    pub received: u16,
+}
+
+impl FragmentSizes {
+    /// What the server and the sender of `bind` have in common.
+    pub fn of(bind: &Bind) -> FragmentSizes {
+        let common = |size: u16| size.clamp(MUST_RECEIVE, MAX_FRAGMENT);
+        FragmentSizes { sent: common(bind.max_recv_frag), received: common(bind.max_xmit_frag) }
+    }
+}
+
+impl Default for FragmentSizes {
+    fn default() -> Self {
+        FragmentSizes { sent: MUST_RECEIVE, received: MUST_RECEIVE }
+    }
+}
+
+/// `provider_reject_reason` of a BIND_NAK: the security provider is unknown ([MS-RPCE] 2.2.2.5, 3.3.3.5.3).
+pub const AUTHENTICATION_TYPE_NOT_RECOGNIZED: u16 = 8;
+
+/// Writes BIND_NAK, header included ([MS-RPCE] 2.2.2.9).
+pub fn bind_nak(call_id: u32, reason: u16, out: &mut Writer<'_>) {
+    let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
+    Header { kind: PduType::BIND_NAK, flags, frag_length: 0, auth_length: 0, call_id }.encode(out);
+    out.u16(reason);
+    // One protocol version is supported: 5.0.
+    out.bytes(&[1, 5, 0]);
+    finish(out);
+}
+
 /// Writes BIND_ACK or ALTER_CONTEXT_RESPONSE, header included, answering `bind`.
-pub fn bind_ack(header: &Header, bind: &Bind, pipe: &str, results: &[ContextResult], out: &mut Writer<'_>) {
+pub fn bind_ack(
+    header: &Header,
+    bind: &Bind,
+    sizes: FragmentSizes,
+    pipe: &str,
+    results: &[ContextResult],
+    out: &mut Writer<'_>,
+) {
     let kind = if header.kind == PduType::BIND { PduType::BIND_ACK } else { PduType::ALTER_CONTEXT_RESPONSE };
     let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
     Header { kind, flags, frag_length: 0, auth_length: 0, call_id: header.call_id }.encode(out);
-    out.u16(bind.max_recv_frag.min(MAX_FRAGMENT));
-    out.u16(bind.max_xmit_frag.min(MAX_FRAGMENT));
+    out.u16(sizes.sent);
+    out.u16(sizes.received);
     // One association per pipe; clients only want it not to be 0.
     out.u32(if bind.assoc_group_id == 0 { 0x53f0 } else { bind.assoc_group_id });
     let address = format!("\\PIPE\\{pipe}\0");
@@ -213,6 +267,7 @@ pub fn bind_ack(header: &Header, bind: &Bind, pipe: &str, results: &[ContextResu
             ContextResult::Accepted => (0, 0),
             ContextResult::UnknownInterface => (2, 1),
             ContextResult::UnknownTransferSyntax => (2, 2),
+            ContextResult::TooMany => (2, 3),
             ContextResult::NegotiateAck => (3, 0),
         };
         out.u16(result);
@@ -253,30 +308,75 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Writes the response to a call, in as many fragments as it takes.
-pub fn response(call_id: u32, context_id: u16, stub: &[u8], max_fragment: u16, out: &mut Vec<u8>) {
-    let room = usize::from(max_fragment.clamp(CALL_HEADER as u16 + 8, MAX_FRAGMENT)) - CALL_HEADER;
-    // Fragments carry multiples of 8 bytes so that alignment goes on across them.
-    let room = room & !7;
-    let mut rest = stub;
-    let mut flags = PduFlags::FIRST_FRAG;
-    loop {
-        let (now, later) = rest.split_at(rest.len().min(room));
-        if later.is_empty() {
+/// The response to a call, written one fragment at a time.
+#[derive(Debug)]
+pub struct Fragments {
+    call_id: u32,
+    context_id: u16,
+    stub: Vec<u8>,
+    /// How much of `stub` was written.
+    written: usize,
+    /// How much of it one fragment carries.
+    room: usize,
+    finished: bool,
+}
+
+impl Fragments {
+    /// The results `stub` in fragments of at most `max_fragment` bytes.
+    pub fn new(call_id: u32, context_id: u16, stub: Vec<u8>, max_fragment: u16) -> Fragments {
+        // Fragments carry multiples of 8 bytes so that alignment goes on across them.
+        let room = usize::from(max_fragment).clamp(CALL_HEADER + 8, usize::from(MAX_FRAGMENT)) - CALL_HEADER;
+        Fragments { call_id, context_id, stub, written: 0, room: room & !7, finished: false }
+    }
+
+    /// Whether every fragment was written.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Bytes of memory that the results take.
+    pub fn allocated(&self) -> usize {
+        self.stub.capacity()
+    }
+
+    /// How many fragments are still to come, and their bytes, where one of `n` bytes is sent as `length(n)` bytes.
+    pub fn remaining(&self, length: impl Fn(usize) -> usize) -> (usize, usize) {
+        if self.finished {
+            return (0, 0);
+        }
+        let rest = self.stub.len() - self.written;
+        let full = rest.saturating_sub(1) / self.room;
+        let last = rest - full * self.room;
+        (full + 1, full * length(CALL_HEADER + self.room) + length(CALL_HEADER + last))
+    }
+}
+
+impl Iterator for Fragments {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.finished {
+            return None;
+        }
+        let rest = &self.stub[self.written..];
+        let now = &rest[..rest.len().min(self.room)];
+        self.finished = now.len() == rest.len();
+        let mut flags = if self.written == 0 { PduFlags::FIRST_FRAG } else { PduFlags::NONE };
+        if self.finished {
             flags |= PduFlags::LAST_FRAG;
         }
-        let mut writer = Writer::new(out);
-        Header { kind: PduType::RESPONSE, flags, frag_length: 0, auth_length: 0, call_id }.encode(&mut writer);
-        writer.u32(rest.len() as u32);
-        writer.u16(context_id);
-        writer.u16(0);
-        writer.bytes(now);
-        finish(&mut writer);
-        if later.is_empty() {
-            return;
-        }
-        rest = later;
-        flags = PduFlags::NONE;
+        let mut bytes = Vec::with_capacity(CALL_HEADER + now.len() + usize::from(super::auth::OVERHEAD));
+        let mut out = Writer::new(&mut bytes);
+        let kind = PduType::RESPONSE;
+        Header { kind, flags, frag_length: 0, auth_length: 0, call_id: self.call_id }.encode(&mut out);
+        // [MS-RPCE] 2.2.2.6: what this fragment and those behind it carry.
+        out.u32(rest.len() as u32);
+        out.u16(self.context_id);
+        out.u16(0);
+        out.bytes(now);
+        finish(&mut out);
+        self.written += now.len();
+        Some(bytes)
     }
 }
 
@@ -296,4 +396,41 @@ pub fn fault(call_id: u32, context_id: u16, status: u32, out: &mut Writer<'_>) {
 pub fn finish(out: &mut Writer<'_>) {
     let length = out.position() as u16;
     out.patch_u16(8, length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_comes_in_fragments_that_the_client_takes() {
+        let stub: Vec<u8> = (0..10_000_u32).map(|byte| byte as u8).collect();
+        for (length, max_fragment) in [(0, 4280), (1, 4280), (4256, 4280), (4257, 4280), (10_000, 4280), (10_000, 1432)]
+        {
+            let mut fragments = Fragments::new(7, 3, stub[..length].to_vec(), max_fragment);
+            let (mut count, mut bytes) = fragments.remaining(|length| length);
+            let mut joined = Vec::new();
+            while let Some(fragment) = fragments.next() {
+                let header = Header::decode(&fragment).expect("a header");
+                assert_eq!(usize::from(header.frag_length), fragment.len());
+                assert!(fragment.len() <= usize::from(max_fragment));
+                assert_eq!(header.flags.contains(PduFlags::FIRST_FRAG), joined.is_empty());
+                assert_eq!(header.flags.contains(PduFlags::LAST_FRAG), fragments.is_finished());
+                let hint = u32::from_le_bytes(fragment[16..20].try_into().expect("four bytes"));
+                assert_eq!(hint as usize, length - joined.len());
+                joined.extend_from_slice(&fragment[CALL_HEADER..]);
+                (count, bytes) = (count - 1, bytes - fragment.len());
+                assert_eq!(fragments.remaining(|length| length), (count, bytes));
+            }
+            assert_eq!((count, bytes, &joined[..]), (0, 0, &stub[..length]), "{length} in {max_fragment}");
+        }
+    }
+
+    #[test]
+    fn fragment_sizes_are_the_common_ones_and_not_below_what_everybody_receives() {
+        for (client, expected) in [(5840, 4280), (4280, 4280), (2000, 2000), (100, 1432), (0, 1432)] {
+            let bind = Bind { max_xmit_frag: client, max_recv_frag: client, assoc_group_id: 0, contexts: Vec::new() };
+            assert_eq!(FragmentSizes::of(&bind), FragmentSizes { sent: expected, received: expected });
+        }
+    }
 }

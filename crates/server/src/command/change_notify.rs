@@ -11,9 +11,10 @@ use proto::fscc::{EntryChain, FileNotifyInformation};
 use proto::smb2::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter};
 use proto::status::Status;
 
+use crate::accounting::Resource;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
-use crate::files::notify::{Bounds, Event, Terms, Told, Watch};
+use crate::files::notify::{Bounds, Event, Guard, Terms, Told, Watch};
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::Kind;
@@ -62,12 +63,15 @@ fn watch<'a>(
     }
     let disk = open.tree.disk().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let limits = server.policy().limits.clone();
+    let tree = asked.flags.contains(ChangeNotifyFlags::WATCH_TREE);
     let terms = Terms {
         filter: asked.completion_filter & KNOWN,
-        tree: asked.flags.contains(ChangeNotifyFlags::WATCH_TREE),
+        tree,
         room: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
         file: file.file,
         veto: disk.veto.clone(),
+        _charge: open.charge.payer().charge(Resource::Watches, 1)?,
+        guard: tree.then(|| Guard::new(disk, &file.name, &server.world, &server.watches.checks)).flatten(),
     };
     let bounds = Bounds { watches: limits.watches, kept: limits.watch_bytes };
     let path = file.name.path.lock().clone();

@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::{Closed, Doom, LeaseId, OpenName};
 use crate::local::locks;
-use crate::open::{FileOpen, Open};
+use crate::open::{FileOpen, Open, Target};
+use crate::reparse;
 use crate::server::Server;
 use crate::streams::{self, Stream};
 use crate::tree::{Disk, Tree};
@@ -54,8 +55,10 @@ async fn settle_write_time(server: &Server, file: &FileOpen) {
 /// Closes an open that was taken out of its session: locks and share modes end, and the file goes if it was to be
 /// deleted with its last open ([MS-FSA] 2.1.5.5).
 pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
-    server.discharge_open();
-    let Some(file) = open.file() else { return };
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(pipe) => return pipe.close(),
+    };
     file.closed.store(true, Ordering::Release);
     if let Some(id) = file.durability.take_creation() {
         server.creations.forget(id);
@@ -73,7 +76,7 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
     {
         directory::entry_of_changes(server, disk, file).await;
     }
-    locks::close(file).await;
+    locks::close(server, file).await;
     let delete = file.delete_on_close.load(Ordering::Acquire);
     if delete {
         server.files.set_doom(file.file, file.doom());
@@ -96,6 +99,9 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) {
         server.report(disk, file);
         if delete {
             server.doomed(disk, file);
+        }
+        if file.settles.load(Ordering::Acquire) {
+            reparse::settle(server, disk, file).await;
         }
     }
     close_base(server, open, file).await;

@@ -7,7 +7,7 @@ use crate::files::LeaseId;
 use crate::open::FileOpen;
 use crate::server::Server;
 use crate::tree::Disk;
-use crate::vfs::{Case, Links, Lookup, RelPath};
+use crate::vfs::{Case, Lookup, RelPath};
 
 /// The entry `path` changes. `by`: the lease on the directory under which the client does it, which does not end.
 pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, by: Option<LeaseId>) {
@@ -15,9 +15,10 @@ pub(crate) async fn entry_changes(server: &Server, disk: &Disk, path: &RelPath, 
         return;
     }
     let Some(parent) = path.parent() else { return };
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     // Shares may overlap, so a directory is told by what it is and not by its path.
-    if let Ok(Lookup::Found { metadata, .. }) = disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, links).await {
+    if let Ok(Lookup::Found { metadata, .. }) =
+        disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, disk.share.links()).await
+    {
         server.files.directory_changes(metadata.id, by, server.world.uptime());
     }
 }

@@ -4,10 +4,14 @@ use proto::smb2::echo::{EchoRequest, EchoResponse};
 use proto::status::Status;
 
 use crate::conn::{Reply, Request};
-use crate::error::Result;
+use crate::error::{Disconnect, Error, Result};
 
 pub(crate) fn echo(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     EchoRequest::decode(request.message)?;
+    if !request.connection.admit_echo() {
+        request.connection.end(Disconnect("too many ECHO requests before a logon"));
+        return Err(Error::new(Status::INSUFFICIENT_RESOURCES));
+    }
     EchoResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

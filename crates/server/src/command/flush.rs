@@ -20,7 +20,8 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         }
         request.connection.server.files.settle_write_time(file.file);
         let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.strict_sync);
-        if file.kind == Kind::File && strict_sync {
+        // Of a directory, its names: what was made, renamed and deleted in it ([MS-FSA] 2.1.5.7).
+        if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {
             file.node.flush().await?;
         }
         if let Some(disk) = open.tree.disk() {

@@ -9,7 +9,7 @@ use proto::status::Status;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
-use crate::files::byte_lock::{Lock, Owner, Range, Refused};
+use crate::files::byte_lock::{Bounds, Lock, Owner, Range, Refused};
 use crate::local::locks;
 use crate::open::{FileOpen, Open};
 use crate::session::Phase;
@@ -22,6 +22,9 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let Some(first) = asked.locks.first() else {
         return Err(Error::because(Status::INVALID_PARAMETER, "no ranges"));
     };
+    if asked.locks.len() > request.connection.server.policy().limits.ranges_per_lock {
+        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many ranges in one request"));
+    }
     let (index, number) = (asked.lock_sequence_index(), asked.lock_sequence_number());
     let sequences = Some(&file.durability.lock_sequences).filter(|_| has_sequence(request, file));
     if sequences.is_some_and(|sequences| sequences.is_repeated(index, number)) {
@@ -34,11 +37,16 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     if !unlocks && request.session()?.phase() == Phase::Expired {
         return Err(Error::new(Status::NETWORK_SESSION_EXPIRED));
     }
-    if unlocks {
-        unlock_all(request, &asked.locks, &open, file).await?;
+    let server = &request.connection.server;
+    let done = if unlocks {
+        unlock_all(request, &asked.locks, &open, file).await
     } else {
-        lock_all(request, reply, &asked.locks, &open, file).await?;
-    }
+        file.charge_locks(server, &open, asked.locks.len())?;
+        lock_all(request, reply, &asked.locks, &open, file).await
+    };
+    // As many as there are now are not refused.
+    let _ = file.charge_locks(server, &open, 0);
+    done?;
     if let Some(sequences) = sequences {
         sequences.executed(index, number);
     }
@@ -57,10 +65,9 @@ pub(crate) async fn lock(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
 
 /// What a client of a persistent open is not told of as locked must not be.
 async fn take_back(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) {
-    for range in elements.iter().filter_map(|element| range(element).ok()) {
-        // It may have ended with its open meanwhile.
-        let _ = locks::unlock(&request.connection.server, open, file, owner(open), range).await;
-    }
+    let ranges: Vec<_> = elements.iter().filter_map(|element| range(element).ok()).collect();
+    // They may have ended with their open meanwhile.
+    let _ = locks::unlock(&request.connection.server, open, file, owner(open), &ranges).await;
 }
 
 /// 3.3.5.14: whether a LOCK is told from its repetitions. Index 0 says that the client does not want it.
@@ -82,17 +89,23 @@ fn owner(open: &Open) -> Owner {
 
 /// 3.3.5.14.1: what was unlocked before an element that fails stays unlocked.
 async fn unlock_all(request: &Request<'_>, elements: &[LockElement], open: &Open, file: &FileOpen) -> Result<()> {
+    let (mut ranges, mut wrong) = (Vec::new(), None);
     for element in elements {
-        if element.flags != LockFlags::UNLOCK {
-            return Err(Error::because(Status::INVALID_PARAMETER, "something else among unlocks"));
-        }
-        let range = range(element)?;
-        if open.policy().is_none_or(|share| share.locking) {
-            let unlocked = locks::unlock(&request.connection.server, open, file, owner(open), range).await;
-            unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
+        let not_unlock = || Error::because(Status::INVALID_PARAMETER, "something else among unlocks");
+        let checked = if element.flags == LockFlags::UNLOCK { range(element) } else { Err(not_unlock()) };
+        match checked {
+            Ok(range) => ranges.push(range),
+            Err(error) => {
+                wrong = Some(error);
+                break;
+            }
         }
     }
-    Ok(())
+    if open.policy().is_none_or(|share| share.locking) {
+        let unlocked = locks::unlock(&request.connection.server, open, file, owner(open), &ranges).await;
+        unlocked.map_err(|_| Error::new(Status::RANGE_NOT_LOCKED))?;
+    }
+    wrong.map_or(Ok(()), Err)
 }
 
 /// 3.3.5.14.2.
@@ -113,14 +126,14 @@ async fn lock_all(
     if share.is_some_and(|share| !share.locking) {
         return Ok(());
     }
-    let limit = server.policy().limits.locks_per_open;
+    let bounds = server.policy().limits.locks();
     // [MS-FSA] 2.1.4.12, LOCK_CONTROL: whoever caches the file for reading must ask from now on.
     file.end_caches(server);
     match &*locks {
         [lock] if waits && share.is_none_or(|share| share.blocking_locks) => {
-            wait(request, reply, *lock, limit, open, file).await
+            wait(request, reply, *lock, bounds, open, file).await
         }
-        locks => locks::lock(server, open, file, locks, limit).await,
+        locks => locks::lock(server, open, file, locks, bounds).await,
     }
 }
 
@@ -147,14 +160,14 @@ async fn wait(
     request: &Request<'_>,
     reply: &mut Reply,
     lock: Lock,
-    limit: usize,
+    bounds: Bounds,
     open: &Open,
     file: &FileOpen,
 ) -> Result<()> {
     let server = &request.connection.server;
     let mut pauses = locks::Pauses::new(server);
     loop {
-        wait_for_clients(request, reply, lock, limit, file).await?;
+        wait_for_clients(request, reply, lock, bounds, file).await?;
         if locks::show(server, open, file, &[lock]).await? {
             return Ok(());
         }
@@ -168,11 +181,11 @@ async fn wait_for_clients(
     request: &Request<'_>,
     reply: &mut Reply,
     lock: Lock,
-    limit: usize,
+    bounds: Bounds,
     file: &FileOpen,
 ) -> Result<()> {
     let files = &request.connection.server.files;
-    let Some(mut wait) = files.lock_or_wait(file.file, lock, limit)? else { return Ok(()) };
+    let Some(mut wait) = files.lock_or_wait(file.file, lock, bounds)? else { return Ok(()) };
     match until(request, reply, file, &mut wait.granted).await {
         Ok(Ok(())) => Ok(()),
         ended => {

@@ -135,6 +135,12 @@ impl Holder for Notifier {
         }
     }
 
+    fn is_of(&self, session: &Session) -> bool {
+        let Some(own) = self.session.upgrade() else { return false };
+        let same_user = || own.user().zip(session.user()).is_some_and(|(own, other)| other.may_end_sessions_of(&own));
+        own.id == session.id || same_user()
+    }
+
     fn unreachable(&self, what: Break) -> bool {
         self.server.upgrade().is_some_and(|server| server.durable.missed(self.file_id.persistent, what))
     }
@@ -183,7 +189,8 @@ fn acknowledge_lease(request: &Request<'_>, lease: LeaseBreak, reply: &mut Reply
     let negotiated = request.connection.negotiated().ok_or(Error::new(Status::INVALID_PARAMETER))?;
     let server = &request.connection.server;
     let id = LeaseId { client: negotiated.client_guid, key: lease.lease_key };
-    let lease_state = server.files.acknowledge_lease(id, lease.lease_state, server.world.uptime())?;
+    let lease_state =
+        server.files.acknowledge_lease(id, request.session()?, lease.lease_state, server.world.uptime())?;
     OplockBreakResponse::Lease(LeaseBreak { lease_key: lease.lease_key, lease_state }).encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): listings, one buffer at a time.
 //!
 //! Entries are read in batches and kept with the handle until the client has had them, so that a small buffer costs no
-//! second look at any of them.
+//! second look at any of them. A pattern without wildcards is one name, which is looked up as CREATE does it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,33 +12,50 @@ use proto::fscc::{DirectoryClass, DirectoryEntry, EntryChain, FileInformationCla
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 
+use crate::accounting::{Charge, Resource};
 use crate::attributes;
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use crate::links;
 use crate::name;
-use crate::name::short::{is_short, mangle};
-use crate::name::wildcard::Pattern;
+use crate::name::short::{is_short, mangle, may_be_mangled};
+use crate::name::wildcard::{Matcher, Pattern};
 use crate::open::{FileOpen, Open};
 use crate::reparse;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, Kind, Links, Lookup, Metadata, Node};
+use crate::vfs::{Case, Entry, Kind, Lookup, Metadata, Node};
+use crate::yielding::Work;
+
+/// What an entry costs of the thread's time, and what it costs to find out whether the user may read it ([`Work::spend`]).
+const ENTRY: u32 = 4;
+const CHECK: u32 = 12;
+
+/// How many entries are read ahead for a user above their share of memory.
+const FEW: usize = 8;
 
 /// Where the listing of one handle stands.
 #[derive(Default)]
 pub struct Listing {
-    /// The search pattern: the first request's, until REOPEN ([MS-FSA] 2.1.5.6.3).
+    /// The search pattern: the first request's, until another restarts the listing with its own ([MS-FSA] 2.1.5.6.3).
     pattern: Option<Pattern>,
+    /// The one name that the pattern means, as on disk; `None` where it has wildcards.
+    name: Option<Box<[u8]>>,
+    /// What `ahead` holds was looked up by that name.
+    looked_up: bool,
     /// The position in the directory behind `ahead`.
     cursor: u64,
     /// Read but not sent yet.
     ahead: VecDeque<Entry>,
-    /// `.` and `..` were read already.
-    dots: bool,
+    /// `.` and `..`, or the one name, were read already.
+    begun: bool,
     /// The directory has no further entries.
     ended: bool,
-    /// Something matched since the listing began: then the end is NO_MORE_FILES, else NO_SUCH_FILE.
-    matched: bool,
+    /// A query was answered since the handle was opened, or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is over, and the
+    /// end is NO_MORE_FILES instead of NO_SUCH_FILE.
+    answered: bool,
+    /// What pays for `ahead`.
+    charge: Option<Charge>,
 }
 
 pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -62,33 +79,54 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
     let mut listing = file.listing.lock().await;
     listing.begin(&asked, disk)?;
     QueryDirectoryResponse::begin(&mut reply.body());
+    let batch = request.connection.server.policy().limits.listing_batch;
     let single = asked.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
     let mut page = Page {
         class,
         chain: EntryChain::new(&reply.body(), DirectoryClass::ALIGNMENT, room),
         room,
         single,
-        batch: request.connection.server.policy().limits.listing_batch,
+        batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
+        matcher: listing.pattern.as_ref().map(Pattern::matcher),
+        work: Work::new(),
     };
-    let status = fill(disk, &open, file, &mut listing, &mut page, reply).await?;
+    let status = fill(disk, &open, file, &mut listing, &mut page, reply).await;
+    listing.account(&open);
+    let status = status?;
     QueryDirectoryResponse::finish(&mut reply.body());
     Ok(status)
 }
 
 impl Listing {
+    /// Charges what is read ahead to the user.
+    fn account(&mut self, open: &Open) {
+        if self.ahead.is_empty() {
+            self.ahead = VecDeque::new();
+            self.charge = None;
+            return;
+        }
+        let names: usize = self.ahead.iter().map(|entry| entry.name.len()).sum();
+        let bytes = names + self.ahead.capacity() * size_of::<Entry>();
+        let payer = open.charge.payer();
+        self.charge.get_or_insert_with(|| Charge::nothing(payer, Resource::Listings)).record(bytes);
+    }
+
     fn begin(&mut self, asked: &QueryDirectoryRequest<'_>, disk: &Disk) -> Result<()> {
         let reopen = asked.flags.contains(QueryDirectoryFlags::REOPEN);
-        if reopen || asked.flags.contains(QueryDirectoryFlags::RESTART_SCANS) {
-            let pattern = self.pattern.take().filter(|_| !reopen);
-            *self = Listing { pattern, ..Listing::default() };
+        let restart = reopen || asked.flags.contains(QueryDirectoryFlags::RESTART_SCANS);
+        if restart {
+            let (pattern, name, charge) = (self.pattern.take(), self.name.take(), self.charge.take());
+            *self = Listing { pattern, name, charge, answered: self.answered && !reopen, ..Listing::default() };
         }
-        if self.pattern.is_none() || (reopen && !asked.file_name.is_empty()) {
+        if self.pattern.is_none() || (restart && !asked.file_name.is_empty()) {
             let mut units = proto::bytes::utf16_units(asked.file_name).ok_or(Error::new(Status::INVALID_PARAMETER))?;
             if units.is_empty() {
                 units.push(u16::from(b'*'));
             }
             let pattern = Pattern::new(&units, !disk.share.case_sensitive);
-            self.pattern = Some(pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?);
+            let pattern = pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?;
+            self.name = pattern.exact().map(|_| name::from_wire(&units).into());
+            self.pattern = Some(pattern);
         }
         Ok(())
     }
@@ -101,6 +139,17 @@ struct Page {
     room: usize,
     single: bool,
     batch: usize,
+    matcher: Option<Matcher>,
+    work: Work,
+}
+
+impl Page {
+    /// Whether the client has asked for the name `on_disk`, or for its 8.3 name ([MS-FSA] 2.1.5.6.3).
+    fn matches(&self, disk: &Disk, on_disk: &[u8], units: &[u16]) -> bool {
+        let Some(matcher) = &self.matcher else { return true };
+        let short = || -> Vec<u16> { mangle(on_disk).encode_utf16().collect() };
+        matcher.matches(units) || (has_short_name(disk, on_disk) && matcher.matches(&short()))
+    }
 }
 
 /// Fills the page with as many entries as fit.
@@ -114,24 +163,29 @@ async fn fill(
 ) -> Result<Status> {
     loop {
         let Some(entry) = listing.next(disk, file, page.batch).await? else {
-            return match (page.chain.is_empty(), listing.matched) {
-                (true, false) => Err(Error::new(Status::NO_SUCH_FILE)),
-                (true, true) => Err(Error::new(Status::NO_MORE_FILES)),
+            let first = !std::mem::replace(&mut listing.answered, true);
+            return match (page.chain.is_empty(), first) {
+                (true, true) => Err(Error::new(Status::NO_SUCH_FILE)),
+                (true, false) => Err(Error::new(Status::NO_MORE_FILES)),
                 _ => Ok(Status::SUCCESS),
             };
         };
+        page.work.spend(ENTRY).await;
         let entry = followed(disk, file, entry).await;
-        let Some((units, metadata)) = shown(disk, listing, &entry) else { continue };
-        if disk.share.hide_unreadable && !is_readable(disk, open, &entry, &metadata).await {
-            continue;
+        let Some((units, metadata)) = shown(disk, listing, page, &entry) else { continue };
+        if disk.share.hide_unreadable {
+            page.work.spend(CHECK).await;
+            if !is_readable(disk, open, &entry, &metadata).await {
+                continue;
+            }
         }
-        listing.matched = true;
         let name: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
         let tag = reparse_tag(disk, file, &entry, &metadata).await;
         let encoded = directory_entry(disk, &entry, &name, &metadata, tag);
         if !encoded.push(page.class, &mut page.chain, &mut reply.body()) {
             listing.ahead.push_front(entry);
             if !page.chain.is_empty() {
+                listing.answered = true;
                 return Ok(Status::SUCCESS);
             }
             // [MS-FSA] 2.1.5.6.3: the first entry's fixed part must fit at least; here the whole entry must.
@@ -139,6 +193,7 @@ async fn fill(
             return Err(Error::new(if fixed { Status::BUFFER_OVERFLOW } else { Status::INFO_LENGTH_MISMATCH }));
         }
         if page.single {
+            listing.answered = true;
             return Ok(Status::SUCCESS);
         }
     }
@@ -147,12 +202,9 @@ async fn fill(
 impl Listing {
     /// The next entry of the directory, `.` and `..` first.
     async fn next(&mut self, disk: &Disk, file: &FileOpen, batch: usize) -> Result<Option<Entry>> {
-        if !self.dots {
-            self.dots = true;
-            let here = file.node.metadata().await?;
-            let above = parent_metadata(disk, file).await.unwrap_or(here);
-            self.ahead.push_back(Entry { name: b"."[..].into(), metadata: Some(here) });
-            self.ahead.push_back(Entry { name: b".."[..].into(), metadata: Some(above) });
+        if !self.begun {
+            self.begun = true;
+            self.first(disk, file).await?;
         }
         while self.ahead.is_empty() && !self.ended {
             let (mut entries, cursor) = file.node.list(&file.identity, self.cursor, batch, true).await?;
@@ -163,13 +215,37 @@ impl Listing {
         }
         Ok(self.ahead.pop_front())
     }
+
+    /// What comes before the directory is read: the one name, which makes reading it needless, or `.` and `..`.
+    async fn first(&mut self, disk: &Disk, file: &FileOpen) -> Result<()> {
+        if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
+            let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+            let found = file.node.entry(&file.identity, name, case).await?;
+            // Only reading the directory tells which of its names has this short one.
+            let may_be_short = disk.share.mangled_names && may_be_mangled(name);
+            let found = found.filter(|entry| !is_store_name(&entry.name));
+            self.looked_up = found.is_some();
+            self.ended = found.is_some() || !may_be_short;
+            self.ahead.extend(found);
+            return Ok(());
+        }
+        let here = file.node.metadata().await?;
+        let above = parent_metadata(disk, file).await.unwrap_or(here);
+        self.ahead.push_back(Entry { name: b"."[..].into(), metadata: Some(here) });
+        self.ahead.push_back(Entry { name: b".."[..].into(), metadata: Some(above) });
+        self.ended = self.name.is_some();
+        Ok(())
+    }
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
 }
 
 /// The directory above; the share's root has none to show but itself.
 async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
     let parent = file.name.path.lock().parent()?;
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    match disk.vfs.lookup(&file.identity, &parent, Case::Sensitive, links).await.ok()? {
+    match links::look_up(disk, &file.identity, &parent, Case::Sensitive).await.ok()? {
         Lookup::Found { metadata, .. } => Some(metadata),
         _ => None,
     }
@@ -178,10 +254,9 @@ async fn parent_metadata(disk: &Disk, file: &FileOpen) -> Option<Metadata> {
 /// An entry that is a link, as what the server follows it to: a client that opens it gets that, too. One that is not
 /// followed stays a link.
 async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    if links.follow
+    if disk.share.follow_symlinks
         && entry.metadata.is_some_and(|metadata| metadata.kind == Kind::Symlink)
-        && let Some((_, metadata)) = found(disk, file, &entry.name, links).await
+        && let Some((_, metadata)) = found(disk, file, &entry.name).await
     {
         entry.metadata = Some(metadata);
     }
@@ -189,9 +264,9 @@ async fn followed(disk: &Disk, file: &FileOpen, mut entry: Entry) -> Entry {
 }
 
 /// What the entry `name` of the directory is.
-async fn found(disk: &Disk, file: &FileOpen, name: &[u8], links: Links) -> Option<(Arc<dyn Node>, Metadata)> {
+async fn found(disk: &Disk, file: &FileOpen, name: &[u8]) -> Option<(Arc<dyn Node>, Metadata)> {
     let path = file.name.path.lock().join(name)?;
-    match disk.vfs.lookup(&file.identity, &path, Case::Sensitive, links).await {
+    match links::look_up(disk, &file.identity, &path, Case::Sensitive).await {
         Ok(Lookup::Found { node, metadata, .. }) => Some((node, metadata)),
         _ => None,
     }
@@ -205,15 +280,14 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
     if !reparse::is_stored(&disk.share, metadata) {
         return ReparseTag(0);
     }
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    match found(disk, file, &entry.name, links).await {
+    match found(disk, file, &entry.name).await {
         Some((node, _)) => reparse::stored_tag(&*node, &file.identity).await,
         None => ReparseTag(0),
     }
 }
 
 /// The wire name of an entry that the client may see and has asked for.
-fn shown(disk: &Disk, listing: &Listing, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
+fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
     if !disk.veto.is_empty() && disk.veto.matches(&entry.name) {
         return None;
     }
@@ -225,23 +299,27 @@ fn shown(disk: &Disk, listing: &Listing, entry: &Entry) -> Option<(Vec<u16>, Met
         dots @ (b"." | b"..") => dots.iter().copied().map(u16::from).collect(),
         name => name::to_wire(name),
     };
-    let matches = listing.pattern.as_ref().is_none_or(|pattern| pattern.is_everything() || pattern.matches(&units));
-    matches.then_some((units, metadata))
+    (listing.looked_up || page.matches(disk, &entry.name, &units)).then_some((units, metadata))
 }
 
 /// `hide unreadable`: whether the user could open it for reading.
 async fn is_readable(disk: &Disk, open: &Open, entry: &Entry, metadata: &Metadata) -> bool {
     let Some(file) = open.file() else { return false };
-    if matches!(&*entry.name, b"." | b"..") {
+    if is_dots(&entry.name) {
         return true;
     }
     let Some(path) = file.name.path.lock().join(&entry.name) else { return false };
     crate::security::access::is_visible(disk, &path, metadata).await
 }
 
-/// The 8.3 name of an entry that has another name; none unless the share wants them.
+/// Whether an entry has an 8.3 name besides its own; none has unless the share wants them.
+fn has_short_name(disk: &Disk, name: &[u8]) -> bool {
+    disk.share.mangled_names && !is_dots(name) && !is_short(name)
+}
+
+/// The 8.3 name of an entry that has another name.
 fn short_name(disk: &Disk, name: &[u8]) -> ShortName {
-    if !disk.share.mangled_names || matches!(name, b"." | b"..") || is_short(name) {
+    if !has_short_name(disk, name) {
         return ShortName::NONE;
     }
     let short: Vec<u8> = mangle(name).encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -256,7 +334,7 @@ fn directory_entry<'a>(
     reparse_tag: ReparseTag,
 ) -> DirectoryEntry<'a> {
     let mut file_id_128 = [0; 16];
-    file_id_128[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
+    file_id_128[..8].copy_from_slice(&metadata.file_id().to_le_bytes());
     DirectoryEntry {
         file_index: 0,
         creation_time: FileTime::from(metadata.created),
@@ -269,7 +347,7 @@ fn directory_entry<'a>(
         ea_size: 0,
         reparse_tag,
         short_name: short_name(disk, &entry.name),
-        file_id: metadata.id.inode,
+        file_id: metadata.file_id(),
         file_id_128,
         file_name: name,
     }

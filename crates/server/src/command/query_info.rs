@@ -11,7 +11,7 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
-use crate::information::{ea, file, filesystem, security};
+use crate::information::{ea, file, filesystem, pipe, security};
 use crate::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
 
@@ -25,7 +25,8 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let open = request.open(asked.file_id, reply)?;
     let (file, disk) = match (&open.target, open.tree.disk()) {
         (Target::File(file), Some(disk)) => (file, disk),
-        _ => return query_pipe(&asked, reply),
+        (Target::Pipe(pipe), _) => return respond(&asked, &pipe::query(request, &asked, &open, pipe)?, reply),
+        _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     let answer = match asked.info_type {
         InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
@@ -109,13 +110,4 @@ async fn query_file(
         return ea::query(asked, file, disk).await;
     }
     file::query(&request.connection.server, class, open, file, disk).await
-}
-
-/// The few classes that pipes answer.
-fn query_pipe(asked: &QueryInfoRequest<'_>, reply: &mut Reply) -> Result<Status> {
-    if asked.info_type != InfoType::FILE {
-        return Err(Error::new(Status::INVALID_PARAMETER));
-    }
-    let answer = file::query_pipe(Class(asked.file_info_class))?;
-    respond(asked, &answer, reply)
 }

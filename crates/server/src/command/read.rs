@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use proto::dtyp::AccessMask;
-use proto::smb2::read::{ReadRequest, ReadResponse, ReadResponseFlags};
+use proto::smb2::negotiate::Dialect;
+use proto::smb2::read::{ReadFlags, ReadRequest, ReadResponse, ReadResponseFlags};
 use proto::status::Status;
 
 use crate::conn::{Reply, Request};
@@ -25,7 +26,11 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            let (data, status) = pipe.read(length)?;
+            let unbuffered = asked.flags.contains(ReadFlags::READ_UNBUFFERED);
+            if unbuffered && request.connection.dialect().0 >= Dialect::SMB_3_0_2.0 {
+                return Err(Error::because(Status::INVALID_PARAMETER, "an unbuffered READ of a pipe"));
+            }
+            let (data, status) = pipe.read(length, request, reply).await?;
             let mut body = reply.body();
             ReadResponse { data_remaining: 0, flags: ReadResponseFlags::NONE, buffer: &data }.encode(&mut body);
             return Ok(status);
@@ -33,6 +38,10 @@ pub(crate) async fn read(request: &Request<'_>, reply: &mut Reply) -> Result<Sta
     };
     if file.kind == Kind::Directory {
         return Err(Error::new(Status::INVALID_DEVICE_REQUEST));
+    }
+    // A symbolic link that was opened itself is empty.
+    if file.kind == Kind::Symlink {
+        return Err(Error::new(Status::END_OF_FILE));
     }
     // Execution is reading, as far as bytes on the wire go.
     if open.granted.0 & (AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0) == 0 {

@@ -14,13 +14,15 @@ use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::files::{Kept, Leaving};
+use crate::links::{self, Purpose};
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open};
+use crate::reparse;
 use crate::security::access;
 use crate::streams;
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
-use crate::vfs::{Case, FileId, Kind, Links, Lookup, Metadata, Node, RelPath};
+use crate::vfs::{Case, FileId, Kind, Lookup, Metadata, Node, RelPath};
 
 /// How often a rename begins anew because a client had to close a handle first.
 const ATTEMPTS: usize = 16;
@@ -100,12 +102,12 @@ async fn rename(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &F
             return Err(Error::because(Status::INVALID_PARAMETER, "a directory into itself"));
         }
     }
-    let itself = target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
+    let itself = target.is_own || target.existing.as_ref().is_some_and(|existing| existing.id == file.file);
     if itself && target.path == from {
         return Ok(None);
     }
     let leaving = match target.existing.as_ref().filter(|_| !itself) {
-        Some(existing) => match replace(request, existing, open, asked.replace_if_exists)? {
+        Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists)? {
             Replace::Now(leaving) => Some(leaving),
             Replace::After(wait) => return Ok(Some((existing.id, wait))),
         },
@@ -145,10 +147,10 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     let target = target(disk, asked.file_name, &from).await?;
     let mut leaving = None;
     if let Some(existing) = &target.existing {
-        if existing.id == file.file && target.path == from {
+        if (target.is_own || existing.id == file.file) && target.path == from {
             return Ok(None);
         }
-        match replace(request, existing, open, asked.replace_if_exists)? {
+        match replace(request, &target, existing, open, asked.replace_if_exists)? {
             Replace::Now(now) => leaving = Some(now),
             Replace::After(wait) => return Ok(Some((existing.id, wait))),
         }
@@ -178,6 +180,16 @@ struct Target {
     existing: Option<Metadata>,
     /// A handle to it.
     node: Option<Arc<dyn Node>>,
+    /// It is the name that the open file has, perhaps in another case.
+    is_own: bool,
+    /// It is a directory, or a link that leads to one.
+    is_directory: bool,
+}
+
+impl Target {
+    fn free(path: RelPath) -> Target {
+        Target { path, existing: None, node: None, is_own: false, is_directory: false }
+    }
 }
 
 async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
@@ -196,17 +208,22 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     if !disk.veto.is_empty() && name.path.components().any(|component| disk.veto.matches(component)) {
         return Err(Error::because(Status::ACCESS_DENIED, "veto files"));
     }
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    match disk.vfs.lookup(&disk.identity, &name.path, case, links).await? {
-        Lookup::Missing { path, .. } => Ok(Target { path, existing: None, node: None }),
+    // A link that has the new name is replaced itself.
+    let links = disk.share.links().to_last();
+    match links::look_up_with(disk, &disk.identity, &name.path, case, links, Purpose::Any).await? {
+        Lookup::Missing { path, .. } => Ok(Target::free(path)),
         Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
         Lookup::Found { path, metadata, node } => {
             // The client's own spelling is the new one where only the case changes.
             let spelled = path.parent().zip(name.path.name()).and_then(|(parent, last)| parent.join(last));
             let same = path == *from;
             let path = if same { spelled.unwrap_or(path) } else { path };
-            Ok(Target { path, existing: Some(metadata), node: Some(node) })
+            let is_directory = match metadata.kind {
+                Kind::Symlink => reparse::leads_to_directory(disk, &path).await == Some(true),
+                kind => kind == Kind::Directory,
+            };
+            Ok(Target { path, existing: Some(metadata), node: Some(node), is_own: same, is_directory })
         }
     }
 }
@@ -214,8 +231,7 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
 /// The directory that `path` lies in.
 async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<FileId>> {
     let Some(parent) = path.parent() else { return Ok(None) };
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    match disk.vfs.lookup(&disk.identity, &parent, Case::Sensitive, links).await? {
+    match links::look_up(disk, &disk.identity, &parent, Case::Sensitive).await? {
         Lookup::Found { metadata, .. } => Ok(Some(metadata.id)),
         _ => Ok(None),
     }
@@ -242,11 +258,17 @@ enum Replace<'a> {
     After(Wait),
 }
 
-fn replace<'a>(request: &'a Request<'_>, existing: &Metadata, open: &Open, replace: bool) -> Result<Replace<'a>> {
+fn replace<'a>(
+    request: &'a Request<'_>,
+    target: &Target,
+    existing: &Metadata,
+    open: &Open,
+    replace: bool,
+) -> Result<Replace<'a>> {
     if !replace {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
-    if existing.kind == Kind::Directory {
+    if target.is_directory {
         return Err(Error::because(Status::ACCESS_DENIED, "a directory is never replaced"));
     }
     let server = &request.connection.server;

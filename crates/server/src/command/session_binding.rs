@@ -185,7 +185,7 @@ fn complete(
         .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(Some(Arc::new(key)));
     request.connection.add_channel(channel)?;
-    request.connection.logged_on(policy.smb2_max_credits);
+    request.connection.logged_on(&request.connection.payer_for(&user), policy.smb2_max_credits);
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound one more channel");
     Ok(token)
 }

@@ -25,8 +25,9 @@ use crate::conn::{Reply, Request};
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
-use crate::information::{ea, security};
+use crate::information::{ea, pipe, security};
 use crate::open::{FileOpen, Open, StickyTimes, Target};
+use crate::reparse;
 use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Kind, SetMetadata, Time};
@@ -38,8 +39,14 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
     }
     request.check_charge(asked.buffer.len())?;
     let open = request.open(asked.file_id, reply)?;
-    let (Target::File(file), Some(disk)) = (&open.target, open.tree.disk()) else {
-        return Err(Error::because(Status::NOT_SUPPORTED, "SET_INFO on a pipe"));
+    let (file, disk) = match (&open.target, open.tree.disk()) {
+        (Target::File(file), Some(disk)) => (file, disk),
+        (Target::Pipe(target), _) => {
+            pipe::set(&asked, &open, target)?;
+            SetInfoResponse.encode(&mut reply.body());
+            return Ok(Status::SUCCESS);
+        }
+        _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     // What a handle got on a read-only share does not include a right to change, but some changes need none.
     if disk.read_only {
@@ -107,6 +114,10 @@ async fn set_file(
         Class::RENAME => rename::name(request, reply, NewName::Instead, buffer, open, file, disk).await,
         Class::LINK => rename::name(request, reply, NewName::AsWell, buffer, open, file, disk).await,
         Class::FULL_EA => {
+            // [MS-FSA] 2.1.5.15.6.
+            if file.kind == Kind::Symlink || reparse::is_stored(&disk.share, &file.node.metadata().await?) {
+                return Err(Error::because(Status::EAS_NOT_SUPPORTED, "a reparse point"));
+            }
             ea::Changes::decode(buffer)?.apply(&file.node, &file.identity, disk).await?;
             server.file_changed(disk, file, Change::modified(CompletionFilter::EA | CompletionFilter::ATTRIBUTES));
             Ok(())
@@ -160,7 +171,10 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         changed: moment(info.change_time),
         ..SetMetadata::default()
     };
-    if wanted != 0 {
+    if file.kind == Kind::Symlink {
+        // Linux keeps neither attributes nor these times of a link.
+        (set.created, set.changed) = (None, None);
+    } else if wanted != 0 {
         let present = file.node.metadata().await?;
         // SPARSE_FILE is changed by its own FSCTL only.
         let kept =
@@ -173,7 +187,7 @@ async fn set_basic(file: &FileOpen, disk: &Disk, granted: AccessMask, info: &Fil
         }
     }
     if set != SetMetadata::default() {
-        let keeps = set.changed.is_none() && info.change_time.0 as i64 != -2;
+        let keeps = file.kind != Kind::Symlink && set.changed.is_none() && info.change_time.0 as i64 != -2;
         if keeps && (file.sticky.has(StickyTimes::CHANGED) || info.change_time.0 as i64 == -1) {
             set.changed = Some(file.node.metadata().await?.changed);
         }

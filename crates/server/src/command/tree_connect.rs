@@ -129,6 +129,10 @@ async fn connect_disk(request: &Request<'_>, share: Arc<Share>, user: &User) -> 
     let share = with_path(request, share, user)?;
     let session = request.session()?;
     let can_seal = session.keys().is_some_and(|keys| keys.server_to_client.is_some());
+    // A guest's session has no keys, so the share would go over the network in clear.
+    if share.server_smb_encrypt == Encryption::Required && !can_seal {
+        return Err(Error::because(Status::ACCESS_DENIED, "the share requires encryption, the session has no keys"));
+    }
     disk_of(server, share, user, can_seal).await
 }
 

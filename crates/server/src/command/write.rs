@@ -37,7 +37,8 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     let may_write = open.granted.0 & AccessMask::FILE_WRITE_DATA.0 != 0;
     let may_append = open.granted.0 & AccessMask::FILE_APPEND_DATA.0 != 0;
-    if !may_write && !may_append {
+    // Nothing can be written into a symbolic link that was opened itself.
+    if !may_write && !may_append || file.kind == Kind::Symlink {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     // As on Windows, a previous version opens for writing and then takes none.

@@ -1,6 +1,7 @@
 //! Running the requests of one frame, one after the other, and collecting their responses ([MS-SMB2] 3.3.5.2.7).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use proto::bytes::Writer;
@@ -8,11 +9,11 @@ use proto::crypto::sign::SigningKey;
 use proto::smb2::FileId;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
-use proto::smb2::read::ReadRequest;
 use proto::status::Status;
 
 use super::respond::Outgoing;
-use super::{Connection, Negotiated, Pending};
+use super::{Connection, Negotiated, Pending, output};
+use crate::accounting::{Charge, Full, Resource};
 use crate::channel_sequence::Outstanding;
 use crate::command::cancel;
 use crate::dispatch;
@@ -21,6 +22,7 @@ use crate::open::Open;
 use crate::security::storing;
 use crate::session::{Channel, Session};
 use crate::tree::{Disk, Tree};
+use crate::yielding::yield_now;
 
 /// The requests of one frame.
 pub struct Chain {
@@ -28,6 +30,53 @@ pub struct Chain {
     elements: Vec<Element>,
     /// The session that the frame was sealed for.
     sealed: Option<u64>,
+}
+
+/// What a chain may hold while it waits, in bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Cost {
+    /// Its requests.
+    pub requests: usize,
+    /// The longest of its responses.
+    pub response: usize,
+}
+
+impl Cost {
+    /// Both together.
+    pub fn total(&self) -> usize {
+        self.requests + self.response
+    }
+}
+
+/// How much a chain has done since others could run.
+#[derive(Default)]
+struct Pace {
+    requests: usize,
+    bytes: usize,
+}
+
+/// A chain does so many requests, or answers so many bytes, and then lets others run.
+const TURN_REQUESTS: usize = 16;
+const TURN_BYTES: usize = 1024 * 1024;
+/// How long a chain waits before it looks again whether the accounts have room for its next response, and how often it
+/// looks before the request is refused.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+const TRIES: u32 = 500;
+
+/// What pays for a long response; `None` for a short one.
+type Room = std::result::Result<Option<Charge>, Full>;
+
+impl Pace {
+    /// One more request; whether it is time to let others run.
+    fn is_up(&mut self, length: usize) -> bool {
+        let up = self.requests >= TURN_REQUESTS || (self.requests > 0 && self.bytes + length > TURN_BYTES);
+        if up {
+            *self = Pace::default();
+        }
+        self.requests += 1;
+        self.bytes += length;
+        up
+    }
 }
 
 /// One request of a chain: its header, and its bytes from the header on.
@@ -106,16 +155,13 @@ impl Chain {
         Chain { connection, elements, sealed }
     }
 
-    /// How many bytes the chain may hold while it waits: its requests, and the data that it asks for.
-    pub fn cost(&self) -> usize {
-        let cost = |element: &Element| {
-            let asked = match element.header.command {
-                Command::READ => ReadRequest::decode(&element.message).map_or(0, |read| read.length as usize),
-                _ => 0,
-            };
-            element.message.len() + asked
-        };
-        self.elements.iter().map(cost).sum()
+    /// What the chain may hold while it waits.
+    pub fn cost(&self) -> Cost {
+        let requests = self.elements.iter().map(|element| element.message.len() + size_of::<Element>()).sum();
+        // Its responses are made one after the other.
+        let longest = |element| output::longest(&self.connection, element);
+        let response = self.elements.iter().map(longest).max().unwrap_or(0);
+        Cost { requests, response }
     }
 
     /// Whether it has a CANCEL: what waits for that is to be run before the next chain, so that it is answered first, as
@@ -136,6 +182,7 @@ impl Chain {
         let mut reply = Reply::new(&self.connection);
         let mut previous: Option<Related> = None;
         let mut elements = std::mem::take(&mut self.elements).into_iter();
+        let mut pace = Pace::default();
         while let Some(mut element) = elements.next() {
             if self.connection.ended().is_some() {
                 return;
@@ -145,7 +192,11 @@ impl Chain {
                 continue;
             }
             let last = elements.len() == 0;
-            previous = Some(self.run_one(element, previous, last, &mut reply).await);
+            let room = self.make_room(&element, &mut reply, &mut pace).await;
+            if self.connection.ended().is_some() {
+                return;
+            }
+            previous = Some(self.run_one(element, previous, last, room, &mut reply).await);
             if reply.ends.is_some() {
                 break;
             }
@@ -154,6 +205,29 @@ impl Chain {
         if let Some(reason) = reply.ends {
             self.connection.end(reason);
         }
+    }
+
+    /// Waits until there is room for the response to `element`, which may be long, and now and then lets others run.
+    /// Answers what pays for a long response until it is queued. Where an account stays full, the request is refused.
+    async fn make_room(&self, element: &Element, reply: &mut Reply, pace: &mut Pace) -> Room {
+        let connection = &*self.connection;
+        let length = output::longest(connection, element);
+        reply.outgoing.limit_frame(length, connection.server.policy().limits.response_frame);
+        if pace.is_up(length) {
+            yield_now().await;
+        }
+        connection.outbox.drained(connection.backlog_limit(), || connection.ended().is_some()).await;
+        if length < output::LONG {
+            return Ok(None);
+        }
+        let payer = connection.payer();
+        for _ in 0..TRIES {
+            match payer.charge(Resource::Responses, length) {
+                Err(_) if connection.ended().is_none() => connection.server.world.sleep(TRY_AGAIN).await,
+                answer => return answer.map(Some),
+            }
+        }
+        payer.charge(Resource::Responses, length).map(Some)
     }
 
     /// CANCEL has no response, not even to say that its signature is missing or wrong.
@@ -167,7 +241,14 @@ impl Chain {
         }
     }
 
-    async fn run_one(&self, mut element: Element, previous: Option<Related>, last: bool, reply: &mut Reply) -> Related {
+    async fn run_one(
+        &self,
+        mut element: Element,
+        previous: Option<Related>,
+        last: bool,
+        room: Room,
+        reply: &mut Reply,
+    ) -> Related {
         let header = &element.header.clone();
         let wants_related = header.flags.contains(Flags::RELATED_OPERATIONS);
         let related = if wants_related { previous } else { None };
@@ -192,6 +273,8 @@ impl Chain {
                 reply.ends = Some(Disconnect("unsigned where signing is required"));
             }
             Err(error)
+        } else if let Err(full) = &room {
+            Err(full.clone().into())
         } else {
             dispatch::dispatch(&request, reply).await
         };

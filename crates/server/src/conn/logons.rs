@@ -1,15 +1,26 @@
 //! Logons of one connection that are under way: how many there may be, and for how long.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Connection;
-use crate::session::{Channel, Phase};
+use crate::accounting::Payer;
+use crate::session::{Channel, Phase, User};
 
 impl Connection {
-    /// Somebody is logged on here; with it come `credits`, at most.
-    pub(crate) fn logged_on(&self, credits: u16) {
+    /// A user has logged on here, a guest perhaps, but not an anonymous one: `payer` pays for the connection from now on,
+    /// and the client may have `credits`.
+    pub(crate) fn logged_on(&self, payer: &Arc<Payer>, credits: u16) {
         self.server.no_newcomer(self);
         self.state.lock().window.set_max(credits);
+        if !self.logged_on.swap(true, Ordering::AcqRel) {
+            self.usage.lock().transfer(payer);
+        }
+    }
+
+    /// The accounts that pay for what `user` does over this connection.
+    pub(crate) fn payer_for(&self, user: &User) -> Arc<Payer> {
+        self.server.accounting.user(user, self.peer.remote.ip().into())
     }
 
     /// Another logon begins: those that were begun too long ago end, and so does the oldest of too many.
@@ -20,7 +31,8 @@ impl Connection {
         let mut begun: Vec<_> = self.state.lock().channels.values().filter(|it| is_under_way(it)).cloned().collect();
         let latest = self.server.world.now().secs - i64::try_from(limits.logon_time.as_secs()).unwrap_or(i64::MAX);
         begun.sort_by_key(|channel| (channel.session.created.secs, channel.session.created.nanos));
-        let too_many = (begun.len() + 1).saturating_sub(limits.logons_per_connection);
+        let most = if self.is_logged_on() { limits.logons_per_connection } else { limits.logons_before_logon };
+        let too_many = (begun.len() + 1).saturating_sub(most);
         let too_old = begun.iter().take_while(|channel| channel.session.created.secs < latest).count();
         for channel in &begun[..too_many.max(too_old)] {
             let session = &channel.session;

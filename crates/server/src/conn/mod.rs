@@ -9,15 +9,18 @@ mod chain;
 mod delivery;
 mod logons;
 mod outbox;
+mod output;
 mod pending;
 mod receive;
 mod respond;
+mod usage;
 mod window;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use proto::crypto::preauth::PreauthHash;
@@ -25,12 +28,14 @@ use proto::dtyp::Guid;
 use proto::smb2::negotiate::{Capabilities, CipherId, Dialect, SecurityMode, SigningAlgorithm};
 use proto::status::Status;
 
-pub use chain::Chain;
+pub use chain::{Chain, Cost};
 pub(crate) use chain::{Hash, Reply, Request};
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
 pub(crate) use respond::Outgoing;
+pub use usage::Transit;
+use usage::Usage;
 pub(crate) use window::Window;
 
 use crate::channel::NoChannel;
@@ -63,6 +68,11 @@ pub struct Connection {
     pub(crate) outbox: Outbox,
     deliveries: delivery::Deliveries,
     pub(crate) failures: Failures,
+    usage: Mutex<Usage>,
+    /// A user has logged on, other than an anonymous one.
+    logged_on: AtomicBool,
+    /// ECHO requests before that.
+    echoes: AtomicU32,
     #[cfg(feature = "torture")]
     pub(crate) torture: crate::torture::Hooks,
     negotiated: OnceLock<Negotiated>,
@@ -127,6 +137,9 @@ impl Connection {
             outbox: Outbox::default(),
             deliveries: delivery::Deliveries::default(),
             failures: Failures::default(),
+            usage: Mutex::new(Usage::new(&server.accounting.newcomer(peer.remote.ip().into()))),
+            logged_on: AtomicBool::new(false),
+            echoes: AtomicU32::new(0),
             #[cfg(feature = "torture")]
             torture: crate::torture::Hooks::default(),
             negotiated: OnceLock::new(),
@@ -191,7 +204,8 @@ impl Connection {
     pub(crate) fn forget(&self, session: &Arc<Session>) {
         let is_its = |channel: &Arc<Channel>| Arc::ptr_eq(&channel.session, session);
         let mut state = self.state.lock();
-        if state.channels.get(&session.id).is_some_and(|channel| is_its(channel) && channel.signing().is_none()) {
+        let can_check = session.keys().is_some_and(|keys| keys.secret && keys.signing.is_some());
+        if state.channels.get(&session.id).is_some_and(|channel| is_its(channel) && !can_check) {
             state.channels.remove(&session.id);
         }
     }
@@ -221,9 +235,20 @@ impl Connection {
         self.ended.get().copied()
     }
 
-    /// Whether a user is logged on: half-open connections are dropped after a while.
-    pub fn is_authenticated(&self) -> bool {
+    /// Whether a user has logged on, other than an anonymous one: without that a connection gets little, and not for long.
+    pub fn is_logged_on(&self) -> bool {
+        self.logged_on.load(Ordering::Acquire)
+    }
+
+    /// Whether it has a session, if only an anonymous one.
+    pub fn has_session(&self) -> bool {
         self.state.lock().channels.values().any(|channel| channel.session.phase() == Phase::Valid)
+    }
+
+    /// Counts an ECHO request; `false` where the connection has sent too many before a logon.
+    pub(crate) fn admit_echo(&self) -> bool {
+        let limit = self.server.policy().limits.echoes_before_logon;
+        self.is_logged_on() || self.echoes.fetch_add(1, Ordering::Relaxed) < limit
     }
 
     /// Whether the user of `session` is logged on here, in whatever session.

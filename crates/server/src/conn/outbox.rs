@@ -1,6 +1,7 @@
 //! Frames that wait to be sent: responses, interim responses and what the server sends unasked.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -16,6 +17,11 @@ impl Frame {
     /// The frame is `buffer[start..]`, transport header included.
     pub(crate) fn new(buffer: Vec<u8>, start: usize) -> Self {
         Frame { buffer, start }
+    }
+
+    /// Bytes of memory that the frame takes.
+    pub fn allocated(&self) -> usize {
+        self.buffer.capacity() + size_of::<Frame>()
     }
 
     /// The bytes to send.
@@ -39,15 +45,18 @@ struct Frames {
 #[derive(Default)]
 pub(crate) struct Outbox {
     frames: Mutex<Frames>,
+    /// Bytes of memory that the waiting frames take.
     bytes: AtomicUsize,
     ready: Notify,
+    /// Frames were taken out.
+    drained: Notify,
 }
 
 impl Outbox {
     /// Queues a frame and answers where in the stream of all frames it ends.
     pub(crate) fn push(&self, frame: Frame) -> u64 {
         let length = frame.as_bytes().len();
-        self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.bytes.fetch_add(frame.allocated(), Ordering::Relaxed);
         let end = {
             let mut frames = self.frames.lock();
             frames.total += length as u64;
@@ -60,7 +69,8 @@ impl Outbox {
 
     pub(crate) fn pop(&self) -> Option<Frame> {
         let frame = self.frames.lock().waiting.pop_front()?;
-        self.bytes.fetch_sub(frame.as_bytes().len(), Ordering::Relaxed);
+        self.bytes.fetch_sub(frame.allocated(), Ordering::Relaxed);
+        self.drained.notify_waiters();
         Some(frame)
     }
 
@@ -68,8 +78,21 @@ impl Outbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Wakes all who wait, because the connection has ended.
     pub(crate) fn wake(&self) {
         self.ready.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// Waits until the waiting frames take fewer than `limit` bytes, or the connection has `ended`.
+    pub(crate) async fn drained(&self, limit: usize, ended: impl Fn() -> bool) {
+        while self.bytes() >= limit && !ended() {
+            let mut drained = pin!(self.drained.notified());
+            drained.as_mut().enable();
+            if self.bytes() >= limit && !ended() {
+                drained.await;
+            }
+        }
     }
 
     pub(crate) async fn ready(&self, ended: impl Fn() -> bool) {

@@ -47,6 +47,7 @@ impl Connection {
         let key = keys.client_to_server.as_ref().ok_or(Disconnect("sealed, but the session has no key"))?;
         let length = frame.len();
         let plain = key.open(frame).map_err(|_| Disconnect("sealed message was tampered with"))?.len();
+        channel.session.note_sealed();
         Ok((header.session_id, length - plain..length))
     }
 

@@ -19,6 +19,8 @@ use crate::session::Session;
 
 /// The four bytes before each message on TCP ([MS-SMB2] 2.1).
 const TRANSPORT: usize = 4;
+/// The longest message that the transport carries ([MS-SMB2] 2.1).
+const LONGEST: usize = 0xff_ffff;
 /// Where the first response begins: behind the transport header and room for a transform header.
 const FIRST: usize = TRANSPORT + TransformHeader::SIZE;
 
@@ -60,6 +62,14 @@ impl Outgoing {
         }
         self.start = self.buffer.len();
         self.buffer.resize(self.start + Header::SIZE, 0);
+    }
+
+    /// To be called between two responses: sends the finished ones in a frame of their own where a response of `length`
+    /// bytes would make theirs longer than `limit` (3.3.4.1.3 leaves the choice to the server).
+    pub(super) fn limit_frame(&mut self, length: usize, limit: usize) {
+        if !self.finished.is_empty() && self.buffer.len() + length > limit {
+            self.send();
+        }
     }
 
     pub(super) fn body(&mut self) -> Writer<'_> {
@@ -231,7 +241,11 @@ impl Outgoing {
             }
         };
         let length = buffer.len() - begin - TRANSPORT;
-        // The length is 24 bits on direct TCP; a frame is bounded far below that by `limits.frame`.
+        // Above the 24 bits of the length is the type of the message.
+        if length > LONGEST {
+            self.connection.end(Disconnect("a response is longer than the transport's limit"));
+            return None;
+        }
         buffer[begin..begin + TRANSPORT].copy_from_slice(&(length as u32).to_be_bytes());
         Some(Frame::new(buffer, begin))
     }

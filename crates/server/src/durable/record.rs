@@ -60,8 +60,7 @@ impl Record {
     /// Of an open as it is now; `None` where it is not persistent.
     pub(crate) fn of(server: &Server, open: &Open, file: &FileOpen) -> Option<Record> {
         let terms = file.durability.terms().filter(|terms| terms.reason == Reason::Persistent)?;
-        let mine = |lock: &Lock| lock.owner.open == open.persistent_id;
-        let locks = server.files.locks(file.file).into_iter().filter(mine).map(|lock| (lock.range, lock.exclusive));
+        let locks = server.files.locks_of(file.file, open.persistent_id);
         let caching = match file.lease {
             Some(lease) => {
                 let granted = server.files.lease(file.file, lease.id);
@@ -85,7 +84,7 @@ impl Record {
             caching,
             instance: file.durability.instance().copied(),
             lock_sequences: file.durability.lock_sequences.all(),
-            locks: locks.collect(),
+            locks: locks.iter().map(|lock| (lock.range, lock.exclusive)).collect(),
             terms,
         })
     }

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use super::index::Index;
 use super::{Reason, Terms};
+use crate::accounting::{Charge, Resource};
 use crate::command::close::close_open;
-use crate::files::oplock::Break;
+use crate::files::oplock::{Break, LeaseBreak};
 use crate::open::Open;
 use crate::server::Server;
 use crate::vfs::FileId;
@@ -46,8 +47,24 @@ struct Detached {
     terms: Terms,
     /// `World::uptime` at which it is closed.
     until: Duration,
-    /// Breaks that nobody could be told of.
+    /// Breaks that nobody could be told of: one of an oplock and one of each lease at the most.
     missed: Vec<Break>,
+    _charge: Charge,
+}
+
+/// Adds a break. Of several of one oplock or lease the client is told at once: what it was at first, and what is left.
+fn note_missed(missed: &mut Vec<Break>, what: Break) {
+    for known in missed.iter_mut() {
+        match (known, what) {
+            (Break::Oplock(left), Break::Oplock(now)) => return *left = now,
+            (Break::Lease(known), Break::Lease(now)) if known.id == now.id => {
+                let acknowledge = known.acknowledge || now.acknowledge;
+                return *known = LeaseBreak { from: known.from, acknowledge, ..now };
+            }
+            _ => {}
+        }
+    }
+    missed.push(what);
 }
 
 impl Registry {
@@ -66,14 +83,9 @@ impl Registry {
         }
         let reason = terms.reason;
         let until = server.world.uptime() + terms.timeout;
-        let detached = Detached { open: open.clone(), until, terms, missed: Vec::new() };
-        {
-            let mut state = self.state.lock();
-            if state.detached.len() >= server.policy().limits.detached_opens {
-                return false;
-            }
-            state.insert(open.persistent_id, detached);
-        }
+        let Ok(charge) = open.charge.payer().charge(Resource::DetachedOpens, 1) else { return false };
+        let detached = Detached { open: open.clone(), until, terms, missed: Vec::new(), _charge: charge };
+        self.state.lock().insert(open.persistent_id, detached);
         // Looked at only now: a break that came before finds nobody to tell, one that comes later condemns the open.
         let holds = reason != Reason::Durable || server.files.holds_handle_caching(file.file, open.persistent_id);
         if !holds && self.state.lock().remove(open.persistent_id).is_some() {
@@ -108,7 +120,7 @@ impl Registry {
             self.sooner.notify_one();
             return false;
         }
-        detached.missed.push(what);
+        note_missed(&mut detached.missed, what);
         true
     }
 
@@ -238,5 +250,34 @@ pub(crate) async fn scavenge(server: &Server) {
             if up { Poll::Ready(()) } else { sooner.as_mut().poll(context) }
         })
         .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::dtyp::Guid;
+    use proto::smb2::{LeaseState, OplockLevel};
+
+    use super::*;
+    use crate::files::lease::LeaseId;
+
+    #[test]
+    fn however_often_a_cache_ends_while_its_client_is_away_little_is_kept_of_it() {
+        let lease = |key: u8, from, to, epoch| {
+            let id = LeaseId { client: Guid([1; 16]), key: [key; 16] };
+            Break::Lease(LeaseBreak { id, from: LeaseState(from), to: LeaseState(to), epoch, acknowledge: epoch == 1 })
+        };
+        let mut missed = Vec::new();
+        for epoch in 1..=1000 {
+            note_missed(&mut missed, lease(1, 7, 3, epoch));
+            note_missed(&mut missed, lease(1, 3, 0, epoch));
+            note_missed(&mut missed, Break::Oplock(OplockLevel::II));
+            note_missed(&mut missed, Break::Oplock(OplockLevel::NONE));
+        }
+        let Break::Lease(told) = missed[0] else { panic!("{missed:?}") };
+        assert_eq!((told.from, told.to, told.epoch, told.acknowledge), (LeaseState(7), LeaseState(0), 1000, true));
+        assert_eq!(missed[1..], [Break::Oplock(OplockLevel::NONE)]);
+        note_missed(&mut missed, lease(2, 1, 0, 1));
+        assert_eq!(missed.len(), 3, "another lease is another one");
     }
 }

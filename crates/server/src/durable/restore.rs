@@ -12,6 +12,7 @@ use proto::smb2::OplockLevel;
 
 use super::Owner;
 use super::record::{Caching, Record, asked_again};
+use crate::accounting::Resource;
 use crate::accounts::{Account, Unavailable};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::close::close_open;
@@ -19,12 +20,13 @@ use crate::command::{session_setup, tree_connect};
 use crate::domain;
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
+use crate::links;
 use crate::local::{self, locks};
 use crate::open::{FileOpen, Open, Target};
 use crate::server::Server;
 use crate::tickets::ClientName;
 use crate::tree::{Disk, Tree, TreeKind};
-use crate::vfs::{Access, Case, Kind, Links, Lookup};
+use crate::vfs::{Access, Case, Kind, Lookup};
 
 /// What became of the records of the previous run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -79,11 +81,11 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
 /// Locks what was locked. They were held together before, but a local program may have come between: then the open is
 /// closed, so that its client does not count on what it has not. How many were.
 async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened>, usize) {
-    let limit = server.policy().limits.locks_per_open;
+    let bounds = server.policy().limits.locks();
     let (mut locked, mut lost) = (Vec::new(), 0);
     for (open, record) in found {
         let Some(file) = open.file() else { continue };
-        if let Err(error) = locks::lock(server, &open, file, &record.locks_of(open.persistent_id), limit).await {
+        if let Err(error) = locks::lock(server, &open, file, &record.locks_of(open.persistent_id), bounds).await {
             tracing::warn!(path = %record.path, %error, "a persistent open of the previous run is lost: its locks are");
             close_open(server, &open).await;
             lost += 1;
@@ -101,9 +103,8 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
 /// Opens the file of a record again, if it is still the same and its owner may.
 async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Open>, String> {
     let disk = disk(server, record).await?;
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
     let removals = server.files.removals();
-    let found = disk.vfs.lookup(&disk.identity, &record.path, Case::Sensitive, links).await;
+    let found = links::look_up(&disk, &disk.identity, &record.path, Case::Sensitive).await;
     let Ok(Lookup::Found { node, metadata, .. }) = found else {
         return Err(format!("{} is not there, or not for its user", record.path));
     };
@@ -125,10 +126,12 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     if let Some(refusal) = refused {
         return Err(format!("{}: {refusal:?}", record.path));
     }
-    if !server.charge_open() {
+    let owner = &record.terms.owner;
+    let payer = server.accounting.absent_user(&owner.domain, &owner.name);
+    let charge = payer.charge(Resource::Opens, 1).map_err(|full| {
         server.files.close(metadata.id, id, false);
-        return Err("there are too many opens".into());
-    }
+        full.to_string()
+    })?;
     let file = FileOpen {
         lease,
         options: AtomicU32::new(record.options.0),
@@ -156,6 +159,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
         created: record.created,
         sequence: ChannelSequence::new(0),
         target: Target::File(Arc::new(file)),
+        charge,
     }))
 }
 

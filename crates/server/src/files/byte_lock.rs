@@ -5,12 +5,22 @@
 //! that are held let them; one that cannot be granted does not hold up those behind it, and a new request need not
 //! queue behind a waiting one with which it would conflict.
 //!
+//! Held locks are in two trees, by their first bytes, which know the furthest byte below each node ([`reach`]): whether
+//! anything overlaps a range takes logarithmic time. A request that waits is parked at one lock that is in its way, and
+//! looked at again when that one is gone.
+//!
 //! Left to the caller: the sequence numbers of [MS-SMB2] 3.3.5.14, the breaking of oplocks, and POSIX locks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap};
+
+use super::tree::Tree;
+
+mod reach;
+#[cfg(test)]
+mod tests;
 
 /// A range of bytes, checked not to reach beyond the last offset that 64 bits have.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Range {
     offset: u64,
     length: u64,
@@ -33,20 +43,15 @@ impl Range {
         self.length
     }
 
-    /// The last byte; for an empty range the byte before the first, as the specification computes it.
-    fn last(&self) -> u64 {
-        self.offset.wrapping_add(self.length).wrapping_sub(1)
-    }
-
-    /// An empty range overlaps what it lies strictly inside of; the one at 0 overlaps nothing.
-    fn overlaps(&self, other: &Range) -> bool {
-        let nowhere = |range: &Range| range.offset == 0 && range.length == 0;
-        !nowhere(self) && !nowhere(other) && self.offset <= other.last() && self.last() >= other.offset
+    /// The last byte; for an empty range the byte before the first, as the specification computes it. `None` for the
+    /// empty range at 0, which overlaps nothing. An empty range overlaps what it lies strictly inside of.
+    fn last(&self) -> Option<u64> {
+        (self.offset > 0 || self.length > 0).then(|| self.offset.wrapping_add(self.length).wrapping_sub(1))
     }
 }
 
 /// Whose lock it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
     /// The open, by a number that no other open of the stream has.
     pub open: u64,
@@ -55,7 +60,7 @@ pub struct Owner {
 }
 
 /// A lock that is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lock {
     /// Who asks.
     pub owner: Owner,
@@ -65,7 +70,7 @@ pub struct Lock {
     pub exclusive: bool,
 }
 
-/// A request that waits, by the number that its caller gave it.
+/// A request that waits, by the number that its caller gave it: a later request of the same file has a higher one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaiterId(pub u64);
 
@@ -74,7 +79,7 @@ pub struct WaiterId(pub u64);
 pub enum Refused {
     /// STATUS_LOCK_NOT_GRANTED: another lock is in the way.
     Conflict,
-    /// STATUS_INSUFFICIENT_RESOURCES: the open has as many locks and waiting requests as it may have.
+    /// STATUS_INSUFFICIENT_RESOURCES: the open or the file has as many locks or waiting requests as it may have.
     TooMany,
 }
 
@@ -91,407 +96,287 @@ pub struct Closed {
     pub abandoned: Vec<WaiterId>,
 }
 
+/// How many locks and waiting requests there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Locks and waiting requests of one open.
+    pub per_open: usize,
+    /// Locks of one file.
+    pub per_file: usize,
+    /// Waiting requests of one file.
+    pub waiting: usize,
+}
+
 /// All locks of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct ByteLocks {
-    held: Vec<Lock>,
-    waiting: VecDeque<(WaiterId, Lock)>,
+    exclusive: Held,
+    shared: Held,
+    /// What each open has and waits for.
+    opens: HashMap<u64, OpenLocks>,
+    waiting: HashMap<WaiterId, Waiting>,
+    /// The waiting requests, by a lock that is in their way.
+    parked: HashMap<Lock, BTreeSet<WaiterId>>,
+    /// How many locks are held.
+    count: usize,
+}
+
+/// Locks of one kind, each with the number of times that it is held.
+type Held = Tree<(Range, Owner), u32>;
+
+#[derive(Clone, Debug, Default)]
+struct OpenLocks {
+    /// How many locks it has.
+    count: usize,
+    /// Those locks, equal ones once, with the key of their owner.
+    held: BTreeSet<(Range, u32, bool)>,
+    waiting: BTreeSet<WaiterId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    lock: Lock,
+    /// The lock that it is parked at.
+    at: Lock,
 }
 
 impl ByteLocks {
     /// Whether there is neither a lock nor anybody waiting for one.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.waiting.is_empty()
+        self.opens.is_empty()
     }
 
     /// All locks that are held.
-    pub fn held(&self) -> &[Lock] {
-        &self.held
+    pub fn held(&self) -> Vec<Lock> {
+        let of = |held: &Held, exclusive| {
+            let locks = held.iter().map(|(&(range, owner), &count)| (Lock { owner, range, exclusive }, count));
+            locks.flat_map(|(lock, count)| std::iter::repeat_n(lock, count as usize)).collect::<Vec<_>>()
+        };
+        [of(&self.exclusive, true), of(&self.shared, false)].concat()
     }
 
-    /// How many locks `open` has.
-    pub fn held_by(&self, open: u64) -> usize {
-        self.held.iter().filter(|lock| lock.owner.open == open).count()
+    /// The locks of `open`, in an order in which it could lock them again: shared ones after the exclusive ones that they
+    /// may lie in.
+    pub fn held_by(&self, open: u64) -> Vec<Lock> {
+        let equal = |lock: Lock| std::iter::repeat_n(lock, self.times(&lock) as usize);
+        let mut locks: Vec<_> = self.different_of(open).into_iter().flat_map(equal).collect();
+        locks.sort_by_key(|lock| !lock.exclusive);
+        locks
     }
 
-    /// Locks all of `locks`, which have one open, or none of them; `limit` is how many locks and waiting requests the
-    /// open may have. An array's elements are checked against each other, too.
-    pub fn lock(&mut self, locks: &[Lock], limit: usize) -> Result<(), Refused> {
-        let before = self.held.len();
+    /// How often exactly `lock` is held.
+    pub fn times(&self, lock: &Lock) -> u32 {
+        self.kind(lock.exclusive).get(&(lock.range, lock.owner)).copied().unwrap_or(0)
+    }
+
+    /// How many locks are held.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many locks one open holds.
+    pub fn count_of(&self, open: u64) -> usize {
+        self.opens.get(&open).map_or(0, OpenLocks::total)
+    }
+
+    /// Bytes of memory that all of it takes, as they are allocated.
+    pub fn bytes(&self) -> usize {
+        let different = self.exclusive.len() + self.shared.len();
+        let index =
+            different * 2 * size_of::<(Range, u32, bool)>() + self.opens.capacity() * size_of::<(u64, OpenLocks)>();
+        let waiting = self.waiting.capacity() * size_of::<(WaiterId, Waiting)>() + self.waiting.len() * PARKED;
+        let parked = self.parked.capacity() * size_of::<(Lock, BTreeSet<WaiterId>)>();
+        self.exclusive.bytes() + self.shared.bytes() + index + waiting + parked
+    }
+
+    /// Locks all of `locks`, which have one open, or none of them. An array's elements are checked against each other,
+    /// too.
+    pub fn lock(&mut self, locks: &[Lock], bounds: Bounds) -> Result<(), Refused> {
         let Some(first) = locks.first() else { return Ok(()) };
-        if self.count(first.owner.open).saturating_add(locks.len()) > limit {
+        let of_open = self.opens.get(&first.owner.open).map_or(0, OpenLocks::total);
+        if of_open.saturating_add(locks.len()) > bounds.per_open
+            || self.count.saturating_add(locks.len()) > bounds.per_file
+        {
             return Err(Refused::TooMany);
         }
-        for lock in locks {
-            if self.is_blocked(lock) {
+        for (index, lock) in locks.iter().enumerate() {
+            if self.in_the_way(lock).is_some() {
                 // What this call has locked was never seen by anybody else, so nobody waits for it.
-                self.held.truncate(before);
+                locks[..index].iter().for_each(|lock| self.release(lock));
                 return Err(Refused::Conflict);
             }
-            self.held.push(*lock);
+            self.hold(lock);
         }
         Ok(())
     }
 
     /// Locks `lock`, or queues it as `waiter`. Answers whether it was granted at once.
-    pub fn lock_or_wait(&mut self, lock: Lock, waiter: WaiterId, limit: usize) -> Result<bool, Refused> {
-        match self.lock(&[lock], limit) {
-            Ok(()) => Ok(true),
-            Err(Refused::Conflict) => {
-                self.waiting.push_back((waiter, lock));
-                Ok(false)
-            }
-            Err(refused) => Err(refused),
+    pub fn lock_or_wait(&mut self, lock: Lock, waiter: WaiterId, bounds: Bounds) -> Result<bool, Refused> {
+        let Err(refused) = self.lock(&[lock], bounds) else { return Ok(true) };
+        let at = self.in_the_way(&lock).filter(|_| refused == Refused::Conflict).ok_or(refused)?;
+        if self.waiting.len() >= bounds.waiting {
+            return Err(Refused::TooMany);
         }
+        self.park(waiter, Waiting { lock, at });
+        self.opens.entry(lock.owner.open).or_default().waiting.insert(waiter);
+        Ok(false)
     }
 
     /// Removes the lock that `owner` has on exactly `range`: an exclusive one before a shared one. Answers who is
     /// granted a lock by that.
     pub fn unlock(&mut self, owner: Owner, range: Range) -> Result<Vec<WaiterId>, NotLocked> {
-        let is_meant = |lock: &Lock| lock.owner == owner && lock.range == range;
-        let exclusive = self.held.iter().position(|lock| is_meant(lock) && lock.exclusive);
-        let index = exclusive.or_else(|| self.held.iter().rposition(is_meant)).ok_or(NotLocked)?;
-        self.held.remove(index);
-        Ok(self.grant())
+        let lock = self.meant(owner, range).ok_or(NotLocked)?;
+        self.unlock_one(&lock)
+    }
+
+    /// The lock that [`ByteLocks::unlock`] removes.
+    pub fn meant(&self, owner: Owner, range: Range) -> Option<Lock> {
+        let locks = [true, false].map(|exclusive| Lock { owner, range, exclusive });
+        locks.into_iter().find(|lock| self.times(lock) > 0)
     }
 
     /// Removes one lock that is exactly `lock`. Answers who is granted a lock by that.
     pub fn unlock_one(&mut self, lock: &Lock) -> Result<Vec<WaiterId>, NotLocked> {
-        let index = self.held.iter().rposition(|held| held == lock).ok_or(NotLocked)?;
-        self.held.remove(index);
-        Ok(self.grant())
+        if self.times(lock) == 0 {
+            return Err(NotLocked);
+        }
+        self.release(lock);
+        let woken = self.woken(lock);
+        Ok(self.grant(woken))
     }
 
     /// Forgets a request that waits; `false` where there is none (it may have been granted already).
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|(id, _)| *id != waiter);
-        self.waiting.len() != before
+        let Some(Waiting { lock, at }) = self.waiting.remove(&waiter) else { return false };
+        if let Some(parked) = self.parked.get_mut(&at) {
+            parked.remove(&waiter);
+            if parked.is_empty() {
+                self.parked.remove(&at);
+            }
+        }
+        self.alter_open(lock.owner.open, |open| _ = open.waiting.remove(&waiter));
+        true
     }
 
     /// Removes all locks and waiting requests of `open`.
     pub fn close(&mut self, open: u64) -> Closed {
-        let mut abandoned = Vec::new();
-        self.waiting.retain(|(id, lock)| {
-            let stays = lock.owner.open != open;
-            if !stays {
-                abandoned.push(*id);
+        let abandoned: Vec<_> = self.opens.get(&open).into_iter().flat_map(|it| it.waiting.iter().copied()).collect();
+        for waiter in &abandoned {
+            self.cancel(*waiter);
+        }
+        let mut woken = BTreeSet::new();
+        for lock in self.different_of(open) {
+            while self.times(&lock) > 0 {
+                self.release(&lock);
             }
-            stays
-        });
-        let before = self.held.len();
-        self.held.retain(|lock| lock.owner.open != open);
-        let granted = if self.held.len() == before { Vec::new() } else { self.grant() };
-        Closed { granted, abandoned }
+            woken.append(&mut self.woken(&lock));
+        }
+        Closed { granted: self.grant(woken), abandoned }
     }
 
     /// Whether `owner` may read `range`: no other owner has it locked exclusively.
     pub fn permits_read(&self, owner: Owner, range: Range) -> bool {
-        let blocks = |lock: &Lock| lock.exclusive && lock.owner != owner;
-        !self.held.iter().any(|lock| blocks(lock) && lock.range.overlaps(&range))
+        reach::first(&self.exclusive, range, Some(owner)).is_none()
     }
 
     /// Whether `owner` may write `range`: no other owner has it locked exclusively, and nobody, not even `owner`
     /// itself, has it locked shared.
     pub fn permits_write(&self, owner: Owner, range: Range) -> bool {
-        let blocks = |lock: &Lock| !lock.exclusive || lock.owner != owner;
-        !self.held.iter().any(|lock| blocks(lock) && lock.range.overlaps(&range))
+        self.permits_read(owner, range) && reach::first(&self.shared, range, None).is_none()
     }
 
-    /// Locks held and asked for by `open`.
-    fn count(&self, open: u64) -> usize {
-        self.held_by(open) + self.waiting.iter().filter(|(_, lock)| lock.owner.open == open).count()
+    /// A lock that is in the way of a new one: any that overlaps where one of the two is exclusive, but for a shared lock
+    /// within an exclusive one of the same owner.
+    fn in_the_way(&self, new: &Lock) -> Option<Lock> {
+        let lock = |exclusive| move |(range, owner)| Lock { owner, range, exclusive };
+        if !new.exclusive {
+            return reach::first(&self.exclusive, new.range, Some(new.owner)).map(lock(true));
+        }
+        let exclusive = reach::first(&self.exclusive, new.range, None).map(lock(true));
+        exclusive.or_else(|| reach::first(&self.shared, new.range, None).map(lock(false)))
     }
 
-    /// Whether a lock that is held is in the way of a new one: any that overlaps where one of the two is exclusive, but
-    /// for a shared lock within an exclusive one of the same owner.
-    fn is_blocked(&self, new: &Lock) -> bool {
-        let blocks = |held: &Lock| new.exclusive || held.exclusive && held.owner != new.owner;
-        self.held.iter().any(|held| blocks(held) && held.range.overlaps(&new.range))
+    fn kind(&self, exclusive: bool) -> &Held {
+        if exclusive { &self.exclusive } else { &self.shared }
     }
 
-    /// Grants what can be granted, oldest first.
-    fn grant(&mut self) -> Vec<WaiterId> {
-        let mut granted = Vec::new();
-        for (id, lock) in std::mem::take(&mut self.waiting) {
-            if self.is_blocked(&lock) {
-                self.waiting.push_back((id, lock));
-            } else {
-                self.held.push(lock);
-                granted.push(id);
+    fn kind_mut(&mut self, exclusive: bool) -> &mut Held {
+        if exclusive { &mut self.exclusive } else { &mut self.shared }
+    }
+
+    /// The locks of `open`, equal ones once.
+    fn different_of(&self, open: u64) -> Vec<Lock> {
+        let lock =
+            |&(range, key, exclusive): &(Range, u32, bool)| Lock { owner: Owner { open, key }, range, exclusive };
+        self.opens.get(&open).into_iter().flat_map(|it| it.held.iter().map(lock)).collect()
+    }
+
+    fn hold(&mut self, lock: &Lock) {
+        let &Lock { owner, range, exclusive } = lock;
+        self.kind_mut(exclusive).change((range, owner), |times| Some(times.unwrap_or(0) + 1));
+        self.count += 1;
+        let open = self.opens.entry(owner.open).or_default();
+        open.count += 1;
+        open.held.insert((range, owner.key, exclusive));
+    }
+
+    /// Takes one lock out that is held.
+    fn release(&mut self, lock: &Lock) {
+        let &Lock { owner, range, exclusive } = lock;
+        self.kind_mut(exclusive)
+            .change((range, owner), |times| times.map(|times| times - 1).filter(|times| *times > 0));
+        self.count -= 1;
+        let is_last = self.times(lock) == 0;
+        self.alter_open(owner.open, |open| {
+            open.count -= 1;
+            if is_last {
+                open.held.remove(&(range, owner.key, exclusive));
             }
+        });
+    }
+
+    fn alter_open(&mut self, number: u64, alter: impl FnOnce(&mut OpenLocks)) {
+        let Some(open) = self.opens.get_mut(&number) else { return };
+        alter(open);
+        if open.total() == 0 {
+            self.opens.remove(&number);
+        }
+    }
+
+    fn park(&mut self, waiter: WaiterId, waiting: Waiting) {
+        self.parked.entry(waiting.at).or_default().insert(waiter);
+        self.waiting.insert(waiter, waiting);
+    }
+
+    /// The requests that are parked at a lock, where it is held no more.
+    fn woken(&mut self, lock: &Lock) -> BTreeSet<WaiterId> {
+        if self.times(lock) > 0 { BTreeSet::new() } else { self.parked.remove(lock).unwrap_or_default() }
+    }
+
+    /// Grants what can be granted of the requests that were woken, oldest first. All others still have a lock in their way.
+    fn grant(&mut self, woken: BTreeSet<WaiterId>) -> Vec<WaiterId> {
+        let mut granted = Vec::new();
+        for waiter in woken {
+            let Some(&Waiting { lock, .. }) = self.waiting.get(&waiter) else { continue };
+            if let Some(at) = self.in_the_way(&lock) {
+                self.park(waiter, Waiting { lock, at });
+                continue;
+            }
+            self.hold(&lock);
+            self.waiting.remove(&waiter);
+            self.alter_open(lock.owner.open, |open| _ = open.waiting.remove(&waiter));
+            granted.push(waiter);
         }
         granted
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+/// Bytes that a waiting request takes in the sets of those who wait.
+const PARKED: usize = 2 * 2 * size_of::<WaiterId>();
 
-    use super::*;
-
-    const LIMIT: usize = 64;
-
-    fn owner(open: u64) -> Owner {
-        Owner { open, key: 0 }
-    }
-
-    fn range(offset: u64, length: u64) -> Range {
-        Range::new(offset, length).expect("a valid range")
-    }
-
-    fn lock(open: u64, offset: u64, length: u64, exclusive: bool) -> Lock {
-        Lock { owner: owner(open), range: range(offset, length), exclusive }
-    }
-
-    fn shared(open: u64, offset: u64, length: u64) -> Lock {
-        lock(open, offset, length, false)
-    }
-
-    fn exclusive(open: u64, offset: u64, length: u64) -> Lock {
-        lock(open, offset, length, true)
-    }
-
-    #[test]
-    fn ranges_end_at_the_last_offset() {
-        for (offset, length, valid) in [
-            (0, 0, true),
-            (u64::MAX, 0, true),
-            (u64::MAX, 1, true),
-            (u64::MAX, 2, false),
-            (0, u64::MAX, true),
-            (1, u64::MAX, true),
-            (2, u64::MAX, false),
-        ] {
-            assert_eq!(Range::new(offset, length).is_some(), valid, "{offset} + {length}");
-        }
-    }
-
-    #[test]
-    fn conflicts() {
-        let cases = [
-            (shared(1, 0, 10), shared(2, 5, 10), true),
-            (shared(1, 0, 10), exclusive(2, 5, 10), false),
-            (exclusive(1, 0, 10), shared(2, 5, 10), false),
-            (exclusive(1, 0, 10), shared(2, 10, 10), true),
-            // The same owner: exclusive locks do not stack, a shared one may lie within an exclusive one.
-            (exclusive(1, 0, 10), exclusive(1, 5, 1), false),
-            (exclusive(1, 0, 10), shared(1, 5, 1), true),
-            (shared(1, 0, 10), exclusive(1, 5, 1), false),
-            // Empty ranges conflict strictly inside another, never at its edges, never at 0.
-            (exclusive(1, 10, 10), exclusive(2, 15, 0), false),
-            (exclusive(1, 10, 10), exclusive(2, 10, 0), true),
-            (exclusive(1, 10, 10), exclusive(2, 20, 0), true),
-            (exclusive(1, 15, 0), exclusive(2, 10, 10), false),
-            (exclusive(1, 15, 0), exclusive(2, 15, 0), true),
-            (exclusive(1, 0, 0), exclusive(2, 0, 10), true),
-            (exclusive(1, 0, 10), exclusive(2, 0, 0), true),
-            // The ends of the offsets.
-            (exclusive(1, u64::MAX, 1), shared(2, 1, u64::MAX), false),
-            (exclusive(1, u64::MAX, 1), shared(2, 0, u64::MAX), true),
-            (exclusive(1, u64::MAX, 0), exclusive(2, u64::MAX - 1, 2), false),
-        ];
-        for (held, asked, granted) in cases {
-            let mut locks = ByteLocks::default();
-            assert_eq!(locks.lock(&[held], LIMIT), Ok(()));
-            let expected = if granted { Ok(()) } else { Err(Refused::Conflict) };
-            assert_eq!(locks.lock(&[asked], LIMIT), expected, "{held:?} then {asked:?}");
-        }
-    }
-
-    #[test]
-    fn keys_tell_owners_apart() {
-        let mut locks = ByteLocks::default();
-        let (one, two) = (Owner { open: 1, key: 1 }, Owner { open: 1, key: 2 });
-        assert_eq!(locks.lock(&[Lock { owner: one, ..exclusive(1, 0, 10) }], LIMIT), Ok(()));
-        assert!(locks.permits_write(one, range(0, 5)) && !locks.permits_read(two, range(0, 5)));
-        assert_eq!(locks.unlock(two, range(0, 10)), Err(NotLocked));
-        assert_eq!(locks.close(1), Closed::default());
-        assert!(locks.is_empty());
-    }
-
-    #[test]
-    fn reads_and_writes() {
-        let mut locks = ByteLocks::default();
-        assert_eq!(locks.lock(&[shared(1, 0, 10), exclusive(1, 10, 10)], LIMIT), Ok(()));
-        // open, offset, may read, may write
-        for (open, offset, read, write) in [
-            (1, 0, true, false),
-            (2, 0, true, false),
-            (1, 10, true, true),
-            (2, 10, false, false),
-            (2, 20, true, true),
-            (1, 9, true, false),
-        ] {
-            let range = range(offset, 2);
-            assert_eq!(locks.permits_read(owner(open), range), read, "{open} reads at {offset}");
-            assert_eq!(locks.permits_write(owner(open), range), write, "{open} writes at {offset}");
-        }
-        assert!(locks.permits_write(owner(2), range(0, 0)), "nothing is written");
-    }
-
-    #[test]
-    fn an_array_is_locked_whole_or_not_at_all() {
-        let mut locks = ByteLocks::default();
-        assert_eq!(locks.lock(&[exclusive(2, 50, 1)], LIMIT), Ok(()));
-        let array = [exclusive(1, 0, 10), shared(1, 20, 10), exclusive(1, 45, 10)];
-        assert_eq!(locks.lock(&array, LIMIT), Err(Refused::Conflict));
-        assert_eq!(locks.held_by(1), 0);
-        assert_eq!(locks.lock(&[exclusive(1, 0, 10), exclusive(1, 5, 1)], LIMIT), Err(Refused::Conflict));
-        assert_eq!(locks.lock(&array[..2], LIMIT), Ok(()));
-        assert_eq!((locks.held_by(1), locks.lock(&[], LIMIT)), (2, Ok(())));
-    }
-
-    #[test]
-    fn unlocking_needs_the_exact_range_and_owner() {
-        let mut locks = ByteLocks::default();
-        assert_eq!(locks.lock(&[exclusive(1, 0, 10), shared(1, 0, 10)], LIMIT), Ok(()));
-        for (open, offset, length) in [(1, 0, 9), (1, 1, 9), (2, 0, 10)] {
-            assert_eq!(locks.unlock(owner(open), range(offset, length)), Err(NotLocked));
-        }
-        assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![]), "the exclusive one goes first");
-        assert!(locks.permits_read(owner(2), range(0, 10)) && !locks.permits_write(owner(2), range(0, 10)));
-        assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![]));
-        assert_eq!(locks.unlock(owner(1), range(0, 10)), Err(NotLocked));
-        assert_eq!(locks.lock(&[exclusive(1, 0, 0)], LIMIT), Ok(()));
-        assert_eq!(locks.unlock(owner(1), range(0, 0)), Ok(vec![]));
-        assert_eq!(locks.lock(&[exclusive(1, 0, 10), shared(1, 0, 10)], LIMIT), Ok(()));
-        assert_eq!(locks.unlock_one(&shared(1, 0, 10)), Ok(vec![]));
-        assert_eq!(locks.unlock_one(&shared(1, 0, 10)), Err(NotLocked));
-        assert_eq!(locks.held(), [exclusive(1, 0, 10)]);
-    }
-
-    #[test]
-    fn waiting_requests_are_granted_in_turn() {
-        let mut locks = ByteLocks::default();
-        assert_eq!(locks.lock_or_wait(exclusive(1, 0, 10), WaiterId(1), LIMIT), Ok(true));
-        for (open, asked) in [(2, shared(2, 0, 5)), (3, exclusive(3, 0, 10)), (4, shared(4, 0, 10))] {
-            assert_eq!(locks.lock_or_wait(asked, WaiterId(open), LIMIT), Ok(false));
-        }
-        assert_eq!(locks.unlock(owner(1), range(0, 10)), Ok(vec![WaiterId(2), WaiterId(4)]));
-        assert_eq!(locks.close(2), Closed::default());
-        let closed = Closed { granted: vec![WaiterId(3)], abandoned: vec![] };
-        assert_eq!(locks.close(4), closed);
-        assert_eq!(locks.lock_or_wait(exclusive(5, 0, 1), WaiterId(5), LIMIT), Ok(false));
-        assert!(locks.cancel(WaiterId(5)) && !locks.cancel(WaiterId(5)));
-        assert_eq!(locks.lock_or_wait(exclusive(5, 0, 1), WaiterId(6), LIMIT), Ok(false));
-        assert_eq!(locks.close(5), Closed { granted: vec![], abandoned: vec![WaiterId(6)] });
-    }
-
-    #[test]
-    fn an_open_has_only_so_many() {
-        let mut locks = ByteLocks::default();
-        assert_eq!(locks.lock(&[shared(1, 0, 1), shared(1, 1, 1)], 1), Err(Refused::TooMany));
-        assert_eq!(locks.lock(&[exclusive(1, 0, 1), exclusive(1, 1, 1)], 2), Ok(()));
-        assert_eq!(locks.lock_or_wait(shared(1, 5, 1), WaiterId(1), 2), Err(Refused::TooMany));
-        assert_eq!(locks.lock_or_wait(shared(2, 0, 1), WaiterId(2), 1), Ok(false));
-        assert_eq!(locks.lock(&[shared(2, 9, 1)], 1), Err(Refused::TooMany), "waiting counts");
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Lock(Lock),
-        Wait(Lock),
-        Unlock(usize),
-        Cancel(u64),
-        Close(u64),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let lock = || {
-            (0..3u64, 0..12u64, 1..6u64, any::<bool>())
-                .prop_map(|(open, offset, length, is_exclusive)| lock(open, offset, length, is_exclusive))
-        };
-        prop_oneof![
-            lock().prop_map(Step::Lock),
-            lock().prop_map(Step::Wait),
-            (0..20usize).prop_map(Step::Unlock),
-            (0..40u64).prop_map(Step::Cancel),
-            (0..3u64).prop_map(Step::Close),
-        ]
-    }
-
-    /// The same, byte by byte: which opens hold each byte, and how.
-    #[derive(Default)]
-    struct Model {
-        held: Vec<Lock>,
-        waiting: Vec<(u64, Lock)>,
-    }
-
-    impl Model {
-        fn blocked(&self, new: &Lock) -> bool {
-            (0..20u64).any(|byte| {
-                let covers = |lock: &Lock| (lock.range.offset..lock.range.offset + lock.range.length).contains(&byte);
-                covers(new)
-                    && self.held.iter().filter(|held| covers(held)).any(|held| match (held.exclusive, new.exclusive) {
-                        (false, false) => false,
-                        (true, false) => held.owner != new.owner,
-                        (_, true) => true,
-                    })
-            })
-        }
-
-        /// Grants from the front, one at a time, beginning anew after each.
-        fn grant(&mut self) -> Vec<WaiterId> {
-            let mut granted = Vec::new();
-            while let Some(index) = self.waiting.iter().position(|(_, lock)| !self.blocked(lock)) {
-                let (id, lock) = self.waiting.remove(index);
-                self.held.push(lock);
-                granted.push(WaiterId(id));
-            }
-            granted
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_table_agrees_with_a_model_byte_by_byte(steps in proptest::collection::vec(step(), 0..40)) {
-            let (mut table, mut model) = (ByteLocks::default(), Model::default());
-            for (number, step) in steps.into_iter().enumerate() {
-                let number = number as u64;
-                match step {
-                    Step::Lock(lock) => {
-                        let free = !model.blocked(&lock);
-                        prop_assert_eq!(table.lock(&[lock], LIMIT).is_ok(), free);
-                        model.held.extend(free.then_some(lock));
-                    }
-                    Step::Wait(lock) => {
-                        let free = !model.blocked(&lock);
-                        prop_assert_eq!(table.lock_or_wait(lock, WaiterId(number), LIMIT), Ok(free));
-                        if free { model.held.push(lock) } else { model.waiting.push((number, lock)) }
-                    }
-                    Step::Unlock(index) if index < model.held.len() => {
-                        let Lock { owner, range, .. } = model.held[index];
-                        let meant = |lock: &Lock| lock.owner == owner && lock.range == range;
-                        let first = model.held.iter().position(|lock| meant(lock) && lock.exclusive);
-                        model.held.remove(first.unwrap_or(index));
-                        prop_assert_eq!(table.unlock(owner, range), Ok(model.grant()));
-                    }
-                    Step::Unlock(_) => prop_assert_eq!(table.unlock(owner(9), range(0, 1)), Err(NotLocked)),
-                    Step::Cancel(id) => {
-                        let waits = model.waiting.iter().any(|(waiting, _)| *waiting == id);
-                        model.waiting.retain(|(waiting, _)| *waiting != id);
-                        prop_assert_eq!(table.cancel(WaiterId(id)), waits);
-                    }
-                    Step::Close(open) => {
-                        let gone = model.waiting.iter().filter(|(_, lock)| lock.owner.open == open);
-                        let abandoned = gone.map(|(id, _)| WaiterId(*id)).collect();
-                        model.waiting.retain(|(_, lock)| lock.owner.open != open);
-                        model.held.retain(|lock| lock.owner.open != open);
-                        prop_assert_eq!(table.close(open), Closed { granted: model.grant(), abandoned });
-                    }
-                }
-                prop_assert_eq!(table.is_empty(), model.held.is_empty() && model.waiting.is_empty());
-                for (open, byte) in (0..3).flat_map(|open| (0..20).map(move |byte| (open, byte))) {
-                    let probe = |exclusive| lock(open, byte, 1, exclusive);
-                    prop_assert_eq!(table.permits_read(owner(open), range(byte, 1)), !model.blocked(&probe(false)));
-                    let own = |held: &Lock| held.owner.open == open && held.exclusive;
-                    let others: Vec<Lock> = model.held.iter().filter(|held| !own(held)).copied().collect();
-                    let writable = !Model { held: others, waiting: Vec::new() }.blocked(&probe(true));
-                    prop_assert_eq!(table.permits_write(owner(open), range(byte, 1)), writable);
-                }
-            }
-        }
+impl OpenLocks {
+    /// Its locks and waiting requests.
+    fn total(&self) -> usize {
+        self.count + self.waiting.len()
     }
 }

@@ -10,6 +10,7 @@ use proto::status::Status;
 
 use super::{OpenName, Table};
 use crate::name::fold_key;
+use crate::session::Session;
 use crate::vfs::{FileId, RelPath};
 
 /// A lease: the client that it belongs to, and the key that it chose for a file.
@@ -54,12 +55,22 @@ impl Table {
         entry.namesakes.then_some(entry.file)
     }
 
-    /// The holder of a lease acknowledges its break; answers what it caches now (3.3.5.22.2).
-    pub fn acknowledge_lease(&self, lease: LeaseId, kept: LeaseState, now: Duration) -> Result<LeaseState, Status> {
+    /// The holder of a lease acknowledges its break; answers what it caches now (3.3.5.22.2). ClientGuid and LeaseKey are
+    /// no secrets, so `by` must be a session of a user who has an open under the lease.
+    pub fn acknowledge_lease(
+        &self,
+        lease: LeaseId,
+        by: &Session,
+        kept: LeaseState,
+        now: Duration,
+    ) -> Result<LeaseState, Status> {
         let entry = self.leases.lock().get(&lease).map(|entry| entry.file);
         let file = entry.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-        self.with(file, |state| state.oplocks.acknowledge_lease(lease, kept, now))
-            .unwrap_or(Err(Status::OBJECT_NAME_NOT_FOUND))
+        self.with(file, |state| match state.oplocks.lease_is_of(lease, by) {
+            true => state.oplocks.acknowledge_lease(lease, kept, now),
+            false => Err(Status::OBJECT_NAME_NOT_FOUND),
+        })
+        .unwrap_or(Err(Status::OBJECT_NAME_NOT_FOUND))
     }
 
     /// How many leases there are, for status.

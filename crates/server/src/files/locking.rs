@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use super::Table;
-use super::byte_lock::{ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
+use super::byte_lock::{Bounds, ByteLocks, Lock, NotLocked, Owner, Range, Refused, WaiterId};
+use crate::local::locks::BYTES_PER_LOCK;
 use crate::vfs::FileId;
 
 /// The locks of one file, and the requests that wait for one.
@@ -27,6 +28,14 @@ impl Locks {
     /// Whether no range is locked or waited for.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Bytes of memory that locks and waiting requests take, as they are allocated, and at the most for being shown to
+    /// local programs.
+    pub(super) fn bytes(&self) -> usize {
+        self.ranges.bytes()
+            + self.ranges.count() * BYTES_PER_LOCK
+            + self.waiting.capacity() * size_of::<(WaiterId, oneshot::Sender<()>)>()
     }
 
     /// An open is gone, and its locks with it.
@@ -52,18 +61,18 @@ impl Locks {
 }
 
 impl Table {
-    /// Locks all of `locks`, or none. `limit` is how many an open may have.
-    pub fn lock(&self, file: FileId, locks: &[Lock], limit: usize) -> Result<(), Refused> {
-        self.with(file, |state| state.locks.ranges.lock(locks, limit)).unwrap_or(Ok(()))
+    /// Locks all of `locks`, or none.
+    pub fn lock(&self, file: FileId, locks: &[Lock], bounds: Bounds) -> Result<(), Refused> {
+        self.with(file, |state| state.locks.ranges.lock(locks, bounds)).unwrap_or(Ok(()))
     }
 
     /// Locks a range; where another lock is in the way, answers what to wait for.
-    pub fn lock_or_wait(&self, file: FileId, lock: Lock, limit: usize) -> Result<Option<LockWait>, Refused> {
+    pub fn lock_or_wait(&self, file: FileId, lock: Lock, bounds: Bounds) -> Result<Option<LockWait>, Refused> {
         self.with(file, |state| {
             let locks = &mut state.locks;
             locks.last_waiter += 1;
             let id = WaiterId(locks.last_waiter);
-            if locks.ranges.lock_or_wait(lock, id, limit)? {
+            if locks.ranges.lock_or_wait(lock, id, bounds)? {
                 return Ok(None);
             }
             let (sender, granted) = oneshot::channel();
@@ -104,8 +113,32 @@ impl Table {
 
     /// The locks that one open has on a file.
     pub fn locks_of(&self, file: FileId, open: u64) -> Vec<Lock> {
-        let of = |lock: &&Lock| lock.owner.open == open;
-        self.with(file, |state| state.locks.ranges.held().iter().filter(of).copied().collect()).unwrap_or_default()
+        self.with(file, |state| state.locks.ranges.held_by(open)).unwrap_or_default()
+    }
+
+    /// The lock that [`Table::unlock`] would remove.
+    pub fn meant(&self, file: FileId, owner: Owner, range: Range) -> Option<Lock> {
+        self.with(file, |state| state.locks.ranges.meant(owner, range)).flatten()
+    }
+
+    /// How often exactly `lock` is held on a file.
+    pub fn times_locked(&self, file: FileId, lock: &Lock) -> u32 {
+        self.with(file, |state| state.locks.ranges.times(lock)).unwrap_or(0)
+    }
+
+    /// How many locks are held on a file.
+    pub fn lock_count(&self, file: FileId) -> usize {
+        self.with(file, |state| state.locks.ranges.count()).unwrap_or(0)
+    }
+
+    /// How many of them are of one open.
+    pub fn lock_count_of(&self, file: FileId, open: u64) -> usize {
+        self.with(file, |state| state.locks.ranges.count_of(open)).unwrap_or(0)
+    }
+
+    /// Bytes of memory that the locks of a file take, as they are allocated.
+    pub fn lock_bytes(&self, file: FileId) -> usize {
+        self.with(file, |state| state.locks.bytes()).unwrap_or(0)
     }
 
     /// Whether locks let `open` read `length` bytes.
@@ -133,7 +166,7 @@ impl Table {
 
     /// The locks that are held on a file, for status.
     pub fn locks(&self, file: FileId) -> Vec<Lock> {
-        self.with(file, |state| state.locks.ranges.held().to_vec()).unwrap_or_default()
+        self.with(file, |state| state.locks.ranges.held()).unwrap_or_default()
     }
 }
 
@@ -148,6 +181,7 @@ mod tests {
     use crate::files::{OpenName, ShareMode};
     use crate::vfs::RelPath;
 
+    const BOUNDS: Bounds = Bounds { per_open: 9, per_file: 9, waiting: 9 };
     const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
 
     fn lock(open: u64) -> Lock {
@@ -168,9 +202,9 @@ mod tests {
     fn a_waiting_lock_is_granted_by_unlocking_and_by_closing() {
         for close in [false, true] {
             let table = table();
-            table.lock(FILE, &[lock(1)], 9).expect("the first");
+            table.lock(FILE, &[lock(1)], BOUNDS).expect("the first");
             assert!(!table.permits_read(FILE, 2, 9, 1) && table.permits_read(FILE, 2, 9, 0));
-            let mut wait = table.lock_or_wait(FILE, lock(2), 9).expect("a wait").expect("a conflict");
+            let mut wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("a wait").expect("a conflict");
             assert!(wait.granted.try_recv().is_err());
             if close {
                 table.close(FILE, 1, false);
@@ -186,8 +220,8 @@ mod tests {
     #[test]
     fn a_cancelled_wait_is_never_granted() {
         let table = table();
-        table.lock(FILE, &[lock(1)], 9).expect("the first");
-        let wait = table.lock_or_wait(FILE, lock(2), 9).expect("a wait").expect("a conflict");
+        table.lock(FILE, &[lock(1)], BOUNDS).expect("the first");
+        let wait = table.lock_or_wait(FILE, lock(2), BOUNDS).expect("a wait").expect("a conflict");
         assert!(table.cancel_lock(FILE, &wait));
         table.unlock(FILE, lock(1).owner, lock(1).range).expect("locked");
         assert_eq!(table.locks(FILE), []);

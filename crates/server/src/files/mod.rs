@@ -9,6 +9,7 @@ pub mod notify;
 pub mod oplock;
 mod share_mode;
 mod table;
+pub(crate) mod tree;
 mod tunnel;
 mod write_time;
 

@@ -24,6 +24,7 @@ pub use granting::{Circumstances, LeaseAsked, LeaseGranted};
 use held::Held;
 
 use super::lease::LeaseId;
+use crate::session::Session;
 
 /// How long a holder has to acknowledge a break ([MS-SMB2] 3.3.2.1, note <217>).
 pub const ACKNOWLEDGMENT_TIME: Duration = Duration::from_secs(35);
@@ -62,6 +63,11 @@ pub trait Holder: Send + Sync {
     /// The cache ends, or a part of it. Called while the file is locked in the table: it must not call back. Answers
     /// whether there was anybody to tell.
     fn broken(&self, what: Break) -> bool;
+
+    /// Whether the holder's user is the one of `session`, who may acknowledge the break of a lease.
+    fn is_of(&self, _session: &Session) -> bool {
+        true
+    }
 
     /// None of those who hold it could be told. Answers whether this one's client will be told when it comes back.
     fn unreachable(&self, _what: Break) -> bool {

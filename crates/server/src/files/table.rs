@@ -419,6 +419,21 @@ impl Table {
         })
     }
 
+    /// Whether an open of the file but `except` has more than attributes and permissions of it.
+    pub fn is_used_by_others(&self, file: FileId, except: u64) -> bool {
+        use proto::dtyp::AccessMask;
+        const USES: AccessMask = AccessMask(
+            AccessMask::FILE_READ_DATA.0
+                | AccessMask::FILE_WRITE_DATA.0
+                | AccessMask::FILE_APPEND_DATA.0
+                | AccessMask::FILE_EXECUTE.0
+                | AccessMask::DELETE.0,
+        );
+        self.shard(file).lock().get(&file).is_some_and(|state| {
+            state.opens.iter().any(|entry| entry.open != except && entry.mode.access.intersects(USES))
+        })
+    }
+
     /// Whether the opens of a directory let a name be added to it: a rename opens the destination for that, sharing
     /// reading and writing but not deletion ([MS-FSA] 2.1.5.15.12, note 185).
     pub fn admits_new_name(&self, directory: FileId) -> bool {

@@ -111,7 +111,7 @@ fn shown_name<'a>(full: &'a str, share: &Share) -> Option<&'a str> {
 }
 
 /// `EaSize`: the bytes that a full EA list takes ([MS-FSCC] 2.4.12); 0 where there is none or it cannot be read.
-pub(super) async fn size(file: &FileOpen, disk: &Disk) -> u32 {
+pub(crate) async fn size(file: &FileOpen, disk: &Disk) -> u32 {
     match list(file, disk).await {
         Ok(list) if !list.is_empty() => {
             let sizes = list.iter().map(|(name, value)| 4 + 1 + name.len() + 1 + value.len());

@@ -60,23 +60,6 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
     Ok(answer)
 }
 
-/// The classes that a pipe answers as a file would.
-pub(crate) fn query_pipe(class: Class) -> Result<Answer> {
-    match class {
-        Class::STANDARD => {
-            let standard = FileStandardInformation {
-                allocation_size: 4096,
-                end_of_file: 0,
-                number_of_links: 1,
-                delete_pending: true,
-                directory: false,
-            };
-            Ok(Answer::fixed(encoded(|out| standard.encode(out))))
-        }
-        _ => Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?} of a pipe"))),
-    }
-}
-
 /// The highest class that [MS-FSCC] 2.4 numbers.
 const LAST: u8 = Class::ID_ALL_EXTD_BOTH_DIRECTORY.0;
 
@@ -84,7 +67,7 @@ const LAST: u8 = Class::ID_ALL_EXTD_BOTH_DIRECTORY.0;
 const ALIGNMENT: FileAlignmentInformation = FileAlignmentInformation { alignment_requirement: 0 };
 
 fn shown_attributes(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> proto::fscc::FileAttributes {
-    attributes::file_attributes(disk, file.name.path.lock().name(), metadata)
+    attributes::of_open(disk, file, metadata)
 }
 
 fn basic(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> FileBasicInformation {
@@ -105,12 +88,12 @@ fn standard(files: &files::Table, file: &FileOpen, metadata: &Metadata) -> FileS
         // [MS-FSA] 2.1.5.12.28: the name that will go is not counted.
         number_of_links: metadata.links.max(1).saturating_sub(u32::from(delete_pending)),
         delete_pending,
-        directory: metadata.kind == Kind::Directory,
+        directory: metadata.kind == Kind::Directory || file.leads_to_directory,
     }
 }
 
 fn internal(metadata: &Metadata) -> FileInternalInformation {
-    FileInternalInformation { index_number: metadata.id.inode }
+    FileInternalInformation { index_number: metadata.file_id() }
 }
 
 fn access(open: &Open) -> FileAccessInformation {
@@ -235,7 +218,7 @@ fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
 
 fn id(metadata: &Metadata) -> FileIdInformation {
     let mut file_id = [0; 16];
-    file_id[..8].copy_from_slice(&metadata.id.inode.to_le_bytes());
+    file_id[..8].copy_from_slice(&metadata.file_id().to_le_bytes());
     FileIdInformation { volume_serial_number: metadata.id.device, file_id }
 }
 

@@ -3,5 +3,6 @@
 pub(crate) mod ea;
 pub(crate) mod file;
 pub(crate) mod filesystem;
+pub(crate) mod pipe;
 pub(crate) mod security;
 mod streams;

@@ -16,7 +16,7 @@ use crate::security::parts::{OF_SACL, Parts, keep_of_sacl};
 use crate::security::placing::{self, Authority};
 use crate::security::{descriptor, sids};
 use crate::tree::Disk;
-use crate::vfs::Time;
+use crate::vfs::{Kind, Time};
 
 pub(crate) async fn query(
     asked: &QueryInfoRequest<'_>,
@@ -116,6 +116,9 @@ pub(crate) async fn set(
     };
     if parts.is_empty() || !disk.share.nt_acl_support {
         return Ok(());
+    }
+    if file.kind == Kind::Symlink && (parts.dacl || !parts.sacl.is_empty()) {
+        return Err(Error::because(Status::NOT_SUPPORTED, "Linux keeps no access control list of a symbolic link"));
     }
     let authority = Authority {
         write_dac: open.granted.contains(AccessMask::WRITE_DAC),

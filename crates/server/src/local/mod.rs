@@ -3,6 +3,7 @@
 //!
 //! Left out: share modes (`kernel share modes`). Linux has no call left by which a program could say what it shares.
 
+mod coverage;
 pub(crate) mod locks;
 mod oplocks;
 

@@ -1,16 +1,16 @@
 //! The lists of `hide files` and `veto files`: `/name*/other?/`.
 
 use super::to_wire;
-use super::wildcard::Pattern;
+use super::wildcard::{Matcher, Pattern};
 
 /// Patterns, of which a name needs to match one.
 #[derive(Clone, Debug, Default)]
-pub struct Globs(Box<[Pattern]>);
+pub struct Globs(Box<[Matcher]>);
 
 impl Globs {
     /// The patterns of a list that has been split already. `ignore_case` is the share's.
     pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>, ignore_case: bool) -> Globs {
-        let pattern = |entry: &str| Pattern::of_list(&entry.encode_utf16().collect::<Vec<_>>(), ignore_case);
+        let pattern = |entry: &str| Pattern::of_list(&entry.encode_utf16().collect::<Vec<_>>(), ignore_case).matcher();
         Globs(entries.into_iter().filter(|entry| !entry.is_empty()).map(pattern).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Search patterns: whether a name is in an expression ([MS-FSA] 2.1.4.4).
 //!
-//! The pattern is run as an automaton whose set of positions is advanced by each unit of the name, so the time is at
-//! most the product of the two lengths, whatever the pattern.
+//! The pattern is run as an automaton whose set of positions is four words, advanced by each unit of the name in a fixed
+//! number of steps: the time grows with the length of the name alone, whatever the pattern.
 
 use super::{MAX_COMPONENT, NameError, fold_unit};
 
@@ -32,6 +32,15 @@ enum Shape {
     Tail(Box<[u16]>),
     /// Anything else, runs of `*` made one.
     Expression(Box<[u16]>),
+}
+
+/// A pattern prepared for many names: a few KiB, which are made again in less time than one name takes, so that what keeps
+/// patterns for long keeps the units alone.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    pattern: Pattern,
+    /// For an expression.
+    automaton: Option<Box<Automaton>>,
 }
 
 /// Whether a UTF-16 unit is a wildcard ([MS-FSA] 2.1.4.3).
@@ -70,36 +79,34 @@ impl Pattern {
         }
     }
 
-    /// Whether `name`, in the form that clients see ([`super::to_wire`]), matches.
-    pub fn matches(&self, name: &[u16]) -> bool {
-        let equal = |a: &[u16], b: &[u16]| a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| a == self.unit(b));
-        match &self.shape {
-            _ if name.is_empty() => matches!(&self.shape, Shape::Exact(units) if units.is_empty()),
-            Shape::Everything => true,
-            Shape::Exact(units) => equal(units, name),
-            Shape::Tail(units) => name.len() >= units.len() && equal(units, &name[name.len() - units.len()..]),
-            Shape::Expression(units) => self.run(units, name),
-        }
+    /// The pattern, prepared.
+    pub fn matcher(&self) -> Matcher {
+        let automaton = match &self.shape {
+            Shape::Expression(units) => Some(Box::new(Automaton::of(units))),
+            _ => None,
+        };
+        Matcher { pattern: self.clone(), automaton }
     }
 
     fn unit(&self, unit: u16) -> u16 {
         if self.ignore_case { fold_unit(unit) } else { unit }
     }
+}
 
-    /// Runs the automaton. `positions[i]` says that the units so far can be matched by `expression[..i]`.
-    fn run(&self, expression: &[u16], name: &[u16]) -> bool {
-        let last_dot = name.iter().rposition(|&unit| unit == DOT);
-        let mut positions = vec![false; expression.len() + 1];
-        positions[0] = true;
-        for (index, &unit) in name.iter().enumerate() {
-            let next = Next { unit: Some(self.unit(unit)), last_dot: last_dot == Some(index) };
-            if !next.advance(expression, &mut positions) {
-                return false;
+impl Matcher {
+    /// Whether `name`, in the form that clients see ([`super::to_wire`]), matches.
+    pub fn matches(&self, name: &[u16]) -> bool {
+        let fold = |&unit: &u16| self.pattern.unit(unit);
+        let equal = |a: &[u16], b: &[u16]| a.len() == b.len() && a.iter().zip(b).all(|(&a, b)| a == fold(b));
+        match &self.pattern.shape {
+            shape if name.is_empty() => matches!(shape, Shape::Exact(units) if units.is_empty()),
+            Shape::Everything => true,
+            Shape::Exact(units) => equal(units, name),
+            Shape::Tail(units) => name.len() >= units.len() && equal(units, &name[name.len() - units.len()..]),
+            Shape::Expression(_) => {
+                self.automaton.as_ref().is_some_and(|automaton| automaton.run(name.iter().map(fold)))
             }
         }
-        let end = Next { unit: None, last_dot: false };
-        end.skip(expression, &mut positions);
-        positions[expression.len()]
     }
 }
 
@@ -117,57 +124,137 @@ impl Shape {
     }
 }
 
-/// What the automaton sees of the name.
-struct Next {
-    /// The unit to match; `None` at the end of the name.
-    unit: Option<u16>,
-    /// Whether it is the last dot of the name.
-    last_dot: bool,
+/// A set of positions: bit `i` stands in front of the expression's `i`th unit, which has at most 255.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Positions([u64; 4]);
+
+impl Positions {
+    fn set(&mut self, at: usize) {
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    fn has(self, at: usize) -> bool {
+        self.0[at / 64] & 1 << (at % 64) != 0
+    }
+
+    fn is_empty(self) -> bool {
+        self == Positions::default()
+    }
+
+    fn and(self, other: Positions) -> Positions {
+        Positions(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    fn or(self, other: Positions) -> Positions {
+        Positions(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    fn xor(self, other: Positions) -> Positions {
+        Positions(std::array::from_fn(|word| self.0[word] ^ other.0[word]))
+    }
+
+    /// Each position moved behind its unit.
+    fn advanced(self) -> Positions {
+        Positions(std::array::from_fn(|word| {
+            let carried = if word > 0 { self.0[word - 1] >> 63 } else { 0 };
+            self.0[word] << 1 | carried
+        }))
+    }
+
+    /// The sum of both as one number.
+    fn plus(self, other: Positions) -> Positions {
+        let mut carry = false;
+        Positions(std::array::from_fn(|word| {
+            let (sum, first) = self.0[word].overflowing_add(other.0[word]);
+            let (sum, second) = sum.overflowing_add(u64::from(carry));
+            carry = first || second;
+            sum
+        }))
+    }
+
+    /// These and all that they reach by passing units that are `free`.
+    fn passing(self, free: Positions) -> Positions {
+        // The sum carries each position in a run of free units through the rest of the run, to the position behind it.
+        self.or(free.plus(self.and(free)).xor(free))
+    }
 }
 
-impl Next {
-    /// Reaches the positions that need no unit of the name.
-    fn skip(&self, expression: &[u16], positions: &mut [bool]) {
-        for (index, &wild) in expression.iter().enumerate() {
-            let free = match wild {
-                STAR | DOS_STAR => true,
-                DOS_QM => self.unit.is_none_or(|unit| unit == DOT),
-                DOS_DOT => self.unit.is_none(),
-                _ => false,
+/// What each unit of an expression does, as sets of positions.
+#[derive(Clone, Debug)]
+struct Automaton {
+    /// The literal units, sorted, and where each stands.
+    literals: Box<[(u16, Positions)]>,
+    /// `?`: any unit.
+    any: Positions,
+    /// `*`.
+    stars: Positions,
+    dos_stars: Positions,
+    dos_marks: Positions,
+    dos_dots: Positions,
+    /// The position behind the expression.
+    end: usize,
+}
+
+impl Automaton {
+    fn of(expression: &[u16]) -> Automaton {
+        let none = Positions::default;
+        let mut automaton = Automaton {
+            literals: Box::default(),
+            any: none(),
+            stars: none(),
+            dos_stars: none(),
+            dos_marks: none(),
+            dos_dots: none(),
+            end: expression.len().min(MAX_COMPONENT),
+        };
+        let mut literals = std::collections::BTreeMap::<u16, Positions>::new();
+        for (at, &unit) in expression.iter().enumerate().take(MAX_COMPONENT) {
+            let set = match unit {
+                QUESTION => &mut automaton.any,
+                STAR => &mut automaton.stars,
+                DOS_STAR => &mut automaton.dos_stars,
+                DOS_QM => &mut automaton.dos_marks,
+                DOS_DOT => &mut automaton.dos_dots,
+                literal => literals.entry(literal).or_default(),
             };
-            positions[index + 1] |= positions[index] && free;
+            set.set(at);
         }
+        automaton.literals = literals.into_iter().collect();
+        automaton
     }
 
-    /// Matches the unit; answers whether any position is left.
-    fn advance(&self, expression: &[u16], positions: &mut [bool]) -> bool {
-        self.skip(expression, positions);
-        let mut any = false;
-        // From the back, so that a position is read before the step of its predecessor overwrites it.
-        for index in (0..positions.len()).rev() {
-            let stays = positions[index]
-                && match expression.get(index) {
-                    Some(&STAR) => true,
-                    Some(&DOS_STAR) => !self.last_dot,
-                    _ => false,
-                };
-            let comes = index > 0 && positions[index - 1] && self.takes(expression[index - 1]);
-            positions[index] = stays || comes;
-            any |= positions[index];
+    /// Whether the expression takes all of the name.
+    fn run(&self, name: impl DoubleEndedIterator<Item = u16> + Clone + ExactSizeIterator) -> bool {
+        let last_dot = name.clone().rposition(|unit| unit == DOT);
+        let stars = self.stars.or(self.dos_stars);
+        let mut positions = Positions::default();
+        positions.set(0);
+        for (index, unit) in name.enumerate() {
+            count_step();
+            let free = if unit == DOT { stars.or(self.dos_marks) } else { stars };
+            positions = positions.passing(free);
+            // A DOS_STAR ends with the last dot of the name.
+            let staying = if last_dot == Some(index) { self.stars } else { stars };
+            positions = positions.and(staying).or(positions.and(self.takers(unit)).advanced());
+            if positions.is_empty() {
+                return false;
+            }
         }
-        any
+        positions.passing(stars.or(self.dos_marks).or(self.dos_dots)).has(self.end)
     }
 
-    /// Whether `wild` takes exactly this one unit and is done.
-    fn takes(&self, wild: u16) -> bool {
-        match wild {
-            STAR | DOS_STAR => false,
-            QUESTION => true,
-            DOS_QM => self.unit != Some(DOT),
-            DOS_DOT => self.unit == Some(DOT),
-            literal => self.unit == Some(literal),
-        }
+    /// The units of the expression that take this unit of the name and are done.
+    fn takers(&self, unit: u16) -> Positions {
+        let found = self.literals.binary_search_by_key(&unit, |(literal, _)| *literal);
+        let literal = found.map_or(Positions::default(), |at| self.literals[at].1);
+        literal.or(self.any).or(if unit == DOT { self.dos_dots } else { self.dos_marks })
     }
+}
+
+/// Counts what a name takes, for tests.
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
 }
 
 #[cfg(test)]
@@ -176,12 +263,16 @@ mod tests {
 
     use super::*;
 
+    thread_local! {
+        pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
     fn units(text: &str) -> Vec<u16> {
         text.encode_utf16().collect()
     }
 
     fn matches(pattern: &str, name: &str) -> bool {
-        Pattern::new(&units(pattern), true).unwrap().matches(&units(name))
+        Pattern::new(&units(pattern), true).unwrap().matcher().matches(&units(name))
     }
 
     #[test]
@@ -226,6 +317,7 @@ mod tests {
     #[test]
     fn case_matters_only_where_asked() {
         let sensitive = Pattern::new(&units("A*ä"), false).unwrap();
+        let sensitive = sensitive.matcher();
         assert!(sensitive.matches(&units("Abä")) && !sensitive.matches(&units("abä")));
         assert!(matches("a*ä", "ABÄ"));
         assert_eq!(Pattern::new(&units("Ab"), true).unwrap().exact(), Some(&units("AB")[..]));
@@ -240,11 +332,58 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_costs_no_more_than_the_product_of_the_lengths() {
-        let pattern = format!("{}b", "*a".repeat(120));
-        assert!(!matches(&pattern, &"a".repeat(255)));
-        assert!(matches(&pattern, &format!("{}b", "a".repeat(254))));
-        assert!(!matches(&format!("{}b", "<a".repeat(120)), &"a".repeat(255)));
+    fn a_hostile_pattern_costs_no_more_than_the_length_of_the_name() {
+        let (longest, name) = ("*a".repeat(127) + "b", "a".repeat(255));
+        let steps = |pattern: &str, name: &str| {
+            STEPS.set(0);
+            (matches(pattern, name), STEPS.get())
+        };
+        assert_eq!(steps(&longest, &name), (false, 255));
+        assert_eq!(steps(&("*a".repeat(120) + "b"), &("a".repeat(254) + "b")), (true, 255));
+        assert_eq!(steps(&("<a".repeat(120) + "b"), &name), (false, 255));
+        assert_eq!(steps(&(">".repeat(254) + "b"), &name), (false, 255));
+        assert_eq!(steps(&("?".repeat(254) + "*"), &name), (true, 255));
+        assert_eq!(steps(&("\"".repeat(254) + "*"), &".".repeat(255)), (true, 255));
+    }
+
+    /// The automaton position by position: as many steps as the product of both lengths.
+    fn by_positions(expression: &[u16], name: &[u16]) -> bool {
+        let last_dot = name.iter().rposition(|&unit| unit == DOT);
+        let skip = |unit: Option<u16>, positions: &mut [bool]| {
+            for (index, &wild) in expression.iter().enumerate() {
+                let free = match wild {
+                    STAR | DOS_STAR => true,
+                    DOS_QM => unit.is_none_or(|unit| unit == DOT),
+                    DOS_DOT => unit.is_none(),
+                    _ => false,
+                };
+                positions[index + 1] |= positions[index] && free;
+            }
+        };
+        let mut positions = vec![false; expression.len() + 1];
+        positions[0] = true;
+        for (at, &unit) in name.iter().enumerate() {
+            skip(Some(unit), &mut positions);
+            let before = positions.clone();
+            for index in 0..positions.len() {
+                let stays = match expression.get(index) {
+                    Some(&STAR) => true,
+                    Some(&DOS_STAR) => last_dot != Some(at),
+                    _ => false,
+                };
+                let takes = index > 0
+                    && match expression[index - 1] {
+                        STAR | DOS_STAR => false,
+                        QUESTION => true,
+                        DOS_QM => unit != DOT,
+                        DOS_DOT => unit == DOT,
+                        literal => unit == literal,
+                    };
+                positions[index] = before[index] && stays || takes && before[index - 1];
+            }
+        }
+        skip(None, &mut positions);
+        positions[expression.len()]
     }
 
     /// The rules, one after the other, by trying everything.
@@ -275,8 +414,37 @@ mod tests {
             name in proptest::collection::vec(proptest::sample::select(units("AB.")), 1..9),
         ) {
             let everything = pattern == units("*.*");
-            let found = Pattern::new(&pattern, true).unwrap().matches(&name);
+            let found = Pattern::new(&pattern, true).unwrap().matcher().matches(&name);
             prop_assert_eq!(found, everything || naive(&pattern, &name));
+        }
+
+        #[test]
+        fn words_of_positions_agree_with_single_ones(
+            pattern in proptest::collection::vec(
+                prop_oneof![
+                    3 => proptest::sample::select(units("AB.")),
+                    1 => proptest::sample::select(units("*?<>\"")),
+                ],
+                1..=255,
+            ),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..8),
+            name in proptest::collection::vec(proptest::sample::select(units("AB.")), 1..=255),
+            from_pattern: bool,
+        ) {
+            // Most random names match no long pattern; those made of the pattern often do.
+            let mut name = if from_pattern {
+                pattern.iter().map(|&unit| if is_wildcard(unit) { u16::from(b'A') } else { unit }).collect()
+            } else {
+                name
+            };
+            for cut in cuts {
+                let at = cut.index(name.len());
+                if name.len() > 1 {
+                    name.remove(at);
+                }
+            }
+            let found = Pattern::new(&pattern, true).unwrap().matcher().matches(&name);
+            prop_assert_eq!(found, pattern == units("*.*") || by_positions(&pattern, &name));
         }
     }
 }

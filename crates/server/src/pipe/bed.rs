@@ -50,15 +50,29 @@ impl Bound {
         ReadResponse::decode(&response).expect("an answer").buffer.to_vec()
     }
 
+    /// Whether a call has no answer yet when it was let run once.
+    pub(super) fn waits_for(&mut self, opnum: u16, stub: &[u8]) -> bool {
+        let mut answered = true;
+        for bytes in fragments(opnum, stub) {
+            assert!(answered, "only the last part of a call takes time");
+            let write = WriteRequest {
+                length: bytes.len() as u32,
+                file_id: self.file_id,
+                buffer: &bytes,
+                ..WriteRequest::default()
+            };
+            let message = self.client.compose(Command::WRITE, |out| write.encode(out));
+            answered = !self.client.send(&message).is_empty();
+        }
+        !answered
+    }
+
     /// The results of a call.
     pub(super) fn call(&mut self, opnum: u16, stub: &[u8]) -> Vec<u8> {
-        let mut bytes = pdu_of(PduType::REQUEST, |out| {
-            out.u32(stub.len() as u32);
-            out.u16(0);
-            out.u16(opnum);
-            out.bytes(stub);
-        });
-        assert_eq!(self.write(&bytes), Status::SUCCESS);
+        for bytes in fragments(opnum, stub) {
+            assert_eq!(self.write(&bytes), Status::SUCCESS);
+        }
+        let mut bytes;
         let (mut results, mut last) = (Vec::new(), false);
         while !last {
             bytes = self.read();
@@ -72,6 +86,29 @@ impl Bound {
         }
         results
     }
+}
+
+/// A call, in as many parts as it takes.
+fn fragments(opnum: u16, stub: &[u8]) -> Vec<Vec<u8>> {
+    let count = stub.chunks(4000).count().max(1);
+    let part = |index: usize| stub.chunks(4000).nth(index).unwrap_or_default();
+    let flags = |index: usize| {
+        let first = if index == 0 { PduFlags::FIRST_FRAG } else { PduFlags::NONE };
+        first | if index + 1 == count { PduFlags::LAST_FRAG } else { PduFlags::NONE }
+    };
+    let request = |index| {
+        let mut bytes = Vec::new();
+        let mut out = Writer::new(&mut bytes);
+        Header { kind: PduType::REQUEST, flags: flags(index), frag_length: 0, auth_length: 0, call_id: 1 }
+            .encode(&mut out);
+        out.u32(part(index).len() as u32);
+        out.u16(0);
+        out.u16(opnum);
+        out.bytes(part(index));
+        pdu::finish(&mut out);
+        bytes
+    };
+    (0..count).map(request).collect()
 }
 
 /// A PDU with this body.

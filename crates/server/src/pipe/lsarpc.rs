@@ -1,5 +1,6 @@
 //! The calls of the local security authority ([MS-LSAT] 3.1.4, [MS-LSAD] 3.1.4): names in the Security tab, and what the
-//! server is called. Nothing can be changed through it.
+//! server is called. Nothing can be changed through it. Anonymous callers and guests get the names and SIDs that every server
+//! has alike, as in samr.
 
 use parking_lot::Mutex;
 use proto::dtyp::Sid;
@@ -13,8 +14,12 @@ use proto::status::Status;
 
 use super::handles::{Handles, Object};
 use crate::accounts::Unavailable;
+use crate::answer::yield_now;
 use crate::conn::Request;
 use crate::principals::{self, Principal, Realm};
+
+/// Look-ups between which other requests get their turn: what is remembered is answered without any wait.
+const AT_A_TIME: usize = 64;
 
 /// The encoded results of call `number`, or the status of a fault.
 pub(super) async fn call(
@@ -134,9 +139,16 @@ async fn lookup_names(names: &[String], generation: Generation, request: &Reques
     let server = &request.connection.server;
     let policy = server.policy();
     let (mut domains, mut sids) = (Referenced::default(), Vec::with_capacity(names.len()));
-    for name in names {
-        let found = principals::by_name(&*server.accounts, &policy.netbios_name, name).await;
-        sids.push(match answered(found) {
+    let has_account = super::has_account(request);
+    for (number, name) in names.iter().enumerate() {
+        if number % AT_A_TIME == AT_A_TIME - 1 {
+            yield_now().await;
+        }
+        let found = match has_account {
+            true => answered(principals::by_name(&*server.accounts, &policy.netbios_name, name).await),
+            false => principals::well_known_name(server.accounts.domain(), &policy.netbios_name, name),
+        };
+        sids.push(match found {
             Some(principal) => TranslatedSid {
                 kind: principal.kind,
                 sid: Some(principal.sid),
@@ -153,11 +165,19 @@ async fn lookup_sids(sids: &[Sid], level: LookupLevel, generation: Generation, r
     let policy = server.policy();
     let own = server.accounts.domain().sid();
     let (mut domains, mut names) = (Referenced::default(), Vec::with_capacity(sids.len()));
-    if sids.len() > 1 {
+    let has_account = super::has_account(request);
+    if sids.len() > 1 && has_account {
         server.accounts.expect_sids(sids).await;
     }
-    for sid in sids {
-        names.push(match answered(principals::by_sid(&*server.accounts, sid).await) {
+    for (number, sid) in sids.iter().enumerate() {
+        if number % AT_A_TIME == AT_A_TIME - 1 {
+            yield_now().await;
+        }
+        let found = match has_account {
+            true => answered(principals::by_sid(&*server.accounts, sid).await),
+            false => principals::well_known_sid(server.accounts.domain(), sid),
+        };
+        names.push(match found {
             Some(principal) => TranslatedName {
                 kind: principal.kind,
                 domain: Some(domains.note(&principal, &policy.netbios_name)),
@@ -187,3 +207,6 @@ fn answered(found: Result<Option<Principal>, Unavailable>) -> Option<Principal> 
         None
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,31 +5,32 @@
 
 #[cfg(test)]
 mod bed;
+mod calls;
 mod guessed;
 mod handles;
 mod lsarpc;
+mod output;
 mod room;
 mod samr;
 mod security;
 mod srvsvc;
 
-use std::collections::VecDeque;
-
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use proto::bytes::Writer;
-use proto::rpc::pdu::{self, Bind, ContextResult, Header, PduFlags, PduType};
+use proto::fscc::{FilePipeInformation, FilePipeLocalInformation, PipeConfiguration, PipeEnd, PipeMode, PipePeekReply};
+use proto::rpc::pdu::{self, FragmentSizes, Header};
 use proto::status::Status;
 
-use crate::conn::Request;
+use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
+use calls::Call;
 use handles::Handles;
-pub(crate) use room::Held;
-use security::{Security, Unprotected};
+use output::{Answer, Output, Place};
+use room::Held;
+use security::Security;
 
-/// How many bytes a client may send before they are executed.
-const MAX_INPUT: usize = 1024 * 1024;
-/// How many answers may wait to be read.
-const MAX_ANSWERS: usize = 64;
+/// How many PDUs of one WRITE are executed before other requests have their turn.
+const PDUS_AT_A_TIME: usize = 256;
 
 /// The services, by the name of their pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,48 +79,72 @@ pub struct Pipe {
     security: Security,
 }
 
-#[derive(Default)]
 struct State {
     /// A call is being executed; what comes meanwhile waits in `input`.
     busy: bool,
     /// A PDU that has not come whole yet.
-    input: Vec<u8>,
-    /// Arguments of a call whose last fragment is still to come.
-    stub: Vec<u8>,
+    input: BytesMut,
+    /// The call whose last fragment is still to come.
+    call: Option<Call>,
     /// The contexts that were bound.
     bound: Vec<u16>,
-    max_fragment: u16,
-    /// Answers, each a message of its own.
-    output: VecDeque<Vec<u8>>,
+    sizes: Option<FragmentSizes>,
+    output: Output,
     /// Bytes of all of that.
-    held: room::OfOne,
+    held: Held,
 }
 
 impl State {
+    fn new(held: Held) -> State {
+        State {
+            busy: false,
+            input: BytesMut::new(),
+            call: None,
+            bound: Vec::new(),
+            sizes: None,
+            output: Output::default(),
+            held,
+        }
+    }
+
     /// Whether `more` bytes may come, and an answer.
     fn check_room(&self, more: usize, request: &Request<'_>) -> Result<()> {
-        let limit = request.connection.server.policy().limits.pipe_bytes;
-        if self.input.len() + more > MAX_INPUT || self.output.len() >= MAX_ANSWERS || !self.held.may_take(more, limit) {
+        let limits = &request.connection.server.policy().limits;
+        if self.input.len() + more > limits.pipe_input
+            || self.output.answers() >= limits.pipe_answers
+            || !self.held.may_take(more)
+        {
             return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too much for one pipe, or for all"));
         }
         Ok(())
     }
 
     fn count(&mut self) {
-        let answers: usize = self.output.iter().map(Vec::len).sum();
-        self.held.set(self.input.len() + self.stub.len() + answers);
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        let stub = self.call.as_ref().map_or(0, |call| call.stub.capacity());
+        self.held.set(self.input.capacity() + stub + self.output.allocated());
+    }
+
+    fn push(&mut self, answer: Answer, security: &Security) {
+        self.output.push(answer, security);
+        self.count();
     }
 }
 
 impl Pipe {
     /// Opens the pipe called `name`; some clients write a backslash before it.
     pub(crate) fn open(request: &Request<'_>, name: &str) -> Result<Pipe> {
-        let name = name.strip_prefix('\\').unwrap_or(name);
-        let service = Service::named(name)
+        let service = Service::named(name.strip_prefix('\\').unwrap_or(name))
             .ok_or_else(|| Error::because(Status::OBJECT_NAME_NOT_FOUND, format!("no pipe {name:?}")))?;
-        let held = request.connection.server.pipes.of_one();
-        let state = State { held, ..State::default() };
+        let state = State::new(Held::nothing(&request.session()?.payer()));
         Ok(Pipe { service, state: Mutex::new(state), handles: Mutex::default(), security: Security::default() })
+    }
+
+    /// Whether there is a pipe called `name`. An instance of each is always to be had.
+    pub(crate) fn exists(name: &str) -> bool {
+        Service::named(name).is_some()
     }
 
     /// The pipe's name.
@@ -131,6 +156,9 @@ impl Pipe {
     pub(crate) async fn write(&self, bytes: &[u8], request: &Request<'_>) -> Result<()> {
         {
             let mut state = self.state.lock();
+            if let Some(status) = state.output.ended() {
+                return Err(Error::because(status, "the association has ended"));
+            }
             state.check_room(bytes.len(), request)?;
             state.input.extend_from_slice(bytes);
             state.count();
@@ -138,127 +166,175 @@ impl Pipe {
                 return Ok(());
             }
         }
+        self.execute_all(request).await.inspect_err(|_| self.fail())
+    }
+
+    async fn execute_all(&self, request: &Request<'_>) -> Result<()> {
         let mut turn = Turn { state: &self.state, over: false };
+        let mut executed: usize = 0;
         while let Some(pdu) = turn.next()? {
             self.state.lock().check_room(0, request)?;
-            let executed = self.execute(pdu, request).await;
+            self.execute(pdu, request).await?;
             self.state.lock().count();
-            executed?;
+            executed += 1;
+            if executed.is_multiple_of(PDUS_AT_A_TIME) {
+                pause().await;
+            }
         }
         Ok(())
     }
 
-    /// Up to `room` bytes for the client; BUFFER_OVERFLOW where the message is longer.
-    pub(crate) fn read(&self, room: usize) -> Result<(Vec<u8>, Status)> {
+    /// Nothing more is executed after a PDU that was refused ([MS-RPCE] 3.3.3.5.7): a client that waits for its answer
+    /// would wait for ever.
+    fn fail(&self) {
         let mut state = self.state.lock();
-        let Some(message) = state.output.front_mut() else { return Err(Error::new(Status::PIPE_EMPTY)) };
-        if message.len() > room {
-            let rest = message.split_off(room);
-            let now = std::mem::replace(message, rest);
-            state.count();
-            return Ok((now, Status::BUFFER_OVERFLOW));
-        }
-        let message = state.output.pop_front().unwrap_or_default();
+        state.input = BytesMut::new();
+        state.call = None;
+        state.output.end(Status::PIPE_BROKEN);
         state.count();
-        Ok((message, Status::SUCCESS))
     }
 
-    async fn execute(&self, mut bytes: Vec<u8>, request: &Request<'_>) -> Result<()> {
-        let mut header = Header::decode(&bytes)?;
-        match header.kind {
-            PduType::BIND | PduType::ALTER_CONTEXT => {
-                let mut state = self.state.lock();
-                let bind = Bind::decode(&bytes)?;
-                let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, &mut state)).collect();
-                state.max_fragment = bind.max_recv_frag;
-                let mut out = Vec::new();
-                pdu::bind_ack(&header, &bind, self.name(), &results, &mut Writer::new(&mut out));
-                self.security.begin(&header, &bytes, &mut out, request)?;
-                state.output.push_back(out);
-                Ok(())
-            }
-            PduType::REQUEST => {
-                let protected = self.security.open(&header, &mut bytes)?;
-                header = Header::decode(&bytes)?;
-                let call = pdu::Request::decode(&header, &bytes)?;
-                if let Err(Unprotected) = protected {
-                    let mut out = Vec::new();
-                    let status = pdu::FAULT_ACCESS_DENIED;
-                    pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out));
-                    self.state.lock().output.push_back(out);
-                    return Ok(());
-                }
-                let Some(arguments) = self.arguments(&header, &call)? else { return Ok(()) };
-                let answer = self.call(&header, &call, arguments, request).await;
-                self.state.lock().output.push_back(answer);
-                Ok(())
-            }
-            PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
-            _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
-        }
-    }
-
-    /// The arguments of a call whose last fragment has come.
-    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Option<Arguments>> {
+    /// The pipe was closed, or its tree connect or session has ended: READs that wait end.
+    pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        if header.flags.contains(PduFlags::FIRST_FRAG) {
-            state.stub.clear();
-        }
-        if state.stub.len() + call.stub.len() > self.service.max_stub() {
-            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
-        }
-        state.stub.extend_from_slice(call.stub);
-        if !header.flags.contains(PduFlags::LAST_FRAG) {
-            return Ok(None);
-        }
-        let stub = std::mem::take(&mut state.stub);
-        Ok(Some(Arguments { stub, bound: state.bound.contains(&call.context_id), max_fragment: state.max_fragment }))
+        state.input = BytesMut::new();
+        state.call = None;
+        state.output.close(Status::FILE_CLOSED);
+        state.count();
     }
 
-    fn bind(&self, context: &pdu::Context, state: &mut State) -> ContextResult {
-        // [MS-RPCE] 3.3.1.5.3: 6cb71c2c-9812-4540-... asks for features; none is agreed to.
-        const FEATURES: [u8; 8] = [0x2c, 0x1c, 0xb7, 0x6c, 0x12, 0x98, 0x40, 0x45];
-        if context.transfer_syntaxes.iter().any(|syntax| syntax.uuid.0.starts_with(&FEATURES)) {
-            return ContextResult::NegotiateAck;
-        }
-        if context.interface != self.service.interface() {
-            return ContextResult::UnknownInterface;
-        }
-        if !context.transfer_syntaxes.contains(&pdu::NDR) {
-            return ContextResult::UnknownTransferSyntax;
-        }
-        if !state.bound.contains(&context.id) {
-            state.bound.push(context.id);
-        }
-        ContextResult::Accepted
-    }
-
-    /// The answer to one call.
-    async fn call(&self, header: &Header, call: &pdu::Request<'_>, with: Arguments, request: &Request<'_>) -> Vec<u8> {
-        let answer = match self.service {
-            _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
-            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request).await,
-            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
-            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, request).await,
-        };
-        let mut out = Vec::new();
-        match answer {
-            Ok(stub) => {
-                let most = with.max_fragment.saturating_sub(self.security.overhead());
-                pdu::response(header.call_id, call.context_id, &stub, most, &mut out);
-                out = self.security.close(out);
+    /// Up to `room` bytes for the client; BUFFER_OVERFLOW where the message is longer. Waits for a message where there is
+    /// none, unless the pipe is in non-blocking mode.
+    pub(crate) async fn read(&self, room: usize, request: &Request<'_>, reply: &mut Reply) -> Result<(Bytes, Status)> {
+        let waiting = {
+            let mut state = self.state.lock();
+            if let Some(taken) = state.output.take(room, None, &self.security) {
+                state.count();
+                return taken;
             }
-            Err(status) => pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out)),
+            Waiting { place: state.output.wait(), pipe: self }
+        };
+        request.check_last()?;
+        let pending = reply.go_async(request)?;
+        let taken = pending.wait(waiting.take(room)).await;
+        taken.unwrap_or_else(|_| Err(Error::new(self.ended().unwrap_or(Status::CANCELLED))))
+    }
+
+    fn ended(&self) -> Option<Status> {
+        self.state.lock().output.ended()
+    }
+
+    /// FSCTL_PIPE_TRANSCEIVE ([MS-FSCC] 2.3.47, 2.3.48).
+    pub(crate) async fn transceive(
+        &self,
+        bytes: &[u8],
+        room: usize,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(Bytes, Status)> {
+        {
+            let state = self.state.lock();
+            if state.output.mode().read_mode != PipeMode::MESSAGE {
+                return Err(Error::because(Status::INVALID_PIPE_STATE, "PIPE_TRANSCEIVE in byte stream mode"));
+            }
+            if state.output.answers() > 0 {
+                return Err(Error::because(Status::PIPE_BUSY, "PIPE_TRANSCEIVE before all answers were read"));
+            }
         }
-        out
+        self.write(bytes, request).await?;
+        self.read(room, request, reply).await
+    }
+
+    /// FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46): the state of the pipe, and the beginning of the first message where `room` has
+    /// place for it.
+    pub(crate) fn peek(&self, room: usize) -> Result<(PipePeekReply, Bytes)> {
+        let state = self.state.lock();
+        let (messages, bytes) = state.output.available();
+        if let Some(status) = state.output.ended().filter(|_| messages == 0) {
+            return Err(Error::new(status));
+        }
+        let first = state.output.first();
+        let data = first.slice(..first.len().min(room));
+        let reply = PipePeekReply {
+            named_pipe_state: state.output.state(),
+            read_data_available: size(bytes),
+            number_of_messages: size(messages),
+            message_length: size(first.len()),
+        };
+        Ok((reply, data))
+    }
+
+    /// FilePipeInformation ([MS-FSCC] 2.4.37).
+    pub(crate) fn mode(&self) -> FilePipeInformation {
+        self.state.lock().output.mode()
+    }
+
+    /// Sets it.
+    pub(crate) fn set_mode(&self, mode: FilePipeInformation) -> Result<()> {
+        self.state.lock().output.set_mode(mode)
+    }
+
+    /// FilePipeLocalInformation ([MS-FSCC] 2.4.38), where `quota` is what the pipe takes of a client before it is
+    /// executed.
+    pub(crate) fn local_information(&self, quota: usize) -> FilePipeLocalInformation {
+        let state = self.state.lock();
+        FilePipeLocalInformation {
+            named_pipe_type: PipeMode::MESSAGE,
+            named_pipe_configuration: PipeConfiguration::FULL_DUPLEX,
+            maximum_instances: u32::MAX,
+            current_instances: 1,
+            inbound_quota: size(quota),
+            read_data_available: size(state.output.available().1),
+            outbound_quota: size(quota),
+            write_quota_available: size(quota.saturating_sub(state.input.len())),
+            named_pipe_state: state.output.state(),
+            named_pipe_end: PipeEnd::CLIENT,
+        }
     }
 }
 
-/// What a call was made with.
-struct Arguments {
-    stub: Vec<u8>,
-    bound: bool,
-    max_fragment: u16,
+/// A size or a number for a 32-bit field.
+fn size(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Lets other requests have their turn.
+async fn pause() {
+    let mut paused = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+/// A READ that waits, until it is dropped.
+struct Waiting<'a> {
+    place: Place,
+    pipe: &'a Pipe,
+}
+
+impl Waiting<'_> {
+    /// Waits for its turn and a message.
+    async fn take(&self, room: usize) -> Result<(Bytes, Status)> {
+        loop {
+            self.place.notified().await;
+            let mut state = self.pipe.state.lock();
+            if let Some(taken) = state.output.take(room, Some(&self.place), &self.pipe.security) {
+                state.count();
+                return taken;
+            }
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.pipe.state.lock().output.leave(&self.place);
+    }
 }
 
 /// The right to execute what has come, until it is dropped.
@@ -269,12 +345,12 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     /// The next PDU that has come whole; the turn ends in the same moment where there is none.
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+    fn next(&mut self) -> Result<Option<BytesMut>> {
         let mut state = self.state.lock();
         let whole = whole_pdu(&state.input)?;
         self.over = whole.is_none();
         state.busy = !self.over;
-        Ok(whole.map(|length| state.input.drain(..length).collect()))
+        Ok(whole.map(|length| state.input.split_to(length)))
     }
 }
 
@@ -284,6 +360,12 @@ impl Drop for Turn<'_> {
             self.state.lock().busy = false;
         }
     }
+}
+
+/// Whether the caller has an account: anonymous callers and guests learn nothing about accounts through pipes.
+fn has_account(request: &Request<'_>) -> bool {
+    let user = request.session().ok().and_then(|session| session.user());
+    user.is_some_and(|user| !user.anonymous && !user.guest)
 }
 
 /// The length of the first PDU of `input`, if it is there whole.

@@ -83,9 +83,7 @@ impl Asked<'_> {
 
     /// Anonymous users and guests are not told who is here.
     fn check_somebody(&self) -> Result<(), Status> {
-        let user = self.request.session().ok().and_then(|session| session.user());
-        let somebody = user.is_some_and(|user| !user.anonymous && !user.guest);
-        if somebody { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+        if super::has_account(self.request) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
     /// `restrict anonymous` keeps the domains from whoever has no name.

@@ -41,6 +41,9 @@ enum State {
     Failed,
 }
 
+/// An authentication by anything but NTLM that signs or seals.
+pub(super) struct UnknownProvider;
+
 /// A call without a right signature.
 pub(super) struct Unprotected;
 
@@ -52,15 +55,19 @@ impl Security {
         pdu: &[u8],
         answer: &mut Vec<u8>,
         request: &Request<'_>,
-    ) -> Executed<()> {
-        let Some((trailer, at)) = Trailer::decode(header, pdu)? else { return Ok(()) };
+    ) -> Executed<Result<(), UnknownProvider>> {
+        let Some((trailer, at)) = Trailer::decode(header, pdu)? else { return Ok(Ok(())) };
         let negotiate = Trailer::value(pdu, at);
         let known = trailer.kind == AuthType::WINNT
+            && request.connection.server.policy().ntlm
             && [AuthLevel::PKT_INTEGRITY, AuthLevel::PKT_PRIVACY].contains(&trailer.level)
             && negotiate.len() <= LONGEST_NEGOTIATE;
+        if !known {
+            return Ok(Err(UnknownProvider));
+        }
         let mut state = self.0.lock();
-        if !known || !matches!(*state, State::None) {
-            return Err(Error::because(Status::INVALID_PARAMETER, "authentication of a pipe by anything but NTLM"));
+        if !matches!(*state, State::None) {
+            return Err(Error::because(Status::INVALID_PARAMETER, "a second authentication of one association"));
         }
         let server = &request.connection.server;
         let mut acceptor = Acceptor::new(target_names(&server.policy()));
@@ -70,7 +77,7 @@ impl Security {
             .map_err(|_| Error::because(Status::INVALID_PARAMETER, "NTLM message does not decode"))?;
         trailer.with_token(answer, &challenge);
         *state = State::Challenged(Box::new((acceptor, trailer)));
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// The third PDU, with the proof.
@@ -102,26 +109,17 @@ impl Security {
         })
     }
 
-    /// How much smaller fragments must be.
-    pub(super) fn overhead(&self) -> u16 {
-        if matches!(*self.0.lock(), State::Protected(..)) { proto::rpc::auth::OVERHEAD } else { 0 }
+    /// How much smaller fragments must be; `None` where responses are not protected.
+    pub(super) fn overhead(&self) -> Option<u16> {
+        matches!(*self.0.lock(), State::Protected(..)).then_some(proto::rpc::auth::OVERHEAD)
     }
 
-    /// Protects the fragments of a response.
-    pub(super) fn close(&self, response: Vec<u8>) -> Vec<u8> {
-        let mut state = self.0.lock();
-        let State::Protected(protected) = &mut *state else { return response };
-        let (sealing, trailer) = &mut **protected;
-        let mut protected = Vec::with_capacity(response.len() + 64);
-        let mut rest = &response[..];
-        while let Ok(header) = Header::decode(rest) {
-            let (one, others) = rest.split_at(usize::from(header.frag_length).min(rest.len()));
-            let mut fragment = one.to_vec();
-            trailer.protect(&mut fragment, sealing);
-            protected.extend_from_slice(&fragment);
-            rest = others;
+    /// Protects a fragment of a response. To be called in the order in which the client reads them.
+    pub(super) fn protect(&self, fragment: &mut Vec<u8>) {
+        if let State::Protected(protected) = &mut *self.0.lock() {
+            let (sealing, trailer) = &mut **protected;
+            trailer.protect(fragment, sealing);
         }
-        protected
     }
 }
 
@@ -134,6 +132,9 @@ async fn prove(acceptor: &Acceptor, proof: &[u8], user: &Arc<User>, request: &Re
     let server = &request.connection.server;
     let account = server.accounts.find(&claim.user).await.ok().flatten().ok_or(Wrong)?;
     if account.name != user.name || server.is_locked_out(&account.name) {
+        return Err(Wrong);
+    }
+    if !server.may_try(&account.name, request.connection.peer.remote.ip().into()) {
         return Err(Wrong);
     }
     let hash = account.nt_hash.as_ref().map(|hash| &hash.0);

@@ -1,5 +1,7 @@
 //! The server service's calls ([MS-SRVS] 3.1.4): what shares there are, by the configuration in force.
 
+use std::sync::Arc;
+
 use proto::rpc::pdu::{FAULT_BAD_STUB, FAULT_OP_RANGE};
 use proto::rpc::srvsvc::{
     self, STYPE_DISKTREE, STYPE_IPC, STYPE_SPECIAL, ServerGetInfo, ServerInfo, Share, ShareEnum, ShareGetInfo, opnum,
@@ -15,8 +17,8 @@ pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Res
     match number {
         opnum::NETR_SHARE_ENUM | opnum::NETR_SHARE_ENUM_STICKY => {
             let asked = ShareEnum::decode(stub).map_err(|_| FAULT_BAD_STUB)?;
-            let mut shares: Vec<Share> =
-                policy.shares.values().filter(|share| share.browseable).map(|share| describe(share)).collect();
+            let shown = |share: &&Arc<policy::Share>| share.browseable && share.available;
+            let mut shares: Vec<Share> = policy.shares.values().filter(shown).map(|share| describe(share)).collect();
             shares.extend(own_home(&policy, request).await);
             shares.push(ipc(&policy));
             Ok(srvsvc::share_enum_response(asked.level, &shares))
@@ -27,7 +29,7 @@ pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Res
                 Some(ipc(&policy))
             } else {
                 match policy.share(&asked.name) {
-                    Some(share) => Some(describe(share)),
+                    Some(share) => share.available.then(|| describe(share)),
                     None => home(&policy, &asked.name, request).await,
                 }
             };
@@ -50,7 +52,8 @@ pub(super) async fn call(number: u16, stub: &[u8], request: &Request<'_>) -> Res
 /// The share of the caller's own home, which other callers are not shown, and `homes` itself where it is browseable.
 async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
     let Some(homes) = &policy.homes else { return Vec::new() };
-    let mut shares: Vec<Share> = Some(homes.section()).filter(|it| it.browseable).map(describe).into_iter().collect();
+    let shown = |section: &&policy::Share| section.browseable && section.available;
+    let mut shares: Vec<Share> = Some(homes.section()).filter(shown).map(describe).into_iter().collect();
     if let Some(own) = home(policy, "homes", request).await
         && policy.share(&own.name).is_none()
     {
@@ -62,7 +65,8 @@ async fn own_home(policy: &Policy, request: &Request<'_>) -> Vec<Share> {
 /// The home that `name` means to the caller.
 async fn home(policy: &Policy, name: &str, request: &Request<'_>) -> Option<Share> {
     let user = request.session().ok()?.user()?;
-    tree_connect::home(policy, name, &user).await.ok()?.map(|share| describe(&share))
+    let share = tree_connect::home(policy, name, &user).await.ok()?.filter(|share| share.available)?;
+    Some(describe(&share))
 }
 
 fn describe(share: &policy::Share) -> Share {

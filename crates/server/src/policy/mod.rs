@@ -65,11 +65,20 @@ pub struct Policy {
     pub lock_spin_time: Duration,
     /// `smb3 directory leases`: offered, too.
     pub smb3_directory_leases: bool,
+    /// Not `ntlm auth = disabled`: NTLM is offered and taken.
+    pub ntlm: bool,
+    /// `frevo:spn check`: whether the server's name in an NTLM logon must be right.
+    pub spn_check: SpnCheck,
+    /// `frevo:spn names`: names of the server besides its own and its addresses.
+    pub spn_names: Vec<String>,
+    /// `min domain uid`: the lowest uid of a user whom a domain or a realm proves.
+    pub min_domain_uid: u32,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
     /// `guest account`, resolved; `None` where the host has no such user: then nobody is a guest.
     pub guest: Option<Guest>,
-    /// `restrict anonymous`: 0 lets anonymous callers list shares, 2 lets them connect to nothing.
+    /// `restrict anonymous`: 0 lets anonymous callers open the samr and lsarpc services, 1 only list shares, 2 connect to
+    /// nothing.
     pub restrict_anonymous: u8,
     /// `change notify`: clients are told of changes in directories.
     pub change_notify: bool,
@@ -171,6 +180,8 @@ pub struct Share {
     pub delete_veto_files: bool,
     /// `hide unreadable`.
     pub hide_unreadable: bool,
+    /// `honor change notify privilege`: who watches a tree is told of names in directories that he may list, and no others.
+    pub honor_change_notify_privilege: bool,
     /// `hide special files`.
     pub hide_special_files: bool,
     /// `store dos attributes`.
@@ -284,9 +295,13 @@ impl Default for Policy {
             lock_sequence_checking: true,
             lock_spin_time: Duration::from_millis(200),
             smb3_directory_leases: true,
+            ntlm: true,
+            spn_check: SpnCheck::Off,
+            spn_names: Vec::new(),
+            min_domain_uid: 1000,
             map_to_guest: MapToGuest::Never,
             guest: None,
-            restrict_anonymous: 0,
+            restrict_anonymous: 1,
             change_notify: true,
             kernel_change_notify: true,
             utc_offset: |_| 0,
@@ -299,6 +314,11 @@ impl Default for Policy {
 }
 
 impl Share {
+    /// Which links are followed.
+    pub fn links(&self) -> crate::vfs::Links {
+        crate::vfs::Links { follow: self.follow_symlinks, wide: self.wide_links, itself: false }
+    }
+
     /// Whether descriptors are stored that count together with POSIX ACLs, and those are converted where there is none.
     pub fn converts(&self) -> bool {
         self.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls)
@@ -337,6 +357,7 @@ impl Share {
             veto_files: Vec::new(),
             delete_veto_files: false,
             hide_unreadable: false,
+            honor_change_notify_privilege: true,
             hide_special_files: false,
             store_dos_attributes: true,
             map_archive: true,
@@ -392,6 +413,8 @@ pub struct StoredAcls {
     pub ignore_system_acls: bool,
     /// `acl_xattr:default acl style`: what a file without one has, with `ignore system acls`.
     pub default_style: AclStyle,
+    /// Only those of files that this user owns count: set where the server is not root and any user can write the attribute.
+    pub of_owner: Option<u32>,
 }
 
 /// `inherit owner`.
@@ -493,6 +516,17 @@ impl EncryptionAlgorithm {
         EncryptionAlgorithm::Aes256Gcm,
         EncryptionAlgorithm::Aes256Ccm,
     ];
+}
+
+/// `frevo:spn check`, as `SmbServerNameHardeningLevel` of Windows: a proof that was made for another server is a relayed one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpnCheck {
+    /// Level 0: it is not looked at.
+    Off,
+    /// Level 1: a name that is sent must be right.
+    IfSent,
+    /// Level 2: a right one must be sent.
+    Required,
 }
 
 /// `server smb3 signing algorithms` ([MS-SMB2] 2.2.3.1.7).

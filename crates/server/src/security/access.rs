@@ -14,7 +14,7 @@ use super::descriptor::{self, Protection};
 use crate::error::{Error, Result};
 use crate::policy::InheritOwner;
 use crate::tree::Disk;
-use crate::vfs::{Case, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Watched};
+use crate::vfs::{Case, Identity, Kind, Lookup, Metadata, Node, RelPath, Watched};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
 /// Whoever may read a file may run it: the bytes that go over the wire are the same.
@@ -105,9 +105,9 @@ async fn granted_on_open(
     Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
 }
 
-async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    Ok(match disk.vfs.lookup(&disk.identity, path, Case::Sensitive, links).await? {
+/// What the user finds at `path`.
+pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    Ok(match disk.vfs.lookup(&disk.identity, path, Case::Sensitive, disk.share.links()).await? {
         Lookup::Found { node, metadata, .. } => Some((node, metadata)),
         _ => None,
     })

@@ -28,7 +28,7 @@ use crate::vfs::{Identity, Metadata, Node, Watched};
 
 /// The server itself, for what no user may do: writing the attribute that holds a descriptor, and what a descriptor
 /// grants to somebody other than the owner. Nothing that a client names is ever touched with it.
-pub(super) static SERVER: LazyLock<Arc<Identity>> =
+pub(crate) static SERVER: LazyLock<Arc<Identity>> =
     LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));
 
 /// What a file without a stored descriptor grants to who may write it, and to nobody else but its owner.

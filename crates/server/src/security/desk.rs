@@ -157,7 +157,7 @@ impl Desk {
 
     /// The file at `path`, with exactly these names; `Errno::LOOP` where a link stands on the way.
     pub async fn item(&self, path: &RelPath) -> Result<Item> {
-        let links = Links { follow: false, wide: false };
+        let links = Links::NONE;
         match self.disk.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? {
             Lookup::Found { path, node, metadata } => Ok(Item { path, metadata, node }),
             Lookup::Missing { .. } | Lookup::NoParent => Err(Errno::NOENT.into()),
@@ -377,7 +377,12 @@ mod tests {
     }
 
     fn stored() -> Option<StoredAcls> {
-        Some(StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix })
+        Some(StoredAcls {
+            attribute: ATTRIBUTE.into(),
+            ignore_system_acls: false,
+            default_style: AclStyle::Posix,
+            of_owner: None,
+        })
     }
 
     fn value(item: &Item) -> Option<Vec<u8>> {

@@ -173,6 +173,12 @@ pub(super) async fn read_value(
     acls: &StoredAcls,
     node: &Arc<dyn Node>,
 ) -> Result<Option<Vec<u8>>> {
+    // An attribute that any user can write proves nothing on another user's file.
+    if let Some(owner) = acls.of_owner
+        && node.metadata().await?.uid != owner
+    {
+        return Ok(None);
+    }
     let public = acls.attribute.starts_with("security.");
     let who = if public { who } else { &*SERVER };
     match node.get_xattr(who, &acls.attribute).await {

@@ -244,6 +244,8 @@ async fn try_to_set(
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
     let done = match &disk.share.acls {
+        // It has an owner and a group, and nothing else.
+        _ if metadata.kind == Kind::Symlink => Ok(true),
         Some(acls) => {
             let merged = merge(present, new, parts);
             store_over(disk, acls, node, now, &owned, value, merged, parts, authority).await
@@ -253,7 +255,8 @@ async fn try_to_set(
     };
     if !matches!(done, Ok(true)) && (owned.uid, owned.gid) != (metadata.uid, metadata.gid) {
         let Metadata { uid, gid, mode, .. } = metadata;
-        let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode: Some(mode), ..SetMetadata::default() };
+        let mode = Some(mode).filter(|_| metadata.kind != Kind::Symlink);
+        let former = SetMetadata { uid: Some(uid), gid: Some(gid), mode, ..SetMetadata::default() };
         node.set_metadata(&SERVER, former).await?;
     }
     done

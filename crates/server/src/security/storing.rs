@@ -181,8 +181,12 @@ mod tests {
 
     /// A conversion of a new file `name`.
     fn conversion(volume: &Arc<dyn Vfs>, cache: &Cache, name: &str) -> Conversion {
-        let acls =
-            StoredAcls { attribute: ATTRIBUTE.into(), ignore_system_acls: false, default_style: AclStyle::Posix };
+        let acls = StoredAcls {
+            attribute: ATTRIBUTE.into(),
+            ignore_system_acls: false,
+            default_style: AclStyle::Posix,
+            of_owner: None,
+        };
         let share = Arc::new(Share { acls: Some(acls), ..Share::new("share", "/share") });
         let path = RelPath::root().join(name.as_bytes()).expect("a name");
         let file = Create::File(Access { read: true, write: false });

@@ -62,7 +62,7 @@ impl Trial {
     }
 
     async fn run(&self, path: &RelPath, store: Option<Time>) -> Result<Checked> {
-        let links = Links { follow: false, wide: false };
+        let links = Links::NONE;
         let Lookup::Found { node, metadata, .. } = self.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? else {
             return Err(Errno::NOENT.into());
         };

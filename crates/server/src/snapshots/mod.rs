@@ -2,12 +2,13 @@
 //! them ([MS-SMB2] 3.3.5.9.4, 3.3.5.15.1).
 //!
 //! A client names one by the timewarp context of CREATE, or by an @GMT token as the first component of a path. The open
-//! then goes through a tree connect of its own, whose disk is read-only and whose paths begin at the snapshot. What the
-//! snapshot's directory lies beneath is a file system of the server's choice, the share's own where it lies in the
-//! share: so no name that a user can make leads out of either. Left out: making and deleting snapshots, and telling
-//! clients other inode numbers for what is in them (`shadow:fixinodes`).
+//! then goes through a tree connect of its own, whose disk is read-only and whose root is the snapshot's copy of the share:
+//! paths and links resolve beneath that, so nothing leads to another snapshot or to another share's copy. The way there
+//! from the directory of the snapshots is the user's to go, and no link on it is followed. Left out: making and deleting
+//! snapshots, and telling clients other inode numbers for what is in them (`shadow:fixinodes`).
 
 mod format;
+mod views;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use proto::dtyp::FileTime;
 use proto::status::Status;
 
 pub use self::format::{Format, UtcOffset};
+pub(crate) use self::views::Views;
 use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::name::Name;
@@ -70,7 +72,7 @@ struct Folder {
 }
 
 /// Links of the server's own ways: none is followed.
-const NO_LINKS: Links = Links { follow: false, wide: false };
+const NO_LINKS: Links = Links::NONE;
 
 /// The moment that an open asks for, in seconds since 1970-01-01 UTC. A token is taken out of the name.
 fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
@@ -98,21 +100,23 @@ pub(crate) async fn tree(
     let folder = find(request, disk, settings, &name.path).await?.ok_or(missing("no directory of snapshots"))?;
     let called = settings.format.name(moment, settings.local);
     let snapshot = folder.path.join(&called).ok_or(missing("no such snapshot"))?;
-    // As the user: who may not enter the directory of the snapshots sees none of them.
-    directory(disk, &folder.vfs, &snapshot).await.ok_or(missing("no such snapshot"))?;
     let root = join(&snapshot, folder.within.components()).ok_or(missing("the path is too long"))?;
-    name.path = join(&root, folder.rest.components()).ok_or(missing("the path is too long"))?;
+    let server = &request.connection.server;
+    // As the user: who may not enter the directory of the snapshots sees none of them.
+    let view = server.views.open(server, disk, &(folder.volume, folder.vfs), &root).await;
+    let (volume, vfs) = view.ok_or(missing("no such snapshot"))?;
+    name.path = folder.rest;
     let connected = request.tree()?;
     Ok(Some(Arc::new(Tree {
         id: connected.id,
         created: connected.created,
         maximal_access: connected.maximal_access,
         kind: TreeKind::Disk(Disk {
-            vfs: folder.vfs,
-            volume: folder.volume,
+            vfs,
+            volume,
             place: disk.descriptors.place(folder.volume, &disk.share),
             read_only: true,
-            snapshot: Some(root),
+            snapshot: Some(RelPath::root()),
             ..disk.clone()
         }),
     })))

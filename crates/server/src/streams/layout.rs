@@ -135,9 +135,9 @@ pub(crate) fn is_store(path: &crate::vfs::RelPath) -> bool {
     path.components().any(is_store_name)
 }
 
-/// Whether a name is that of a store.
+/// Whether a name is that of a store, or of what the file system below keeps for itself.
 pub(crate) fn is_store_name(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(store::DIRECTORY.as_bytes())
+    [store::DIRECTORY, crate::vfs::LINKS].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 #[cfg(test)]

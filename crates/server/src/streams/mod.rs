@@ -9,6 +9,7 @@
 //! name, because it stays what it is when the stream is renamed and never meets another one.
 
 pub(crate) mod layout;
+mod mark;
 mod node;
 pub(crate) mod store;
 mod stream;
@@ -138,7 +139,7 @@ impl Streams {
             if let Some(attribute) = stored.overflow
                 && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute).await
             {
-                store.remove(&value, metadata.id.inode).await;
+                store.remove(&value, &metadata).await;
             }
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Stream;
 use crate::answer::Answer;
-use crate::vfs::{Access, DataRange, Entry, Errno, Identity, Metadata, Node, Result, SetMetadata};
+use crate::vfs::{Access, Case, DataRange, Entry, Errno, Identity, Metadata, Node, Result, SetMetadata};
 use crate::world::World;
 
 /// A handle.
@@ -144,6 +144,10 @@ impl Node for StreamNode {
     }
 
     fn list(&self, _: &Arc<Identity>, _: u64, _: usize, _: bool) -> Answer<Result<(Vec<Entry>, u64)>> {
+        Answer::now(Err(Errno::NOTDIR))
+    }
+
+    fn entry(&self, _: &Arc<Identity>, _: &[u8], _: Case) -> Answer<Result<Option<Entry>>> {
         Answer::now(Err(Errno::NOTDIR))
     }
 

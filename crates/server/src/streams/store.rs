@@ -8,18 +8,20 @@
 //! Where shares overlap, a file that is reached through one of them may have its stream in the store of the other: each
 //! store is looked into, the share's own first.
 //!
+//! Anybody may make a directory of the store's name in a share's root, and name any file in an attribute. So the store is a
+//! [private directory](Private), and a file of it has a [mark](super::mark) that only root can set where there can be one.
+//!
 //! What is written is on disk before an attribute names it, and no longer named when it is removed: a crash leaves
 //! nothing worse than a file of the store that nobody names.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::vfs::{
-    Access, Case, Create, Errno, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, SetMetadata, Vfs,
-};
+use super::mark::Mark;
+use crate::vfs::{Access, Errno, Identity, Metadata, Node, Private, RelPath, Result, SetMetadata, Vfs};
 use crate::world::World;
 
 /// The store's name in the root of a share.
@@ -30,7 +32,6 @@ const COPY: usize = 1 << 20;
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
-const NO_LINKS: Links = Links { follow: false, wide: false };
 
 /// The streams of one share's files that no attribute can hold.
 pub(crate) struct Store {
@@ -43,6 +44,8 @@ pub(crate) struct Store {
     /// The server itself: no user reaches into the store.
     own: Arc<Identity>,
     state: AtomicU8,
+    /// Whether it has been said that something else has the store's name.
+    warned: AtomicBool,
 }
 
 /// Nobody has looked yet; there is none; there is one.
@@ -52,10 +55,17 @@ const USED: u8 = 2;
 
 /// A file of some store.
 struct Found {
-    vfs: Arc<dyn Vfs>,
-    path: RelPath,
+    directory: Arc<dyn Private>,
     node: Arc<dyn Node>,
-    metadata: Metadata,
+    /// `None` for files from before there were marks, and where there can be none.
+    mark: Option<Mark>,
+}
+
+impl Found {
+    /// Whether the stream belongs to `owner`, whose attribute names it as one of the file `inode`.
+    fn belongs_to(&self, owner: &Metadata, inode: u64) -> bool {
+        inode == owner.id.inode && self.mark.is_none_or(|mark| mark.names(owner))
+    }
 }
 
 /// A file of the store, open.
@@ -71,7 +81,15 @@ pub(crate) struct Sidecar {
 impl Store {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, world: Arc<dyn World>) -> Store {
         let own = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
-        Store { vfs, world, root, beside: Mutex::default(), own, state: AtomicU8::new(UNKNOWN) }
+        Store {
+            vfs,
+            world,
+            root,
+            beside: Mutex::default(),
+            own,
+            state: AtomicU8::new(UNKNOWN),
+            warned: AtomicBool::new(false),
+        }
     }
 
     /// The share of `other` overlaps with that of this store.
@@ -107,22 +125,42 @@ impl Store {
 
     async fn has_any(&self) -> bool {
         if self.state.load(Ordering::Relaxed) == UNKNOWN {
-            let found = self.vfs.lookup(&self.own, &self.directory(), Case::Sensitive, NO_LINKS).await;
-            let state = if matches!(found, Ok(Lookup::Missing { .. })) { NONE } else { USED };
+            let state = match self.directory(false).await {
+                Ok(Some(_)) => USED,
+                Ok(None) => NONE,
+                // Asked again next time.
+                Err(_) => return false,
+            };
             // Somebody may have made it meanwhile.
             _ = self.state.compare_exchange(UNKNOWN, state, Ordering::Relaxed, Ordering::Relaxed);
         }
         self.state.load(Ordering::Relaxed) == USED
     }
 
+    /// The store's directory, opened and checked anew each time.
+    async fn directory(&self, make: bool) -> Result<Option<Arc<dyn Private>>> {
+        let found = self.vfs.private(&self.root, DIRECTORY, make).await;
+        if matches!(found, Err(Errno::PERM)) && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "{DIRECTORY} in the share's root is not a directory of the server's own user with mode 0700, so large streams \
+                 are neither read nor kept; remove it, or, if a server of another user made it, chown it and what is in it"
+            );
+        }
+        found
+    }
+
     /// A new, empty file of the store for a stream of the file `owner`. It counts for the quota of the owner's user.
     pub(crate) async fn create(&self, owner: &Metadata) -> Result<Sidecar> {
-        self.prepare().await?;
+        let directory = self.directory(true).await?.ok_or(Errno::STALE)?;
+        self.state.store(USED, Ordering::Relaxed);
         let mut random = [0; 16];
         self.world.random(&mut random);
         let name = format!("{:x}-{:032x}", owner.id.inode, u128::from_le_bytes(random));
-        let path = self.path(&name).ok_or(Errno::INVAL)?;
-        let (node, _) = self.vfs.create(&self.own, &path, Create::File(BOTH), 0o600, None).await?;
+        let (node, _) = directory.create(&name).await?;
+        if let Err(errno) = Mark::of(owner).write(&node, &self.own).await {
+            _ = directory.remove(&name).await;
+            return Err(errno);
+        }
         let owned_by = SetMetadata { uid: Some(owner.uid), gid: Some(owner.gid), ..SetMetadata::default() };
         if let Err(errno) = node.set_metadata(&self.own, owned_by).await {
             tracing::debug!(?errno, name, "a large stream counts for the server's quota, not for its user's");
@@ -130,24 +168,29 @@ impl Store {
         Ok(Sidecar { name, node, owned: true })
     }
 
-    /// The file of the store that an attribute of the file `inode` names.
-    pub(crate) async fn open(&self, value: &[u8], inode: u64) -> Result<Sidecar> {
-        let (name, owner) = parse(value).ok_or(Errno::INVAL)?;
-        let node = match self.find(name).await? {
-            Some(found) => match found.node.open(&self.own, BOTH).await {
-                // What cannot be changed, a previous version say, can be read.
-                Err(Errno::ROFS | Errno::ACCES) => found.node.open(&self.own, READ).await?,
-                opened => opened?,
-            },
-            None => {
-                tracing::error!(
-                    name,
-                    "a stream is lost: the store {DIRECTORY} of the share does not have it; restore it from a backup"
-                );
-                return Err(Errno::IO);
-            }
+    /// The file of the store that an attribute of the file `owner` names.
+    pub(crate) async fn open(&self, value: &[u8], owner: &Metadata) -> Result<Sidecar> {
+        let (name, inode) = parse(value).ok_or(Errno::INVAL)?;
+        let Some(found) = self.find(name, inode).await? else {
+            tracing::error!(
+                name,
+                "a stream is lost: the store {DIRECTORY} of the share does not have it; restore it from a backup"
+            );
+            return Err(Errno::IO);
         };
-        Ok(Sidecar { name: name.to_owned(), node, owned: owner == inode })
+        let owned = found.belongs_to(owner, inode);
+        if owned
+            && found.mark.is_none()
+            && let Err(errno) = Mark::of(owner).write(&found.node, &self.own).await
+        {
+            tracing::debug!(?errno, name, "a file of the store stays without a mark");
+        }
+        let node = match found.node.open(&self.own, BOTH).await {
+            // What cannot be changed, a previous version say, can be read.
+            Err(Errno::ROFS | Errno::ACCES) => found.node.open(&self.own, READ).await?,
+            opened => opened?,
+        };
+        Ok(Sidecar { name: name.to_owned(), node, owned })
     }
 
     /// A copy of `from` that belongs to the file `owner`, on disk.
@@ -162,20 +205,25 @@ impl Store {
         }
     }
 
-    /// Removes what the attribute `value` of the file `inode` named, if it was that file's own.
-    pub(crate) async fn remove(&self, value: &[u8], inode: u64) {
-        if let Some((name, owner)) = parse(value)
-            && owner == inode
+    /// Removes what the attribute `value` of the file `owner` named, if it was that file's own.
+    pub(crate) async fn remove(&self, value: &[u8], owner: &Metadata) {
+        if let Some((name, inode)) = parse(value)
+            && inode == owner.id.inode
         {
-            self.discard(name).await;
+            self.discard_if(name, |found| found.belongs_to(owner, inode)).await;
         }
     }
 
     /// Removes a file of the store that no attribute names any more.
     pub(crate) async fn discard(&self, name: &str) {
-        let removed = match self.find(name).await {
-            Ok(Some(Found { vfs, path, metadata, .. })) => vfs.unlink(&self.own, &path, metadata.id, Kind::File).await,
-            Ok(None) => Ok(()),
+        self.discard_if(name, |_| true).await;
+    }
+
+    async fn discard_if(&self, name: &str, condition: impl Fn(&Found) -> bool) {
+        let Some((_, inode)) = parse(name.as_bytes()) else { return };
+        let removed = match self.find(name, inode).await {
+            Ok(Some(found)) if condition(&found) => found.directory.remove(name).await,
+            Ok(_) => Ok(()),
             Err(errno) => Err(errno),
         };
         if let Err(errno) = removed {
@@ -183,65 +231,30 @@ impl Store {
         }
     }
 
-    /// Looks in this store and in those beside it.
-    async fn find(&self, name: &str) -> Result<Option<Found>> {
-        if let Some(found) = self.find_here(name).await? {
-            return Ok(Some(found));
+    /// Looks in this store and in those beside it for a stream of the file `inode`.
+    async fn find(&self, name: &str, inode: u64) -> Result<Option<Found>> {
+        let here = self.find_here(name, inode).await;
+        if !matches!(here, Ok(None) | Err(Errno::PERM)) {
+            return here;
         }
         for other in self.others() {
-            if let Some(found) = other.find_here(name).await? {
-                return Ok(Some(found));
+            match other.find_here(name, inode).await {
+                Ok(None) | Err(Errno::PERM) => {}
+                found => return found,
             }
         }
         Ok(None)
     }
 
-    async fn find_here(&self, name: &str) -> Result<Option<Found>> {
-        let Some(path) = self.path(name) else { return Ok(None) };
-        match self.vfs.lookup(&self.own, &path, Case::Sensitive, NO_LINKS).await? {
-            Lookup::Found { path, node, metadata } if metadata.kind == Kind::File => {
-                Ok(Some(Found { vfs: Arc::clone(&self.vfs), path, node, metadata }))
-            }
-            _ => Ok(None),
+    async fn find_here(&self, name: &str, inode: u64) -> Result<Option<Found>> {
+        let Some(directory) = self.directory(false).await? else { return Ok(None) };
+        let Some((node, _)) = directory.find(name).await? else { return Ok(None) };
+        let mark = Mark::read(&node, &self.own).await?;
+        if mark.is_some_and(|mark| mark.inode != inode) {
+            tracing::error!(name, "a file of {DIRECTORY} is marked as another file's; it is not used");
+            return Ok(None);
         }
-    }
-
-    fn directory(&self) -> RelPath {
-        self.root.join(DIRECTORY.as_bytes()).expect("the constant is a plain name")
-    }
-
-    fn path(&self, name: &str) -> Option<RelPath> {
-        self.directory().join(name.as_bytes())
-    }
-
-    /// Makes the directory where there is none. One that somebody else put there is not trusted with anything.
-    async fn prepare(&self) -> Result<()> {
-        match self.vfs.create(&self.own, &self.directory(), Create::Directory, 0o700, None).await {
-            Ok(_) => {}
-            Err(Errno::EXIST) => self.check().await?,
-            Err(errno) => return Err(errno),
-        }
-        self.state.store(USED, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn check(&self) -> Result<()> {
-        let root = self.vfs.lookup(&self.own, &self.root, Case::Sensitive, NO_LINKS).await?;
-        let there = self.vfs.lookup(&self.own, &self.directory(), Case::Sensitive, NO_LINKS).await?;
-        let (Lookup::Found { metadata: root, .. }, Lookup::Found { metadata, .. }) = (root, there) else {
-            return Err(Errno::STALE);
-        };
-        // The server's own, or, where it cannot act as root, its user's, to whom the share belongs.
-        let ours = metadata.uid == 0 || metadata.uid == root.uid;
-        if metadata.kind == Kind::Directory && ours && metadata.mode & 0o077 == 0 {
-            return Ok(());
-        }
-        tracing::error!(
-            uid = metadata.uid,
-            mode = format!("{:o}", metadata.mode),
-            "{DIRECTORY} in the share's root is not the server's own, so no large streams are kept; remove it"
-        );
-        Err(Errno::PERM)
+        Ok(Some(Found { directory, node, mark }))
     }
 }
 

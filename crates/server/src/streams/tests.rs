@@ -78,7 +78,7 @@ impl Bed {
     /// How many files the store has.
     fn stored(&self) -> usize {
         let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
-        let links = Links { follow: false, wide: false };
+        let links = Links::NONE;
         match block_on(self.vfs.lookup(self.store.own(), &path, Case::Sensitive, links)) {
             Ok(Lookup::Found { node, .. }) => block_on(node.list(self.store.own(), 0, 100, false)).unwrap().0.len(),
             _ => 0,
@@ -215,12 +215,117 @@ fn renamed_streams_keep_their_content() {
 fn a_directory_of_another_is_no_store() {
     let bed = Bed::new(16 << 20);
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
-    let mallory = Arc::new(Identity { uid: 2000, gid: 2000, groups: Box::new([]) });
+    let mallory = user(2000);
     block_on(bed.vfs.create(&mallory, &path, Create::Directory, 0o777, None)).unwrap();
     let stream = bed.opened();
     bed.write(&stream, 0, b"kept").unwrap();
     assert_eq!(bed.write(&stream, 0, &large()), Err(Errno::PERM));
     assert_eq!(bed.content(&bed.file, &stream), b"kept");
+}
+
+/// A directory of mallory's in the place of the store, into which he has moved bob's private file, as he may in a directory
+/// that he may write to. An attribute of his own file names it.
+fn planted(mode: u32) -> (Bed, Arc<dyn Node>) {
+    let bed = Bed::new(16 << 20);
+    let (mallory, bob) = (user(2000), user(3000));
+    let directory = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
+    block_on(bed.vfs.create(&mallory, &directory, Create::Directory, mode, None)).unwrap();
+    let private = RelPath::root().join(b"private").unwrap();
+    let what = Create::File(Access { read: true, write: true });
+    let (secret, metadata) = block_on(bed.vfs.create(&bob, &private, what, 0o600, None)).unwrap();
+    block_on(secret.write(&bob, 0, Bytes::from_static(b"top secret"), false)).unwrap();
+    let name = format!("{:x}-{:032x}", bed.metadata.id.inode, 1);
+    let inside = directory.join(name.as_bytes()).unwrap();
+    block_on(bed.vfs.rename(&mallory, &private, metadata.id, &inside, false)).unwrap();
+    bed.set(OVERFLOW, name.as_bytes());
+    (bed, secret)
+}
+
+fn user(uid: u32) -> Arc<Identity> {
+    Arc::new(Identity { uid, gid: uid, groups: Box::new([]) })
+}
+
+#[track_caller]
+fn is_untouched(secret: &Arc<dyn Node>) {
+    let (mut buffer, count) = block_on(secret.read(0, vec![0; 100], 0));
+    buffer.truncate(count.unwrap());
+    assert_eq!((buffer, block_on(secret.metadata()).unwrap().links), (b"top secret".to_vec(), 1));
+}
+
+#[test]
+fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_removed() {
+    for mode in [0o700, 0o777] {
+        let (bed, secret) = planted(mode);
+        let stream = bed.stream(bed.metadata.id, "s");
+        assert!(block_on(stream.exists(&bed.file, &bed.who)).unwrap());
+        assert_eq!(block_on(stream.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+        assert_eq!(bed.write(&stream, 0, b"mallory was here"), Err(Errno::IO));
+        is_untouched(&secret);
+        block_on(stream.remove(&bed.file, &bed.who)).unwrap();
+        is_untouched(&secret);
+        let (file, metadata) = (bed.file.clone(), bed.metadata);
+        block_on(bed.store.remove(format!("{:x}-{:032x}", metadata.id.inode, 1).as_bytes(), &metadata));
+        drop(file);
+        is_untouched(&secret);
+    }
+}
+
+/// The store's only file.
+fn sidecar(bed: &Bed) -> Arc<dyn Node> {
+    let name = String::from_utf8(bed.attribute(OVERFLOW).unwrap()).unwrap();
+    let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap().join(name.as_bytes()).unwrap();
+    let links = Links::NONE;
+    match block_on(bed.vfs.lookup(bed.store.own(), &path, Case::Sensitive, links)) {
+        Ok(Lookup::Found { node, .. }) => node,
+        _ => panic!("it is not there"),
+    }
+}
+
+const MARK: &str = "trusted.frevo.owner";
+
+#[test]
+fn files_of_the_store_are_marked_and_one_with_another_mark_is_not_used() {
+    let bed = Bed::new(16 << 20);
+    bed.write(&bed.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&bed), bed.store.own().clone());
+    let mark = block_on(node.get_xattr(&own, MARK)).unwrap().expect("it is marked");
+    for wrong in [&b"1 ffff -"[..], b"nonsense"] {
+        block_on(node.set_xattr(&own, MARK, Some(wrong.to_vec()))).unwrap();
+        let again = bed.stream(bed.metadata.id, "s");
+        assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
+        assert_eq!(block_on(again.read(&bed.file, &bed.who, 0, vec![0; 9], 0)).1, Err(Errno::IO));
+    }
+    block_on(node.set_xattr(&own, MARK, Some(mark))).unwrap();
+    assert_eq!(bed.content(&bed.file, &bed.opened()), large());
+}
+
+#[test]
+fn a_store_from_before_there_were_marks_goes_on_and_is_marked() {
+    let bed = Bed::new(16 << 20);
+    bed.write(&bed.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&bed), bed.store.own().clone());
+    let mark = block_on(node.get_xattr(&own, MARK)).unwrap();
+    block_on(node.set_xattr(&own, MARK, None)).unwrap();
+    let again = bed.opened();
+    assert_eq!(bed.content(&bed.file, &again), large());
+    assert_eq!(block_on(node.get_xattr(&own, MARK)).unwrap(), mark);
+    block_on(again.remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!(bed.stored(), 0);
+}
+
+#[test]
+fn a_later_file_with_the_inode_number_of_the_owner_is_not_the_owner() {
+    let bed = Bed::new(16 << 20);
+    bed.write(&bed.opened(), 0, &large()).unwrap();
+    let (node, own) = (sidecar(&bed), bed.store.own().clone());
+    let mark = format!("1 {:x} 5.000000001", bed.metadata.id.inode);
+    block_on(node.set_xattr(&own, MARK, Some(mark.into_bytes()))).unwrap();
+    let stream = bed.opened();
+    bed.write(&stream, 0, b"other").unwrap();
+    assert_eq!(bed.stored(), 2, "it was copied before it was written");
+    let value = bed.attribute(OVERFLOW).unwrap();
+    block_on(bed.stream(bed.metadata.id, "s").remove(&bed.file, &bed.who)).unwrap();
+    assert_eq!(bed.stored(), 1, "{}", String::from_utf8_lossy(&value));
 }
 
 #[test]
@@ -267,7 +372,7 @@ fn failing(
     bed.write(&bed.opened(), 0, b"kept").unwrap();
     let world: Arc<dyn World> = Arc::new(Still::default());
     let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(bed.vfs.clone(), Arc::new(FailAt(vec![(at, errno)]))));
-    let links = Links { follow: false, wide: false };
+    let links = Links::NONE;
     let path = RelPath::root().join(b"f").unwrap();
     let Ok(Lookup::Found { node, .. }) = block_on(faulty.lookup(&bed.who, &path, Case::Sensitive, links)) else {
         return (false, b"kept".to_vec());

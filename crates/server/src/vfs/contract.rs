@@ -5,6 +5,7 @@ mod attributes;
 mod content;
 mod local;
 mod names;
+mod private;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub struct Fixture {
 /// # Panics
 /// At the first promise that is not kept.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
-    let checks = [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &local::CHECKS];
+    let checks = [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &local::CHECKS, &private::CHECKS];
     for check in checks.into_iter().flatten() {
         check(&fresh());
     }
@@ -45,7 +46,7 @@ pub fn check(fresh: &dyn Fn() -> Fixture) {
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
-const NO_LINKS: Links = Links { follow: false, wide: false };
+const NO_LINKS: Links = Links::NONE;
 
 /// A path from its text.
 fn path(text: &str) -> RelPath {

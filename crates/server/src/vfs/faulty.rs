@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::watch::{Ear, Wanted, Watching};
 use super::{
     Access, Case, Create, DataRange, Entry, Errno, Features, FileId, Identity, Kind, Lease, Links, Lookup, Metadata,
-    Node, RangeLock, RelPath, Result, SetMetadata, Space, Time, Told, Vfs,
+    Node, Private, RangeChange, RangeLock, RelPath, Result, SetMetadata, Space, Time, Told, Vfs,
 };
 use crate::answer::Answer;
 
@@ -46,6 +46,7 @@ pub enum Operation {
     SetCompressed,
     SetMetadata,
     List,
+    Entry,
     IsEmpty,
     GetXattr,
     SetXattr,
@@ -53,7 +54,9 @@ pub enum Operation {
     Lease,
     LockRange,
     MakeLink,
+    BecomeLink,
     ReadLink,
+    Location,
 }
 
 /// Something to wait for.
@@ -265,6 +268,25 @@ impl Vfs for Faulty {
         pass!(self, MakeLink, make_link(who, path, target;))
     }
 
+    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        let found = pass!(self, Lookup, private(root; name, make));
+        let control = Arc::clone(&self.control);
+        map(found, move |found| {
+            let inner = found?;
+            Ok(inner.map(|inner| Arc::new(FaultyPrivate { inner, control }) as Arc<dyn Private>))
+        })
+    }
+
+    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
+        let inner = Arc::clone(&self.inner);
+        let (who, path, target) = (Arc::clone(who), path.clone(), target.to_vec());
+        self.control.run(Operation::BecomeLink, move || inner.become_link(&who, &path, id, &target), Err)
+    }
+
+    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        self.inner.beneath(who, path)
+    }
+
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>> {
         pass!(self, Space, space(who;))
     }
@@ -287,6 +309,37 @@ fn map<T: Send + 'static, U: Send + 'static>(
     match answer {
         Answer::Now(Some(value)) => Answer::now(change(value)),
         answer => Answer::later(async move { change(answer.await) }),
+    }
+}
+
+struct FaultyPrivate {
+    inner: Arc<dyn Private>,
+    control: Arc<Control>,
+}
+
+impl Private for FaultyPrivate {
+    fn find(&self, name: &str) -> Answer<Result<Option<(Arc<dyn Node>, Metadata)>>> {
+        let name = &name.to_owned();
+        let found = pass!(self, Lookup, find(name;));
+        let control = Arc::clone(&self.control);
+        map(found, move |found| {
+            Ok(found?.map(|(inner, metadata)| (Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>, metadata)))
+        })
+    }
+
+    fn create(&self, name: &str) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
+        let name = &name.to_owned();
+        let made = pass!(self, Create, create(name;));
+        let control = Arc::clone(&self.control);
+        map(made, move |made| {
+            let (inner, metadata) = made?;
+            Ok((Arc::new(FaultyNode { inner, control }) as Arc<dyn Node>, metadata))
+        })
+    }
+
+    fn remove(&self, name: &str) -> Answer<Result<()>> {
+        let name = &name.to_owned();
+        pass!(self, Unlink, remove(name;))
     }
 }
 
@@ -335,6 +388,10 @@ impl Node for FaultyNode {
 
     fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>> {
         pass!(self, Write, write(who; offset, data, through))
+    }
+
+    fn location(&self) -> Answer<Result<Vec<u8>>> {
+        pass!(self, Location, location(;))
     }
 
     fn read_link(&self) -> Answer<Result<Vec<u8>>> {
@@ -403,6 +460,11 @@ impl Node for FaultyNode {
         pass!(self, List, list(who; cursor, count, with_metadata))
     }
 
+    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        let name = name.to_owned();
+        pass!(self, Entry, entry(who, name; case))
+    }
+
     fn is_empty(&self) -> Answer<Result<bool>> {
         pass!(self, IsEmpty, is_empty(;))
     }
@@ -440,6 +502,10 @@ impl Node for FaultyNode {
 
     fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
         pass!(self, LockRange, lock_range(; offset, length, lock))
+    }
+
+    fn lock_ranges(&self, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
+        pass!(self, LockRange, lock_ranges(; changes, many))
     }
 }
 

@@ -10,8 +10,10 @@ pub mod contract;
 mod copy;
 mod errno;
 pub mod faulty;
+mod file_id;
 pub mod memory;
 mod path;
+mod private;
 pub mod watch;
 pub mod xattr;
 
@@ -22,8 +24,12 @@ use bytes::Bytes;
 pub use copy::copy_range;
 pub use errno::Errno;
 pub use path::RelPath;
+pub use private::{Opened, Private};
 
 use crate::answer::Answer;
+
+/// The name of a [private directory](Private) in a share's root that a file system may use for itself. No client sees it.
+pub const LINKS: &str = ".frevo-links";
 
 /// What a file system call answers.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -130,6 +136,21 @@ pub struct Links {
     pub follow: bool,
     /// `wide links`: resolve links that lead out of the root as well. Off unless the administrator asked for it.
     pub wide: bool,
+    /// A link that is the last component is found itself (FILE_OPEN_REPARSE_POINT), whatever `follow` says.
+    pub itself: bool,
+}
+
+impl Links {
+    /// No link is followed.
+    pub const NONE: Links = Links { follow: false, wide: false, itself: false };
+    /// Links are followed beneath the root.
+    pub const BENEATH: Links = Links { follow: true, wide: false, itself: false };
+
+    /// The same, but for a link that is the last component.
+    #[must_use]
+    pub fn to_last(self) -> Links {
+        Links { itself: true, ..self }
+    }
 }
 
 /// How names are matched.
@@ -295,6 +316,38 @@ pub enum RangeLock {
     Exclusive,
 }
 
+/// A change of how other processes find a range locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RangeChange {
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// What this handle has on all of it.
+    pub before: RangeLock,
+    /// What it is to have.
+    pub after: RangeLock,
+}
+
+impl RangeChange {
+    /// Makes `changes` with `set`, a file system's [`Node::lock_range`], and takes them back where one cannot be made.
+    pub fn make_all(changes: &[RangeChange], set: impl Fn(u64, u64, RangeLock) -> Result<()>) -> Result<()> {
+        for (index, change) in changes.iter().enumerate() {
+            match set(change.offset, change.length, change.after) {
+                Ok(()) | Err(Errno::BADF | Errno::OPNOTSUPP) => {}
+                Err(errno) => {
+                    for made in changes[..index].iter().rev() {
+                        // A weaker lock is never in the way of anybody; a failure leaves the stronger one.
+                        let _ = set(made.offset, made.length, made.before);
+                    }
+                    return Err(errno);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Who is told that somebody else opens a leased file. May be called from any thread, and more than once.
 pub type Told = Arc<dyn Fn() + Send + Sync>;
 
@@ -352,7 +405,8 @@ pub trait Vfs: Send + Sync {
 
     /// Renames `from`, which must still be the file `id` (`Errno::STALE` if not) or a link that leads to it, to `to`.
     /// With `replace`, an existing target is replaced in one step, unless either is a directory; without,
-    /// `Errno::EXIST`. Where both are names of one file, `replace` leaves `to` alone.
+    /// `Errno::EXIST`, and so it is where a link would replace what it leads to. Where both are names of one file,
+    /// `replace` leaves `to` alone.
     fn rename(
         &self,
         who: &Arc<Identity>,
@@ -372,6 +426,28 @@ pub trait Vfs: Send + Sync {
 
     /// Makes `path`, which must be free, a symbolic link to `target`; `Errno::OPNOTSUPP` where there are none.
     fn make_link(&self, _who: &Arc<Identity>, _path: &RelPath, _target: &[u8]) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// The directory `name` beneath `root` that only the server uses, made with mode 0700 where it is missing and `make` asks
+    /// for it. It must belong to the server's own user and give no permission to anybody else; `Errno::PERM` for anything
+    /// else of that name, a link or a mount included. `Errno::OPNOTSUPP` where there are no such directories.
+    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        let _ = (root, name, make);
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// Puts a symbolic link to `target` in the place of the empty file or directory `id`, which is called `path`, in one
+    /// step: nobody finds the name missing, and nothing with content goes. `Errno::STALE` where another file has the
+    /// name, `Errno::NOTEMPTY` where it has content, `Errno::OPNOTSUPP` or `Errno::INVAL` where the file system cannot.
+    fn become_link(&self, _who: &Arc<Identity>, _path: &RelPath, _id: FileId, _target: &[u8]) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// The directory `path`, reached by `who` without any link, as the root of a file system of its own: links resolve
+    /// beneath it. It shares nothing that changes with this one but the files. `Errno::NOTDIR` where `path` is no
+    /// directory, `Errno::OPNOTSUPP` where that is not possible.
+    fn beneath(&self, _who: &Arc<Identity>, _path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
@@ -406,15 +482,22 @@ pub trait Node: Send + Sync + std::any::Any {
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>>;
 
     /// Reads into `buffer[filled..]` from `offset` and answers how many bytes came; fewer only at the end of file.
-    /// The buffer comes back in any case.
+    /// The buffer comes back in any case, as long as it was and with `buffer[..filled]` unchanged, also where the read is lost.
     fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)>;
 
     /// Writes all of `data` at `offset`, or fails; what was written before a failure stays.
     /// `through`: on disk before the answer.
     fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>>;
 
-    /// Data and metadata are on disk before the answer.
+    /// Data and metadata are on disk before the answer, and with them the file's present name where it is new: the file was
+    /// made, renamed or linked to. Of a directory it is its names.
     fn flush(&self) -> Answer<Result<()>>;
+
+    /// The names that lead to the file now, without links: from the root of its file system down, or from the machine's
+    /// where it lies outside (`wide links`). `Errno::NOENT` where it has no name any more.
+    fn location(&self) -> Answer<Result<Vec<u8>>> {
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
 
     /// Where a symbolic link leads, as it was made; `Errno::INVAL` for anything else.
     fn read_link(&self) -> Answer<Result<Vec<u8>>> {
@@ -472,7 +555,8 @@ pub trait Node: Send + Sync + std::any::Any {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Changes metadata.
+    /// Changes metadata. Of a symbolic link only times and owner can be changed: `Errno::OPNOTSUPP` for a mode, a change
+    /// time, and what is kept in `user.DOSATTRIB`.
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;
 
     /// Up to about `count` entries of this directory following the position `cursor` (0 = the start), without `.` and
@@ -486,6 +570,11 @@ pub trait Node: Send + Sync + std::any::Any {
         count: usize,
         with_metadata: bool,
     ) -> Answer<Result<(Vec<Entry>, u64)>>;
+
+    /// The entry of this directory that `name` means, with metadata: the exact name first, then one that `case` makes equal, as
+    /// [`Vfs::lookup`] finds it; `None` where there is none, or where `who` may not search the directory. A link is
+    /// shown itself. `name` is neither `.` nor `..`. The cost does not grow with the directory.
+    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>>;
 
     /// Whether the directory has no entries, even where its user may not read it, as long as the server may.
     fn is_empty(&self) -> Answer<Result<bool>>;
@@ -531,5 +620,12 @@ pub trait Node: Send + Sync + std::any::Any {
     /// not write, or a shared one of a handle that may not read; `Errno::OPNOTSUPP` where the file system has no locks.
     fn lock_range(&self, _offset: u64, _length: u64, _lock: RangeLock) -> Answer<Result<()>> {
         Answer::now(Err(Errno::OPNOTSUPP))
+    }
+
+    /// As [`Node::lock_range`], several changes in their order: all of them, or none where somebody else's lock is in the
+    /// way of one. What this handle may not lock, or the file system cannot, is left out. `many`: there may be many locks
+    /// on the file, through which a kernel has to go for each change.
+    fn lock_ranges(&self, _changes: Vec<RangeChange>, _many: bool) -> Answer<Result<()>> {
+        Answer::now(Ok(()))
     }
 }

@@ -14,15 +14,18 @@ use parking_lot::Mutex;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::auth::pac::LogonInfo;
 use proto::bytes::{Writer, utf16_bytes};
+use proto::crypto::kdf::{Derivation, Key, KeyLength};
+use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::{Guid, Sid};
 use proto::smb2::cancel::CancelRequest;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{
-    Capabilities, Dialect, NegotiateRequest, NegotiateResponse, SecurityMode, SigningAlgorithm,
+    Capabilities, CipherId, Dialect, NegotiateRequest, NegotiateResponse, SecurityMode, SigningAlgorithm,
 };
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use proto::smb2::transform::TransformHeader;
 use proto::smb2::tree_connect::{TreeConnectFlags, TreeConnectRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
@@ -158,7 +161,7 @@ pub(crate) struct Bed {
     /// What the share shows, as local programs see it.
     pub(crate) volume: Arc<dyn Vfs>,
     pub(crate) store: Arc<InMemory>,
-    share: Share,
+    policy: Policy,
     clock: Clock,
 }
 
@@ -169,29 +172,34 @@ impl Bed {
 
     /// With the share as `change` makes it.
     pub(crate) fn with(change: impl FnOnce(&mut Share)) -> Bed {
+        Bed::with_policy(|_, share| change(share))
+    }
+
+    /// With the configuration as `change` makes it.
+    pub(crate) fn with_policy(change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
+        let mut policy = Policy::default();
         let mut share = Share { read_only: false, ..Share::new("share", "/share") };
-        change(&mut share);
+        change(&mut policy, &mut share);
+        policy.shares.insert("share".into(), Arc::new(share));
         let clock = Clock::default();
         let options = vfs::memory::Options { mode: 0o777, capacity: 16 << 20, ..Default::default() };
         let volume: Arc<dyn Vfs> = Arc::new(Memory::with_options(Arc::new(clock.clone()), options));
         let store = Arc::<InMemory>::default();
-        let server = Bed::start(&clock, &volume, &store, &share);
-        Bed { server, store, volume, share, clock }
+        let server = Bed::start(&clock, &volume, &store, &policy);
+        Bed { server, store, volume, policy, clock }
     }
 
-    fn start(clock: &Clock, volume: &Arc<dyn Vfs>, store: &Arc<InMemory>, share: &Share) -> Arc<Server> {
+    fn start(clock: &Clock, volume: &Arc<dyn Vfs>, store: &Arc<InMemory>, policy: &Policy) -> Arc<Server> {
         let world: Arc<dyn World> = Arc::new(clock.clone());
-        let mut policy = Policy::default();
-        policy.shares.insert("share".into(), Arc::new(share.clone()));
         let volumes = Arc::new(OneVolume(volume.clone()));
-        let server = Server::new(policy, Guid([9; 16]), world, Arc::new(People), volumes);
+        let server = Server::new(policy.clone(), Guid([9; 16]), world, Arc::new(People), volumes);
         now(server.restore(store.clone())).expect("memory is never broken");
         server
     }
 
     /// The server ends without a word, and another one starts.
     pub(crate) fn crash(&mut self) {
-        self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.share);
+        self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.policy);
     }
 
     /// A local program puts another file in the place of `name`.
@@ -215,17 +223,20 @@ impl Bed {
         self.connect_as(Dialect::SMB_2_1, [7; 16])
     }
 
-    /// The client `client_guid`, which speaks `dialect`. Of 3.x, it knows no signatures.
+    /// The client `client_guid`, which speaks `dialect`: 3.0 at the most.
     pub(crate) fn connect_as(&self, dialect: Dialect, client_guid: [u8; 16]) -> Client {
         let address = ([127, 0, 0, 1], 445).into();
         let connection = Connection::new(&self.server, Peer { remote: address, local: address });
         let mut client = Client {
             connection,
+            dialect,
             message_id: 0,
             session_id: 0,
             tree_id: 0,
             key: None,
             signs: false,
+            sealing: None,
+            seals: false,
             clock: self.clock.clone(),
             running: Vec::new(),
             received: VecDeque::new(),
@@ -233,7 +244,7 @@ impl Bed {
         };
         let negotiate = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities::PERSISTENT_HANDLES,
+            capabilities: Capabilities::PERSISTENT_HANDLES | Capabilities::ENCRYPTION,
             client_guid,
             dialects: vec![dialect],
             negotiate_context_list: Vec::new(),
@@ -287,15 +298,26 @@ impl Message {
     }
 }
 
+/// The keys that seal, on 3.0.
+struct Sealing {
+    to_server: SealingKey,
+    to_client: SealingKey,
+    nonce: u64,
+}
+
 /// A client.
 pub(crate) struct Client {
     pub(crate) connection: Arc<Connection>,
+    dialect: Dialect,
     message_id: u64,
     pub(crate) session_id: u64,
     pub(crate) tree_id: u32,
     key: Option<SigningKey>,
     /// Requests are signed.
     pub(crate) signs: bool,
+    sealing: Option<Sealing>,
+    /// Requests are sealed, not signed.
+    pub(crate) seals: bool,
     clock: Clock,
     running: Vec<Running>,
     received: VecDeque<Message>,
@@ -311,7 +333,7 @@ impl Client {
         header.credits = 64;
         header.credit_charge = 1;
         header.flags |= flags;
-        let key = self.key.as_ref().filter(|_| self.signs);
+        let key = self.key.as_ref().filter(|_| self.signs && !self.seals);
         if key.is_some() {
             header.flags |= Flags::SIGNED;
         }
@@ -353,7 +375,13 @@ impl Client {
 
     /// Sends a frame. `false`: the server takes no more.
     pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
-        match self.connection.receive(BytesMut::from(frame)) {
+        let mut frame = frame.to_vec();
+        if let Some(sealing) = self.sealing.as_mut().filter(|_| self.seals) {
+            frame = [&[0; TransformHeader::SIZE][..], &frame].concat();
+            sealing.nonce += 1;
+            sealing.to_server.seal(self.session_id, sealing.nonce, &mut frame);
+        }
+        match self.connection.receive(BytesMut::from(&frame[..])) {
             Ok(chain) => self.running.extend(chain.map(|chain| Box::pin(chain.run()) as Running)),
             Err(_) => return false,
         }
@@ -365,7 +393,13 @@ impl Client {
     pub(crate) fn turn(&mut self) {
         self.running.retain_mut(|running| running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         while let Some(frame) = self.connection.next_frame() {
-            let mut rest = &frame.as_bytes()[4..];
+            let mut frame = frame.as_bytes()[4..].to_vec();
+            let mut rest = match &self.sealing {
+                Some(sealing) if frame.starts_with(b"\xfdSMB") => {
+                    &*sealing.to_client.open(&mut frame).expect("it opens")
+                }
+                _ => &frame[..],
+            };
             loop {
                 let next = Header::decode(rest).expect("the server's header decodes").next_command as usize;
                 let (one, others) = rest.split_at(if next == 0 { rest.len() } else { next });
@@ -408,7 +442,18 @@ impl Client {
     #[track_caller]
     pub(crate) fn log_on(&mut self, user: &str, password: &str, signs: bool, previous: u64) -> Message {
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
-        let initiator = Initiator::new(Some(credentials), "TEST", "");
+        self.log_on_with(Some(credentials), signs, previous)
+    }
+
+    /// Logs on as nobody; the server's last word.
+    #[track_caller]
+    pub(crate) fn log_on_anonymously(&mut self) -> Message {
+        self.log_on_with(None, false, 0)
+    }
+
+    #[track_caller]
+    fn log_on_with(&mut self, credentials: Option<Credentials>, signs: bool, previous: u64) -> Message {
+        let initiator = Initiator::new(credentials, "TEST", "");
         let first = self.session_setup(initiator.negotiate(), signs, previous);
         first.check(Status::MORE_PROCESSING_REQUIRED);
         self.session_id = first.header().session_id;
@@ -417,11 +462,25 @@ impl Client {
         let (proof, session) = initiator.authenticate(&challenge, &random, 0).expect("NTLM answers NTLM");
         let last = self.session_setup(&proof, signs, previous);
         if last.header().status == Status::SUCCESS && self.key.is_none() {
-            let key = SigningKey::new(SigningAlgorithm::HMAC_SHA256, &session.key().0).expect("a key of 16 bytes");
-            self.key = Some(key);
+            self.set_keys(&session.key().0);
             self.signs = signs;
         }
         last
+    }
+
+    fn set_keys(&mut self, session_key: &[u8; 16]) {
+        let (key, derivation) = (Key::from_session_key(session_key), Derivation::Smb30);
+        if self.dialect.0 < Dialect::SMB_3_0.0 {
+            self.key = SigningKey::new(SigningAlgorithm::HMAC_SHA256, key.as_bytes()).ok();
+            return;
+        }
+        self.key = SigningKey::new(SigningAlgorithm::AES_CMAC, derivation.signing_key(&key).as_bytes()).ok();
+        let of = |key: Key| SealingKey::new(CipherId::AES_128_CCM, key.as_bytes()).expect("a key of 16 bytes");
+        self.sealing = Some(Sealing {
+            to_server: of(derivation.client_to_server_key(session_key, KeyLength::Bits128)),
+            to_client: of(derivation.server_to_client_key(session_key, KeyLength::Bits128)),
+            nonce: 0,
+        });
     }
 
     #[track_caller]
@@ -437,13 +496,19 @@ impl Client {
         self.request(Command::SESSION_SETUP, |out| setup.encode(out))
     }
 
+    /// Connects to the share `name`; the server's answer.
     #[track_caller]
-    pub(crate) fn tree_connect(&mut self) {
-        let path = utf16_bytes(r"\\server\share");
+    pub(crate) fn connect_to(&mut self, name: &str) -> Message {
+        let path = utf16_bytes(&format!(r"\\server\{name}"));
         let tree = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
         let response = self.request(Command::TREE_CONNECT, |out| tree.encode(out));
-        response.check(Status::SUCCESS);
         self.tree_id = response.header().tree_id().expect("not asynchronous");
+        response
+    }
+
+    #[track_caller]
+    pub(crate) fn tree_connect(&mut self) {
+        self.connect_to("share").check(Status::SUCCESS);
     }
 
     /// A CREATE of `name` with all rights and sharing.

@@ -2,6 +2,7 @@
 //! printed.
 
 use std::fs;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,14 @@ pub(super) const CASES: &[Case] = &[
         .needs_root(),
     Case::new("budgets.listing_entry_hide_unreadable", |stage| protected(stage, "hiding", "list_again", 2.2))
         .needs_root(),
+    Case::new("budgets.delete_by_name", delete_by_name).needs_root(),
 ];
+
+/// Files in the directories that names are deleted from.
+const LARGE: usize = 50_000;
+const SMALL: usize = 100;
+/// How many names are deleted, one command for each.
+const DELETED: usize = 1000;
 
 const OPERATIONS: f64 = 500.0;
 /// Shares that store Windows ACLs.
@@ -85,6 +93,73 @@ fn first_opens(stage: &mut Stage) -> Result<()> {
             count(stage, &["acls", "open_each", &files])
         })
     })
+}
+
+/// `del NAME`, which looks the name up by QUERY_DIRECTORY before it deletes the file: the same in a large directory as in
+/// small ones. The time of one is printed.
+fn delete_by_name(stage: &mut Stage) -> Result<()> {
+    within(stage, 35.0, |stage, _| {
+        let small = deletions(stage, SMALL, false)?.took;
+        let large = deletions(stage, LARGE, false)?.took;
+        let each = |took: Duration| took.as_secs_f64() * 1e3 / DELETED as f64;
+        println!("    delete_by_name: {:.2} ms each of {LARGE} files, {:.2} ms of {SMALL}", each(large), each(small));
+        let table = deletions(stage, LARGE, true)?.table;
+        let total = total(&table).with_context(|| format!("no total in strace's table:\n{table}"))?;
+        Ok(Counted { kind: "delete_by_name".to_owned(), calls: total / DELETED as f64, table })
+    })
+}
+
+/// What deleting took.
+struct Deletions {
+    took: Duration,
+    table: String,
+}
+
+/// Deletes names in as many directories of `size` files as it takes.
+fn deletions(stage: &mut Stage, size: usize, counted: bool) -> Result<Deletions> {
+    let of_each = DELETED.min(size);
+    let mut commands = String::new();
+    for number in 0..DELETED / of_each {
+        let folder = format!("budget {number}");
+        let path = stage.share("files").join(&folder);
+        let _ = fs::remove_dir_all(&path);
+        stage.bed.make_dir(&format!("data/files/{folder}"), &ALICE, 0o777)?;
+        for file in 0..size {
+            fs::write(path.join(format!("file {file}")), "")?;
+        }
+        // Spread over the directory.
+        for file in 0..of_each {
+            commands.push_str(&format!("del \"{folder}\\file {}\"\n", file * (size / of_each)));
+        }
+    }
+    // What happens once per connection is not counted: the client tells when it is connected.
+    let ready = stage.local("budget")?.join("ready");
+    let mut client = stage.program("smbclient", &stage.server, &ALICE.credentials());
+    let client = client.arg("//127.0.0.1/files").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = client.spawn().context("cannot start smbclient")?;
+    let mut orders = client.stdin.take().context("smbclient is told what to do")?;
+    writeln!(orders, "!touch {}", ready.display())?;
+    let end = Instant::now() + Duration::from_secs(30);
+    while !ready.exists() {
+        ensure!(Instant::now() < end, "smbclient does not connect");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let path = stage.bed.dir().join("strace");
+    let strace = if counted { Some(attach(&stage.server.pids(), &path)?) } else { None };
+    let start = Instant::now();
+    let telling = std::thread::spawn(move || orders.write_all(commands.as_bytes()));
+    let said = client.wait_with_output()?;
+    let took = start.elapsed();
+    telling.join().ok().context("smbclient takes all commands")??;
+    let table = strace.map_or(Ok(String::new()), |strace| finish(strace, &path))?;
+    let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
+    ensure!(said.status.success() && !text.contains("NT_STATUS_"), "smbclient says:\n{text}");
+    for number in 0..DELETED / of_each {
+        let path = stage.share("files").join(format!("budget {number}"));
+        ensure!(fs::read_dir(&path)?.count() == size - of_each, "other files than those are gone");
+        fs::remove_dir_all(path)?;
+    }
+    Ok(Deletions { took, table })
 }
 
 /// Every file that was made stores one, or nothing was counted that should have been.

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("config.path_that_is_not_there", path_that_is_not_there).frevo_only(),
     Case::new("config.duplicate_share", duplicate_share).frevo_only(),
     Case::new("config.include_loop", include_loop).frevo_only(),
+    Case::new("config.unserved_shares", unserved_shares).frevo_only(),
 ];
 
 /// A mistake that leaves the rest as it was meant: `frevo check` fails, the server starts.
@@ -47,6 +48,35 @@ fn duplicate_share(stage: &mut Stage) -> Result<()> {
 fn include_loop(stage: &mut Stage) -> Result<()> {
     let text = "[global]\ninclude = @DIR@/wrong.conf\n[a]\npath = @DIR@\n";
     refused(stage, BOTH, text, 2, &["wrong.conf", "include"])
+}
+
+/// The volume of GlusterFS is as Gluster's own hook writes it into smb.conf.
+const UNSERVED: &str = "[global]\n@TARGET@\n\tmap to guest = Bad User\n\
+    [gluster-volume]\n\tpath = /\n\tread only = no\n\tguest ok = yes\n\tvfs objects = glusterfs\n\tglusterfs:volume = v\n\
+    [audited]\n\tpath = @DIR@/data/files\n\tvfs objects = acl_xattr full_audit\n\tguest ok = yes\n\
+    [known]\n\tpath = @DIR@/data/files\n\tvfs objects = full_audit\n\tfrevo:without = full_audit\n\
+    [off]\n\tpath = @DIR@/data/files\n\tavailable = no\n";
+
+/// Shares that are not served are in no list, and nothing of their directories is seen, by users or by guests.
+fn unserved_shares(stage: &mut Stage) -> Result<()> {
+    let server = stage.bed.start("config-unserved", UNSERVED)?;
+    let log = server.log_tail();
+    for share in ["gluster-volume", "audited"] {
+        ensure!(log.contains(&format!("the share [{share}] is not served")), "nothing of {share} in the log:\n{log}");
+    }
+    for credentials in [bed::ALICE.credentials(), "stranger%x".to_owned()] {
+        let smbclient = || stage.smbclient().server(&server).credentials(&credentials);
+        let listed = smbclient().list_shares()?.fine()?;
+        ensure!(listed.contains("known"), "{listed}");
+        for share in ["gluster-volume", "audited", "off"] {
+            ensure!(!listed.contains(share), "{share} is in the list:\n{listed}");
+            for command in ["ls", "ls etc\\*", "get etc\\hostname -", "notify etc", "mkdir here"] {
+                smbclient().share(share).run(command)?.refused_with("NT_STATUS_BAD_NETWORK_NAME")?;
+            }
+        }
+    }
+    stage.smbclient().server(&server).share("known").run("ls")?.fine()?;
+    Ok(())
 }
 
 /// Each of `verbs` ends with status 1 over the text, and names the file, the line, a remedy and all of `words`.

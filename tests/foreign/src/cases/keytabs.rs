@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("kerberos.smbclient", smbclient).needs_root().frevo_only(),
     Case::new("kerberos.people", people).needs_root().frevo_only(),
     Case::new("kerberos.keys", keys).needs_root().frevo_only(),
+    Case::new("kerberos.clear_realm", clear_realm).needs_root().frevo_only(),
+    Case::new("kerberos.other_service", other_service).needs_root().frevo_only(),
     Case::new("kerberos.clocks", clocks).needs_root().frevo_only(),
     Case::new("kerberos.replay", replay).needs_root().frevo_only(),
     Case::new("kerberos.expiry", expiry).needs_root().frevo_only(),
@@ -34,7 +36,8 @@ const AES256: &str = "aes256-cts";
 /// A server with the realm's keytab.
 fn serve(stage: &Stage, name: &str, keytab: &Path) -> Result<Server> {
     let own = format!(
-        "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}",
+        "[global]\n\trealm = {REALM}\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}\n\t\
+         min domain uid = 1",
         keytab.display()
     );
     stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
@@ -162,6 +165,43 @@ fn keys(stage: &mut Stage) -> Result<()> {
     install(&format!("-norandkey {SERVICE}"))?;
     by_client(&server)?;
     Ok(())
+}
+
+/// A server without `realm`, whose keytab has the realm's key with `find` in its name replaced by `put`, which is as long.
+fn serve_renamed(stage: &Stage, name: &str, kdc: &Kdc, find: &str, put: &str) -> Result<Server> {
+    let mut keytab = fs::read(kdc.keytab())?;
+    let places: Vec<_> = keytab.windows(find.len()).enumerate().filter(|(_, part)| *part == find.as_bytes()).collect();
+    let places: Vec<_> = places.into_iter().map(|(place, _)| place).collect();
+    ensure!(!places.is_empty() && find.len() == put.len(), "{find} is not in the keytab");
+    for place in places {
+        keytab[place..place + put.len()].copy_from_slice(put.as_bytes());
+    }
+    let renamed = stage.bed.dir().join(format!("{name}.keytab"));
+    fs::write(&renamed, keytab)?;
+    let own =
+        format!("[global]\n\tkerberos method = dedicated keytab\n\tdedicated keytab file = {}", renamed.display());
+    stage.bed.start(name, &TEMPLATE.replace("[global]", &own))
+}
+
+/// What a ticket says of its realm in clear does not make it the server's own: alice of another realm, whose tickets this
+/// key opens, is not the server's alice.
+fn clear_realm(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.clear_realm", AES256, &[SERVICE], &[ALICE])?;
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    by_client(&serve_renamed(stage, "server.own_realm", &kdc, REALM, REALM)?)?;
+    let server = serve_renamed(stage, "server.clear_realm", &kdc, REALM, "OWN.TEST")?;
+    refused(by_client(&server), "LOGON_FAILURE")?;
+    logged(&server, &["a good ticket of nobody here", "alice@BED.TEST"])
+}
+
+/// A ticket for another service of the keytab is no logon.
+fn other_service(stage: &mut Stage) -> Result<()> {
+    let kdc = Kdc::start_as(&stage.bed, "kdc.other_service", AES256, &[SERVICE], &[ALICE])?;
+    let _realm = Environment::set(&kdc.log_on(&ALICE)?);
+    by_client(&serve_renamed(stage, "server.host", &kdc, "cifs", "host")?)?;
+    let server = serve_renamed(stage, "server.other_service", &kdc, "cifs", "HTTP")?;
+    refused(by_client(&server), "LOGON_FAILURE")?;
+    logged(&server, &["HTTP/localhost", "file server"])
 }
 
 /// A client whose clock is an hour ahead is told so.

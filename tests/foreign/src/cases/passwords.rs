@@ -131,7 +131,9 @@ fn who_is_here(stage: &mut Stage) -> Result<()> {
 
 /// Who cannot log on any more because the password is old changes it as nobody.
 fn expired(stage: &mut Stage) -> Result<()> {
-    let server = stage.bed.start("passwords-expired", TEMPLATE)?;
+    // rpcclient opens the domain first, which `restrict anonymous` keeps from anonymous callers.
+    let template = TEMPLATE.replacen("[global]", "[global]\nrestrict anonymous = 0", 1);
+    let server = stage.bed.start("passwords-expired", &template)?;
     user(stage, &server, &["policy", "maximum password age", "0"], "")?;
     logon(stage, &server, ALICE.password, None)?;
     expire_all(|args| user(stage, &server, args, ""))?;

@@ -1,11 +1,12 @@
 //! Alternate streams as smbclient reads and writes them, and a directory with streams that Samba serves at the same time.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::{Bed, Server, Target};
+use crate::bed::{ALICE, BOB, Bed, Server, Target};
 use crate::file;
 use crate::smbclient::Smbclient;
 use crate::stage::Stage;
@@ -14,6 +15,7 @@ use crate::suite::Case;
 pub(super) const CASES: &[Case] = &[
     Case::new("streams.there_and_back", there_and_back).frevo_only(),
     Case::new("streams.shared_with_samba", shared_with_samba).frevo_only(),
+    Case::new("streams.planted_store", planted_store).needs_root().frevo_only(),
 ];
 
 /// A second server on the directory of the first one's share.
@@ -106,5 +108,63 @@ fn shared_with_samba(stage: &mut Stage) -> Result<()> {
     }
     stage.smbclient().run("deltree both")?.fine()?;
     ensure!(stored(&share)? == 0, "the store keeps what belongs to nobody");
+    Ok(())
+}
+
+/// A user that may write to the share's root puts something else in the place of the store.
+fn planted_store(stage: &mut Stage) -> Result<()> {
+    let share = stage.share("files");
+    let (store, away) = (share.join(".frevo-streams"), share.join("store-moved-away"));
+    let had_one = store.exists();
+    if had_one {
+        fs::rename(&store, &away)?;
+    }
+    let done = steal(stage, &share, &store).and_then(|()| mislead(stage, &share, &store));
+    if had_one {
+        fs::rename(&away, &store)?;
+    }
+    done
+}
+
+/// A directory of alice's, into which a private file of bob's was moved. An attribute of alice's own file names it.
+fn steal(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
+    let (local, mine) = (stage.local("planted")?, share.join("mine"));
+    fs::create_dir(store)?;
+    chown(store, Some(ALICE.id), Some(ALICE.id))?;
+    fs::write(&mine, "mine")?;
+    chown(&mine, Some(ALICE.id), Some(ALICE.id))?;
+    let name = format!("{:x}-{:032x}", fs::metadata(&mine)?.ino(), 1);
+    let stolen = store.join(&name);
+    fs::write(&stolen, "bob: top secret")?;
+    fs::set_permissions(&stolen, fs::Permissions::from_mode(0o600))?;
+    chown(&stolen, Some(BOB.id), Some(BOB.id))?;
+    rustix::fs::setxattr(&mine, "user.FrevoStream.x", name.as_bytes(), rustix::fs::XattrFlags::empty())?;
+    let (fetched, sent) = (local.join("fetched"), local.join("sent"));
+    stage.smbclient().run(&format!("get mine:x {}", fetched.display()))?;
+    let got = fs::read(&fetched).unwrap_or_default();
+    ensure!(got.is_empty(), "alice reads {:?}", String::from_utf8_lossy(&got));
+    fs::write(&sent, "alice was here")?;
+    stage.smbclient().run(&format!("put {} mine:x", sent.display()))?;
+    stage.smbclient().run("del mine")?.fine()?;
+    ensure!(fs::read(&stolen)? == b"bob: top secret", "bob's file was changed");
+    fs::remove_dir_all(store)?;
+    Ok(())
+}
+
+/// A link in place of the directory.
+fn mislead(stage: &Stage, share: &Path, store: &Path) -> Result<()> {
+    let (local, elsewhere) = (stage.local("planted")?, share.join("elsewhere"));
+    fs::create_dir(&elsewhere)?;
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o700))?;
+    symlink("elsewhere", store)?;
+    let sent = local.join("large");
+    file::random(&sent, 1 << 20)?;
+    let said = stage.smbclient().run(&format!("put {} other:large", sent.display()))?;
+    let made = fs::read_dir(&elsewhere)?.count();
+    fs::remove_file(store)?;
+    fs::remove_dir_all(&elsewhere)?;
+    ensure!(made == 0, "the server made {made} files where a user's link leads");
+    ensure!(!said.success || said.text.contains("NT_STATUS_"), "{}", said.text);
+    stage.smbclient().run("del other")?.fine()?;
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Ground {
     /// Makes the directory in that of `share`.
     pub(super) fn make(share: &Share) -> Result<Ground> {
         let acls = share.acls.as_ref().context("the share stores no descriptors")?;
-        let options = localfs::Options { links: Links { follow: false, wide: false } };
+        let options = localfs::Options { links: Links::NONE };
         let volume = localfs::LocalFs::open(&share.path, options);
         let volume = volume.with_context(|| format!("opening {}", share.path.display()))?;
         let name = format!(".frevo-calibrate-{}", std::process::id());

@@ -180,6 +180,7 @@ mod tests {
 
     fn share(name: &str, path: &str) -> Share {
         let acls = StoredAcls {
+            of_owner: None,
             attribute: "security.NTACL".into(),
             ignore_system_acls: false,
             default_style: server::policy::AclStyle::Posix,

@@ -1,6 +1,6 @@
 //! Who may log on.
 
-use super::{BOOL, COMMANDS, COUNT, Kind, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
+use super::{BOOL, COMMANDS, COUNT, Kind, LIST, NUMBER, PATH, Parameter, TEXT, WINBINDD, global};
 
 const MAP: Kind = Kind::Choice(&[&["Never"], &["Bad User"], &["Bad Password"], &["Bad Uid"]]);
 const SECURITY: Kind = Kind::Choice(&[&["auto"], &["user"], &["domain"], &["ads"]]);
@@ -17,6 +17,7 @@ const NTLM: Kind = Kind::Choice(&[
     &["ntlmv2-only", "no", "false", "0", "off"],
     &["ntlmv1-permitted", "yes", "true", "1", "on"],
     &["mschapv2-and-ntlmv2-only"],
+    &["disabled"],
 ]);
 const YES: Kind = Kind::Choice(&[&["yes", "true", "on", "1"]]);
 const PASSWORD_SYNC: &str = "changing passwords over the network";
@@ -40,10 +41,27 @@ pub(super) static TABLE: &[Parameter] = &[
     global(
         "restrict anonymous",
         Kind::Integer(0, 2),
-        "0",
-        "What callers without a name may do: 0 list shares, 2 nothing.",
+        "1",
+        "What anonymous callers may do: 0 open samr and lsarpc, 1 list shares, 2 nothing. Samba's default is 0.",
     ),
-    global("ntlm auth", NTLM, "ntlmv2-only", "Which NTLM answers count.").accepted("NTLMv2 is the only one served"),
+    global(
+        "ntlm auth",
+        NTLM,
+        "ntlmv2-only",
+        "disabled refuses NTLM; with any other value NTLMv2 is served, and it alone.",
+    ),
+    global(
+        "frevo:spn check",
+        Kind::Choice(&[&["off"], &["if sent"], &["required"]]),
+        "off",
+        "Whether the server's name in an NTLM logon must be right: SmbServerNameHardeningLevel 0, 1 and 2 of Windows. Frevo's own.",
+    ),
+    global(
+        "frevo:spn names",
+        LIST,
+        "",
+        "Names that clients know the server by, besides its own and its addresses. Frevo's own.",
+    ),
     global("lanman auth", BOOL, "no", "Accept LM answers.").accepted("LM hashes are never used"),
     global("encrypt passwords", YES, "yes", "Passwords do not travel in clear.")
         .accepted("SMB 2 has no plain-text passwords"),
@@ -55,8 +73,12 @@ pub(super) static TABLE: &[Parameter] = &[
     global("username map script", TEXT, "", "A command that does the same.").unserved(COMMANDS),
     global("username level", NUMBER, "0", "How many capital letters to try in UNIX names.")
         .accepted("accounts are compared without regard to case and know their UNIX user"),
-    global("min domain uid", COUNT, "1000", "The lowest UNIX uid that a domain user may have.")
-        .unserved("member of a domain"),
+    global(
+        "min domain uid",
+        COUNT,
+        "1000",
+        "The lowest UNIX uid of a user whom a domain or a Kerberos realm proves; uid 0 never is one.",
+    ),
     global("obey pam restrictions", BOOL, "no", "Ask PAM about accounts and sessions.").unserved("PAM"),
     global("pam password change", BOOL, "no", "Change passwords by PAM.").unserved(PASSWORD_SYNC),
     global("unix password sync", BOOL, "no", "Change the UNIX password along.").unserved(PASSWORD_SYNC),

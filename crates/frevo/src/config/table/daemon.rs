@@ -21,8 +21,20 @@ pub(super) static TABLE: &[Parameter] = &[
     global("log file", PATH, "", "The log file; empty: the standard error output. %m is frevo here: there is one log."),
     global("log level", LIST, "2", "How much is logged, 0 to 10; class:level for single classes. Samba: 1.")
         .also(&["debug level"]),
+    global(
+        "frevo:memory limit",
+        BYTES,
+        "0",
+        "Memory that the server may use, bytes; 0: a quarter of the machine's or cgroup's.",
+    ),
     global("max log size", BYTES, "5000", "KiB at which the log file is set aside as .old; 0: never."),
     global("logging", LIST, "", "Where the log goes: file; syslog and systemd are the standard error output here."),
+    global(
+        "frevo:sandbox",
+        BOOL,
+        "yes",
+        "Give up privileges and system calls that serving needs none of; not in Samba.",
+    ),
     global("max smbd processes", COUNT, "0", "How many clients may be connected at a time; 0: the built-in limit."),
     global("max open files", COUNT, "65536", "How many files one session may have open; Samba: 16424."),
     global("timestamp logs", BOOL, "yes", "Begin log lines with the time.")

@@ -101,8 +101,12 @@ pub(super) static TABLE: &[Parameter] = &[
     share("smbd search ask sharemode", BOOL, "yes", "Ask for write times of open files in listings.")
         .accepted(IN_MEMORY),
     // Notification.
-    share("honor change notify privilege", BOOL, "no", "Only holders of the privilege watch unreadable folders.")
-        .unserved("watching only what one may read"),
+    share(
+        "honor change notify privilege",
+        BOOL,
+        "yes",
+        "Who watches a tree is told of changes only in folders that he may list; Samba: no.",
+    ),
     global("change notify", BOOL, "yes", "Tell clients of changes in a folder."),
     global("kernel change notify", BOOL, "yes", "Tell clients of changes by local programs, too."),
     // ACLs and ownership.

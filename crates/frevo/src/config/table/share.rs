@@ -51,4 +51,5 @@ pub(super) static TABLE: &[Parameter] =
         share("include", PATH, "", "Read this file here; a relative path starts at the folder of the including file."),
         share("vfs objects", LIST, "", "Samba's modules, understood as the features that they ask for.")
             .also(&["vfs object"]),
+        share("frevo:without", LIST, "", "Modules of vfs objects that the share is served without; not in Samba."),
     ];

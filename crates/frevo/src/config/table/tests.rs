@@ -53,9 +53,11 @@ fn defaults_are_sambas_unless_the_help_says_so() {
         "log level",
         "max open files",
         "mangled names",
+        "honor change notify privilege",
         "server services",
         "dcerpc endpoint servers",
         "kerberos encryption types",
+        "restrict anonymous",
     ];
     for line in SAMBA.lines() {
         let (name, default) = line.split_once('=').expect("name = value");

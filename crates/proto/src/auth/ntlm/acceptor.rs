@@ -15,7 +15,7 @@ use super::av_pair::{self, AvFlags, AvId};
 use super::digest::{hmac_md5, rc4};
 use super::message::{Authenticate, Challenge, Negotiate, without_mic};
 use super::response::{NtlmV2Response, proof, response_key, session_base_key};
-use super::{NegotiateFlags, Session, SessionKey};
+use super::{NegotiateFlags, Session, SessionKey, oem};
 use crate::bytes::{Malformed, Writer, utf16_bytes, utf16_units};
 
 /// What the server calls itself in its challenge. An empty name is left out.
@@ -38,7 +38,7 @@ pub struct TargetNames {
 pub enum InvalidToken {
     /// The token does not decode.
     Malformed(Malformed),
-    /// The peer does not speak Unicode.
+    /// The peer knows neither Unicode nor the OEM character set.
     Encoding,
     /// An AUTHENTICATE_MESSAGE with no challenge before it, or a second NEGOTIATE_MESSAGE.
     Order,
@@ -56,7 +56,7 @@ impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InvalidToken::Malformed(malformed) => write!(f, "NTLM: {malformed}"),
-            InvalidToken::Encoding => f.write_str("NTLM without Unicode"),
+            InvalidToken::Encoding => f.write_str("NTLM without a character set"),
             InvalidToken::Order => f.write_str("NTLM message out of order"),
             InvalidToken::TargetInfo => f.write_str("NTLM challenge without target information"),
         }
@@ -124,14 +124,13 @@ impl Acceptor {
             return Err(InvalidToken::Order);
         }
         let requested = Negotiate::decode(negotiate)?.negotiate_flags;
-        // Deviates from [MS-NLMP] 3.2.5.1.1: the OEM character set is not offered; nothing of this age needs it.
-        if !requested.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
+        // [MS-NLMP] 2.2.2.5: Unicode where the client has both.
+        let unicode = requested.contains(NegotiateFlags::NEGOTIATE_UNICODE);
+        if !unicode && !requested.contains(NegotiateFlags::NEGOTIATE_OEM) {
             return Err(InvalidToken::Encoding);
         }
-        let target_name = match self.names.domain_joined {
-            true => utf16_bytes(&self.names.netbios_domain),
-            false => utf16_bytes(&self.names.netbios_computer),
-        };
+        let target = if self.names.domain_joined { &self.names.netbios_domain } else { &self.names.netbios_computer };
+        let target_name = if unicode { utf16_bytes(target) } else { oem::encode(target) };
         let challenge = Challenge {
             target_name: &target_name,
             negotiate_flags: self.choose(requested),
@@ -145,7 +144,11 @@ impl Acceptor {
 
     /// The flags of the challenge: ours, and of the client's those that we know.
     fn choose(&self, requested: NegotiateFlags) -> NegotiateFlags {
-        let ours = NegotiateFlags::NEGOTIATE_UNICODE
+        let encoding = match requested.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
+            true => NegotiateFlags::NEGOTIATE_UNICODE,
+            false => NegotiateFlags::NEGOTIATE_OEM,
+        };
+        let ours = encoding
             | NegotiateFlags::REQUEST_TARGET
             | NegotiateFlags::NEGOTIATE_NTLM
             | NegotiateFlags::NEGOTIATE_ALWAYS_SIGN
@@ -284,6 +287,8 @@ pub struct Claim {
     pub workstation: String,
     /// The client asks to be nobody: no name and no response.
     pub anonymous: bool,
+    /// The SPN of the server that the client means (MsvAvTargetName), which the proof covers; `None` where it says none.
+    pub target_name: Option<String>,
     user_name: Vec<u8>,
     domain_name: Vec<u8>,
     response: Option<Response>,
@@ -322,15 +327,26 @@ impl Claim {
             true => Some(message.encrypted_random_session_key.try_into().map_err(|_| Malformed::Value)?),
             false => None,
         };
+        // What is hashed is Unicode, however the names travel (3.3.2).
+        let unicode = |name: &[u8]| match flags.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
+            true => name.to_vec(),
+            false => utf16_bytes(&oem::decode(name)),
+        };
+        let (user_name, domain_name) = (unicode(message.user_name), unicode(message.domain_name));
         Ok(Claim {
-            user: text(message.user_name),
-            domain: text(message.domain_name),
-            workstation: text(message.workstation),
+            user: text(&user_name),
+            domain: text(&domain_name),
+            workstation: text(&unicode(message.workstation)),
             anonymous: message.user_name.is_empty()
                 && message.nt_challenge_response.is_empty()
                 && matches!(message.lm_challenge_response, [] | [0]),
-            user_name: message.user_name.to_vec(),
-            domain_name: message.domain_name.to_vec(),
+            user_name,
+            domain_name,
+            target_name: response
+                .as_ref()
+                .and_then(|it| it.av_pairs.get(AvId::TARGET_NAME))
+                .filter(|name| !name.is_empty())
+                .map(text),
             response: response.map(|it| Response { proof: it.proof, client_challenge: it.client_challenge.to_vec() }),
             mic,
             encrypted_random_session_key,

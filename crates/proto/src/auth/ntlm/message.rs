@@ -58,7 +58,7 @@ impl Negotiate {
 /// CHALLENGE_MESSAGE ([MS-NLMP] 2.2.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Challenge<'a> {
-    /// The server's name or its domain's, in UTF-16LE.
+    /// The server's name or its domain's, in UTF-16LE, or in the OEM character set as `negotiate_flags` say.
     pub target_name: &'a [u8],
     /// What the server chose of the client's flags, and its own.
     pub negotiate_flags: NegotiateFlags,
@@ -109,11 +109,11 @@ pub struct Authenticate<'a> {
     pub lm_challenge_response: &'a [u8],
     /// The NT response; NTLMv2_RESPONSE when longer than 24 bytes.
     pub nt_challenge_response: &'a [u8],
-    /// The domain that the client says the user is of, in UTF-16LE.
+    /// The domain that the client says the user is of, in UTF-16LE, or in the OEM character set as `negotiate_flags` say.
     pub domain_name: &'a [u8],
-    /// The user's name, in UTF-16LE.
+    /// The user's name, likewise.
     pub user_name: &'a [u8],
-    /// The client machine's name, in UTF-16LE.
+    /// The client machine's name, likewise.
     pub workstation: &'a [u8],
     /// The client's session key under RC4, where keys are exchanged.
     pub encrypted_random_session_key: &'a [u8],
@@ -122,7 +122,8 @@ pub struct Authenticate<'a> {
 }
 
 impl<'a> Authenticate<'a> {
-    /// Decodes a message. Every part must lie in the payload, and strings must be whole UTF-16 units.
+    /// Decodes a message. Every part must lie in the payload, and strings must be whole UTF-16 units unless they are in the
+    /// OEM character set.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = begin(message, AUTHENTICATE)?;
         let mut places = [Place::default(); 6];
@@ -135,7 +136,8 @@ impl<'a> Authenticate<'a> {
             *part = place.resolve(message, AUTHENTICATE_VERSION)?;
         }
         let [lm_challenge_response, nt_challenge_response, domain_name, user_name, workstation, key] = parts;
-        if [domain_name, user_name, workstation].iter().any(|name| !name.len().is_multiple_of(2)) {
+        let oem = !negotiate_flags.contains(NegotiateFlags::NEGOTIATE_UNICODE);
+        if !oem && [domain_name, user_name, workstation].iter().any(|name| !name.len().is_multiple_of(2)) {
             return Err(Malformed::Value);
         }
         Ok(Authenticate {

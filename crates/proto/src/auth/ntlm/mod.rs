@@ -1,7 +1,6 @@
 //! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or randomness.
 //!
-//! Left out on purpose: LM and NTLMv1 responses, which are refused; OEM strings, so both sides must speak Unicode;
-//! and connectionless mode.
+//! Left out on purpose: LM and NTLMv1 responses, which are refused, and connectionless mode.
 
 pub mod acceptor;
 pub mod av_pair;
@@ -9,6 +8,7 @@ pub mod change;
 mod digest;
 pub mod initiator;
 pub mod message;
+mod oem;
 mod response;
 mod sealing;
 mod session;

@@ -180,6 +180,7 @@ fn a_logon() {
         let (acceptor, message, ours) = logon(&initiator(user, domain, "secret"));
         let claim = acceptor.authenticate(&message).expect("our own message");
         assert_eq!((&claim.user[..], &claim.domain[..], claim.anonymous), (user, domain, false));
+        assert_eq!(claim.target_name.as_deref(), Some("cifs/files.example"));
         let theirs = acceptor.verify(&claim, Some(&nt_hash("secret"))).expect("the right password");
         assert_eq!(theirs.key().0, [0x77; 16]);
         let mic = ours.mech_list_mic(Sender::Client, b"list").expect("extended session security");
@@ -218,6 +219,44 @@ fn a_client_that_leaves_the_domain_out_of_the_key() {
     let claim = acceptor.authenticate(&other).expect("our own message");
     assert_eq!(claim.domain, "DESK");
     assert!(acceptor.verify(&claim, Some(&nt_hash("secret"))).is_ok());
+}
+
+/// A client that knows the OEM character set alone ([MS-NLMP] 2.2.2.5) gets its challenge in it and writes names in it.
+#[test]
+fn a_client_without_unicode() {
+    for (user, oem) in [("ann", &b"ann"[..]), ("J\u{f6}rg", b"J\x94rg")] {
+        let initiator = initiator(user, "DESK", "secret");
+        let mut negotiate = initiator.negotiate().to_vec();
+        negotiate[12] = negotiate[12] & !1 | 2;
+        let mut acceptor = acceptor();
+        let challenge = acceptor.challenge(&negotiate, SERVER_CHALLENGE, 1).expect("a challenge");
+        let decoded = Challenge::decode(&challenge).expect("our own message");
+        assert!(decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_OEM));
+        assert!(!decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_UNICODE));
+        assert!(decoded.target_name.is_ascii() && !decoded.target_name.contains(&0));
+        // The response is the same, whatever character set the names travel in.
+        let spoken =
+            Challenge { negotiate_flags: decoded.negotiate_flags | NegotiateFlags::NEGOTIATE_UNICODE, ..decoded };
+        let (message, session) = initiator.authenticate(&spoken.encode(), &RANDOM, 5).expect("an answer");
+        let own = Authenticate::decode(&message).expect("our own message");
+        let flags = NegotiateFlags(own.negotiate_flags.0 & !NegotiateFlags::NEGOTIATE_UNICODE.0);
+        let sent = Authenticate {
+            user_name: oem,
+            domain_name: b"DESK",
+            workstation: b"ODD",
+            negotiate_flags: flags | NegotiateFlags::NEGOTIATE_OEM,
+            ..own
+        };
+        let mut sent = sent.encode();
+        let mic = hmac_md5(&session.key().0, &[&negotiate, &challenge, &sent]);
+        super::message::set_mic(&mut sent, &mic);
+        let claim = acceptor.authenticate(&sent).expect("names in the OEM character set");
+        assert_eq!((&claim.user[..], &claim.domain[..], &claim.workstation[..]), (user, "DESK", "ODD"));
+        assert!(acceptor.verify(&claim, Some(&nt_hash("secret"))).is_ok());
+    }
+    let mut neither = initiator("ann", "", "secret").negotiate().to_vec();
+    neither[12] &= !3;
+    assert_eq!(acceptor().challenge(&neither, SERVER_CHALLENGE, 1), Err(InvalidToken::Encoding));
 }
 
 /// Whoever changes a byte of the client's last message spoils the proof, the MIC or the message.
@@ -292,8 +331,8 @@ fn tokens_out_of_order_or_shape() {
     let (mut acceptor, message, _) = logon(&initiator);
     assert_eq!(self::acceptor().authenticate(&message).err(), Some(InvalidToken::Order));
     assert_eq!(acceptor.challenge(initiator.negotiate(), [0; 8], 0), Err(InvalidToken::Order));
-    let oem = Negotiate { negotiate_flags: NegotiateFlags::NEGOTIATE_OEM }.encode();
-    assert_eq!(self::acceptor().challenge(&oem, [0; 8], 0), Err(InvalidToken::Encoding));
+    let neither = Negotiate { negotiate_flags: NegotiateFlags::NEGOTIATE_NTLM }.encode();
+    assert_eq!(self::acceptor().challenge(&neither, [0; 8], 0), Err(InvalidToken::Encoding));
     let structure = Err(InvalidToken::Malformed(Malformed::Structure));
     assert_eq!(self::acceptor().challenge(&message, [0; 8], 0), structure);
     assert_eq!(acceptor.authenticate(initiator.negotiate()).err(), structure.err());

@@ -129,7 +129,8 @@ impl<'a> IoctlResponse<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body behind the header. `OutputOffset` is where output begins or would begin, as Windows servers set it
+    /// (<67>): some clients refuse 0.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let input_offset = Header::SIZE + Self::SIZE;
         let output_offset = (input_offset + self.input.len()).next_multiple_of(8);
@@ -139,14 +140,13 @@ impl<'a> IoctlResponse<'a> {
         self.file_id.encode(out);
         out.u32(u32_of(input_offset));
         out.u32(u32_of(self.input.len()));
-        out.u32(if self.output.is_empty() { 0 } else { u32_of(output_offset) });
+        out.u32(u32_of(output_offset));
         out.u32(u32_of(self.output.len()));
         out.u64(0);
         out.bytes(self.input);
-        if !self.output.is_empty() {
-            out.pad_to(8);
-            out.bytes(self.output);
-        }
+        // Also without output: Windows clients refuse an offset beyond the end of the message (<196>).
+        out.pad_to(8);
+        out.bytes(self.output);
     }
 }
 
@@ -197,13 +197,19 @@ mod tests {
         golden!(
             IoctlResponse,
             response,
-            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 00000000 00000000 00000000 00000000 00000000"
+            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 00000000 70000000 00000000 00000000 00000000"
         );
         golden!(
             IoctlResponse,
             IoctlResponse { output: b"abc", ..response },
             "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 00000000 70000000 03000000 00000000 00000000
              616263"
+        );
+        golden!(
+            IoctlResponse,
+            IoctlResponse { input: b"x", ..response },
+            "3100 0000 18001100 ffffffffffffffff ffffffffffffffff 70000000 01000000 78000000 00000000 00000000 00000000
+             78 00000000000000"
         );
         golden!(
             IoctlResponse,

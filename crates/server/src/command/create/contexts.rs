@@ -8,7 +8,7 @@ use proto::status::Status;
 use super::{durable, instance};
 use crate::error::Result;
 use crate::information::ea;
-use crate::open::FileOpen;
+use crate::vfs::Metadata;
 
 /// What the request's contexts ask for.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Contexts {
     /// The contexts of the response, encoded.
     pub(super) fn answer(
         &self,
-        file: &FileOpen,
+        metadata: &Metadata,
         maximal: Option<std::result::Result<AccessMask, Status>>,
     ) -> Vec<CreateContext<'static>> {
         let mut list = Vec::new();
@@ -88,9 +88,8 @@ impl Contexts {
             list.push(QueryMaximalAccessResponse { query_status, maximal_access }.to_context());
         }
         if self.query_on_disk_id {
-            list.push(
-                QueryOnDiskIdResponse { disk_file_id: file.file.inode, volume_id: file.file.device }.to_context(),
-            );
+            let (disk_file_id, volume_id) = (metadata.file_id(), metadata.id.device);
+            list.push(QueryOnDiskIdResponse { disk_file_id, volume_id }.to_context());
         }
         list
     }

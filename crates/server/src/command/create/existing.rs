@@ -23,7 +23,6 @@ use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, Removals, ShareMode};
 use crate::local;
 use crate::name::{Name, Stream};
-use crate::policy::Share;
 use crate::reparse;
 use crate::security::access;
 use crate::tree::Disk;
@@ -57,14 +56,14 @@ pub(super) async fn open(
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
     }
     check_awaited(request, found.metadata.id)?;
-    let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
-    if found.metadata.kind == Kind::Symlink
-        && !itself
-        && let Some(stopped) = reparse::stopped(request, disk, &found.path).await
-    {
-        return Err(stopped);
+    if !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
+        reparse::check_open(request, disk, &found.node, &found.metadata).await?;
     }
-    check_kind(&disk.share, name, parameters, &found.metadata)?;
+    let leads_to_directory = match found.metadata.kind {
+        Kind::Symlink => reparse::leads_to_directory(disk, &found.path).await,
+        _ => None,
+    };
+    check_kind(name, parameters, &found.metadata, leads_to_directory)?;
     check_attributes(disk, parameters, &found)?;
     let granted = grant(disk, parameters, &found).await?;
     let files = &request.connection.server.files;
@@ -105,7 +104,17 @@ pub(super) async fn open(
         local::wait_for_lease(request, reply, disk, &found.node, wanted(disk, parameters, granted)).await?;
         return Ok(None);
     };
-    Ok(Some(Opened { entered, node, metadata, name: open_name, granted, action, asked_allocation: 0 }))
+    let leads_to_directory = leads_to_directory == Some(true);
+    Ok(Some(Opened {
+        entered,
+        node,
+        metadata,
+        name: open_name,
+        granted,
+        action,
+        asked_allocation: 0,
+        leads_to_directory,
+    }))
 }
 
 /// 3.3.5.9: nobody opens a file of which the client of a persistent open is awaited.
@@ -117,36 +126,43 @@ fn check_awaited(request: &Request<'_>, file: FileId) -> Result<()> {
     Ok(())
 }
 
-fn check_kind(share: &Share, name: &Name, parameters: &Parameters, metadata: &Metadata) -> Result<()> {
-    match metadata.kind {
-        Kind::Directory => {
-            if parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) || name.stream == Stream::Data {
-                return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
-            }
-            if parameters.overwrites() {
-                let root = name.path.is_root();
-                return Err(Error::new(if root { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_COLLISION }));
-            }
+/// `leads_to_directory`: what a link of Linux leads to, where the server follows it.
+fn check_kind(
+    name: &Name,
+    parameters: &Parameters,
+    metadata: &Metadata,
+    leads_to_directory: Option<bool>,
+) -> Result<()> {
+    let is_directory = match metadata.kind {
+        Kind::Directory => Some(true),
+        Kind::File | Kind::Special => Some(false),
+        Kind::Symlink => leads_to_directory,
+    };
+    if is_directory == Some(true)
+        && (parameters.options.contains(CreateOptions::NON_DIRECTORY_FILE) || name.stream == Stream::Data)
+    {
+        return Err(Error::new(Status::FILE_IS_A_DIRECTORY));
+    }
+    if is_directory == Some(false) {
+        if parameters.wants_directory() || name.stream == Stream::Index {
+            return Err(Error::new(Status::NOT_A_DIRECTORY));
         }
-        Kind::File | Kind::Special | Kind::Symlink => {
-            // A link that is not followed is shown to nobody but those who want the link itself, so that nobody learns
-            // whether its target exists.
-            if metadata.kind == Kind::Symlink && !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
-                return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a symbolic link that is not followed"));
-            }
-            if parameters.wants_directory() || name.stream == Stream::Index {
-                return Err(Error::new(Status::NOT_A_DIRECTORY));
-            }
-            if name.trailing_backslash {
-                return Err(Error::new(Status::OBJECT_NAME_INVALID));
-            }
+        if name.trailing_backslash {
+            return Err(Error::new(Status::OBJECT_NAME_INVALID));
         }
     }
-    if reparse::is_stored(share, metadata) && !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
-        return Err(Error::because(Status::IO_REPARSE_TAG_NOT_HANDLED, "what a reparse point of a client means"));
+    if metadata.kind == Kind::Directory && parameters.overwrites() {
+        let root = name.path.is_root();
+        return Err(Error::new(if root { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_COLLISION }));
     }
     let data = parameters.desired_access.0 & (READING | WRITING) != 0 || parameters.overwrites();
-    if data && matches!(metadata.kind, Kind::Special | Kind::Symlink) {
+    let refused = match metadata.kind {
+        Kind::Special => data,
+        // There is nothing to read in a link, and nothing of it can be overwritten.
+        Kind::Symlink => parameters.overwrites(),
+        Kind::File | Kind::Directory => false,
+    };
+    if refused {
         return Err(Error::because(Status::ACCESS_DENIED, "not a regular file"));
     }
     Ok(())

@@ -31,6 +31,7 @@ use proto::status::Status;
 use self::contexts::Contexts;
 use self::entered::Entered;
 use self::parameters::Parameters;
+use crate::accounting::Resource;
 use crate::attributes;
 use crate::channel_sequence::ChannelSequence;
 use crate::command::tree_connect::is_continuous;
@@ -39,6 +40,7 @@ use crate::conn::{Reply, Request};
 use crate::error::{Error, Result};
 use crate::files::OpenName;
 use crate::files::notify::Change;
+use crate::links::{self, Purpose};
 use crate::name::{self, Stream};
 use crate::open::{FileOpen, Open, Target};
 use crate::pipe::Pipe;
@@ -120,7 +122,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
         directory::entry_of_changes(&request.connection.server, disk, file).await;
     }
     let granted = caching::grant(request, reply, &open.0, file, disk, caching).await;
-    let mut answer = contexts.answer(file, maximal);
+    let mut answer = contexts.answer(&metadata, maximal);
     answer.extend(granted.context);
     if disk.snapshot.is_none() {
         answer.extend(contexts.durable.grant(request, &open.0, disk, &asked, action).await?);
@@ -141,7 +143,6 @@ fn respond(
     create_contexts: Vec<CreateContext<'static>>,
 ) -> Result<Status> {
     let file = open.file().ok_or(Error::because(Status::INTERNAL_ERROR, "a file that is no file"))?;
-    let path = file.name.path.lock().clone();
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     CreateResponse {
         oplock_level,
@@ -153,7 +154,7 @@ fn respond(
         change_time: attributes::file_time(metadata.changed),
         allocation_size: attributes::allocation_size(metadata, file.asked_allocation()),
         end_of_file: attributes::end_of_file(metadata),
-        file_attributes: attributes::file_attributes(disk, path.name(), metadata).0,
+        file_attributes: attributes::of_open(disk, file, metadata).0,
         file_id,
         create_contexts,
     }
@@ -171,6 +172,8 @@ struct Opened {
     granted: AccessMask,
     action: CreateAction,
     asked_allocation: u64,
+    /// [`FileOpen::leads_to_directory`].
+    leads_to_directory: bool,
 }
 
 /// [MS-FSA] 2.1.5.1, phase 7: which streams go with which options.
@@ -226,7 +229,7 @@ async fn open_file(
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
         let removals = request.connection.server.files.removals();
-        let opened = match look_up(request, disk, &mut wanted, attempt, parameters.only_reads(disk)).await? {
+        let opened = match look_up(request, disk, &mut wanted, attempt, parameters).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = existing::Found { path, node, metadata, removals };
                 existing::open(request, reply, disk, name, parameters, contexts, found).await?
@@ -235,7 +238,7 @@ async fn open_file(
                 let place = new::Place { path, parent };
                 new::make(request, disk, name, parameters, contexts, place).await?
             }
-            Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
+            Lookup::NoParent => return Err(no_parent(request, disk, &wanted).await),
         };
         if let Some(opened) = opened {
             return Ok(opened);
@@ -244,21 +247,25 @@ async fn open_file(
     Err(Error::because(Status::SHARING_VIOLATION, "the name kept changing"))
 }
 
-/// Looks a path up; one that names nothing may do so by short names. `reads`: a file that is found will be read.
+/// The answer where a directory on the way is missing.
+async fn no_parent(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Error {
+    let stopped = reparse::stopped_by_stored(request, disk, path).await;
+    stopped.unwrap_or(Error::new(Status::OBJECT_PATH_NOT_FOUND))
+}
+
+/// Looks a path up; one that names nothing may do so by short names.
 async fn look_up(
     request: &Request<'_>,
     disk: &Disk,
     wanted: &mut RelPath,
     attempt: usize,
-    reads: bool,
+    parameters: &Parameters,
 ) -> Result<Lookup> {
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
+    let itself = parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT);
+    let links = Links { itself, ..disk.share.links() };
     let case = if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let looked_up = match reads {
-        true => disk.vfs.lookup_to_read(&disk.identity, wanted, case, links).await,
-        false => disk.vfs.lookup(&disk.identity, wanted, case, links).await,
-    };
-    let found = match looked_up {
+    let purpose = if parameters.only_reads(disk) { Purpose::Reading } else { Purpose::Any };
+    let found = match links::look_up_with(disk, &disk.identity, wanted, case, links, purpose).await {
         Err(Errno::LOOP) => {
             return Err(reparse::stopped(request, disk, wanted).await.unwrap_or(Errno::LOOP.into()));
         }
@@ -271,7 +278,7 @@ async fn look_up(
     if is_store(wanted) {
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the store of large streams"));
     }
-    Ok(disk.vfs.lookup(&disk.identity, wanted, case, links).await?)
+    Ok(links::look_up_with(disk, &disk.identity, wanted, case, links, Purpose::Any).await?)
 }
 
 /// Makes the open known to the session.
@@ -286,6 +293,10 @@ fn register(
     let session = request.session()?;
     let metadata = opened.metadata;
     let action = opened.action;
+    if session.open_count() >= server.policy().limits.opens_per_session {
+        return Err(too_many_opens());
+    }
+    let charge = session.payer().charge(Resource::Opens, 1)?;
     let options = parameters.options.0 & KEPT_OPTIONS.0;
     let open = Arc::new(Open {
         persistent_id: opened.entered.open(),
@@ -298,25 +309,20 @@ fn register(
         sequence: ChannelSequence::new(request.header.channel_sequence()),
         target: Target::File(Arc::new(FileOpen {
             lease: parameters.lease,
+            leads_to_directory: opened.leads_to_directory,
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
             ..FileOpen::new(opened.node, metadata.id, metadata.kind, opened.name, disk.identity.clone())
         })),
+        charge,
     });
-    let full = session.open_count() >= server.policy().limits.opens_per_session;
-    if full || !server.charge_open() {
-        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
-    }
     match session.add_open(open.clone()) {
         Ok(()) => {
             opened.entered.stay();
             Ok(((open, action), metadata))
         }
-        Err(_) => {
-            server.discharge_open();
-            Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open"))
-        }
+        Err(_) => Err(Error::because(Status::USER_SESSION_DELETED, "the session ended during the open")),
     }
 }
 
@@ -344,10 +350,21 @@ const KEPT_OPTIONS: CreateOptions = CreateOptions(
         | CreateOptions::DIRECTORY_FILE.0,
 );
 
+fn too_many_opens() -> Error {
+    Error::because(Status::INSUFFICIENT_RESOURCES, "the session has as many opens as it may")
+}
+
 fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply) -> Result<Status> {
     let server = &request.connection.server;
     let session = request.session()?;
     let name = proto::bytes::utf16_units(asked.name).and_then(|units| String::from_utf16(&units).ok());
+    let anonymous = session.user().is_none_or(|user| user.anonymous);
+    let limits = &server.policy().limits;
+    let pipes = if anonymous { limits.pipes_per_anonymous_session } else { limits.pipes_per_session };
+    if session.pipe_count() >= pipes || session.open_count() >= limits.opens_per_session {
+        return Err(too_many_opens());
+    }
+    let charge = session.payer().charge(Resource::Pipes, 1)?;
     let pipe = Pipe::open(request, &name.ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?)?;
     let file_id = FileId { persistent: server.next_open_id(), volatile: server.next_id() };
     let open = Arc::new(Open {
@@ -359,14 +376,10 @@ fn open_pipe(request: &Request<'_>, asked: &CreateRequest<'_>, reply: &mut Reply
         share: ShareAccess(7),
         created: server.world.now(),
         sequence: ChannelSequence::new(request.header.channel_sequence()),
-        target: Target::Pipe(pipe),
+        target: Target::Pipe(Box::new(pipe)),
+        charge,
     });
-    let full = session.open_count() >= server.policy().limits.opens_per_session;
-    if full || !server.charge_open() {
-        return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
-    }
     if session.add_open(open).is_err() {
-        server.discharge_open();
         return Err(Error::new(Status::USER_SESSION_DELETED));
     }
     CreateResponse {

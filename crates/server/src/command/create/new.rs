@@ -18,6 +18,7 @@ use crate::conn::Request;
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, ShareMode};
+use crate::links;
 use crate::name::{Name, Stream};
 use crate::policy::InheritOwner;
 use crate::security::descriptor::Protection;
@@ -89,6 +90,11 @@ pub(super) async fn make(
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
+    if !links::admits(disk, &node).await {
+        // A directory on the way became a link to a vetoed one meanwhile.
+        disk.vfs.unlink(&disk.identity, &path, metadata.id, metadata.kind).await?;
+        return Err(Errno::LOOP.into());
+    }
     // What the kernel handed on has its mode as well.
     let mode_to_give = (!by_kernel && parent.is_some()).then_some(mode);
     let (model, parent) = (model.as_ref(), parent.as_deref());
@@ -139,6 +145,7 @@ pub(super) async fn make(
         granted,
         action: CreateAction::CREATED,
         asked_allocation: 0,
+        leads_to_directory: false,
     }))
 }
 

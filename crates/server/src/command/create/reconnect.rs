@@ -101,7 +101,7 @@ async fn give_back(
         server.durable.add_persistent(&open);
     }
     resume_epoch(server, file, contexts);
-    let mut answer = contexts.answer(file, None);
+    let mut answer = contexts.answer(&metadata, None);
     let (level, lease) = cached(server, &open, file);
     answer.extend(lease);
     let made = terms.as_ref().and_then(|terms| terms.persistent).filter(|_| repeats);
@@ -189,7 +189,7 @@ fn reclaim(
         check(file, terms, owner.as_ref())
     })?;
     let sequence = ChannelSequence::new(request.header.channel_sequence());
-    let open = detached.reclaimed(server.next_id(), session.id, request.tree()?.clone(), sequence);
+    let open = detached.reclaimed(server.next_id(), session.id, request.tree()?.clone(), sequence, &session.payer());
     let open = open.map(Arc::new).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
     Ok((open, missed))
 }

@@ -91,7 +91,7 @@ pub(super) async fn repeat(
         }
         false => None,
     };
-    let mut answer = contexts.answer(file, maximal);
+    let mut answer = contexts.answer(&metadata, maximal);
     let (level, lease) = cached(request, file, asked);
     answer.extend(lease);
     let handle = level == OplockLevel::LEASE || level == OplockLevel::BATCH;

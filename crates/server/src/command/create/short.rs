@@ -1,10 +1,11 @@
 //! Files opened by a short name, on shares with `mangled names = yes`.
 
 use crate::error::Result;
+use crate::links;
 use crate::name::short::{mangle, may_be_mangled};
 use crate::server::Server;
 use crate::tree::Disk;
-use crate::vfs::{Case, Links, Lookup, RelPath};
+use crate::vfs::{Case, Lookup, RelPath};
 
 /// Whether a path that names nothing may do so by short names.
 pub(super) fn may_be(disk: &Disk, path: &RelPath) -> bool {
@@ -32,8 +33,8 @@ pub(super) async fn expand(server: &Server, disk: &Disk, path: &RelPath) -> Resu
 
 /// The entry of a directory whose short name is `short`; what `veto files` hides has none.
 async fn find(disk: &Disk, directory: &RelPath, short: &[u8], batch: usize) -> Result<Option<Box<[u8]>>> {
-    let links = Links { follow: disk.share.follow_symlinks, wide: disk.share.wide_links };
-    let Lookup::Found { node, .. } = disk.vfs.lookup(&disk.identity, directory, Case::Insensitive, links).await? else {
+    let found = links::look_up(disk, &disk.identity, directory, Case::Insensitive).await?;
+    let Lookup::Found { node, .. } = found else {
         return Ok(None);
     };
     let mut cursor = 0;

@@ -16,7 +16,7 @@ use super::contexts::Contexts;
 use super::entered::Entered;
 use super::existing::{self, Found};
 use super::parameters::Parameters;
-use super::{ATTEMPTS, Opened, look_up, new};
+use super::{ATTEMPTS, Opened, look_up, new, no_parent};
 use crate::attributes;
 use crate::command::close::What;
 use crate::command::oplock_break;
@@ -26,6 +26,7 @@ use crate::files::notify::Change;
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, ShareMode};
 use crate::name::{self, Name};
+use crate::reparse;
 use crate::server::Server;
 use crate::streams::{Stream, StreamNode};
 use crate::tree::Disk;
@@ -61,7 +62,7 @@ pub(super) async fn open(
     let mut wanted = name.path.clone();
     for attempt in 0..ATTEMPTS {
         let removals = server.files.removals();
-        let base = match look_up(request, disk, &mut wanted, attempt, false).await? {
+        let base = match look_up(request, disk, &mut wanted, attempt, &of_base(parameters)).await? {
             Lookup::Found { path, node, metadata } => {
                 let found = Found { path, node, metadata, removals };
                 open_base(request, reply, disk, stream, parameters, found).await?
@@ -72,7 +73,7 @@ pub(super) async fn open(
                     .await?;
                 made.map(|made| new_base(request, disk, stream, parameters, made)).transpose()?
             }
-            Lookup::NoParent => return Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
+            Lookup::NoParent => return Err(no_parent(request, disk, &wanted).await),
         };
         let Some(base) = base else { continue };
         let entered = match enter(request, parameters, &base) {
@@ -142,9 +143,15 @@ async fn open_base(
     found: Found,
 ) -> Result<Option<Base>> {
     let server = &request.connection.server;
+    if !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
+        reparse::check_open(request, disk, &found.node, &found.metadata).await?;
+    }
     match found.metadata.kind {
         Kind::File | Kind::Directory => {}
-        Kind::Symlink => return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a link that is not followed")),
+        Kind::Symlink => {
+            let status = if parameters.creates() { Status::ACCESS_DENIED } else { Status::OBJECT_NAME_NOT_FOUND };
+            return Err(Error::because(status, "a symbolic link of Linux has no streams"));
+        }
         Kind::Special => return Err(Error::because(Status::ACCESS_DENIED, "not a regular file")),
     }
     let id = found.metadata.id;
@@ -290,6 +297,7 @@ async fn open_content(
         granted: base.granted,
         action,
         asked_allocation: 0,
+        leads_to_directory: false,
     }))
 }
 

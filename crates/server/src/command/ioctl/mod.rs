@@ -10,6 +10,7 @@ mod integrity;
 mod network_interfaces;
 mod object_id;
 mod offload;
+mod pipe;
 mod reparse;
 mod resiliency;
 mod snapshots;
@@ -29,8 +30,9 @@ use proto::status::Status;
 
 use crate::conn::{Reply, Request};
 use crate::error::{Disconnect, Error, Result};
-use crate::open::{FileOpen, Open, Target};
+use crate::open::{FileOpen, Open};
 use crate::tree::Disk;
+use crate::vfs::Kind;
 
 pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = IoctlRequest::decode(request.message)?;
@@ -45,20 +47,22 @@ pub(crate) async fn ioctl(request: &Request<'_>, reply: &mut Reply) -> Result<St
     request.check_charge(longest.max(asked.input.len()))?;
     match asked.ctl_code {
         FsctlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate_info(request, &asked, reply),
-        FsctlCode::PIPE_TRANSCEIVE => pipe_transceive(request, &asked, reply).await,
+        FsctlCode::PIPE_TRANSCEIVE => pipe::transceive(request, &asked, reply).await,
+        FsctlCode::PIPE_PEEK => pipe::peek(request, &asked, reply),
+        FsctlCode::PIPE_WAIT => pipe::wait(request, &asked, reply),
         // 3.3.5.15.2: no share is part of a DFS namespace yet.
         FsctlCode::DFS_GET_REFERRALS | FsctlCode::DFS_GET_REFERRALS_EX => Err(Error::new(Status::NOT_FOUND)),
         FsctlCode::QUERY_NETWORK_INTERFACE_INFO => network_interfaces::query(request, &asked, reply),
         _ => {
             let open = request.open(asked.file_id, reply)?;
-            let output = control(&Control { request, asked: &asked, open }).await?;
+            let output = control(&Control { request, asked: &asked, open }, reply).await?;
             respond(&asked, &output.bytes, reply);
             Ok(output.status)
         }
     }
 }
 
-/// Controls that change the file, which a previous version does not let happen.
+/// Controls that change the file, which a read-only share and a previous version do not let happen.
 const CHANGES: [FsctlCode; 14] = [
     FsctlCode::SRV_COPYCHUNK,
     FsctlCode::SRV_COPYCHUNK_WRITE,
@@ -76,18 +80,31 @@ const CHANGES: [FsctlCode; 14] = [
     FsctlCode::OFFLOAD_WRITE,
 ];
 
+/// Controls that a symbolic link of Linux takes, opened itself: it has neither content nor attributes.
+const OF_LINKS: [FsctlCode; 5] = [
+    FsctlCode::GET_REPARSE_POINT,
+    FsctlCode::SET_REPARSE_POINT,
+    FsctlCode::DELETE_REPARSE_POINT,
+    FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
+    FsctlCode::IS_PATHNAME_VALID,
+];
+
 /// The controls that work on an open file.
-async fn control(control: &Control<'_>) -> Result<Output> {
-    if let Some(disk) = control.open.tree.disk().filter(|disk| disk.snapshot.is_some())
+async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
+    if let Some(disk) = control.open.tree.disk().filter(|disk| disk.read_only)
         && CHANGES.contains(&control.asked.ctl_code)
     {
         return Err(disk.refusal());
     }
+    if control.open.file().is_some_and(|file| file.kind == Kind::Symlink) && !OF_LINKS.contains(&control.asked.ctl_code)
+    {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of content, asked of a symbolic link"));
+    }
     match control.asked.ctl_code {
         FsctlCode::CREATE_OR_GET_OBJECT_ID | FsctlCode::GET_OBJECT_ID => object_id::get(control).await,
         FsctlCode::GET_REPARSE_POINT => reparse::get(control).await,
-        FsctlCode::SET_REPARSE_POINT => reparse::set(control).await,
-        FsctlCode::DELETE_REPARSE_POINT => reparse::delete(control).await,
+        FsctlCode::SET_REPARSE_POINT => reparse::set(control, reply).await,
+        FsctlCode::DELETE_REPARSE_POINT => reparse::delete(control, reply).await,
         FsctlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::list(control).await,
         FsctlCode::SET_OBJECT_ID => object_id::set(control).await,
         FsctlCode::SET_OBJECT_ID_EXTENDED => object_id::set_extended(control).await,
@@ -287,18 +304,6 @@ fn validate_negotiate_info(request: &Request<'_>, asked: &IoctlRequest<'_>, repl
     .encode(&mut proto::bytes::Writer::new(&mut output));
     respond(asked, &output, reply);
     Ok(Status::SUCCESS)
-}
-
-/// 3.3.5.15.3.
-async fn pipe_transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
-    let open = request.open(asked.file_id, reply)?;
-    let Target::Pipe(pipe) = &open.target else {
-        return Err(Error::because(Status::NOT_SUPPORTED, "PIPE_TRANSCEIVE on a file"));
-    };
-    pipe.write(asked.input, request).await?;
-    let (output, status) = pipe.read(asked.max_output_response as usize)?;
-    respond(asked, &output, reply);
-    Ok(status)
 }
 
 fn respond(asked: &IoctlRequest<'_>, output: &[u8], reply: &mut Reply) {

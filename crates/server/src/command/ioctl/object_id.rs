@@ -38,7 +38,7 @@ async fn inborn(control: &Control<'_>) -> Result<FileObjectIdBuffer> {
     let (file, disk) = (control.file()?, control.disk()?);
     let space = disk.vfs.space(&file.identity).await?;
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&file.file.inode.to_le_bytes());
+    id[..8].copy_from_slice(&file.node.metadata().await?.file_id().to_le_bytes());
     id[8..].copy_from_slice(&file.file.device.to_le_bytes());
     Ok(FileObjectIdBuffer {
         object_id: Guid(id),

@@ -15,6 +15,7 @@ use proto::fscc::{
 use proto::status::Status;
 
 use super::{Control, Output, change};
+use crate::accounting::Resource;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::offload::{FileState, Secret, Token};
@@ -78,17 +79,22 @@ fn issue(
     let mut secret = Secret::default();
     server.world.random(&mut secret);
     let now = server.world.uptime();
+    let session = control.request.session()?;
+    let charge = session.payer().charge(Resource::OffloadTokens, 1).or_else(|_| {
+        server.offloads.remove_ended(now);
+        session.payer().charge(Resource::OffloadTokens, 1)
+    })?;
     let token = Token {
         source: Arc::downgrade(&control.open),
         offset: range.0,
         length: range.1,
         state: FileState::from(metadata),
         secret,
-        session: control.request.session()?.id,
+        session: session.id,
+        _charge: Arc::new(charge),
         expires: now + wish.min(limits.offload_token_life),
     };
-    let issued = server.offloads.issue(file.file, token, now, limits);
-    issued.map_err(|_| Error::because(Status::INSUFFICIENT_RESOURCES, "too many tokens"))?;
+    server.offloads.issue(file.file, token, limits);
     let FileId { device, inode, stream } = file.file;
     let mut token_id = [0; StorageOffloadToken::ID_SIZE];
     token_id[..16].copy_from_slice(&secret);

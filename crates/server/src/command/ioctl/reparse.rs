@@ -1,5 +1,7 @@
 //! Controls of reparse points ([MS-FSA] 2.1.5.10.3, 2.1.5.10.14, 2.1.5.10.37).
 
+use std::sync::atomic::Ordering;
+
 use proto::dtyp::AccessMask;
 use proto::fscc::{FileAttributes, ReparseDataBuffer, ReparseTag, SymbolicLinkReparseData};
 use proto::smb2::change_notify::CompletionFilter;
@@ -7,12 +9,15 @@ use proto::status::Status;
 
 use super::{Control, Output};
 use crate::attributes;
+use crate::command::oplock_break;
+use crate::conn::Reply;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
+use crate::information::ea;
 use crate::open::FileOpen;
 use crate::reparse::{self, ATTRIBUTE};
 use crate::tree::Disk;
-use crate::vfs::{Case, Create, Kind, Links, Lookup, Metadata, SetMetadata};
+use crate::vfs::{Kind, Metadata, SetMetadata};
 
 /// Tags that nobody can have.
 const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
@@ -37,11 +42,11 @@ async fn present(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> Result<Op
     if !reparse::is_stored(&disk.share, metadata) {
         return Ok(None);
     }
-    Ok(file.node.get_xattr(&file.identity, ATTRIBUTE).await?)
+    reparse::stored(&*file.node, &file.identity).await
 }
 
 /// 2.1.5.10.37.
-pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
+pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     let invalid = || Error::new(Status::IO_REPARSE_DATA_INVALID);
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
@@ -53,24 +58,54 @@ pub(super) async fn set(control: &Control<'_>) -> Result<Output> {
     if RESERVED.contains(&asked.reparse_tag()) {
         return Err(Error::new(Status::IO_REPARSE_TAG_INVALID));
     }
+    let link = Some(&asked).filter(|asked| asked.reparse_tag() == ReparseTag::SYMLINK);
+    let link = link.and_then(|asked| SymbolicLinkReparseData::decode(asked.data()).ok());
+    if link.as_ref().is_some_and(|link| reparse::names_hidden(disk, link)) {
+        return Err(Error::because(Status::ACCESS_DENIED, "a link to a vetoed name"));
+    }
+    take_alone(control, reply, file).await?;
     let metadata = file.node.metadata().await?;
     check_kind(&asked, file, &metadata).await?;
-    if let Some(old) = present(file, disk, &metadata).await? {
-        check_same(&old, &asked)?;
-    }
-    if asked.reparse_tag() == ReparseTag::SYMLINK
-        && metadata.kind != Kind::Symlink
-        && let Ok(link) = SymbolicLinkReparseData::decode(asked.data())
-        && become_link(control, file, disk, &metadata, &link).await?
-    {
-        return Ok(Output::new(|_| ()));
+    let old = present(file, disk, &metadata).await?;
+    match &old {
+        Some(old) => check_same(old, &asked)?,
+        None if ea::size(file, disk).await > 0 => return Err(Error::new(Status::EAS_NOT_SUPPORTED)),
+        None => {}
     }
     if metadata.kind == Kind::Symlink || !disk.share.store_dos_attributes {
         return Err(Error::because(Status::ACCESS_DENIED, "a link of Linux, or `store dos attributes = no`"));
     }
+    // The mark comes last: without it the attribute means nothing.
     file.node.set_xattr(&file.identity, ATTRIBUTE, Some(input.to_vec())).await?;
-    mark(control, file, disk, &metadata, true).await?;
+    if let Err(error) = mark(control, file, disk, &metadata, true).await {
+        if old.is_none() {
+            let _ = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await;
+        }
+        return Err(error);
+    }
+    let may_settle = link.is_some() && control.open.granted.contains(AccessMask::DELETE);
+    file.settles.store(may_settle, Ordering::Release);
     Ok(Output::new(|_| ()))
+}
+
+/// How often clients are asked to close handles that they keep only to be quick.
+const ATTEMPTS: usize = 16;
+
+/// Refuses where somebody else has the file's content open: a reparse point takes it out of sight, though no share mode
+/// was asked.
+async fn take_alone(control: &Control<'_>, reply: &mut Reply, file: &FileOpen) -> Result<()> {
+    let (request, open) = (control.request, &control.open);
+    let server = &request.connection.server;
+    for _ in 0..ATTEMPTS {
+        let now = server.world.uptime();
+        match server.files.name_changes(file.file, open.persistent_id, file.lease_id(), true, now) {
+            Some(wait) => oplock_break::wait(request, reply, file.file, wait).await?,
+            None if server.files.is_used_by_others(file.file, open.persistent_id) => break,
+            None => return Ok(()),
+        }
+        file.still_open()?;
+    }
+    Err(Error::because(Status::SHARING_VIOLATION, "somebody else has the file open"))
 }
 
 /// What can be a reparse point of that tag.
@@ -99,38 +134,8 @@ fn check_same(old: &[u8], asked: &ReparseDataBuffer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts a link of Linux in place of the empty file or directory, where one can be made that leads where the client wants
-/// and does not lead out of the share. The directories on the way to it must be none that a link has led to: `..` would
-/// be another directory for who follows it.
-async fn become_link(
-    control: &Control<'_>,
-    file: &FileOpen,
-    disk: &Disk,
-    metadata: &Metadata,
-    link: &SymbolicLinkReparseData<'_>,
-) -> Result<bool> {
-    let path = file.name.path.lock().clone();
-    let Some(target) = reparse::target(link, &path) else { return Ok(false) };
-    let plain = Links { follow: false, wide: false };
-    match disk.vfs.lookup(&file.identity, &path, Case::Sensitive, plain).await {
-        Ok(Lookup::Found { metadata: here, .. }) if here.id == file.file => {}
-        _ => return Ok(false),
-    }
-    disk.vfs.unlink(&file.identity, &path, file.file, metadata.kind).await?;
-    if let Err(errno) = disk.vfs.make_link(&file.identity, &path, &target).await {
-        let again = match metadata.kind {
-            Kind::Directory => Create::Directory,
-            _ => Create::File(crate::vfs::Access::default()),
-        };
-        let _ = disk.vfs.create(&file.identity, &path, again, metadata.mode & 0o7777, metadata.dos_attributes).await;
-        return Err(errno.into());
-    }
-    control.request.connection.server.changed(disk, &path, Change::modified(CompletionFilter::ATTRIBUTES));
-    Ok(true)
-}
-
 /// 2.1.5.10.3.
-pub(super) async fn delete(control: &Control<'_>) -> Result<Output> {
+pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
     control.need_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
     let invalid = |_| Error::new(Status::IO_REPARSE_DATA_INVALID);
@@ -141,6 +146,7 @@ pub(super) async fn delete(control: &Control<'_>) -> Result<Output> {
     if !asked.data().is_empty() {
         return Err(Error::new(Status::IO_REPARSE_DATA_INVALID));
     }
+    take_alone(control, reply, file).await?;
     let metadata = file.node.metadata().await?;
     let old = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     check_same(&old, &asked)?;
@@ -148,7 +154,11 @@ pub(super) async fn delete(control: &Control<'_>) -> Result<Output> {
         return Err(Error::because(Status::ACCESS_DENIED, "a link of Linux is nothing else without its target"));
     }
     mark(control, file, disk, &metadata, false).await?;
-    file.node.set_xattr(&file.identity, ATTRIBUTE, None).await?;
+    file.settles.store(false, Ordering::Release);
+    // Without the mark it means nothing; what stays is replaced by the next one.
+    if let Err(errno) = file.node.set_xattr(&file.identity, ATTRIBUTE, None).await {
+        tracing::debug!(?errno, "the data of a deleted reparse point stays");
+    }
     Ok(Output::new(|_| ()))
 }
 

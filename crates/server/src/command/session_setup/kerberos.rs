@@ -7,7 +7,7 @@ use proto::status::Status;
 
 use super::mapped;
 use super::spnego::{Proven, Said};
-use super::user::known_user;
+use super::user::{check_uid, known_user};
 use crate::accounts::{Account, Unavailable};
 use crate::conn::Request;
 use crate::domain::Refused;
@@ -44,6 +44,7 @@ impl Kerberos {
             Err(refused) => return Err(refused.error(&client.to_string())),
         };
         check_account(&account, server.world.now())?;
+        server.authenticated(&account.name, request.connection.peer.remote.ip().into());
         let user = known_user(&account, String::new(), policy);
         Ok(Said::Done(Proven { user, key: Some(key), signatures: Some(signatures), token: reply, lifetime }))
     }
@@ -100,10 +101,7 @@ async fn account(
             server.accounts.of_client(client, logon.as_ref()).await.map_err(cannot)?.ok_or(Refused::Unknown)?
         }
     };
-    // Whoever answers for a realm does not make anybody root.
-    if account.identity.uid == 0 {
-        return Err(Refused::Unmapped("its user has uid 0 here".into()));
-    }
+    check_uid(account.identity.uid, policy)?;
     // The administrator of the host may say that somebody is root.
     let mapped = match &policy.membership {
         Some(_) => mapped::account(server, policy, &account.name, &account.groups).await?,

@@ -20,7 +20,7 @@ pub(super) fn derive(
 ) -> std::result::Result<SessionKeys, KeyRefused> {
     let session_key = Key::from_session_key(exported);
     let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
-    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing };
+    let mut keys = SessionKeys { client_to_server: None, server_to_client: None, signing, secret: true };
     let Some(derivation) = derivation(negotiated, preauth) else { return Ok(keys) };
     if let Some((cipher, length)) = negotiated.cipher.and_then(|cipher| Some((cipher, key_length(cipher)?))) {
         // AES-256 keys come from the whole key that the authentication gave, which NTLM makes 16 bytes as well.
@@ -31,6 +31,16 @@ pub(super) fn derive(
         keys.server_to_client = Some(SealingKey::new(cipher, to_client.as_bytes())?);
     }
     Ok(keys)
+}
+
+/// The key of a null session. Its clients may sign with it, but do not seal ([MS-SMB2] 3.2.4.1.8).
+pub(super) fn derive_null(
+    exported: &[u8],
+    negotiated: &Negotiated,
+    preauth: Option<&PreauthHash>,
+) -> std::result::Result<SessionKeys, KeyRefused> {
+    let signing = Some(Arc::new(derive_signing(exported, negotiated, preauth)?));
+    Ok(SessionKeys { client_to_server: None, server_to_client: None, signing, secret: false })
 }
 
 /// `Session.SigningKey`, or `Channel.SigningKey` of a further channel.

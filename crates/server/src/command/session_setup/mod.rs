@@ -8,6 +8,7 @@ mod keys;
 mod mapped;
 mod ntlm;
 mod pass_through;
+mod spn;
 mod spnego;
 mod user;
 
@@ -84,7 +85,8 @@ pub(crate) async fn session_setup(request: &Request<'_>, reply: &mut Reply) -> R
                     return Err(error);
                 }
             };
-            reply.sign_with = channel.signing();
+            // The last answer of a null session's logon is not signed (3.3.5.5.3); any later one as its request is.
+            reply.sign_with = channel.signing().filter(|_| channel.session.keys().is_some_and(|keys| keys.secret));
             end_previous(request, &channel, asked.previous_session_id).await;
             (token, flags, Status::SUCCESS)
         }
@@ -104,7 +106,11 @@ pub(super) fn refuse_foreign(request: &Request<'_>, reply: &mut Reply, refusal: 
 fn begin(request: &Request<'_>, negotiated: &Negotiated) -> Result<Arc<Channel>> {
     let connection = request.connection;
     connection.bound_logons();
-    let session = connection.server.new_session(negotiated.terms());
+    let payer = connection.payer();
+    if !connection.is_logged_on() {
+        connection.server.relieve_newcomers(&payer);
+    }
+    let session = connection.server.new_session(negotiated.terms(), &payer);
     let channel = Arc::new(Channel::new(session, negotiated.preauth.clone()));
     if let Err(error) = connection.add_channel(&channel) {
         connection.server.drop_session(&channel.session);
@@ -121,7 +127,7 @@ pub(super) async fn slow_down(request: &Request<'_>, guessed: Option<String>, ar
     let from = connection.peer.remote.ip().into();
     let guess = Guess { name: &name, from, asked: arrived };
     let waited = Failed { connection, guess, length: request.message.len() }.wait(&connection.server).await;
-    if waited == Err(NoRoom) && !connection.is_authenticated() {
+    if waited == Err(NoRoom) && !connection.is_logged_on() {
         connection.end(Disconnect("too many failed logons"));
     }
 }
@@ -157,17 +163,23 @@ fn establish(
     } else if user.anonymous {
         flags |= SessionFlags::IS_NULL;
     }
-    if session.keys().is_some() {
+    if let Some(keys) = session.keys() {
+        // The session keeps its keys (3.3.5.5.2). Those of a null session or a guest's would protect nothing that the
+        // account does, whatever signing and sealing the server requires.
+        if !keys.secret && !user.anonymous && !user.guest {
+            return Err(Error::because(Status::ACCESS_DENIED, "an account needs a session with keys of its own"));
+        }
         return if session.reauthenticated(Arc::new(user), expires) { Ok((token, flags)) } else { Err(ended()) };
     }
     let preauth = channel.preauth.lock().take();
     let keys = match key {
-        Some(key) => keys::derive(&key, negotiated, preauth.as_ref())
-            .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?,
-        None => SessionKeys { client_to_server: None, server_to_client: None, signing: None },
+        Some(key) if user.anonymous => keys::derive_null(&key, negotiated, preauth.as_ref()),
+        Some(key) => keys::derive(&key, negotiated, preauth.as_ref()),
+        None => Ok(SessionKeys { client_to_server: None, server_to_client: None, signing: None, secret: false }),
     };
+    let keys = keys.map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(keys.signing.clone());
-    if keys.signing.is_some() {
+    if keys.secret {
         let required = policy.server_signing == Signing::Required
             || asked.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
             || negotiated.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
@@ -180,11 +192,16 @@ fn establish(
     } else if policy.server_smb_encrypt == Encryption::Required {
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
     }
+    let payer = request.connection.payer_for(&user);
+    session.charge_to(&payer)?;
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
+    let anonymous = user.anonymous;
     if !session.establish(Arc::new(user), keys, expires) {
         return Err(ended());
     }
-    request.connection.logged_on(policy.smb2_max_credits);
+    if !anonymous {
+        request.connection.logged_on(&payer, policy.smb2_max_credits);
+    }
     Ok((token, flags))
 }
 

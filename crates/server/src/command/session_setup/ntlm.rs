@@ -14,6 +14,7 @@ use crate::accounts::{Account, AccountPolicy, LogonOutcome, Unavailable};
 use crate::conn::Request;
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
+use crate::neighbourhood::Neighbourhood;
 use crate::policy::{MapToGuest, Policy};
 use crate::server::Server;
 use crate::session::User;
@@ -63,10 +64,10 @@ impl Ntlm {
         if claim.anonymous {
             return unproven(&claim, policy);
         }
-        let server = &request.connection.server;
         let mut meant = claim.user.clone();
-        match self.prove(server, &claim, policy, &mut meant, guessed).await {
+        match self.prove(request, &claim, policy, &mut meant, guessed).await {
             Ok((verified, account)) => {
+                super::spn::check(claim.target_name.as_deref(), request.connection.peer.local.ip(), policy)?;
                 let user = known_user(&account, claim.workstation, policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
                 Ok(Said::Done(Proven {
@@ -107,12 +108,14 @@ impl Ntlm {
     /// all that can be known now.
     async fn prove(
         &self,
-        server: &Server,
+        request: &Request<'_>,
         claim: &Claim,
         policy: &Policy,
         meant: &mut String,
         guessed: &mut Option<String>,
     ) -> std::result::Result<(ntlm::Session, Account), Refused> {
+        let server = &request.connection.server;
+        let from = Neighbourhood::from(request.connection.peer.remote.ip());
         let membership = policy.membership.as_ref();
         let whose = membership.map_or(Whose::Ours, |it| it.whose(&policy.netbios_name, &claim.domain, &claim.user));
         let mapped = match &policy.username_map {
@@ -132,7 +135,17 @@ impl Ntlm {
             }
         };
         if let (Whose::Domain | Whose::Either, None, Some(membership)) = (whose, &account, membership) {
-            return pass_through::prove(server, membership, &self.acceptor, claim, policy).await;
+            return pass_through::prove(server, membership, &self.acceptor, claim, policy, from).await;
+        }
+        let tried = account.as_ref().map_or(name, |account| &account.name);
+        if !server.may_try(tried, from) {
+            meant.clear();
+            meant.push_str(tried);
+            return Err(match &account {
+                _ if server.is_locked_out(tried) => Refused::Because(Status::ACCOUNT_LOCKED_OUT),
+                Some(_) => Refused::Wrong,
+                None => Refused::Unknown,
+            });
         }
         // An unknown user costs the same work as a wrong password, so that the two cannot be told apart by time.
         let verified = self.verify(claim, account.as_ref());
@@ -153,6 +166,7 @@ impl Ntlm {
         }
         let (verified, account) = proven.ok_or_else(|| refuse(server, &name, account))?;
         server.forgive(&name);
+        server.authenticated(&name, from);
         check_account(&account, &server.accounts.policy(), server.world.now())?;
         server.accounts.logged_on(&account.name, LogonOutcome::Success);
         Ok((verified, account))
@@ -223,7 +237,8 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<Said> {
         identity,
         groups: Arc::new([]),
     };
-    Ok(Said::Done(Proven { user, key: None, signatures: None, token: Vec::new(), lifetime: None }))
+    let key = anonymous.then(|| Zeroizing::new(claim.null_session().key().0.to_vec()));
+    Ok(Said::Done(Proven { user, key, signatures: None, token: Vec::new(), lifetime: None }))
 }
 
 impl Signatures for ntlm::Session {

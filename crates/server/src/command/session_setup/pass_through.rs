@@ -4,8 +4,10 @@
 use proto::auth::ntlm::{Acceptor, Claim, Session as Proof, TargetNames};
 
 use super::mapped;
+use super::user::check_uid;
 use crate::accounts::Account;
 use crate::domain::{Membership, NetworkLogon, Refused};
+use crate::neighbourhood::Neighbourhood;
 use crate::policy::Policy;
 use crate::principals::may_come_from_domain;
 use crate::server::Server;
@@ -38,24 +40,32 @@ pub(super) async fn prove(
     ntlm: &Acceptor,
     claim: &Claim,
     policy: &Policy,
+    from: Neighbourhood,
 ) -> Result<(Proof, Account), Refused> {
     // What is no NTLMv2 is wrong before anybody is asked.
     let response = ntlm.pass_through(claim).map_err(|_| Refused::Wrong)?;
     let Some(domain) = server.domain() else {
         return Err(Refused::Unavailable("the server was started as no member of a domain; restart it".into()));
     };
+    let logon_domain = membership.logon_domain(&claim.domain);
+    let name = format!(r"{logon_domain}\{}", claim.user);
+    if !server.may_ask(&name, from) {
+        return Err(Refused::Wrong);
+    }
     let logon = NetworkLogon {
         user: claim.user.clone(),
-        domain: membership.logon_domain(&claim.domain),
+        domain: logon_domain,
         workstation: claim.workstation.clone(),
         response,
     };
-    let proven = domain.log_on(logon).await?;
+    let proven = domain.log_on(logon).await.inspect_err(|refused| {
+        if matches!(refused, Refused::Wrong | Refused::Unknown) {
+            server.tried_in_vain(&name, from);
+        }
+    })?;
     let verified = ntlm.verified_elsewhere(claim, &proven.session_base_key).map_err(|_| Refused::Wrong)?;
-    // Whoever answers for the domain does not make anybody root.
-    if proven.account.identity.uid == 0 {
-        return Err(Refused::Unmapped("the domain's user has uid 0 here".into()));
-    }
+    server.authenticated(&name, from);
+    check_uid(proven.account.identity.uid, policy)?;
     let mut account = proven.account;
     if !may_come_from_domain(&account.sid) {
         return Err(Refused::Unmapped(format!("{} is no SID of a domain's user", account.sid)));

@@ -100,6 +100,7 @@ pub(in crate::command) async fn step(
             let message = if begun.is_preferred() { init.mech_token } else { None };
             (begun, message, None)
         }
+        (Token::RawNtlm(_), _) if !policy.ntlm => return Err(no_ntlm()),
         (Token::RawNtlm(message), running) => {
             (running.unwrap_or_else(|| Authentication::of(Mechanism::Ntlm(Ntlm::new(policy)))), Some(message), None)
         }
@@ -128,6 +129,10 @@ pub(in crate::command) async fn step(
     Ok(step)
 }
 
+fn no_ntlm() -> Error {
+    Error::because(Status::NTLM_BLOCKED, "ntlm auth = disabled")
+}
+
 impl Authentication {
     fn of(mechanism: Mechanism) -> Self {
         Authentication { mechanism, list: None, proven: None }
@@ -146,6 +151,9 @@ impl Authentication {
             let der = init.mech_types_der.to_vec();
             let list = List { der, chosen, preferred: position == 0, told: false };
             return Ok(Authentication { mechanism, list: Some(list), proven: None });
+        }
+        if !policy.ntlm && init.mech_types.contains(&MechType::NTLMSSP) {
+            return Err(no_ntlm());
         }
         Err(Error::because(Status::LOGON_FAILURE, "the client has no mechanism that the server has"))
     }

@@ -1,8 +1,19 @@
 //! Who a session's user is, from the account that was found.
 
 use crate::accounts::Account;
+use crate::domain::Refused;
 use crate::policy::Policy;
 use crate::session::User;
+
+/// A domain or a realm decides who its users are, not which system account of this host they act as: uid 0 never, and none
+/// below `min domain uid`.
+pub(super) fn check_uid(uid: u32, policy: &Policy) -> Result<(), Refused> {
+    if uid != 0 && uid >= policy.min_domain_uid {
+        return Ok(());
+    }
+    let least = policy.min_domain_uid.max(1);
+    Err(Refused::Unmapped(format!("its user has uid {uid} here, and `min domain uid` is {least}")))
+}
 
 /// Who has an account.
 pub(crate) fn known_user(account: &Account, workstation: String, policy: &Policy) -> User {

@@ -39,6 +39,12 @@ impl Watch {
 
 impl Listener for Watch {
     fn noticed(&self, path: &RelPath, what: Noticed) {
+        if what != Noticed::Content {
+            self.forget(path.as_bytes());
+        }
+        if let Noticed::Renamed(_, to) = &what {
+            self.forget(to.as_bytes());
+        }
         match what {
             Noticed::Added(kind) => self.local(Change::added(kind).filter(), &[(FileAction::ADDED, path)]),
             Noticed::Removed(kind) => self.local(Change::removed(kind).filter(), &[(FileAction::REMOVED, path)]),

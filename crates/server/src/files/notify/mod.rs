@@ -1,15 +1,16 @@
 //! Who watches which directory, and what happens there ([MS-FSA] 2.1.4.1): pure and synchronous.
 //!
 //! Directories are known by their absolute paths, so that a change made through one share is told to those who watch
-//! through another whose directory holds it. A change costs a look-up for each directory above it, and nothing but the
-//! look at a counter while nobody watches. A path is the one that the server was led by: links make it another, and
+//! through another whose directory holds it. A change costs a look-up for each directory above it, however many others
+//! are watched, and nothing but the look at a counter while nobody watches. A path is the one that the server was led by: links make it another, and
 //! changes made through such a path are told by the file system, where it can ([`crate::vfs::Vfs::watch`]).
 
+mod guard;
 mod local;
+mod place;
 mod report;
 mod watch;
 
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use parking_lot::RwLock;
 use proto::fscc::FileAction;
 use proto::smb2::change_notify::CompletionFilter;
 
+pub(crate) use self::guard::{Checks, Guard};
+use self::place::Place;
 pub use self::report::Change;
 pub(crate) use self::report::Unreported;
 pub(crate) use self::watch::{Event, Terms, Told, Watch};
@@ -33,8 +36,10 @@ pub(crate) struct Watches {
     count: AtomicUsize,
     /// Bytes of changes that all of them keep.
     kept: Arc<AtomicUsize>,
-    /// By the absolute path of the directory, without a slash at its end.
-    directories: RwLock<HashMap<Vec<u8>, Vec<Arc<Watch>>>>,
+    /// By the absolute path of the directory.
+    directories: RwLock<Place>,
+    /// Those whose users' rights are to be checked.
+    pub(crate) checks: Arc<Checks>,
 }
 
 /// How much may be watched.
@@ -101,8 +106,8 @@ impl Watches {
         if self.count() >= bounds.watches {
             return None;
         }
-        let watch = Arc::new(Watch::new(terms, self.kept.clone(), bounds.kept));
-        directories.entry(absolute(root, path)).or_default().push(watch.clone());
+        let watch = Watch::new(terms, self.kept.clone(), bounds.kept);
+        directories.make(&absolute(root, path)).watches.push(watch.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         Some(watch)
     }
@@ -110,27 +115,15 @@ impl Watches {
     /// Takes a watch out, whose directory is now at `path`: its handle was closed.
     pub(crate) fn remove(&self, root: &Path, path: &RelPath, watch: &Arc<Watch>) {
         watch.close();
-        let mut directories = self.directories.write();
-        let key = absolute(root, path);
-        let is_it = |list: &Vec<Arc<Watch>>| list.iter().any(|other| Arc::ptr_eq(other, watch));
         // A rename at this moment may have moved the watch already, or not yet.
-        let key = match directories.get(&key).is_some_and(is_it) {
-            true => Some(key),
-            false => directories.iter().find(|(_, list)| is_it(list)).map(|(key, _)| key.clone()),
-        };
-        let Some(key) = key else { return };
-        if let Some(list) = directories.get_mut(&key) {
-            list.retain(|other| !Arc::ptr_eq(other, watch));
-            if list.is_empty() {
-                directories.remove(&key);
-            }
+        if self.directories.write().remove(&absolute(root, path), watch) {
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
-        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The directory `file` at `path` is to be deleted: who watches it is told so and nothing more.
     fn doom(&self, path: &[u8], file: FileId) {
-        for watch in self.directories.read().get(path).into_iter().flatten() {
+        for watch in self.directories.read().get(path).into_iter().flat_map(|place| &place.watches) {
             if watch.terms.file == file {
                 watch.doom();
             }
@@ -140,21 +133,23 @@ impl Watches {
     /// A directory was renamed: watches in it and below it move along.
     fn moved(&self, from: &[u8], to: &[u8]) {
         let mut directories = self.directories.write();
-        let below = |path: &Vec<u8>| path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
-        let moved: Vec<_> = directories.extract_if(|path, _| below(path)).collect();
-        for (path, list) in moved {
-            directories.entry([to, &path[from.len()..]].concat()).or_default().extend(list);
+        if let Some(place) = directories.take(from) {
+            directories.make(to).add(place);
         }
     }
 
     /// Tells what happened to names of one directory, at once for each watch.
     fn happened(&self, happenings: &[Happening<'_>], filter: CompletionFilter) {
-        let Some(parent) = happenings.first().and_then(|first| parent_end(first.path)) else { return };
+        let Some(path) = happenings.first().map(|first| first.path) else { return };
+        let Some(parent) = parent_end(path) else { return };
         let directories = self.directories.read();
-        let path = happenings[0].path;
-        let mut end = Some(parent);
-        while let Some(at) = end {
-            let watches = directories.get(&path[..at]).map_or(&[][..], Vec::as_slice);
+        let (mut place, mut at) = (Some(&*directories), 0);
+        while let Some(watched) = place {
+            let watches = &watched.watches;
+            for watch in watches.iter().filter(|watch| watch.terms.tree) {
+                let changed = happenings.iter().filter(|it| it.may_change_rights(filter));
+                changed.for_each(|happening| watch.forget(&happening.path[at + 1..]));
+            }
             let wants =
                 |watch: &&Arc<Watch>| watch.terms.filter.intersects(filter) && (watch.terms.tree || at == parent);
             let mut wanting = watches.iter().filter(wants).peekable();
@@ -163,12 +158,25 @@ impl Watches {
                 let named = || happenings.iter().map(|happening| &happening.path[at + 1..]).zip(events.iter().cloned());
                 wanting.for_each(|watch| watch.show(named()));
             }
-            end = parent_end(&path[..at]);
+            if at >= parent {
+                return;
+            }
+            let end = path[at + 1..].iter().position(|&byte| byte == b'/').map_or(path.len(), |length| at + 1 + length);
+            place = watched.below(&path[at + 1..end]);
+            at = end;
         }
     }
 }
 
 impl Happening<'_> {
+    /// Whether the name leads to another file now, or others may be allowed to know what is below.
+    fn may_change_rights(&self, filter: CompletionFilter) -> bool {
+        const RIGHTS: CompletionFilter = CompletionFilter(
+            CompletionFilter::SECURITY.0 | CompletionFilter::ATTRIBUTES.0 | CompletionFilter::DIR_NAME.0,
+        );
+        self.stream.is_empty() && filter.intersects(RIGHTS)
+    }
+
     /// The event for those who watch the directory whose names begin at `start`.
     fn event(&self, start: usize) -> Event {
         let mut name = to_wire(&self.path[start..]);

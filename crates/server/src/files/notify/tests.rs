@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::accounting::{self, Accounting, Charge, Resource};
 use crate::name::glob::Globs;
 use crate::vfs::Kind;
 use crate::vfs::watch::{Listener, Noticed, Wanted};
@@ -18,7 +19,9 @@ fn path(text: &str) -> RelPath {
 }
 
 fn terms(filter: CompletionFilter, tree: bool) -> Terms {
-    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default() }
+    let payer = Accounting::new(&accounting::Bounds::of_memory(1 << 30)).absent_user("DOM", "ann");
+    let _charge = Charge::recorded(&payer, Resource::Watches, 1);
+    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default(), _charge, guard: None }
 }
 
 struct Bed(Watches);
@@ -222,6 +225,27 @@ fn names_are_shown_as_clients_know_them() {
     let path = absolute(Path::new("/share"), &path("f"));
     bed.0.happened(&[Happening { action: FileAction::ADDED_STREAM, path: &path, stream: ":s" }], ALL);
     assert_eq!(told(&watch), ["6 f:s"]);
+}
+
+/// Ten thousand watches elsewhere cost a change nothing.
+#[test]
+fn a_change_looks_at_no_watches_of_other_directories() {
+    use crate::files::tree::steps;
+    let bed = bed();
+    let bounds = Bounds { watches: 20_000, ..BOUNDS };
+    let add = |directory: &str| bed.0.add(Path::new("/share"), &path(directory), terms(ALL, true), bounds);
+    let watches: Vec<_> = (0..10_000).map(|number| add(&format!("other/d{number}")).expect("room")).collect();
+    let here = add("a").expect("room");
+    let ((), steps) = steps::of(|| bed.happened(FileAction::ADDED, "a/b/c/d"));
+    assert!(steps <= 4, "{steps}");
+    let renamed = |from: &str, to: &str| [from, to].map(|name| absolute(Path::new("/share"), &path(name)));
+    let [from, to] = renamed("a", "z");
+    let ((), steps) = steps::of(|| bed.0.moved(&from, &to));
+    assert!(steps <= 12, "{steps}");
+    bed.happened(FileAction::ADDED, "z/e");
+    assert_eq!(told(&here), [r"1 b\c\d", "1 e"]);
+    let ((), steps) = steps::of(|| bed.0.remove(Path::new("/share"), &path("other/d77"), &watches[77]));
+    assert!(steps <= 12, "{steps}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use proto::fscc::{FileAction, FileNotifyInformation};
 use proto::smb2::change_notify::CompletionFilter;
 use tokio::sync::oneshot;
 
+use super::guard::{self, Decided, Guard, Known};
+use crate::accounting::Charge;
 use crate::name::glob::Globs;
 use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
@@ -29,6 +31,10 @@ pub(crate) struct Terms {
     pub(crate) file: FileId,
     /// Names that clients are not shown.
     pub(crate) veto: Globs,
+    /// What the watch takes of its user's share.
+    pub(crate) _charge: Charge,
+    /// Who may be told what, where that must be checked.
+    pub(crate) guard: Option<Guard>,
 }
 
 /// One change as a client is told it.
@@ -49,6 +55,17 @@ impl Event {
 
 /// Bytes of memory that an event takes beyond those of its response.
 const OVERHEAD: usize = 64;
+/// Bytes that what waits for a check may take, however small the client's buffer is.
+const ROOM_TO_WAIT: usize = 64 * 1024;
+
+/// What happened to a name that was renamed, where the other one is not told.
+fn alone(action: FileAction) -> FileAction {
+    match action {
+        FileAction::RENAMED_OLD_NAME => FileAction::REMOVED,
+        FileAction::RENAMED_NEW_NAME => FileAction::ADDED,
+        other => other,
+    }
+}
 
 /// What a request is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +99,7 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct State {
+    known: Known,
     events: Vec<Event>,
     /// Bytes of `events` in a response.
     size: usize,
@@ -109,13 +127,18 @@ struct Waiting {
 impl State {
     /// Bytes of memory that the events take.
     fn cost(&self) -> usize {
-        self.size + self.events.len() * OVERHEAD
+        self.size + self.events.len() * OVERHEAD + self.known.bytes()
     }
 }
 
 impl Watch {
-    pub(super) fn new(terms: Terms, kept: Arc<AtomicUsize>, limit: usize) -> Watch {
-        Watch { terms, state: Mutex::default(), local: Mutex::default(), kept, limit }
+    pub(super) fn new(mut terms: Terms, kept: Arc<AtomicUsize>, limit: usize) -> Arc<Watch> {
+        Arc::new_cyclic(|watch| {
+            if let Some(guard) = &mut terms.guard {
+                guard.watch = watch.clone();
+            }
+            Watch { terms, state: Mutex::default(), local: Mutex::default(), kept, limit }
+        })
     }
 
     /// Holds the file system's watch for as long as the handle is open.
@@ -161,35 +184,80 @@ impl Watch {
     }
 
     /// These things happened to paths below the directory, to be told together but for what the client must not see.
-    /// Where a rename has led into or out of what it may see, the name came or went.
     pub(super) fn show<'a>(&self, happened: impl IntoIterator<Item = (&'a [u8], Event)>) {
-        let (mut shown, mut hidden) = (Vec::new(), false);
-        for (path, event) in happened {
-            match self.is_vetoed(path) {
-                true => hidden = true,
-                false => shown.push(event),
-            }
-        }
-        for event in shown.iter_mut().filter(|_| hidden) {
-            event.action = match event.action {
-                FileAction::RENAMED_OLD_NAME => FileAction::REMOVED,
-                FileAction::RENAMED_NEW_NAME => FileAction::ADDED,
-                other => other,
-            };
-        }
-        self.happened(shown);
-    }
-
-    /// These things happened, to be told together.
-    pub(super) fn happened(&self, events: impl IntoIterator<Item = Event>) {
+        let happened: Vec<_> = happened.into_iter().collect();
+        let visible = happened.iter().map(|(path, _)| !self.is_vetoed(path)).collect::<Vec<_>>();
         let mut state = self.state.lock();
         if state.phase != Phase::Open {
             return;
         }
-        for event in events {
-            self.keep(&mut state, event);
+        let Some(guard) = &self.terms.guard else {
+            return self.happened(&mut state, &visible, happened.into_iter().map(|(_, event)| event));
+        };
+        let settled = state.known.is_settled();
+        let paths = || happened.iter().zip(&visible).filter(|(_, shown)| **shown).map(|((path, _), _)| *path);
+        if settled && !paths().any(guard::is_deep) {
+            return self.happened(&mut state, &visible, happened.into_iter().map(|(_, event)| event));
         }
-        self.tell(&mut state);
+        let decided = if settled { state.known.decide(paths(), guard.now()).ok() } else { None };
+        if let Some(decided) = decided {
+            let mut decided = decided.into_iter();
+            let shown: Vec<_> = visible.iter().map(|shown| *shown && decided.next() == Some(true)).collect();
+            return self.happened(&mut state, &shown, happened.into_iter().map(|(_, event)| event));
+        }
+        let mut changes: Vec<(Box<[u8]>, Event)> = Vec::new();
+        for ((path, mut event), _) in happened.into_iter().zip(&visible).filter(|(_, shown)| **shown) {
+            // A rename from or to what is vetoed is a name that came or went.
+            if visible.contains(&false) {
+                event.action = alone(event.action);
+            }
+            changes.push((path.into(), event));
+        }
+        if !changes.is_empty() {
+            self.change_known(&mut state, |known| {
+                known.wait(changes);
+                guard.check(known);
+            });
+        }
+        if state.known.bytes_waiting() > self.terms.room.max(ROOM_TO_WAIT)
+            || self.kept.load(Ordering::Relaxed) > self.limit
+        {
+            self.overflow(&mut state);
+            self.tell(&mut state);
+        }
+    }
+
+    /// These things happened, to be told together but for those that are not `shown`. Where a rename has led into or out of
+    /// what is, the name came or went.
+    fn happened(&self, state: &mut State, shown: &[bool], events: impl IntoIterator<Item = Event>) {
+        let hidden = shown.contains(&false);
+        for (mut event, _) in events.into_iter().zip(shown).filter(|(_, shown)| **shown) {
+            if hidden {
+                event.action = alone(event.action);
+            }
+            self.keep(state, event);
+        }
+        self.tell(state);
+    }
+
+    /// Changes what is known of directories, counting its bytes, and tells what can be told then.
+    pub(super) fn with_known<T>(&self, change: impl FnOnce(&mut Known) -> (Decided, T)) -> T {
+        let mut state = self.state.lock();
+        let (told, answer) = self.change_known(&mut state, change);
+        if state.phase == Phase::Open {
+            for (shown, events) in told {
+                self.happened(&mut state, &shown, events);
+            }
+        }
+        answer
+    }
+
+    fn change_known<T>(&self, state: &mut State, change: impl FnOnce(&mut Known) -> T) -> T {
+        let before = state.known.bytes();
+        let answer = change(&mut state.known);
+        self.kept.fetch_add(state.known.bytes(), Ordering::Relaxed);
+        self.kept.fetch_sub(before, Ordering::Relaxed);
+        answer
     }
 
     /// Something happened that is not known more closely.
@@ -215,6 +283,7 @@ impl Watch {
     fn end(&self, phase: Phase) {
         let mut state = self.state.lock();
         self.clear(&mut state);
+        self.change_known(&mut state, Known::clear);
         if state.phase != Phase::Closed {
             state.phase = phase;
         }
@@ -242,12 +311,13 @@ impl Watch {
 
     fn overflow(&self, state: &mut State) {
         self.clear(state);
+        self.change_known(state, Known::clear);
         state.lost = true;
     }
 
     /// Forgets all that happened; answers what was kept of it.
     fn clear(&self, state: &mut State) -> Vec<Event> {
-        self.kept.fetch_sub(state.cost(), Ordering::Relaxed);
+        self.kept.fetch_sub(state.cost() - state.known.bytes(), Ordering::Relaxed);
         state.size = 0;
         state.lost = false;
         std::mem::take(&mut state.events)

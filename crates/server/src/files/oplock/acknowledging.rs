@@ -8,6 +8,7 @@ use proto::status::Status;
 use super::held::Held;
 use super::{HANDLE, NOTHING, Oplocks, READ, level};
 use crate::files::lease::LeaseId;
+use crate::session::Session;
 
 impl Oplocks {
     /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder gives way and keeps `level`. Answers what it holds now.
@@ -36,6 +37,12 @@ impl Oplocks {
         self.held.retain(|held| held.lease.is_some() || held.state != NOTHING);
         self.wake();
         result
+    }
+
+    /// Whether one of the opens that share the lease is the user's of `session`.
+    pub(in crate::files) fn lease_is_of(&self, id: LeaseId, session: &Session) -> bool {
+        let held = self.held.iter().find(|held| held.lease == Some(id));
+        held.is_none_or(|held| held.opens.iter().any(|(_, holder)| holder.is_of(session)))
     }
 
     /// [MS-SMB2] 3.3.5.22.2: the holder of a lease gives way and keeps `kept`. Answers what it holds now.

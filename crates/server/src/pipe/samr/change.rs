@@ -15,6 +15,9 @@ use crate::conn::Request;
 pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_>) -> Status {
     let server = &request.connection.server;
     let arrived = server.world.uptime();
+    if !server.policy().ntlm {
+        return Status::NTLM_BLOCKED;
+    }
     let policy = server.accounts.policy();
     let known = request.session().ok().and_then(|session| session.user()).filter(|user| !user.anonymous && !user.guest);
     if policy.log_on_to_change && known.is_none() {
@@ -59,10 +62,16 @@ pub(super) async fn change_password(asked: &ChangePassword, request: &Request<'_
 type Proven = (Option<Account>, Option<(NtHash, NewPassword)>);
 
 async fn prove(asked: &ChangePassword, request: &Request<'_>) -> Result<Proven, Unavailable> {
-    let accounts = &request.connection.server.accounts;
+    let server = &request.connection.server;
+    let (accounts, from) = (&server.accounts, request.connection.peer.remote.ip().into());
     let account = accounts.find(&asked.user).await?;
+    let name = account.as_ref().map_or(&asked.user, |account| &account.name);
+    if !server.may_try(name, from) {
+        return Ok((account, None));
+    }
     let opened = open(account.as_ref(), asked);
     if opened.is_some() {
+        server.authenticated(name, from);
         return Ok((account, opened));
     }
     // The back end may remember what was before.

@@ -167,7 +167,7 @@ impl Stream {
     /// The file of the store that `attribute` names.
     async fn sidecar(&self, file: &Arc<dyn Node>, attribute: &str) -> Result<Sidecar> {
         let value = file.get_xattr(self.store.own(), attribute).await?.ok_or(Errno::STALE)?;
-        self.store.open(&value, self.id.inode).await
+        self.store.open(&value, &file.metadata().await?).await
     }
 
     /// The stream's metadata: its own size, and everything else the file's.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{BOTH, Fixture, READ};
 use crate::answer::block_on;
-use crate::vfs::{Errno, Lease, Node, RangeLock, Result};
+use crate::vfs::{Errno, Lease, Node, RangeChange, RangeLock, Result};
 
-pub(super) const CHECKS: [fn(&Fixture); 3] =
-    [leases_tell_of_opens, leases_need_a_file_to_themselves, ranges_are_locked];
+pub(super) const CHECKS: [fn(&Fixture); 4] =
+    [leases_tell_of_opens, leases_need_a_file_to_themselves, ranges_are_locked, ranges_are_locked_together];
 
 /// A lease, and what ends when it is told of an open.
 #[track_caller]
@@ -86,4 +86,33 @@ fn ranges_are_locked(on: &Fixture) {
     // Closing ends them.
     drop((one, reader));
     assert_eq!(lock(&two, 0, 1 << 63, Exclusive), granted);
+}
+
+fn ranges_are_locked_together(on: &Fixture) {
+    use RangeLock::{Exclusive, Free, Shared};
+    let (one, _) = on.file("file", "content");
+    let (_, attributes, _) = on.found("file");
+    let opened = |access| block_on(attributes.open(&on.owner, access)).expect("opens");
+    let (two, reader) = (opened(BOTH), opened(READ));
+    let change = |offset, before, after| RangeChange { offset, length: 10, before, after };
+    let lock = |node: &Arc<dyn Node>, offset, lock| block_on(node.lock_range(offset, 10, lock));
+    if lock(&two, 40, Exclusive) == Err(Errno::OPNOTSUPP) {
+        return eprintln!("does not apply: no locks on this file system");
+    }
+    for many in [false, true] {
+        let change_all =
+            |node: &Arc<dyn Node>, changes: &[RangeChange]| block_on(node.lock_ranges(changes.to_vec(), many));
+        assert_eq!(change_all(&one, &[change(0, Free, Shared)]), Ok(()));
+        let changes = [change(0, Shared, Exclusive), change(20, Free, Exclusive), change(40, Free, Shared)];
+        assert_eq!(change_all(&one, &changes), Err(Errno::AGAIN));
+        assert_eq!((lock(&two, 0, Shared), lock(&two, 20, Exclusive)), (Ok(()), Ok(())), "as it was before");
+        assert_eq!((lock(&two, 0, Free), lock(&two, 20, Free)), (Ok(()), Ok(())));
+        assert_eq!(change_all(&one, &changes[..2]), Ok(()));
+        assert_eq!((lock(&two, 0, Shared), lock(&two, 20, Shared)), (Err(Errno::AGAIN), Err(Errno::AGAIN)));
+        assert_eq!(change_all(&one, &[change(0, Exclusive, Free), change(20, Exclusive, Free)]), Ok(()));
+        // What the handle may not is left out.
+        assert_eq!(change_all(&reader, &[change(60, Free, Exclusive), change(80, Free, Shared)]), Ok(()));
+        assert_eq!((lock(&two, 60, Exclusive), lock(&two, 80, Exclusive)), (Ok(()), Err(Errno::AGAIN)));
+        assert_eq!(change_all(&reader, &[change(80, Shared, Free)]), Ok(()));
+    }
 }

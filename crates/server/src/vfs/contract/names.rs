@@ -1,10 +1,10 @@
 //! Names: look-ups, what is made, renamed, removed and listed, links.
 
-use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat};
+use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat, time};
 use crate::answer::block_on;
-use crate::vfs::{Access, Case, Create, Errno, Kind, Links, Lookup, RelPath};
+use crate::vfs::{Access, Case, Create, Errno, Kind, Links, Lookup, RelPath, SetMetadata};
 
-pub(super) const CHECKS: [fn(&Fixture); 13] = [
+pub(super) const CHECKS: [fn(&Fixture); 19] = [
     lookup_finds_exact_names_first,
     lookup_tells_missing_from_no_parent,
     odd_names_are_kept_as_bytes,
@@ -17,7 +17,13 @@ pub(super) const CHECKS: [fn(&Fixture); 13] = [
     hard_links_are_counted,
     listing_shows_everything_once,
     listing_survives_deletion,
+    an_entry_is_what_a_lookup_finds,
+    an_entry_takes_the_right_to_search,
     symbolic_links,
+    links_are_opened_themselves,
+    changes_of_a_link_leave_its_target,
+    empty_files_become_links,
+    a_directory_is_a_file_system,
 ];
 
 fn lookup_finds_exact_names_first(fixture: &Fixture) {
@@ -218,6 +224,54 @@ fn listing_survives_deletion(fixture: &Fixture) {
     assert_eq!(entries.len(), 1, "a listing from the start sees what is there");
 }
 
+fn an_entry_is_what_a_lookup_finds(fixture: &Fixture) {
+    let (_, dir) = fixture.directory("dir");
+    let (_, lower) = fixture.file("dir/file", "lower");
+    let node = fixture.found("dir").1;
+    let entry = |name: &str, case| {
+        let found = now(node.entry(&fixture.owner, name.as_bytes(), case));
+        found.map(|entry| (String::from_utf8_lossy(&entry.name).into_owned(), entry.metadata.map(|found| found.id)))
+    };
+    let is = |name: &str, id| Some((name.to_owned(), Some(id)));
+    for _ in 0..2 {
+        assert_eq!(entry("file", Case::Insensitive), is("file", lower));
+        assert_eq!(entry("FILE", Case::Insensitive), is("file", lower), "the name as it is on disk");
+        assert_eq!(entry("FILE", Case::Sensitive), None);
+        assert_eq!(entry("none", Case::Insensitive), None);
+        assert_eq!(entry(&"x".repeat(300), Case::Insensitive), None, "longer than any name");
+        assert_eq!(entry(&"x".repeat(300), Case::Sensitive), None, "longer than any name");
+    }
+    let (_, upper) = fixture.file("dir/FILE", "upper");
+    assert_eq!(entry("FILE", Case::Insensitive), is("FILE", upper), "the exact name wins");
+    assert_eq!(entry("file", Case::Insensitive), is("file", lower), "the exact name wins");
+    assert_eq!(entry("FILE", Case::Sensitive), is("FILE", upper));
+    assert_eq!(fixture.unlink("dir/FILE", upper, Kind::File), Ok(()));
+    assert_eq!(entry("FILE", Case::Insensitive), is("file", lower), "what was removed is not found");
+    let root = fixture.found("").1;
+    let found = now(root.entry(&fixture.owner, b"DIR", Case::Insensitive)).and_then(|entry| entry.metadata);
+    assert_eq!(found.map(|found| (found.kind, found.id)), Some((Kind::Directory, dir)), "in the root as well");
+    let (file, _) = fixture.file("plain", "");
+    assert_eq!(block_on(file.entry(&fixture.owner, b"x", Case::Sensitive)).err(), Some(Errno::NOTDIR));
+    let Some(symlink) = &fixture.symlink else { return };
+    symlink(&path("dir/link"), b"file");
+    let link = now(node.entry(&fixture.owner, b"LINK", Case::Insensitive)).and_then(|entry| entry.metadata);
+    assert_eq!(link.map(|link| link.kind), Some(Kind::Symlink), "a link is shown itself");
+}
+
+fn an_entry_takes_the_right_to_search(fixture: &Fixture) {
+    let Some(other) = &fixture.other else { return };
+    let (made, _) = fixture.directory("dir");
+    fixture.file("dir/Name", "");
+    let node = fixture.found("dir").1;
+    for name in ["Name", "name", "none"] {
+        // Reading alone shows no entry that exists, in any case, as one that does not.
+        now(made.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o744), ..SetMetadata::default() }));
+        assert_eq!(now(node.entry(other, name.as_bytes(), Case::Insensitive)), None, "{name}");
+        now(made.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o755), ..SetMetadata::default() }));
+        assert_eq!(now(node.entry(other, name.as_bytes(), Case::Insensitive)).is_some(), name != "none", "{name}");
+    }
+}
+
 fn symbolic_links(fixture: &Fixture) {
     let Some(symlink) = &fixture.symlink else { return };
     fixture.directory("dir");
@@ -227,7 +281,7 @@ fn symbolic_links(fixture: &Fixture) {
         symlink(&path(name), target.as_bytes());
     }
     let find = |text: &str, follow| {
-        let links = Links { follow, wide: false };
+        let links = Links { follow, ..Links::NONE };
         match fixture.lookup_as(&fixture.owner, text, Case::Insensitive, links) {
             Ok(Lookup::Found { metadata, .. }) => Ok(metadata),
             Ok(_) => panic!("{text} is missing"),
@@ -253,4 +307,127 @@ fn symbolic_links(fixture: &Fixture) {
     let link = find("in", false).expect("found above").id;
     assert_eq!(fixture.unlink("in", link, Kind::Symlink), Ok(()));
     assert_eq!(fixture.content("dir/file"), "x", "removing a link leaves its target");
+}
+
+fn links_are_opened_themselves(fixture: &Fixture) {
+    let Some(symlink) = &fixture.symlink else { return };
+    fixture.directory("dir");
+    let (_, id) = fixture.file("dir/file", "x");
+    for (name, target) in [("file", "dir/file"), ("folder", "dir"), ("missing", "none"), ("dir/up", "../dir/file")] {
+        symlink(&path(name), target.as_bytes());
+    }
+    let find = |text: &str, links| match fixture.lookup_as(&fixture.owner, text, Case::Insensitive, links) {
+        Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
+        _ => panic!("{text} is not found"),
+    };
+    for name in ["file", "folder", "missing", "folder/up", "FILE"] {
+        let (node, metadata) = find(name, Links::BENEATH.to_last());
+        assert_eq!(metadata.kind, Kind::Symlink, "{name}");
+        assert!(now(node.read_link()).len() > 2, "{name}");
+    }
+    for (name, expected) in
+        [("file", "dir/file"), ("folder/up", "dir/file"), ("folder", "dir"), ("dir/file", "dir/file")]
+    {
+        let (node, _) = find(name, Links::BENEATH);
+        assert_eq!(now(node.location()), expected.as_bytes(), "{name}");
+    }
+    let (node, _) = find("folder/up", Links::BENEATH.to_last());
+    assert_eq!(now(node.location()), b"dir/up", "a link is where it lies");
+    let (node, _) = find("folder/file", Links::BENEATH.to_last());
+    assert_eq!(fixture.unlink("dir/file", id, Kind::File), Ok(()));
+    assert_eq!(block_on(node.location()).err(), Some(Errno::NOENT), "it has no name any more");
+}
+
+fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
+    if fixture.symlink.is_none() {
+        return;
+    }
+    let symlink = |at: &str, target: &[u8]| now(fixture.vfs.make_link(&fixture.owner, &path(at), target));
+    fixture.directory("dir");
+    let (file, _) = fixture.file("dir/file", "x");
+    let before = stat(&file);
+    for target in ["dir/file", "dir", "none"] {
+        symlink("link", target.as_bytes());
+        let (_, node, metadata) = fixture.found("link");
+        let set = SetMetadata { accessed: Some(time(7)), modified: Some(time(8)), ..SetMetadata::default() };
+        now(node.set_metadata(&fixture.owner, set));
+        assert_eq!((stat(&node).accessed, stat(&node).modified), (time(7), time(8)), "{target}");
+        let (mode, dos_attributes) = (Some(0o600), Some(2));
+        let none = SetMetadata::default();
+        for set in [SetMetadata { mode, ..none }, SetMetadata { dos_attributes, ..none }] {
+            assert_eq!(block_on(node.set_metadata(&fixture.owner, set)), Err(Errno::OPNOTSUPP), "{target}");
+        }
+        assert_eq!(block_on(node.open(&fixture.owner, READ)).err(), Some(Errno::LOOP), "{target}");
+        assert!(block_on(node.set_xattr(&fixture.owner, "user.a", Some(b"1".to_vec()))).is_err(), "{target}");
+        assert_eq!(block_on(fixture.vfs.link(&fixture.owner, &node, &path("second"), false)), Ok(()), "{target}");
+        assert_eq!(fixture.rename("link", metadata.id, "dir/moved", false), Ok(()), "{target}");
+        for name in ["second", "dir/moved"] {
+            let (_, link, found) = fixture.found(name);
+            assert_eq!((found.kind, found.id), (Kind::Symlink, metadata.id), "{name} to {target}");
+            assert_eq!(now(link.read_link()), target.as_bytes(), "{name}");
+            assert_eq!(fixture.unlink(name, metadata.id, Kind::Symlink), Ok(()), "{name} to {target}");
+        }
+        assert_eq!(fixture.names("dir", 10), ["file"], "{target}");
+    }
+    let after = stat(&file);
+    assert_eq!((after.accessed, after.modified, after.mode), (before.accessed, before.modified, before.mode));
+    // Whoever followed it to a directory removes it, too.
+    symlink("folder", b"dir");
+    let directory = fixture.found("dir").2.id;
+    assert_eq!(fixture.unlink("folder", directory, Kind::Directory), Ok(()));
+    // A link in the place of what it leads to would lead nowhere.
+    symlink("link", b"dir/file");
+    assert_eq!(fixture.rename("link", after.id, "dir/file", true), Err(Errno::EXIST));
+    assert_eq!(fixture.content("dir/file"), "x");
+}
+
+fn empty_files_become_links(fixture: &Fixture) {
+    if fixture.symlink.is_none() {
+        return;
+    }
+    let turn = |text: &str, id| block_on(fixture.vfs.become_link(&fixture.owner, &path(text), id, b"target"));
+    let (_, file) = fixture.file("file", "");
+    let (_, other) = fixture.file("other", "content");
+    let (_, directory) = fixture.directory("dir");
+    let (_, full) = fixture.directory("full");
+    fixture.file("full/file", "x");
+    assert_eq!(turn("file", other), Err(Errno::STALE));
+    assert_eq!(turn("other", other), Err(Errno::NOTEMPTY));
+    assert_eq!(turn("full", full), Err(Errno::NOTEMPTY));
+    assert!(turn("none", file).is_err());
+    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing is left over");
+    assert_eq!((fixture.content("other").as_str(), fixture.content("full/file").as_str()), ("content", "x"));
+    for (name, id) in [("file", file), ("dir", directory)] {
+        assert_eq!(turn(name, id), Ok(()), "{name}");
+        let (_, node, metadata) = fixture.found(name);
+        assert_eq!((metadata.kind, now(node.read_link())), (Kind::Symlink, b"target".to_vec()), "{name}");
+    }
+    assert_eq!(fixture.names("", 10), ["dir", "file", "full", "other"], "nothing is left over");
+}
+
+fn a_directory_is_a_file_system(fixture: &Fixture) {
+    fixture.directory("outer");
+    fixture.directory("outer/inner");
+    let (_, file) = fixture.file("outer/inner/File", "x");
+    fixture.file("outer/secret", "secret");
+    let view = |text: &str| block_on(fixture.vfs.beneath(&fixture.owner, &path(text)));
+    let inner = view("outer/inner").unwrap_or_else(|error| panic!("{error:?}"));
+    let find = |text: &str| block_on(inner.lookup(&fixture.owner, &path(text), Case::Insensitive, Links::BENEATH));
+    let Ok(Lookup::Found { path: found, metadata, node }) = find("file") else { panic!("it is there") };
+    assert_eq!((found, metadata.id, now(node.location())), (path("File"), file, b"File".to_vec()));
+    assert_eq!(read(&now(node.open(&fixture.owner, READ)), 0, 10), b"x");
+    assert!(matches!(find("none"), Ok(Lookup::Missing { .. })));
+    assert!(matches!(find("outer/inner"), Ok(Lookup::NoParent)));
+    assert_eq!(view("outer/secret").err(), Some(Errno::NOTDIR));
+    assert_eq!(view("outer/none").err(), Some(Errno::NOENT));
+    let Some(symlink) = &fixture.symlink else { return };
+    symlink(&path("outer/inner/up"), b"../secret");
+    symlink(&path("outer/inner/across"), b"../inner/File");
+    symlink(&path("outer/inner/beside"), b"File");
+    symlink(&path("link"), b"outer/inner");
+    for (name, kind) in [("up", Kind::Symlink), ("across", Kind::Symlink), ("beside", Kind::File)] {
+        let Ok(Lookup::Found { metadata, .. }) = find(name) else { panic!("{name}") };
+        assert_eq!(metadata.kind, kind, "{name}");
+    }
+    assert_eq!(view("link").err(), Some(Errno::LOOP), "no link leads there");
 }

@@ -43,6 +43,11 @@ impl Directory {
         Some((other, self.get(other)?))
     }
 
+    /// A name of the inode.
+    pub(super) fn name_of(&self, inode: u64) -> Option<&[u8]> {
+        self.names.iter().find(|(_, slot)| slot.inode == inode).map(|(name, _)| &**name)
+    }
+
     /// Adds a name that is not there yet.
     pub(super) fn insert(&mut self, name: &[u8], inode: u64) {
         let name: Arc<[u8]> = name.into();

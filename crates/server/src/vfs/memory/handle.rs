@@ -12,7 +12,8 @@ use crate::answer::Answer;
 use crate::security::posix_acl;
 use crate::vfs::watch::{Ear, Wanted, Watching};
 use crate::vfs::{
-    Access, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeLock, Result, SetMetadata, Told,
+    Access, Case, DataRange, Entry, Errno, Identity, Kind, Lease, Metadata, Node, RangeChange, RangeLock, Result,
+    SetMetadata, Told,
 };
 
 /// Bytes of an attribute's value, and of its name, as on Linux.
@@ -26,12 +27,14 @@ pub(super) struct Handle {
     /// Tells it from all other handles.
     serial: u64,
     access: Access,
+    /// The root that it was reached from.
+    root: u64,
 }
 
 impl Handle {
     /// A handle that has been counted already in [`Inode::opens`].
-    pub(super) fn new(shared: Arc<Shared>, number: u64, serial: u64, access: Access) -> Self {
-        Handle { shared, number, serial, access }
+    pub(super) fn new(shared: Arc<Shared>, number: u64, serial: u64, access: Access, root: u64) -> Self {
+        Handle { shared, number, serial, access, root }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -128,7 +131,7 @@ impl Handle {
             told();
             return Err(Errno::AGAIN);
         }
-        self.shared.handle(&mut state, self.number, access).map(|(node, _)| node)
+        self.shared.handle(&mut state, self.root, self.number, access).map(|(node, _)| node)
     }
 
     fn entries(&self, who: &Identity, cursor: u64, count: usize, with_metadata: bool) -> Result<(Vec<Entry>, u64)> {
@@ -151,18 +154,32 @@ impl Handle {
         Ok((listed, position))
     }
 
+    fn find_entry(&self, who: &Identity, name: &[u8], case: Case) -> Result<Option<Entry>> {
+        let state = self.shared.state.lock();
+        let inode = state.inode(self.number)?;
+        let Body::Directory { entries, .. } = &inode.body else { return Err(Errno::NOTDIR) };
+        let searchable = inode.permissions(who) & 1 != 0;
+        let found = entries.find(name, case == Case::Insensitive).filter(|_| searchable);
+        found.map_or(Ok(None), |(name, number)| {
+            let metadata = state.inode(number)?.metadata(self.shared.id(number));
+            Ok(Some(Entry { name: name.into(), metadata: Some(metadata) }))
+        })
+    }
+
     fn change_metadata(&self, who: &Identity, set: &SetMetadata) -> Result<()> {
         let now = self.shared.world.now();
         let mut state = self.shared.state.lock();
         let inode = state.inode_mut(self.number)?;
+        let stores = set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some();
+        if inode.body.kind() == Kind::Symlink && (stores || set.mode.is_some()) {
+            return Err(Errno::OPNOTSUPP);
+        }
         let owner_only = set.accessed.is_some() || set.modified.is_some() || set.mode.is_some();
         if owner_only && !inode.is_owner(who) {
             return Err(Errno::PERM);
         }
         // These lie in an attribute, for which the right to write the file is enough.
-        if (set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some())
-            && inode.permissions(who) & 2 == 0
-        {
+        if stores && inode.permissions(who) & 2 == 0 {
             return Err(Errno::ACCES);
         }
         check_chown(inode, who, set)?;
@@ -280,6 +297,10 @@ impl Node for Handle {
         Answer::now(Ok(()))
     }
 
+    fn location(&self) -> Answer<Result<Vec<u8>>> {
+        Answer::now(self.shared.state.lock().location(self.root, self.number))
+    }
+
     fn read_link(&self) -> Answer<Result<Vec<u8>>> {
         let state = self.shared.state.lock();
         Answer::now(match state.inodes.get(&self.number).map(|inode| &inode.body) {
@@ -364,6 +385,10 @@ impl Node for Handle {
         Answer::now(self.entries(who, cursor, count, with_metadata))
     }
 
+    fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
+        Answer::now(self.find_entry(who, name, case))
+    }
+
     fn is_empty(&self) -> Answer<Result<bool>> {
         Answer::now(self.look(|inode| match &inode.body {
             Body::Directory { entries, .. } => Ok(entries.is_empty()),
@@ -411,6 +436,14 @@ impl Node for Handle {
     fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Answer<Result<()>> {
         let set = |inode: &mut Inode| inode.kept.lock(self.serial, self.access, offset, length, lock);
         Answer::now(self.shared.state.lock().inode_mut(self.number).and_then(set))
+    }
+
+    fn lock_ranges(&self, changes: Vec<RangeChange>, _: bool) -> Answer<Result<()>> {
+        let set = |offset, length, lock| {
+            let set = |inode: &mut Inode| inode.kept.lock(self.serial, self.access, offset, length, lock);
+            self.shared.state.lock().inode_mut(self.number).and_then(set)
+        };
+        Answer::now(RangeChange::make_all(&changes, set))
     }
 }
 

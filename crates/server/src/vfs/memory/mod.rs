@@ -10,7 +10,9 @@ mod handle;
 mod inode;
 mod kept;
 mod pages;
+mod private;
 mod resolve;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +22,10 @@ use parking_lot::Mutex;
 use self::handle::Handle;
 use self::inode::{Body, Inode};
 use self::resolve::Place;
+use self::view::View;
 use super::{
-    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result,
-    Space, Time, Vfs,
+    Access, Case, Create, Errno, Features, FileId, Identity, Kind, Links, Lookup, Metadata, Node, Private, RelPath,
+    Result, Space, Time, Vfs,
 };
 use crate::answer::Answer;
 use crate::world::World;
@@ -133,47 +136,66 @@ impl Shared {
     }
 
     /// A handle to an inode, which keeps it alive.
-    fn handle(self: &Arc<Self>, state: &mut State, number: u64, access: Access) -> Result<(Arc<dyn Node>, Metadata)> {
+    fn handle(
+        self: &Arc<Self>,
+        state: &mut State,
+        root: u64,
+        number: u64,
+        access: Access,
+    ) -> Result<(Arc<dyn Node>, Metadata)> {
         let inode = state.inodes.get_mut(&number).ok_or(Errno::STALE)?;
         inode.opens += 1;
         inode.kept.opened(access);
         state.handles += 1;
         let metadata = inode.metadata(self.id(number));
-        Ok((Arc::new(Handle::new(Arc::clone(self), number, state.handles, access)), metadata))
+        Ok((Arc::new(Handle::new(Arc::clone(self), number, state.handles, access, root)), metadata))
     }
 
     /// Adds an inode under a name that must be free.
     fn add(&self, state: &mut State, who: &Identity, path: &RelPath, body: Body, mode: u32) -> Result<u64> {
-        let now = self.world.now();
         let place = state.place(who, path)?;
-        if state.directory(place.parent)?.get(place.name).is_some() {
+        self.add_in(state, who, place.parent, place.name, body, mode)
+    }
+
+    /// Adds an inode under a name of a directory that must be free.
+    fn add_in(
+        &self,
+        state: &mut State,
+        who: &Identity,
+        directory: u64,
+        name: &[u8],
+        body: Body,
+        mode: u32,
+    ) -> Result<u64> {
+        let now = self.world.now();
+        if state.directory(directory)?.get(name).is_some() {
             return Err(Errno::EXIST);
         }
-        state.may_change(who, place.parent)?;
+        state.may_change(who, directory)?;
         if state.inodes.len() >= self.options.inodes {
             return Err(Errno::NOSPC);
         }
         let number = state.next;
         state.next += 1;
-        let parent = state.inode_mut(place.parent)?;
+        let parent = state.inode_mut(directory)?;
         // A set-group-id directory hands its group on, and the bit to directories.
         let inherits = parent.mode & 0o2000 != 0;
         let gid = if inherits { parent.gid } else { who.gid };
-        let body = if let Body::Directory { .. } = body { Body::directory(place.parent) } else { body };
+        let body = if let Body::Directory { .. } = body { Body::directory(directory) } else { body };
         let kind = body.kind();
         let mode = if inherits && kind == Kind::Directory { mode | 0o2000 } else { mode };
         let compressed = parent.compressed && matches!(kind, Kind::File | Kind::Directory);
         let inode = Inode { compressed, ..Inode::new(body, mode & 0o7777, who.uid, gid, now) };
         state.inodes.insert(number, inode);
-        state.attach(place.parent, place.name, number, now)?;
+        state.attach(directory, name, number, now)?;
         Ok(number)
     }
 
-    fn find(self: &Arc<Self>, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Lookup> {
+    fn find(self: &Arc<Self>, root: u64, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Lookup> {
         let mut state = self.state.lock();
-        match state.resolve(who, path, case, links)? {
+        match state.resolve_from(root, who, path, case, links)? {
             resolve::Found::Inode { number, path } => {
-                let (node, metadata) = self.handle(&mut state, number, Access::default())?;
+                let (node, metadata) = self.handle(&mut state, root, number, Access::default())?;
                 Ok(Lookup::Found { path, node, metadata })
             }
             resolve::Found::Missing { path } => Ok(Lookup::Missing { path, parent: None }),
@@ -196,7 +218,7 @@ impl Shared {
         let mut state = self.state.lock();
         let number = self.add(&mut state, who, path, body, mode)?;
         state.inode_mut(number)?.dos_attributes = dos_attributes;
-        self.handle(&mut state, number, access)
+        self.handle(&mut state, ROOT, number, access)
     }
 
     fn move_name(&self, who: &Identity, from: &RelPath, id: FileId, to: &RelPath, replace: bool) -> Result<()> {
@@ -208,6 +230,10 @@ impl Shared {
         let in_the_way = state.directory(target.parent)?.get(target.name);
         let moves_directory = state.inode(number)?.body.kind() == Kind::Directory;
         if let Some(other) = in_the_way {
+            // A link in the place of what it leads to would lead nowhere.
+            if other != number && other == id.inode {
+                return Err(Errno::EXIST);
+            }
             state.may_replace(other, moves_directory, replace)?;
             // Two names of one file become one.
             if other == number {
@@ -283,6 +309,37 @@ impl Shared {
         state.detach(place.parent, place.name, now)
     }
 
+    fn replace_by_link(&self, who: &Identity, path: &RelPath, id: FileId, target: &[u8]) -> Result<()> {
+        let now = self.world.now();
+        let mut state = self.state.lock();
+        let place = state.place(who, path)?;
+        let number = self.inode_of(id)?;
+        if state.directory(place.parent)?.get(place.name) != Some(number) {
+            return Err(Errno::STALE);
+        }
+        match &state.inode(number)?.body {
+            Body::Directory { entries, .. } if entries.is_empty() => {}
+            Body::File(content) if content.size() == 0 => {}
+            Body::Directory { .. } | Body::File(_) => return Err(Errno::NOTEMPTY),
+            Body::Symlink(_) | Body::Special => return Err(Errno::INVAL),
+        }
+        state.may_remove(who, place.parent, number)?;
+        state.detach(place.parent, place.name, now)?;
+        self.add(&mut state, who, path, Body::Symlink(target.into()), 0o777).map(|_| ())
+    }
+
+    fn space(&self) -> Space {
+        let state = self.state.lock();
+        let free = state.room.limit - state.room.used;
+        Space {
+            block_size: pages::PAGE as u32,
+            blocks: state.room.limit,
+            free,
+            available: free,
+            id: self.options.device,
+        }
+    }
+
     fn inode_of(&self, id: FileId) -> Result<u64> {
         if id.device == self.options.device { Ok(id.inode) } else { Err(Errno::STALE) }
     }
@@ -307,7 +364,7 @@ impl State {
     /// The inode that `place` names, which must be `expected` or a link that leads there.
     fn names(&self, who: &Identity, place: &Place<'_>, expected: u64) -> Result<u64> {
         let number = self.directory(place.parent)?.get(place.name).ok_or(Errno::NOENT)?;
-        let leads_there = || self.follow(who, place.parent, number) == Some(expected);
+        let leads_there = || self.follow(ROOT, who, place.parent, number) == Some(expected);
         if number == expected || leads_there() { Ok(number) } else { Err(Errno::STALE) }
     }
 
@@ -401,7 +458,7 @@ impl State {
 
 impl Vfs for Memory {
     fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
-        Answer::now(self.0.find(who, path, case, links))
+        Answer::now(self.0.find(ROOT, who, path, case, links))
     }
 
     fn create(
@@ -439,6 +496,18 @@ impl Vfs for Memory {
         Answer::now(self.symlink(who, path, target))
     }
 
+    fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        Answer::now(private::Directory::open(&self.0, ROOT, root, name.as_bytes(), make))
+    }
+
+    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, target: &[u8]) -> Answer<Result<()>> {
+        Answer::now(self.0.replace_by_link(who, path, id, target))
+    }
+
+    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        Answer::now(View::new(&self.0, ROOT, who, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
+    }
+
     fn features(&self) -> Answer<Features> {
         Answer::now(self.0.options.features)
     }
@@ -448,15 +517,7 @@ impl Vfs for Memory {
     }
 
     fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
-        let state = self.0.state.lock();
-        let free = state.room.limit - state.room.used;
-        Answer::now(Ok(Space {
-            block_size: pages::PAGE as u32,
-            blocks: state.room.limit,
-            free,
-            available: free,
-            id: self.0.options.device,
-        }))
+        Answer::now(Ok(self.0.space()))
     }
 }
 

@@ -25,7 +25,19 @@ pub(super) struct Place<'a> {
 impl State {
     /// Walks `path` for `who`. The path found keeps the names of links that were followed, not those of their targets.
     pub(super) fn resolve(&self, who: &Identity, path: &RelPath, case: Case, links: Links) -> Result<Found> {
-        let mut at = ROOT;
+        self.resolve_from(ROOT, who, path, case, links)
+    }
+
+    /// The same from the directory `root` on, and beneath it.
+    pub(super) fn resolve_from(
+        &self,
+        root: u64,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        links: Links,
+    ) -> Result<Found> {
+        let mut at = root;
         let mut found = RelPath::root();
         let mut components = path.components().peekable();
         while let Some(name) = components.next() {
@@ -42,7 +54,8 @@ impl State {
             at = match (&self.inode(number)?.body, links.follow) {
                 (Body::Symlink(_), false) if !last => return Err(Errno::LOOP),
                 // Outside, dangling, circular or forbidden: all the same to who asks.
-                (Body::Symlink(_), true) => match self.follow(who, at, number) {
+                (Body::Symlink(_), true) if last && links.itself => number,
+                (Body::Symlink(_), true) => match self.follow(root, who, at, number) {
                     Some(target) => target,
                     None if last => number,
                     None => return Err(Errno::LOOP),
@@ -54,8 +67,8 @@ impl State {
     }
 
     /// The inode that `number`, a link or not, leads to, seen from `directory` that holds it; `None` where it leads
-    /// nowhere or out of the root.
-    pub(super) fn follow(&self, who: &Identity, directory: u64, mut number: u64) -> Option<u64> {
+    /// nowhere or out of `root`.
+    pub(super) fn follow(&self, root: u64, who: &Identity, directory: u64, mut number: u64) -> Option<u64> {
         let mut at = directory;
         let mut steps: VecDeque<&[u8]> = VecDeque::new();
         let mut budget = MAX_LINKS;
@@ -73,30 +86,50 @@ impl State {
                 _ => at = number,
             }
             match steps.pop_front() {
-                Some(name) => number = self.step(who, at, name)?,
+                Some(name) => number = self.step(root, who, at, name)?,
                 None => return Some(at),
             }
         }
     }
 
     /// One component of a link's target, seen from the directory `at`.
-    fn step(&self, who: &Identity, at: u64, name: &[u8]) -> Option<u64> {
+    fn step(&self, root: u64, who: &Identity, at: u64, name: &[u8]) -> Option<u64> {
         let inode = self.inode(at).ok()?;
         let Body::Directory { entries, parent } = &inode.body else { return None };
         match name {
             _ if inode.permissions(who) & 1 == 0 => None,
             b"." => Some(at),
-            b".." if at == ROOT => None,
+            b".." if at == root => None,
             b".." => Some(*parent),
             _ => entries.get(name),
         }
+    }
+
+    /// The names that lead from `root` to an inode; where there are several, one of them. From the root of all where it
+    /// does not lie beneath `root`.
+    pub(super) fn location(&self, root: u64, mut number: u64) -> Result<Vec<u8>> {
+        let mut names: Vec<&[u8]> = Vec::new();
+        while number != root && number != ROOT {
+            let holding = self.inodes.iter().find_map(|(&parent, inode)| match &inode.body {
+                Body::Directory { entries, .. } => entries.name_of(number).map(|name| (parent, name)),
+                _ => None,
+            });
+            let (parent, name) = holding.ok_or(Errno::NOENT)?;
+            names.push(name);
+            number = parent;
+        }
+        if number != root {
+            names.push(b"");
+        }
+        names.reverse();
+        Ok(names.join(&b'/'))
     }
 
     /// The directory that holds the last component of `path`, names taken exactly and links on the way followed.
     pub(super) fn place<'a>(&self, who: &Identity, path: &'a RelPath) -> Result<Place<'a>> {
         // The root has no name that could be given or taken.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
-        let links = Links { follow: true, wide: false };
+        let links = Links::BENEATH;
         match self.resolve(who, &parent, Case::Sensitive, links)? {
             Found::Inode { number, .. } => {
                 let directory = self.inode(number)?;

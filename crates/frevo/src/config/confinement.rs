@@ -1,0 +1,65 @@
+//! What a configuration needs of the process that serves it, found out before anything else is.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use server::vfs::Identity;
+
+use super::problem::Problems;
+use super::reader::Reader;
+use super::{Names, read, read_file, resolve, server_variables, share};
+
+/// What a configuration needs of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Confinement {
+    /// `frevo:sandbox`.
+    pub wanted: bool,
+    /// A share keeps Windows ACLs in an attribute that only root may write.
+    pub describes: bool,
+}
+
+/// Reads it from the configuration in `path`. Users and groups of the host are not looked up: a name service is a library
+/// that may start threads, and each thread keeps the privileges that the process had then. A configuration with errors needs
+/// nothing; who reads all of it reports them.
+pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
+    let mut confinement = Confinement { wanted: true, describes: false };
+    let Some(path) = path else { return confinement };
+    let mut problems = Problems::default();
+    let raw = read(path, &read_file, names, &mut problems);
+    let resolved = resolve::resolve(&raw, &mut problems);
+    let variables = server_variables(&resolved, names, &mut problems);
+    let problems = RefCell::new(problems);
+    let mut reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
+    confinement.wanted = reader.boolean("frevo:sandbox");
+    for section in &resolved.shares {
+        reader.share = Some(&section.settings);
+        confinement.describes |= share::stored_acls(&reader).is_some_and(|acls| !acls.attribute.starts_with("user."));
+    }
+    confinement
+}
+
+/// A host whose users and groups are not looked up.
+pub struct NoUsers;
+
+impl Names for NoUsers {
+    fn user(&self, _: &str) -> Result<Option<Arc<Identity>>, String> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> Result<Option<u32>, String> {
+        Ok(None)
+    }
+
+    fn home(&self, _: &str, _: Option<u32>) -> Result<Option<PathBuf>, String> {
+        Ok(None)
+    }
+
+    fn host(&self) -> String {
+        crate::host::host_name()
+    }
+
+    fn environment(&self, variable: &str) -> Option<String> {
+        std::env::var(variable).ok()
+    }
+}

@@ -1,0 +1,111 @@
+//! `vfs objects` and `frevo:without`: what becomes of the modules that a share asks for.
+
+use crate::config::problem::{Code, Problem, error, note, warning};
+use crate::config::reader::Reader;
+use crate::config::resolve::{self, WITHOUT};
+use crate::config::table::{MODULES, Module, Status, fold_name};
+
+const OBJECTS: &str = "vfs objects";
+const OVERRIDE: &str = "frevo:without";
+
+/// A module that the share must not be served without.
+struct Missing {
+    name: String,
+    /// What it does, as the end of a sentence about it.
+    why: String,
+}
+
+/// The module of an element of `vfs objects`: `module:instance` is the same module a second time.
+fn module_of(element: &str) -> String {
+    fold_name(element.split(':').next().unwrap_or_default())
+}
+
+/// Whether the share asks for `module`.
+pub(super) fn are_asked_for(reader: &Reader<'_>, module: &str) -> bool {
+    reader.list(OBJECTS).iter().any(|element| module_of(element) == module)
+}
+
+/// Reports what becomes of each module that the share asks for. `false` where the share must not be served without one of
+/// them.
+pub(super) fn judge(reader: &Reader<'_>, section: &resolve::Share) -> bool {
+    let overridden: Vec<String> = reader.list(OVERRIDE).iter().map(|element| module_of(element)).collect();
+    let (mut asked, mut missing) = (Vec::new(), Vec::new());
+    for element in reader.list(OBJECTS) {
+        let name = module_of(&element);
+        let module = MODULES.iter().find(|module| module.name == name);
+        match lacking(module).filter(|_| !overridden.contains(&name)) {
+            Some(_) if asked.contains(&name) => {}
+            Some(why) => missing.push(Missing { name: name.clone(), why }),
+            None => reader.report_some(OBJECTS, told(&element, module)),
+        }
+        asked.push(name);
+    }
+    useless_overrides(reader, &overridden, &asked);
+    if missing.is_empty() {
+        return true;
+    }
+    refuse(reader, section, &missing);
+    false
+}
+
+/// Why no share is served without the module, as far as the table tells.
+fn lacking(module: Option<&Module>) -> Option<String> {
+    match module {
+        None => Some("is unknown".to_owned()),
+        Some(module) => module.vital.map(|why| match module.status {
+            Status::NotServed(feature) => format!("{why} ({feature})"),
+            _ => why.to_owned(),
+        }),
+    }
+}
+
+/// What is said of a module that the share is served with, or without.
+fn told(element: &str, module: Option<&Module>) -> Option<Problem> {
+    let vital = module.is_none_or(|module| module.vital.is_some());
+    match module.map(|module| module.status) {
+        Some(Status::Served) => None,
+        Some(Status::Accepted(reason)) => Some(
+            note(Code::Accepted, format!("the module `{element}` changes nothing: {reason}"))
+                .remedy("it may be removed"),
+        ),
+        Some(Status::NotServed(feature)) if !vital => {
+            let message = format!("the module `{element}` is not served: {feature}");
+            Some(warning(Code::NotServed, message).remedy(WITHOUT))
+        }
+        Some(Status::NotServed(feature)) => {
+            let message = format!("the share is served without the module `{element}`: {feature}");
+            Some(warning(Code::NotServed, message).remedy(format!("`{OVERRIDE}` says that this is meant")))
+        }
+        None => {
+            let message = format!("the share is served without the unknown module `{element}`");
+            Some(warning(Code::NotServed, message).remedy(format!("`{OVERRIDE}` says that this is meant")))
+        }
+    }
+}
+
+/// Says of `frevo:without` of the share itself what it names in vain: a slip there would go unnoticed.
+fn useless_overrides(reader: &Reader<'_>, overridden: &[String], asked: &[String]) {
+    if !reader.share.is_some_and(|share| share.0.contains_key(OVERRIDE)) {
+        return;
+    }
+    for name in overridden.iter().filter(|name| !asked.contains(name)) {
+        let problem = note(Code::Accepted, format!("`{OVERRIDE}` names `{name}`, which `{OBJECTS}` does not have"));
+        reader.report(OVERRIDE, problem.remedy("correct or remove the name"));
+    }
+}
+
+fn refuse(reader: &Reader<'_>, section: &resolve::Share, missing: &[Missing]) {
+    let list = missing.iter().map(|it| format!("`{}`, which {}", it.name, it.why)).collect::<Vec<_>>().join("; ");
+    let names = missing.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" ");
+    let message = format!("the share [{}] is not served: Frevo does not have the module {list}", section.name);
+    let remedy = format!(
+        "serve it with Samba; if it may be served without, write `{OVERRIDE} = {names}` into [{}]",
+        section.name
+    );
+    let problem = error(Code::ShareNotServed, message).remedy(remedy).of(&section.name, &names);
+    let place = reader.place(OBJECTS);
+    reader.problems.borrow_mut().add(match &place {
+        Some(place) => problem.at(place),
+        None => problem,
+    });
+}

@@ -1,0 +1,189 @@
+//! Modules without which a share must not be served, shares of the root directory, and what is needed of the process.
+
+use super::*;
+use crate::config::table::{MODULES, Status};
+
+fn loaded(text: &str) -> (Loaded, tempfile::TempDir) {
+    let (loaded, directory) = load_files(&[("smb.conf", text)]);
+    (loaded.unwrap_or_else(|problems| panic!("{text}: {problems}")), directory)
+}
+
+fn is_served(loaded: &Loaded, share: &str) -> bool {
+    loaded.policy.shares[share].available
+}
+
+#[test]
+fn a_share_that_needs_a_missing_module_is_not_served_and_the_others_are() {
+    let text =
+        "[vol]\npath = @DIR@/x\nguest ok = yes\nvfs objects = glusterfs WORM:2 recycle worm\n[x]\npath = @DIR@/x\n";
+    let (loaded, _directory) = loaded(text);
+    assert!(!is_served(&loaded, "vol") && is_served(&loaded, "x"));
+    let problems: Vec<_> = loaded.warnings.shares_not_served().collect();
+    assert_eq!(problems.len(), 1, "{}", loaded.warnings);
+    let problem = problems[0];
+    assert!(problem.severity == Severity::Error && problem.fails_check(), "{problem}");
+    assert_eq!(problem.place.as_ref().map(|place| place.line), Some(4));
+    assert_eq!(
+        problem.message,
+        "the share [vol] is not served: Frevo does not have the module `glusterfs`, which supplies the storage of the \
+         share (GlusterFS volumes); `worm`, which forbids operations (files that cannot be changed)"
+    );
+    assert!(problem.remedy.ends_with("write `frevo:without = glusterfs worm` into [vol]"), "{}", problem.remedy);
+    let sections: Vec<_> = loaded.effective.sections.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(sections, ["global", "x"]);
+}
+
+#[test]
+fn what_the_administrator_does_without_is_named_module_by_module() {
+    let cases = [
+        ("frevo:without = glusterfs", false),
+        ("frevo:without = worm", false),
+        ("frevo:without = Worm, glusterfs", true),
+        ("frevo:without =", false),
+    ];
+    for (line, served) in cases {
+        let (loaded, _directory) = loaded(&format!("[x]\npath = @DIR@/x\nvfs objects = glusterfs worm\n{line}\n"));
+        assert_eq!(is_served(&loaded, "x"), served, "{line}");
+        let said = loaded.warnings.to_string();
+        assert_eq!(
+            said.contains("warning: the share is served without the module `worm`"),
+            line.to_lowercase().contains("worm")
+        );
+    }
+    let (loaded, _directory) = loaded("[x]\npath = @DIR@/x\nfrevo:without = worm\n");
+    assert!(
+        loaded.warnings.to_string().contains("note: `frevo:without` names `worm`, which `vfs objects` does not have")
+    );
+}
+
+#[test]
+fn every_module_is_judged_and_unknown_ones_are_vital() {
+    let served = |name: &str| {
+        let (loaded, _directory) = loaded(&format!("[x]\npath = @DIR@/x\nvfs objects = {name}\n"));
+        is_served(&loaded, "x")
+    };
+    for module in MODULES {
+        assert_eq!(served(module.name), module.vital.is_none(), "{}", module.name);
+        assert!(module.vital.is_none() || matches!(module.status, Status::NotServed(_)), "{}", module.name);
+    }
+    for name in [
+        "glusterfs",
+        "ceph",
+        "ceph_new",
+        "gpfs",
+        "worm",
+        "virusfilter",
+        "readonly",
+        "full_audit",
+        "audit",
+        "extd_audit",
+        "acl_tdb",
+        "nfs4acl_xattr",
+        "zfsacl",
+        "xattr_tdb",
+        "nonsense",
+        "/usr/lib/samba/vfs/own.so",
+    ] {
+        assert!(!served(name), "{name}");
+    }
+    for name in ["acl_xattr", "streams_xattr", "shadow_copy2", "recycle", "fruit", "catia", "full_audit:x"] {
+        assert_eq!(served(name), name != "full_audit:x", "{name}");
+    }
+}
+
+#[test]
+fn copies_defaults_and_homes_inherit_what_they_need() {
+    let (loaded, _directory) = loaded(
+        "[a]\npath = @DIR@/x\nvfs objects = full_audit\n[b]\npath = @DIR@/x\ncopy = a\n\
+         [c]\npath = @DIR@/x\ncopy = a\nfrevo:without = full_audit\n[d]\npath = @DIR@/x\ncopy = c\n",
+    );
+    let served: Vec<_> = ["a", "b", "c", "d"].into_iter().filter(|name| is_served(&loaded, name)).collect();
+    assert_eq!(served, ["c", "d"]);
+    let (loaded, _directory) = self::loaded(
+        "[global]\nvfs objects = full_audit\n[a]\npath = @DIR@/x\n[b]\npath = @DIR@/x\nvfs objects = acl_xattr\n",
+    );
+    assert!(!is_served(&loaded, "a") && is_served(&loaded, "b"));
+}
+
+/// A host whose users have homes.
+#[derive(Clone)]
+struct WithHomes;
+
+impl Names for WithHomes {
+    fn user(&self, name: &str) -> Result<Option<Arc<Identity>>, String> {
+        TestNames.user(name)
+    }
+
+    fn group(&self, name: &str) -> Result<Option<u32>, String> {
+        TestNames.group(name)
+    }
+
+    fn home(&self, _: &str, _: Option<u32>) -> Result<Option<PathBuf>, String> {
+        Ok(Some("/home/ann".into()))
+    }
+
+    fn owned(&self) -> Option<Arc<dyn Names + Send + Sync>> {
+        Some(Arc::new(WithHomes))
+    }
+
+    fn host(&self) -> String {
+        TestNames.host()
+    }
+
+    fn environment(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn homes_that_need_a_missing_module_are_not_served() {
+    for (line, served) in [("", false), ("frevo:without = worm", true)] {
+        let directory = directory(&[("smb.conf", &format!("[homes]\nvfs objects = worm\n{line}\n"))]);
+        let loaded = load(&directory.path().join("smb.conf"), &WithHomes).expect("it loads");
+        assert_eq!(loaded.warnings.shares_not_served().count(), usize::from(!served), "{}", loaded.warnings);
+        let homes = loaded.policy.homes.expect("there are homes");
+        assert_eq!(homes.section().available, served);
+        let home = homes.share_of("ann", None).await.ok().flatten().expect("ann has one");
+        assert_eq!(home.available, served);
+    }
+}
+
+#[test]
+fn the_root_directory_is_shared_with_guests_under_protest() {
+    let cases = [
+        ("guest ok = yes\nread only = no", Some(Severity::Warning), true, "guests may write"),
+        ("guest ok = yes\nwrite list = ann", Some(Severity::Warning), true, "guests may write"),
+        ("guest ok = yes", Some(Severity::Warning), true, "guests may read"),
+        ("valid users = ann", Some(Severity::Note), false, "the whole file system"),
+        ("guest ok = yes\nvfs objects = glusterfs", None, false, ""),
+    ];
+    for (lines, severity, fails, words) in cases {
+        for path in ["/", "/.", "//usr/.."] {
+            let (loaded, _directory) = loaded(&format!("[x]\npath = {path}\n{lines}\n"));
+            let found = loaded.warnings.0.iter().find(|problem| problem.code == Code::RootShared);
+            assert_eq!(found.map(|problem| problem.severity), severity, "{path} {lines}");
+            if let Some(problem) = found {
+                assert!(problem.fails_check() == fails && problem.message.contains(words), "{problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_needed_of_the_process_is_known_without_its_users() {
+    let needs = |text: &str| {
+        let directory = directory(&[("smb.conf", text)]);
+        confinement(Some(&directory.path().join("smb.conf")), &NoUsers)
+    };
+    let plain = Confinement { wanted: true, describes: false };
+    assert_eq!(confinement(None, &NoUsers), plain);
+    assert_eq!(needs("[x]\npath = /x\n"), plain);
+    assert_eq!(needs("[global]\nfrevo:sandbox = no\n[x]\npath = /x\n"), Confinement { wanted: false, ..plain });
+    assert_eq!(needs("[global]\nnonsense\n"), plain, "the server does not start with it");
+    let describes = Confinement { describes: true, ..plain };
+    assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n"), describes);
+    assert_eq!(needs("[global]\nvfs objects = acl_xattr\n[homes]\n"), describes);
+    assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n[y]\npath = /y\ncopy = x\n"), describes);
+    let own = "[x]\npath = /x\nvfs objects = acl_xattr\nacl_xattr:security_acl_name = user.NTACL\n";
+    assert_eq!(needs(own), plain, "any user may write that attribute");
+}

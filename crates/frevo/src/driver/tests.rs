@@ -1,0 +1,85 @@
+//! Connections over a socket, whose server panics when it is asked to.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use client::{Client, Credentials, Open, Options};
+use server::conn::Peer;
+use server::rig::{self, PASSWORD};
+use server::server::Server;
+use server::vfs::Time;
+use server::world::World;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::world::RealWorld;
+
+/// The real clock and dice, and a clock that panics once it is armed.
+struct Trap {
+    world: RealWorld,
+    armed: AtomicBool,
+}
+
+impl World for Trap {
+    fn now(&self) -> Time {
+        assert!(!self.armed.swap(false, Ordering::Relaxed), "on purpose");
+        self.world.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.world.uptime()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.world.sleep(duration)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        self.world.random(bytes);
+    }
+}
+
+async fn log_on(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Client, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let options = Options { credentials: Credentials::password("alice", PASSWORD), ..Options::default() };
+    let (server, stopping) = (server.clone(), stopping.clone());
+    let driver = tokio::spawn(async move {
+        let (stream, remote) = listener.accept().await.expect("a connection");
+        let connection = Connection::new(&server, Peer { remote, local: address });
+        drive(stream, connection, Arc::default(), None, stopping).await;
+    });
+    (Client::connect(address, "host", "share", &options).await.expect("a session"), driver)
+}
+
+#[tokio::test]
+async fn a_panic_costs_its_connection_and_nothing_stays_of_it() {
+    let world = Arc::new(Trap { world: RealWorld::new(), armed: AtomicBool::new(false) });
+    let server = rig::server(rig::policy(), world.clone(), rig::memory(world.clone()));
+    let (_stop, stopping) = watch::channel(false);
+    let (mut victim, driver) = log_on(&server, &stopping).await;
+    let (mut other, _other) = log_on(&server, &stopping).await;
+    victim.open(&Open::file("held")).await.expect("a file");
+    assert_eq!((server.sessions().len(), server.open_count()), (2, 1));
+    world.armed.store(true, Ordering::Relaxed);
+    assert!(victim.open(&Open::file("another")).await.is_err());
+    driver.await.expect("the task itself does not panic");
+    assert_eq!((server.sessions().len(), server.open_count(), server.connections().len()), (1, 0, 1));
+    other.open(&Open::file("held")).await.expect("the file can be opened");
+}
+
+#[tokio::test]
+async fn a_task_that_is_aborted_closes_its_connection() {
+    let server = rig::plain_server();
+    let (_stop, stopping) = watch::channel(false);
+    let (mut client, driver) = log_on(&server, &stopping).await;
+    client.open(&Open::file("held")).await.expect("a file");
+    driver.abort();
+    assert!(driver.await.is_err());
+    for _ in 0..1000 {
+        if server.sessions().is_empty() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((server.sessions().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
+}

@@ -1,0 +1,123 @@
+//! Clients that neither take their responses nor finish their requests: how long they may hold what they hold.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use server::error::Disconnect;
+use server::policy::Limits;
+use tokio::time::{Instant, Sleep};
+
+/// A connection is looked at so many times in `Limits::stall_time`.
+const LOOKS: u32 = 4;
+
+/// Watches one connection while something of it is incomplete.
+pub(crate) struct Progress {
+    stall_time: Duration,
+    slowest_request: usize,
+    /// Set while something is incomplete; an idle connection has no timer.
+    timer: Option<Pin<Box<Sleep>>>,
+    sending: bool,
+    /// Bytes sent when that last changed, and how often it was found unchanged since.
+    sent: (u64, u32),
+    /// Since when a request is incomplete.
+    receiving: Option<Instant>,
+}
+
+impl Progress {
+    pub(crate) fn new(limits: &Limits) -> Progress {
+        let (stall_time, slowest_request) = (limits.stall_time, limits.slowest_request.max(1));
+        Progress { stall_time, slowest_request, timer: None, sending: false, sent: (0, 0), receiving: None }
+    }
+
+    /// Says whether a response is sent in part (`sending`), and whether a request has arrived in part (`receiving`).
+    pub(crate) fn expect(&mut self, sending: bool, receiving: bool) {
+        self.sending = sending;
+        if !receiving {
+            self.receiving = None;
+        } else if self.receiving.is_none() {
+            self.receiving = Some(Instant::now());
+        }
+        if self.timer.is_none() && (sending || receiving) {
+            self.timer = Some(Box::pin(tokio::time::sleep(self.stall_time / LOOKS)));
+        }
+    }
+
+    /// Waits until the connection is to be looked at.
+    pub(crate) async fn time_is_up(&mut self) {
+        match &mut self.timer {
+            Some(timer) => timer.await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Why the connection is to end, if it is: `sent` bytes were sent in all, and `received` have arrived of a request.
+    pub(crate) fn judge(&mut self, sent: u64, received: usize) -> Option<Disconnect> {
+        self.timer = None;
+        let stalls = if sent == self.sent.0 && self.sending { self.sent.1 + 1 } else { 0 };
+        self.sent = (sent, stalls);
+        if stalls >= LOOKS {
+            return Some(Disconnect("the client takes no responses"));
+        }
+        let allowed = self.stall_time + Duration::from_secs((received / self.slowest_request) as u64);
+        match self.receiving {
+            Some(since) if since.elapsed() > allowed => Some(Disconnect("a request does not arrive whole")),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        Progress::new(&Limits { stall_time: Duration::from_secs(60), slowest_request: 1000, ..Limits::default() })
+    }
+
+    async fn look(progress: &mut Progress) {
+        progress.time_is_up().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_for_a_minute_is_too_slow() {
+        let mut progress = progress();
+        for sent in [10, 10, 10, 20, 20, 20, 20] {
+            progress.expect(true, false);
+            look(&mut progress).await;
+            assert_eq!(progress.judge(sent, 0), None, "{sent}");
+        }
+        progress.expect(true, false);
+        look(&mut progress).await;
+        assert!(progress.judge(20, 0).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_has_time_by_what_has_arrived_of_it() {
+        for (received, seconds) in [(1, 75), (100_000, 165)] {
+            let (mut progress, began) = (progress(), Instant::now());
+            let ended = loop {
+                progress.expect(false, true);
+                look(&mut progress).await;
+                if progress.judge(0, received).is_some() {
+                    break began.elapsed();
+                }
+            };
+            assert_eq!(ended.as_secs(), seconds, "{received} bytes");
+        }
+        let mut progress = progress();
+        for _ in 0..100 {
+            progress.expect(false, true);
+            look(&mut progress).await;
+            assert_eq!(progress.judge(0, 10), None, "each is another request");
+            progress.expect(false, false);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_has_no_timer() {
+        let mut progress = progress();
+        progress.expect(false, false);
+        assert!(progress.timer.is_none());
+        assert!(tokio::time::timeout(Duration::from_secs(600), progress.time_is_up()).await.is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! The directories on the way to the state directory, and the links in them.
+//!
+//! A user that may write to one of them can put another directory in the place of the state directory, and so accounts
+//! in the place of the server's. sshd(8) looks at the way to `authorized_keys` for the same reason. Here a directory with
+//! the sticky bit is allowed, such as `/tmp`: names in it can be replaced by their owners only, who are checked too.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::accounts::unix::is_private_group;
+
+/// How many links are followed, as many as Linux does.
+const LINKS: usize = 40;
+
+/// Refuses the way to `path` where anybody but `trusted` and root may change it. What is missing is made by its caller.
+pub(super) fn check(path: &Path, trusted: &[u32]) -> Result<()> {
+    let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let mut left: VecDeque<OsString> = names(&path).collect();
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    check_one(&at, trusted)?;
+    while let Some(name) = left.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        let found = match std::fs::symlink_metadata(&next) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            found => found.with_context(|| next.display().to_string())?,
+        };
+        if !found.is_symlink() {
+            at = next;
+            // The state directory itself has stricter rules.
+            if !left.is_empty() {
+                check_one(&at, trusted)?;
+            }
+            continue;
+        }
+        links += 1;
+        ensure!(links <= LINKS, "{}: too many symbolic links", path.display());
+        ensure!(
+            trusted.contains(&found.uid()),
+            "state directory {}: {} is a symbolic link of user {}, who could have it lead elsewhere; name the directory \
+             without it",
+            path.display(),
+            next.display(),
+            found.uid()
+        );
+        let target = std::fs::read_link(&next).with_context(|| next.display().to_string())?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+            left.push_front(name);
+        }
+    }
+    Ok(())
+}
+
+/// The components of a path, `..` among them.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        _ => None,
+    })
+}
+
+fn check_one(directory: &Path, trusted: &[u32]) -> Result<()> {
+    const STICKY: u32 = 0o1000;
+    let stat = std::fs::metadata(directory).with_context(|| directory.display().to_string())?;
+    let (mode, shown) = (stat.mode(), directory.display());
+    if !trusted.contains(&stat.uid()) {
+        bail!(
+            "the state directory lies beneath {shown}, which belongs to user {}, who could put another one in its place; \
+             chown root {shown}, or choose another place with --state-dir",
+            stat.uid()
+        );
+    }
+    if mode & STICKY != 0 {
+        return Ok(());
+    }
+    // Where each user has a group of his own, as on Ubuntu and Fedora, homes are often writable by that group.
+    let by_group = mode & 0o020 != 0 && !is_private_group(stat.gid(), stat.uid());
+    if mode & 0o002 != 0 || by_group {
+        let taken = if by_group && mode & 0o002 != 0 {
+            "go-w"
+        } else if by_group {
+            "g-w"
+        } else {
+            "o-w"
+        };
+        bail!(
+            "the state directory lies beneath {shown}, to which others may write (mode {:04o}), and so could put another \
+             one in its place; chmod {taken} {shown}",
+            mode & 0o7777
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::state_dir::StateDir;
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_on_the_way_that_others_may_write_to_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let (parent, path) = (top.path().join("a"), top.path().join("a/b/state"));
+        StateDir::create(&path).unwrap();
+        for (mode, good) in [(0o755, true), (0o700, true), (0o777, false), (0o757, false), (0o1777, true)] {
+            set_mode(&parent, mode);
+            for opened in [StateDir::open(&path).map(drop), StateDir::create(&path.join("new")).map(drop)] {
+                assert_eq!(opened.is_ok(), good, "{mode:o}");
+                let Err(error) = opened else { continue };
+                let said = format!("{error:#}");
+                assert!(said.contains(&format!("chmod o-w {}", parent.display())), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_made_beneath_a_directory_that_others_may_write_to() {
+        let top = tempfile::tempdir().unwrap();
+        let open = top.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        set_mode(&open, 0o777);
+        assert!(StateDir::create(&open.join("a/state")).is_err());
+        assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn links_are_looked_at_and_so_is_the_way_to_where_they_lead() {
+        let top = tempfile::tempdir().unwrap();
+        let (open, closed) = (top.path().join("open"), top.path().join("closed"));
+        for directory in [&open, &closed] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        StateDir::create(&closed.join("state")).unwrap();
+        symlink("../closed", open.join("link")).unwrap();
+        symlink(open.join("link/state"), closed.join("through")).unwrap();
+        StateDir::open(&closed.join("through")).unwrap();
+        set_mode(&open, 0o777);
+        // By its own name it is as safe as before, by a link in that directory it is not.
+        StateDir::open(&closed.join("state")).unwrap();
+        for unsafe_way in [open.join("link/state"), closed.join("through")] {
+            assert!(StateDir::open(&unsafe_way).is_err(), "{}", unsafe_way.display());
+        }
+        set_mode(&open, 0o1777);
+        StateDir::open(&closed.join("through")).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(open.join("link"), Some(65_534), None).unwrap();
+            assert!(StateDir::open(&closed.join("through")).is_err(), "its owner may replace the link");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Shares that are not served, as clients find them: the built program and the project's own client.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use client::{Client, Credentials, Open, Options};
+use proto::status::Status;
+
+/// A server that goes away with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn frevo(directory: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frevo"));
+    command.args(words).arg("-c").arg(directory.join("smb.conf"));
+    command
+}
+
+/// The share with the host's root directory, as the hook of GlusterFS writes it, and one that is as it should be.
+fn configure(directory: &Path, of_volume: &str, of_files: &str) {
+    let (path, state) = (directory.join("files"), directory.join("state"));
+    let text = format!(
+        "[global]\nstate directory = {}\n[volume]\npath = /\nread only = no\nguest ok = yes\n\
+         glusterfs:volume = volume\nkernel share modes = no\n{of_volume}\n[files]\npath = {}\n{of_files}\n",
+        state.display(),
+        path.display()
+    );
+    std::fs::write(directory.join("smb.conf"), text).expect("a file");
+}
+
+async fn connect(port: u16, share: &str, credentials: &Credentials) -> client::Result<Client> {
+    let options = Options { credentials: credentials.clone(), ..Options::default() };
+    Client::connect(("127.0.0.1", port), "localhost", share, &options).await
+}
+
+/// The status with which the share is refused; that of success where it is not, and its root directory can be opened.
+async fn answer(port: u16, share: &str, credentials: &Credentials) -> Status {
+    match connect(port, share, credentials).await {
+        Err(error) => error.status().unwrap_or_else(|| panic!("{share}: {error}")),
+        Ok(mut client) => match client.open(&Open::directory("")).await {
+            Ok(_) => Status::SUCCESS,
+            Err(error) => error.status().unwrap_or_else(|| panic!("{share}: {error}")),
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_share_whose_storage_is_elsewhere_shows_nothing_of_the_host() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(directory.path().join("files")).expect("a directory");
+    configure(directory.path(), "vfs objects = glusterfs", "");
+    let check = frevo(directory.path(), &["check"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: the share [volume] is not served") && said.contains("the server starts"), "{said}");
+    // The account is the user of this process, so that it needs no other.
+    let user = String::from_utf8(Command::new("id").arg("-un").output().expect("it runs").stdout).expect("a name");
+    let mut add = frevo(directory.path(), &["user", "add", user.trim(), "--password-stdin"]);
+    let mut add = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    std::io::Write::write_all(&mut add.stdin.take().expect("a pipe"), b"secret-1\n").expect("it reads");
+    assert!(add.wait().expect("it ends").success());
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let log = directory.path().join("log");
+    let mut serve = frevo(directory.path(), &["serve", "--bind", "127.0.0.1", "--port", &port.to_string()]);
+    let serve = serve.stderr(std::fs::File::create(&log).expect("a file")).stdout(Stdio::null());
+    let mut server = Server(serve.spawn().expect("it starts"));
+    while !directory.path().join("state/control.sock").exists() {
+        assert!(server.0.try_wait().expect("a child").is_none(), "{}", std::fs::read_to_string(&log).expect("a log"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let me = Credentials::password(user.trim(), "secret-1");
+    assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
+    assert_eq!(answer(port, "files", &me).await, Status::SUCCESS);
+    let logged = std::fs::read_to_string(&log).expect("a log");
+    assert_eq!(logged.lines().filter(|line| line.contains("[volume] is not served")).count(), 1, "{logged}");
+    assert!(logged.contains("ERROR"), "{logged}");
+
+    // A reload judges anew, and a share may be served again when the administrator says so.
+    let reload = || {
+        let pid = rustix::process::Pid::from_child(&server.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("the server is there");
+    };
+    configure(directory.path(), "vfs objects = glusterfs\nfrevo:without = glusterfs", "vfs objects = full_audit");
+    reload();
+    while answer(port, "files", &me).await != Status::BAD_NETWORK_NAME {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(answer(port, "volume", &me).await, Status::SUCCESS);
+    configure(directory.path(), "vfs objects = glusterfs", "");
+    reload();
+    while answer(port, "files", &me).await != Status::SUCCESS {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(answer(port, "volume", &me).await, Status::BAD_NETWORK_NAME);
+}

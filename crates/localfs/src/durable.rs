@@ -1,0 +1,273 @@
+//! Which names are on disk: a file's fsync puts its content there, and on many file systems not its name.
+//!
+//! What was made or renamed is noted until it is flushed ([`Unsynced`]). A flush of such a file also syncs the directory that
+//! it lies in by then, and the directories above as far as those are new, so that the way to it outlives a crash. What
+//! nobody flushes costs nothing.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno as Raw;
+use server::vfs::{Errno, FileId, Kind, RelPath, Result};
+
+use crate::node::Open;
+use crate::root::{id, stat, stat_name};
+use crate::{Share, errno, identity};
+
+/// How many files are noted in the whole process, about 100 bytes each.
+const NOTED: usize = 65_536;
+
+/// After this, the kernel has written a directory by itself: it begins after 30 s (`vm.dirty_expire_centisecs`).
+const WRITTEN_BACK: Duration = Duration::from_secs(120);
+
+/// How many directories lie above one another at the most: no path is longer.
+const DEPTH: usize = 2048;
+
+/// How often a directory is looked for that is renamed meanwhile.
+const RACES: usize = 8;
+
+/// Files and directories whose names may not be on disk.
+#[derive(Default)]
+pub(crate) struct Unsynced(Mutex<Noted>);
+
+#[derive(Default)]
+struct Noted {
+    /// By file, the number of its last note.
+    files: HashMap<FileId, u64>,
+    /// Notes in their order, those that were repeated or taken back among them.
+    order: VecDeque<(FileId, u64, Instant)>,
+    last: u64,
+    /// Until when anything may be unsynced, because a note had to go too early.
+    overflowed: Option<Instant>,
+}
+
+impl Unsynced {
+    /// Those of the process: a file may be reached through more than one share.
+    #[cfg(not(test))]
+    pub(crate) fn shared() -> &'static Unsynced {
+        static ALL: std::sync::OnceLock<Unsynced> = std::sync::OnceLock::new();
+        ALL.get_or_init(Unsynced::default)
+    }
+
+    /// Each share's own, so that tests which run at the same time do not meet in a reused inode number.
+    #[cfg(test)]
+    pub(crate) fn shared() -> &'static Unsynced {
+        Box::leak(Box::default())
+    }
+
+    /// The file has a name that it did not have.
+    pub(crate) fn note(&self, file: FileId) {
+        let mut noted = self.0.lock();
+        let noted = &mut *noted;
+        let now = Instant::now();
+        noted.last += 1;
+        noted.files.insert(file, noted.last);
+        noted.order.push_back((file, noted.last, now));
+        while noted.order.len() > NOTED {
+            let Some((file, number, at)) = noted.order.pop_front() else { break };
+            if noted.files.get(&file) != Some(&number) {
+                continue;
+            }
+            noted.files.remove(&file);
+            let until = at + WRITTEN_BACK;
+            if until > now {
+                noted.overflowed = noted.overflowed.max(Some(until));
+            }
+        }
+    }
+
+    /// Its names are on disk, as the note `number` wanted.
+    fn forget(&self, file: FileId, number: Option<u64>) {
+        let mut noted = self.0.lock();
+        if number.is_some() && noted.files.get(&file).copied() == number {
+            noted.files.remove(&file);
+        }
+    }
+
+    /// The file has no name any more.
+    pub(crate) fn gone(&self, file: FileId) {
+        self.0.lock().files.remove(&file);
+    }
+
+    /// Whether a name of the file may not be on disk, and the number of the note that says so.
+    fn is_noted(&self, file: FileId) -> Option<Option<u64>> {
+        let noted = self.0.lock();
+        match noted.files.get(&file) {
+            Some(&number) => Some(Some(number)),
+            None => noted.overflowed.filter(|until| Instant::now() < *until).map(|_| None),
+        }
+    }
+}
+
+/// Directories in which a handle has made links that may not be on disk.
+#[derive(Default)]
+pub(crate) struct Linked {
+    directories: Vec<RelPath>,
+    /// There are more.
+    many: bool,
+}
+
+/// How many of them are told apart.
+const LINKED: usize = 16;
+
+impl Linked {
+    pub(crate) fn note(&mut self, directory: RelPath) {
+        if self.directories.len() >= LINKED {
+            self.many = true;
+        } else if !self.directories.contains(&directory) {
+            self.directories.push(directory);
+        }
+    }
+}
+
+impl Open {
+    /// Everything on disk, and the name of what is new with it.
+    pub(crate) fn flush(&self) -> Result<()> {
+        if !matches!(self.kind, Kind::File | Kind::Directory) {
+            return Ok(());
+        }
+        identity::assume_process().map_err(errno)?;
+        let reading = OFlags::RDONLY | OFlags::NONBLOCK;
+        let reopened = if self.access.is_none() { Some(self.share.root.reopen(self.fd(), reading)?) } else { None };
+        let fd = reopened.as_ref().map_or(self.fd(), AsFd::as_fd);
+        self.share.sync(fd, self.id)?;
+        if let Some(linked) = self.linked.lock().take() {
+            let synced = self.share.sync_linked(fd, &linked);
+            if synced.is_err() {
+                *self.linked.lock() = Some(linked);
+                return synced;
+            }
+        }
+        if self.id == self.share.root.id {
+            return Ok(());
+        }
+        let Some(number) = self.share.unsynced.is_noted(self.id) else { return Ok(()) };
+        match self.share.directory_of(fd, self.id) {
+            // It has no name any more.
+            Ok(None) => return Ok(()),
+            Ok(Some(directory)) => self.share.sync_upwards(fd, directory)?,
+            // The way there is not to be found, or leads out of the share.
+            Err(_) => rustix::fs::syncfs(fd).map_err(errno)?,
+        }
+        self.share.unsynced.forget(self.id, number);
+        Ok(())
+    }
+}
+
+impl Share {
+    fn sync(&self, fd: impl AsFd, _file: FileId) -> Result<()> {
+        #[cfg(test)]
+        self.synced.lock().push(_file);
+        rustix::fs::fsync(fd).map_err(errno)
+    }
+
+    /// Puts links to the file that `fd` holds on disk. A directory that is gone by now has none.
+    fn sync_linked(&self, fd: BorrowedFd<'_>, linked: &Linked) -> Result<()> {
+        if linked.many {
+            return rustix::fs::syncfs(fd).map_err(errno);
+        }
+        for directory in &linked.directories {
+            match self.root.changed_directory(directory) {
+                Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(_) => rustix::fs::syncfs(fd).map_err(errno)?,
+                Ok(held) => {
+                    self.sync_upwards(fd, self.root.reopen(&held, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory, open for reading, that the file which `fd` holds lies in now; `None` where it has no name any more.
+    fn directory_of(&self, fd: impl AsFd, file: FileId) -> Result<Option<OwnedFd>> {
+        for _ in 0..RACES {
+            if stat(&fd)?.stx_nlink == 0 {
+                return Ok(None);
+            }
+            let path = self.path_of(&fd)?;
+            let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::NOENT) };
+            let Ok(directory) = self.root.changed_directory(&parent) else { continue };
+            if stat_name(&directory, name).is_ok_and(|found| id(&found) == file) {
+                return self.root.reopen(&directory, OFlags::RDONLY | OFlags::DIRECTORY).map(Some);
+            }
+        }
+        Err(Errno::NOENT)
+    }
+
+    /// Where the kernel says that `fd` lies, from the share's root on. It need not be there any more.
+    pub(crate) fn path_of(&self, fd: impl AsFd) -> Result<RelPath> {
+        let place = |fd| {
+            let (proc, magic) = self.root.magic(fd);
+            rustix::fs::readlinkat(proc, magic.as_c_str(), Vec::new()).map_err(errno)
+        };
+        let (file, root) = (place(fd.as_fd())?, place(self.root.fd())?);
+        let path = |text| Path::new(std::ffi::OsStr::from_bytes(text));
+        let within = path(file.as_bytes()).strip_prefix(path(root.as_bytes())).map_err(|_| Errno::XDEV)?;
+        let mut relative = RelPath::root();
+        for name in within.iter() {
+            if !relative.push(name.as_bytes()) {
+                return Err(Errno::NAMETOOLONG);
+            }
+        }
+        Ok(relative)
+    }
+
+    /// Puts the names of a directory on disk, and its own name and those above it as far as they are new. Where the server
+    /// may not read one, all of the file system of `fd` goes to disk.
+    fn sync_upwards(&self, fd: BorrowedFd<'_>, mut directory: OwnedFd) -> Result<()> {
+        let mut file = id(&stat(&directory)?);
+        self.sync(&directory, file)?;
+        for _ in 0..DEPTH {
+            if file == self.root.id {
+                break;
+            }
+            let Some(number) = self.unsynced.is_noted(file) else { break };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let parent = match rustix::fs::openat(&directory, "..", flags, Mode::empty()) {
+                Err(Raw::ACCESS | Raw::PERM) => return rustix::fs::syncfs(fd).map_err(errno),
+                parent => parent.map_err(errno)?,
+            };
+            let above = id(&stat(&parent)?);
+            if above == file {
+                break;
+            }
+            self.sync(&parent, above)?;
+            self.unsynced.forget(file, number);
+            (directory, file) = (parent, above);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_bounded_and_one_that_goes_too_early_makes_everything_suspect() {
+        let unsynced = Unsynced::default();
+        let file = |inode| FileId { device: 1, inode, stream: 0 };
+        assert_eq!(unsynced.is_noted(file(1)), None);
+        unsynced.note(file(1));
+        unsynced.note(file(1));
+        assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)));
+        unsynced.forget(file(1), Some(1));
+        assert_eq!(unsynced.is_noted(file(1)), Some(Some(2)), "it was renamed while it was flushed");
+        unsynced.forget(file(1), Some(2));
+        assert_eq!(unsynced.is_noted(file(1)), None);
+        for inode in 2..NOTED as u64 {
+            unsynced.note(file(inode));
+        }
+        assert_eq!(unsynced.is_noted(file(1)), None);
+        for inode in 0..100 {
+            unsynced.note(file((1 << 32) + inode));
+        }
+        assert!(unsynced.0.lock().order.len() <= NOTED && unsynced.0.lock().files.len() <= NOTED);
+        assert_eq!(unsynced.is_noted(file(1)), Some(None));
+    }
+}

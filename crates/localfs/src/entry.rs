@@ -1,0 +1,75 @@
+//! One name in a directory that is open: looked up without reading the directory.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use server::answer::Answer;
+use server::vfs::{Case, Entry, Errno, Identity, Kind, Result};
+
+use crate::dir::metadata_of;
+use crate::identity;
+use crate::lookup::look;
+use crate::metadata::Source;
+use crate::node::Open;
+use crate::root::{Root, Wait};
+use crate::worker::Lane;
+
+impl Open {
+    /// Answers at once what the kernel has at hand.
+    pub(crate) fn entry(
+        open: &Arc<Open>,
+        who: &Arc<Identity>,
+        name: &[u8],
+        case: Case,
+    ) -> Answer<Result<Option<Entry>>> {
+        let uid = who.uid;
+        if open.system.is_local() {
+            match open.find_entry(who, name, case, Wait::Never) {
+                Err(Errno::AGAIN) => {}
+                answer => return Answer::now(answer),
+            }
+        }
+        let (directory, who, name) = (Arc::clone(open), Arc::clone(who), Box::<[u8]>::from(name));
+        let find = move || directory.find_entry(&who, &name, case, Wait::Allowed);
+        open.system.later(uid, Lane::Data, find)
+    }
+
+    /// The exact name first, then the one that the directory's index has.
+    fn find_entry(&self, who: &Arc<Identity>, name: &[u8], case: Case, wait: Wait) -> Result<Option<Entry>> {
+        if self.kind != Kind::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        identity::assume(who)?;
+        let exact = self.named(name, wait);
+        match exact {
+            Ok(entry) => return Ok(Some(entry)),
+            // The index may know that the name does not exist.
+            Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::AGAIN) if case == Case::Insensitive => {}
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+            // Without the right to search the directory, a name that exists is like one that does not.
+            Err(Errno::ACCES) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (found, _) = self.share.names.find(&self.share.root, self.fd(), self.id, name, wait)?;
+        let Some(found) = found else { return Ok(None) };
+        identity::assume(who)?;
+        match self.named(&found, wait) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Errno::NOENT | Errno::ACCES) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What has exactly this name.
+    fn named(&self, name: &[u8], wait: Wait) -> Result<Entry> {
+        let metadata = if wait == Wait::Allowed {
+            metadata_of(self, self.fd(), name)?
+        } else {
+            let fd = Root::open_entry(self.fd(), name)?;
+            self.share.cache.metadata(&look(&self.share, &fd, wait)?, Source::Held(fd.as_fd()))
+        };
+        let entry = Entry { name: name.into(), metadata: Some(metadata) };
+        self.note_files(std::slice::from_ref(&entry));
+        Ok(entry)
+    }
+}

@@ -1,0 +1,108 @@
+//! A file system that hangs, mounted beneath a share: a FUSE whose program never answers. A process of its own, in a mount
+//! namespace of its own: nothing of it is left when the process ends.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use localfs::{LocalFs, Options};
+use server::answer::{Answer, block_on};
+use server::vfs::{Access, Case, Create, Identity, Kind, Links, Lookup, Node, RelPath, Vfs};
+
+const LINKS: Links = Links { follow: true, ..Links::NONE };
+/// Where the share is, in the process that has the mount.
+const PLACE: &str = "FREVO_TEST_HUNG";
+/// Opens the device, which the mount needs and the test inherits, mounts, and goes on as the test.
+const SCRIPT: &str = "exec 7<>/dev/fuse && mount -i -t fuse -o \
+                      fd=7,rootmode=40000,user_id=0,group_id=0,allow_other hung \"$FREVO_TEST_HUNG/one/mount\" && exec \"$@\"";
+
+fn path(text: &str) -> RelPath {
+    text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
+}
+
+fn user(uid: u32) -> Arc<Identity> {
+    Arc::new(Identity { uid, gid: uid, groups: Box::default() })
+}
+
+#[test]
+fn what_hangs_beneath_a_share_holds_up_nothing_else() {
+    if let Ok(place) = std::env::var(PLACE) {
+        return beside_what_hangs(Path::new(&place));
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return eprintln!("does not apply: it takes root and /dev/fuse");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["", "one", "one/mount", "one/dir", "two"] {
+        let path = directory.path().join(name);
+        let _ = std::fs::create_dir(&path);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    }
+    let mut again = Command::new("unshare");
+    again.args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh"]);
+    again.arg(std::env::current_exe().expect("this program")).args(["--nocapture", "--test-threads=1"]);
+    let done = again.env(PLACE, directory.path()).process_group(0).status().expect("unshare is there");
+    assert!(done.success(), "{done}");
+}
+
+fn beside_what_hangs(place: &Path) {
+    // A call that waits in this thread would never end.
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(120));
+        eprintln!("a call waits for what hangs");
+        std::process::abort();
+    });
+    let open = |name: &str| LocalFs::open(&place.join(name), Options::default()).expect("it is there");
+    let (one, two) = (open("one"), open("two"));
+    let users = [user(1000), user(1001), user(1002), user(1003), user(1004), user(1005)];
+    let mut hung: Vec<Answer<_>> = Vec::new();
+    for who in &users {
+        for number in 0..200 {
+            let name = path(&format!("mount/{number}"));
+            hung.push(one.lookup(who, &name, Case::Insensitive, LINKS).map(|found| found.map(drop)));
+            let what = Create::File(Access { read: true, write: true });
+            hung.push(one.create(who, &name, what, 0o644, None).map(|made| made.map(drop)));
+        }
+        hung.push(one.lookup(who, &path("mount"), Case::Insensitive, LINKS).map(|found| found.map(drop)));
+    }
+    for share in [&one, &two] {
+        for who in &users {
+            use_it(share, who);
+        }
+    }
+    // What is mounted is an entry like others.
+    let node = found(&one, &users[0], &RelPath::root());
+    let (entries, _) = block_on(node.list(&users[0], 0, 100, true)).expect("the root lists");
+    let kinds = entries.iter().filter(|entry| &*entry.name == b"mount").map(|entry| entry.metadata.map(|it| it.kind));
+    assert_eq!(kinds.collect::<Vec<_>>(), [Some(Kind::Directory)]);
+    assert!(hung.iter().all(|answer| matches!(answer, Answer::Later(_))));
+    // Nothing waits for what hangs, which ends with the process.
+    std::process::exit(0);
+}
+
+fn found(share: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Arc<dyn Node> {
+    match block_on(share.lookup(who, path, Case::Insensitive, LINKS)) {
+        Ok(Lookup::Found { node, .. }) => node,
+        _ => panic!("{path:?} is not found"),
+    }
+}
+
+/// All that takes a thread, and some that does not.
+fn use_it(share: &LocalFs, who: &Arc<Identity>) {
+    let (name, other) = (path(&format!("file {}", who.uid)), path(&format!("other {}", who.uid)));
+    let both = Access { read: true, write: true };
+    let (node, made) = block_on(share.create(who, &name, Create::File(both), 0o644, None)).expect("a new file");
+    block_on(node.write(who, 0, vec![1; 1 << 20].into(), true)).expect("it is ours");
+    assert_eq!(block_on(node.read(0, vec![0; 4096], 0)).1, Ok(4096));
+    block_on(node.flush()).expect("it is ours");
+    block_on(share.rename(who, &name, made.id, &other, false)).expect("a free name");
+    let root = found(share, who, &RelPath::root());
+    let upper = format!("OTHER {}", who.uid);
+    let entry = block_on(root.entry(who, upper.as_bytes(), Case::Insensitive)).expect("the root may be searched");
+    assert_eq!(entry.and_then(|entry| entry.metadata).map(|it| it.id), Some(made.id));
+    assert!(!block_on(root.list(who, 0, 100, true)).expect("the root lists").0.is_empty());
+    block_on(share.unlink(who, &other, made.id, Kind::File)).expect("it is ours");
+}

@@ -1,0 +1,252 @@
+//! One accounting of everything that clients make the server hold: memory in bytes as allocated, and things of which
+//! there is a limited number, such as open files.
+//!
+//! Every charge is paid by several [`Account`]s at once: the server's, that of the client's address and that of its user.
+//! The server's account has fixed bounds. An address and a user may hold a fraction of what is *free* there, not of the
+//! whole: a single user gets a quarter of the memory, two get a fifth each, and however many users hold as much as they
+//! may, a part stays free for the next one. Clients that nobody has logged on from share an account with a small bound
+//! of its own.
+//!
+//! A [`Charge`] is released when it is dropped. Charges are made in two ways: what can be refused is charged before it is
+//! made ([`Payer::charge`]); what has arrived already is recorded ([`Charge::record`]), and the connection that it came
+//! over is not read from while an account is overdrawn ([`Payer::is_overdrawn`]).
+
+mod payer;
+mod report;
+mod resource;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+pub use payer::{Charge, Full, Payer};
+pub use report::{Report, Usage};
+pub use resource::{Bounds, Resource, Unit};
+
+use crate::neighbourhood::Neighbourhood;
+use crate::session::User;
+use resource::{Amounts, MEMORY};
+
+/// The part of what is free in another account that one account may hold.
+#[derive(Clone, Copy, Debug)]
+struct Fraction {
+    numerator: usize,
+    denominator: usize,
+}
+
+impl Fraction {
+    const fn new(numerator: usize, denominator: usize) -> Fraction {
+        Fraction { numerator, denominator }
+    }
+
+    fn of(self, amount: usize) -> usize {
+        // Divided first: the bounds may be near the largest number.
+        (amount / self.denominator).saturating_mul(self.numerator)
+    }
+}
+
+/// A user: alone, a quarter of the memory, and half of anything else.
+const USER: Shares = Shares { memory: Fraction::new(1, 3), others: Fraction::new(1, 1) };
+/// An address (of a /64), of which many users may come: alone, half of the memory and three quarters of anything else.
+const ADDRESS: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(3, 1) };
+/// An address that nobody has logged on from: alone, half of what all such addresses may hold.
+const NEWCOMER: Shares = Shares { memory: Fraction::new(1, 1), others: Fraction::new(1, 1) };
+/// Clients that nobody has logged on from: together, this part of each bound of the server.
+const NEWCOMERS: usize = 16;
+
+/// Which part of what is free an account may hold.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    memory: Fraction,
+    others: Fraction,
+}
+
+impl Shares {
+    fn at(&self, index: usize) -> Fraction {
+        if index == MEMORY { self.memory } else { self.others }
+    }
+}
+
+/// What one party holds, and how much that may be.
+struct Account {
+    held: Amounts,
+    bound: Bound,
+    /// The name in reports.
+    name: String,
+}
+
+enum Bound {
+    Fixed(Amounts),
+    /// A part of what is free in another account.
+    Share(Arc<Account>, Shares),
+}
+
+impl Account {
+    fn held(&self, index: usize) -> usize {
+        self.held.get(index)
+    }
+
+    /// How much it may hold at this moment.
+    fn bound(&self, index: usize) -> usize {
+        self.bound_after(index, 0)
+    }
+
+    /// How much it may hold once `more` is held in all.
+    fn bound_after(&self, index: usize, more: usize) -> usize {
+        match &self.bound {
+            Bound::Fixed(bounds) => bounds.get(index),
+            Bound::Share(of, shares) => {
+                shares.at(index).of(of.bound(index).saturating_sub(of.held(index).saturating_add(more)))
+            }
+        }
+    }
+
+    fn is_over(&self, index: usize) -> bool {
+        self.held(index) > self.bound(index)
+    }
+}
+
+/// Accounts that exist while somebody pays from them.
+struct Accounts<K> {
+    by_key: HashMap<K, Weak<Account>>,
+    /// Entries of accounts that have gone are removed when there are more entries than this.
+    purge_at: usize,
+}
+
+const PURGE_AT: usize = 64;
+
+impl<K: Eq + Hash> Default for Accounts<K> {
+    fn default() -> Self {
+        Accounts { by_key: HashMap::new(), purge_at: PURGE_AT }
+    }
+}
+
+impl<K: Eq + Hash> Accounts<K> {
+    fn get(&mut self, key: K, make: impl FnOnce() -> Account) -> Arc<Account> {
+        if let Some(account) = self.by_key.get(&key).and_then(Weak::upgrade) {
+            return account;
+        }
+        if self.by_key.len() >= self.purge_at {
+            self.by_key.retain(|_, account| account.strong_count() > 0);
+            self.by_key.shrink_to(2 * self.by_key.len());
+            self.purge_at = PURGE_AT.max(2 * self.by_key.len());
+        }
+        let account = Arc::new(make());
+        self.by_key.insert(key, Arc::downgrade(&account));
+        account
+    }
+
+    fn live(&self) -> impl Iterator<Item = Arc<Account>> {
+        self.by_key.values().filter_map(Weak::upgrade)
+    }
+}
+
+/// What a user's account is found by.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum UserKey {
+    /// A user with an account: the name, and the domain or server that it belongs to.
+    Named { domain: String, name: String },
+    /// Guests of one address: different people.
+    Guests(Neighbourhood),
+}
+
+/// All accounts of a server.
+pub struct Accounting {
+    server: Arc<Account>,
+    newcomers: Arc<Account>,
+    addresses: Mutex<Accounts<Neighbourhood>>,
+    users: Mutex<Accounts<UserKey>>,
+    newcomers_by_address: Mutex<Accounts<Neighbourhood>>,
+}
+
+impl Accounting {
+    /// Nothing is held yet.
+    pub fn new(bounds: &Bounds) -> Accounting {
+        let account = |name: &str| {
+            let bound = Bound::Fixed(Amounts::default());
+            Arc::new(Account { held: Amounts::default(), bound, name: name.to_owned() })
+        };
+        let accounting = Accounting {
+            server: account("server"),
+            newcomers: account("clients that have not logged on"),
+            addresses: Mutex::default(),
+            users: Mutex::default(),
+            newcomers_by_address: Mutex::default(),
+        };
+        accounting.set_bounds(bounds);
+        accounting
+    }
+
+    /// Puts other bounds in force. What is held stays held.
+    pub fn set_bounds(&self, bounds: &Bounds) {
+        for (account, divisor) in [(&self.server, 1), (&self.newcomers, NEWCOMERS)] {
+            if let Bound::Fixed(fixed) = &account.bound {
+                bounds.each().for_each(|(index, bound)| fixed.set(index, bound / divisor));
+            }
+        }
+    }
+
+    /// Who pays for a connection from `address` on which no user has logged on yet, and for anonymous users.
+    pub fn newcomer(&self, address: Neighbourhood) -> Arc<Payer> {
+        let of_address = self.newcomers_by_address.lock().get(address, || Account {
+            held: Amounts::default(),
+            bound: Bound::Share(self.newcomers.clone(), NEWCOMER),
+            name: address.to_string(),
+        });
+        Arc::new(Payer::new([self.server.clone(), self.newcomers.clone(), self.address(address), of_address]))
+    }
+
+    /// Who pays for what `user` does over connections from `address`.
+    pub fn user(&self, user: &User, address: Neighbourhood) -> Arc<Payer> {
+        if user.anonymous {
+            return self.newcomer(address);
+        }
+        let (key, name) = if user.guest {
+            (UserKey::Guests(address), format!("guests of {address}"))
+        } else {
+            let key = UserKey::Named { domain: user.domain.to_lowercase(), name: user.name.to_lowercase() };
+            (key, format!("{}\\{}", user.domain, user.name))
+        };
+        let account = self.user_account(key, || name);
+        Arc::new(Payer::new([self.server.clone(), self.address(address), account]))
+    }
+
+    fn user_account(&self, key: UserKey, name: impl FnOnce() -> String) -> Arc<Account> {
+        self.users.lock().get(key, || Account {
+            held: Amounts::default(),
+            bound: Bound::Share(self.server.clone(), USER),
+            name: name(),
+        })
+    }
+
+    fn address(&self, address: Neighbourhood) -> Arc<Account> {
+        self.addresses.lock().get(address, || Account {
+            held: Amounts::default(),
+            bound: Bound::Share(self.server.clone(), ADDRESS),
+            name: address.to_string(),
+        })
+    }
+
+    /// Who pays for what a user still holds who is not connected.
+    pub fn absent_user(&self, domain: &str, name: &str) -> Arc<Payer> {
+        let key = UserKey::Named { domain: domain.to_lowercase(), name: name.to_lowercase() };
+        let account = self.user_account(key, || format!("{domain}\\{name}"));
+        Arc::new(Payer::new([self.server.clone(), account]))
+    }
+
+    /// How much of a resource is held in all.
+    pub fn held(&self, resource: Resource) -> usize {
+        self.server.held(resource.index())
+    }
+
+    /// What all clients together make the server hold, in bytes.
+    pub fn memory(&self) -> usize {
+        self.server.held(MEMORY)
+    }
+}
+
+#[cfg(test)]
+mod tests;

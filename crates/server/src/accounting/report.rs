@@ -1,0 +1,60 @@
+//! The accounts as `frevo status` shows them.
+
+use super::resource::MEMORY;
+use super::{Account, Accounting, Resource};
+
+/// How much of something is held, and how much may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Held now.
+    pub held: usize,
+    /// The bound.
+    pub bound: usize,
+}
+
+impl Usage {
+    fn of(account: &Account, index: usize) -> Usage {
+        Usage { held: account.held(index), bound: account.bound(index) }
+    }
+}
+
+/// What clients make the server hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Memory in all, bytes.
+    pub memory: Usage,
+    /// That of clients that have not logged on.
+    pub newcomers: Usage,
+    /// Each resource.
+    pub resources: Vec<(Resource, Usage)>,
+    /// Memory of the users that hold most.
+    pub users: Vec<(String, Usage)>,
+    /// Memory of the addresses that hold most.
+    pub addresses: Vec<(String, Usage)>,
+}
+
+/// How many users and addresses a report names.
+const NAMED: usize = 20;
+
+impl Accounting {
+    /// What is held now.
+    pub fn report(&self) -> Report {
+        let users = self.users.lock().live().collect();
+        let addresses = self.addresses.lock().live().collect();
+        Report {
+            memory: Usage::of(&self.server, MEMORY),
+            newcomers: Usage::of(&self.newcomers, MEMORY),
+            resources: Resource::ALL.iter().map(|&it| (it, Usage::of(&self.server, it.index()))).collect(),
+            users: largest(users),
+            addresses: largest(addresses),
+        }
+    }
+}
+
+fn largest(accounts: Vec<std::sync::Arc<Account>>) -> Vec<(String, Usage)> {
+    let usage = |account: &std::sync::Arc<Account>| (account.name.clone(), Usage::of(account, MEMORY));
+    let mut all: Vec<_> = accounts.iter().map(usage).collect();
+    all.sort_by(|(one, left), (two, right)| right.held.cmp(&left.held).then_with(|| one.cmp(two)));
+    all.truncate(NAMED);
+    all
+}

@@ -1,0 +1,216 @@
+//! How often passwords of an account are tried: past a few failures in two seconds a proof is refused without a look.
+//!
+//! [`crate::guesses`] makes a failed logon wait for its answer. A client that does not wait could still have any number of
+//! proofs computed. Here they are counted before they are computed: for an account from one address, and for an account
+//! from all addresses together. An address from which the account was used before counts nowhere and is never refused, so
+//! that guessing by others does not keep a user out of the usual place. A refusal looks like a wrong password.
+//!
+//! Counts are by keyed hashes of names and addresses. The tables are bounded; where one is full, a name or an address that
+//! is not in it is not counted.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::neighbourhood::Neighbourhood;
+use crate::server::Server;
+
+/// How long a failure counts.
+const WINDOW: Duration = Duration::from_secs(2);
+/// Failures of an account from one address in that time.
+const PER_ADDRESS: u32 = 4;
+/// Failures of an account from all addresses together.
+const PER_ACCOUNT: u32 = 64;
+/// Counts that are kept.
+const COUNTS: usize = 16_384;
+/// Accounts whose addresses are kept.
+const ACCOUNTS: usize = 16_384;
+/// Addresses that are kept of one account, the latest.
+const ADDRESSES: usize = 16;
+/// How much of a name is looked at.
+const NAME: usize = 64;
+
+/// The attempts of the last two seconds, and where accounts are used.
+pub(crate) struct Attempts {
+    key: [u8; 16],
+    open: Mutex<Counts>,
+    /// The addresses of each account, the latest last.
+    usual: Mutex<HashMap<u64, Vec<u64>>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    by_key: HashMap<u64, Count>,
+    /// When room was made last: looking at all of them costs too much for each attempt.
+    swept: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Count {
+    since: Duration,
+    number: u32,
+}
+
+impl Counts {
+    fn number(&self, key: u64, now: Duration) -> u32 {
+        let count = self.by_key.get(&key).filter(|count| now < count.since + WINDOW);
+        count.map_or(0, |count| count.number)
+    }
+
+    fn add(&mut self, key: u64, now: Duration) {
+        if self.by_key.len() >= COUNTS && !self.by_key.contains_key(&key) {
+            if now < self.swept + WINDOW {
+                return;
+            }
+            self.swept = now;
+            self.by_key.retain(|_, count| now < count.since + WINDOW);
+            if self.by_key.len() >= COUNTS {
+                return;
+            }
+        }
+        let count = self.by_key.entry(key).or_insert(Count { since: now, number: 0 });
+        if now >= count.since + WINDOW {
+            *count = Count { since: now, number: 0 };
+        }
+        count.number += 1;
+    }
+}
+
+impl Attempts {
+    /// Nothing was tried yet. `key` is random.
+    pub(crate) fn new(key: [u8; 16]) -> Attempts {
+        Attempts { key, open: Mutex::default(), usual: Mutex::default() }
+    }
+
+    fn hash(&self, of: impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.key.hash(&mut hasher);
+        of.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The keys of the account, of the address, and of the account at that address.
+    fn keys(&self, name: &str, from: Neighbourhood) -> (u64, u64, u64) {
+        let name: String = name.chars().take(NAME).flat_map(char::to_lowercase).collect();
+        (self.hash(&name), self.hash(from), self.hash((&name, from)))
+    }
+
+    /// Whether a password of `name` may be tried. With `count` it counts as a failure until [`Attempts::succeeded`] says
+    /// otherwise: many may come before one of them is known to be wrong.
+    pub(crate) fn begin(&self, name: &str, from: Neighbourhood, now: Duration, count: bool) -> bool {
+        let (account, address, both) = self.keys(name, from);
+        if self.usual.lock().get(&account).is_some_and(|usual| usual.contains(&address)) {
+            return true;
+        }
+        let mut open = self.open.lock();
+        if open.number(both, now) >= PER_ADDRESS || open.number(account, now) >= PER_ACCOUNT {
+            return false;
+        }
+        if count {
+            open.add(both, now);
+            open.add(account, now);
+        }
+        true
+    }
+
+    /// A proof for the account `name` was right.
+    pub(crate) fn succeeded(&self, name: &str, from: Neighbourhood) {
+        let (account, address, both) = self.keys(name, from);
+        self.open.lock().by_key.remove(&both);
+        let mut accounts = self.usual.lock();
+        if accounts.len() >= ACCOUNTS && !accounts.contains_key(&account) {
+            let any = accounts.keys().next().copied();
+            any.and_then(|any| accounts.remove(&any));
+        }
+        let usual = accounts.entry(account).or_default();
+        if usual.last() == Some(&address) {
+            return;
+        }
+        usual.retain(|other| *other != address);
+        if usual.len() >= ADDRESSES {
+            usual.remove(0);
+        }
+        usual.push(address);
+    }
+}
+
+impl Server {
+    /// Whether a password of `name` may be tried from there now, which counts as a failure until it was right.
+    pub(crate) fn may_try(&self, name: &str, from: Neighbourhood) -> bool {
+        self.attempts.begin(name, from, self.world.uptime(), true)
+    }
+
+    /// Whether a domain may be asked about a password of `name`. Its answer may take long, so that only
+    /// [`Server::tried_in_vain`] counts a failure.
+    pub(crate) fn may_ask(&self, name: &str, from: Neighbourhood) -> bool {
+        self.attempts.begin(name, from, self.world.uptime(), false)
+    }
+
+    /// The domain says that the password was wrong.
+    pub(crate) fn tried_in_vain(&self, name: &str, from: Neighbourhood) {
+        self.attempts.begin(name, from, self.world.uptime(), true);
+    }
+
+    /// The user of the account `name` was authenticated from there.
+    pub(crate) fn authenticated(&self, name: &str, from: Neighbourhood) {
+        self.attempts.succeeded(name, from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn address(number: u32) -> Neighbourhood {
+        IpAddr::from(number.to_be_bytes()).into()
+    }
+
+    /// How many of `attempts` at one time are let through.
+    fn tried(attempts: &Attempts, name: &str, from: Neighbourhood, count: usize, secs: u64) -> usize {
+        (0..count).filter(|_| attempts.begin(name, from, Duration::from_secs(secs), true)).count()
+    }
+
+    #[test]
+    fn attempts_are_bounded_for_an_account_at_an_address() {
+        let attempts = Attempts::new([1; 16]);
+        assert_eq!(tried(&attempts, "alice", address(1), 100, 10), 4);
+        assert_eq!(tried(&attempts, "ALICE", address(1), 100, 11), 0);
+        assert_eq!(tried(&attempts, "bob", address(1), 100, 11), 4);
+        assert_eq!(tried(&attempts, "alice", address(2), 1, 11), 1);
+        assert_eq!(tried(&attempts, "alice", address(1), 100, 12), 4);
+    }
+
+    #[test]
+    fn attempts_are_bounded_for_an_account_from_everywhere() {
+        let attempts = Attempts::new([1; 16]);
+        let all: usize = (0..1000).map(|from| tried(&attempts, "alice", address(from), 1, 10)).sum();
+        assert_eq!(all, 64);
+        assert_eq!(tried(&attempts, "bob", address(1), 1, 10), 1);
+    }
+
+    #[test]
+    fn an_address_where_the_account_was_used_is_never_refused() {
+        let attempts = Attempts::new([1; 16]);
+        attempts.succeeded("Alice", address(1));
+        (0..1000).for_each(|from| _ = tried(&attempts, "alice", address(from), 9, 10));
+        assert_eq!(tried(&attempts, "alice", address(1), 100, 10), 100);
+        assert_eq!(tried(&attempts, "bob", address(1), 100, 10), 4);
+        (2..18).for_each(|from| attempts.succeeded("alice", address(from)));
+        assert_eq!(tried(&attempts, "alice", address(1), 100, 10), 0, "the latest sixteen are kept");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let attempts = Attempts::new([1; 16]);
+        for number in 0..40_000 {
+            attempts.begin(&number.to_string(), address(number), Duration::from_secs(10), true);
+            attempts.succeeded(&format!("user {number}"), address(number));
+        }
+        assert!(attempts.open.lock().by_key.len() <= COUNTS && attempts.usual.lock().len() <= ACCOUNTS);
+        assert_eq!(tried(&attempts, "later", address(1), 100, 13), 4, "those that count no more make room");
+    }
+}

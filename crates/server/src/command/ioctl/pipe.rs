@@ -1,0 +1,70 @@
+//! Controls of named pipes ([MS-SMB2] 3.3.5.15.3, 3.3.5.15.4, 3.3.5.15.10).
+
+use std::sync::Arc;
+
+use proto::bytes::{Reader, Writer, utf16_units};
+use proto::fscc::{PipePeekReply, PipeWaitRequest};
+use proto::smb2::FileId;
+use proto::smb2::ioctl::IoctlRequest;
+use proto::status::Status;
+
+use super::respond;
+use crate::conn::{Reply, Request};
+use crate::error::{Error, Result};
+use crate::open::{Open, Target};
+use crate::pipe::Pipe;
+
+fn open(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Arc<Open>> {
+    request.open(asked.file_id, reply)
+}
+
+/// Windows's status for a file (<385>, <389>).
+fn pipe(open: &Open) -> Result<&Pipe> {
+    match &open.target {
+        Target::Pipe(pipe) => Ok(&**pipe),
+        Target::File(_) => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "a control of pipes, asked of a file")),
+    }
+}
+
+/// 3.3.5.15.3.
+pub(super) async fn transceive(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let open = open(request, asked, reply)?;
+    let room = asked.max_output_response as usize;
+    let (output, status) = pipe(&open)?.transceive(asked.input, room, request, reply).await?;
+    respond(asked, &output, reply);
+    Ok(status)
+}
+
+/// 3.3.5.15.4. No room at all is allowed.
+pub(super) fn peek(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    let open = open(request, asked, reply)?;
+    let room = asked.max_output_response as usize;
+    if room > 0 && room < PipePeekReply::SIZE {
+        return Err(Error::because(Status::INVALID_PARAMETER, "no room for the pipe's state"));
+    }
+    let (state, data) = pipe(&open)?.peek(room.saturating_sub(PipePeekReply::SIZE))?;
+    let mut output = Vec::new();
+    if room > 0 {
+        state.encode(&mut Writer::new(&mut output));
+        output.extend_from_slice(&data);
+    }
+    respond(asked, &output, reply);
+    Ok(if data.len() < state.message_length as usize { Status::BUFFER_OVERFLOW } else { Status::SUCCESS })
+}
+
+/// 3.3.5.15.10: a pipe that exists can be opened at once.
+pub(super) fn wait(request: &Request<'_>, asked: &IoctlRequest<'_>, reply: &mut Reply) -> Result<Status> {
+    if asked.file_id != FileId::ANY {
+        return Err(Error::because(Status::INVALID_PARAMETER, "PIPE_WAIT names its pipe by a FileId"));
+    }
+    if request.tree()?.disk().is_some() {
+        return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "PIPE_WAIT on a share of files"));
+    }
+    let wait = PipeWaitRequest::decode(&mut Reader::new(asked.input));
+    let name = wait.ok().and_then(|wait| utf16_units(wait.name)).and_then(|units| String::from_utf16(&units).ok());
+    if !name.is_some_and(|name| Pipe::exists(&name)) {
+        return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "PIPE_WAIT for a pipe that does not exist"));
+    }
+    respond(asked, &[], reply);
+    Ok(Status::SUCCESS)
+}

@@ -1,0 +1,50 @@
+//! How far locks reach: what a tree of locks knows of those below a node, and how it finds one that overlaps a range.
+
+use super::{Held, Owner, Range};
+use crate::files::tree::Element;
+
+/// The furthest last byte of several locks, and the furthest of those of all other owners.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    furthest: Option<(u64, Owner)>,
+    of_others: Option<u64>,
+}
+
+impl Reach {
+    /// Whether a lock ends at `offset` or behind, not counting those of `except`.
+    fn reaches(&self, offset: u64, except: Option<Owner>) -> bool {
+        let last = match self.furthest {
+            Some((_, owner)) if Some(owner) == except => self.of_others,
+            furthest => furthest.map(|(last, _)| last),
+        };
+        last.is_some_and(|last| last >= offset)
+    }
+}
+
+impl Element<(Range, Owner)> for u32 {
+    type Summary = Reach;
+
+    const NOTHING: Reach = Reach { furthest: None, of_others: None };
+
+    fn summary(&self, (range, owner): &(Range, Owner)) -> Reach {
+        Reach { furthest: range.last().map(|last| (last, *owner)), of_others: None }
+    }
+
+    fn join(first: &Reach, second: &Reach) -> Reach {
+        let last = |reach: &Reach| reach.furthest.map(|(last, _)| last);
+        let (more, less) = if last(first) >= last(second) { (first, second) } else { (second, first) };
+        let other = match (more.furthest, less.furthest) {
+            (Some((_, one)), Some((last, two))) if one != two => Some(last),
+            _ => less.of_others,
+        };
+        Reach { furthest: more.furthest, of_others: more.of_others.max(other) }
+    }
+}
+
+/// A lock that overlaps `range`, not counting those of `except`.
+pub(super) fn first(held: &Held, range: Range, except: Option<Owner>) -> Option<(Range, Owner)> {
+    let last = range.last()?;
+    // The first that reaches the range also begins first of those that do.
+    let found = held.first(None, |_, of| of.reaches(range.offset, except));
+    found.filter(|(found, _)| found.offset <= last).copied()
+}

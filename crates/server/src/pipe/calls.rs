@@ -1,0 +1,165 @@
+//! The PDUs of a client: binds, and calls that come in fragments ([MS-RPCE] 3.3.1.5, 3.3.3.5).
+
+use bytes::BytesMut;
+use proto::bytes::Writer;
+use proto::rpc::pdu::{self, Bind, ContextResult, FragmentSizes, Fragments, Header, PduFlags, PduType};
+use proto::status::Status;
+
+use super::output::Answer;
+use super::security::{UnknownProvider, Unprotected};
+use super::{Pipe, Service, State, lsarpc, samr, srvsvc};
+use crate::conn::Request;
+use crate::error::{Error, Result};
+
+/// A call that comes in fragments.
+pub(super) struct Call {
+    id: u32,
+    pub(super) stub: Vec<u8>,
+}
+
+/// What has come of a call's arguments.
+enum Came {
+    All(Arguments),
+    Part,
+    /// A fragment of a call that has not begun, or of another one than the one that has.
+    OutOfOrder,
+}
+
+/// What a call was made with.
+struct Arguments {
+    stub: Vec<u8>,
+    bound: bool,
+}
+
+impl Pipe {
+    /// Executes one PDU.
+    pub(super) async fn execute(&self, bytes: BytesMut, request: &Request<'_>) -> Result<()> {
+        let header = Header::decode(&bytes)?;
+        match header.kind {
+            PduType::BIND | PduType::ALTER_CONTEXT => self.associate(&header, &bytes, request),
+            PduType::REQUEST => self.request(header, bytes.into(), request).await,
+            PduType::AUTH3 => self.security.finish(&header, &bytes, request).await,
+            // The call that they name has been executed by the time they are read (C706 12.6.4.2, 12.6.4.8).
+            PduType::CO_CANCEL | PduType::ORPHANED => Ok(()),
+            _ => Err(Error::because(Status::INVALID_PARAMETER, "no PDU that a client sends")),
+        }
+    }
+
+    fn associate(&self, header: &Header, bytes: &[u8], request: &Request<'_>) -> Result<()> {
+        let mut state = self.state.lock();
+        let bind = Bind::decode(bytes)?;
+        let most = request.connection.server.policy().limits.pipe_contexts;
+        let results: Vec<_> = bind.contexts.iter().map(|context| self.bind(context, most, &mut state)).collect();
+        if header.kind == PduType::BIND {
+            state.sizes = Some(FragmentSizes::of(&bind));
+        }
+        let sizes = state.sizes.unwrap_or_default();
+        let mut out = Vec::new();
+        pdu::bind_ack(header, &bind, sizes, self.name(), &results, &mut Writer::new(&mut out));
+        if let Err(UnknownProvider) = self.security.begin(header, bytes, &mut out, request)? {
+            out.clear();
+            pdu::bind_nak(header.call_id, pdu::AUTHENTICATION_TYPE_NOT_RECOGNIZED, &mut Writer::new(&mut out));
+        }
+        state.push(Answer::Pdu(out), &self.security);
+        Ok(())
+    }
+
+    async fn request(&self, mut header: Header, mut bytes: Vec<u8>, request: &Request<'_>) -> Result<()> {
+        let protected = self.security.open(&header, &mut bytes)?;
+        header = Header::decode(&bytes)?;
+        let call = pdu::Request::decode(&header, &bytes)?;
+        if let Err(Unprotected) = protected {
+            self.fault(&header, &call, pdu::FAULT_ACCESS_DENIED);
+            return Ok(());
+        }
+        let arguments = match self.arguments(&header, &call)? {
+            Came::All(arguments) => arguments,
+            Came::Part => return Ok(()),
+            Came::OutOfOrder => {
+                self.fault(&header, &call, pdu::FAULT_PROTOCOL);
+                return Ok(());
+            }
+        };
+        let sent = self.state.lock().sizes.unwrap_or_default().sent;
+        match self.call(&call, arguments, request).await {
+            Ok(results) => self.respond(&header, &call, results, sent),
+            Err(status) => self.fault(&header, &call, status),
+        }
+        Ok(())
+    }
+
+    fn respond(&self, header: &Header, call: &pdu::Request<'_>, results: Vec<u8>, sent: u16) {
+        let overhead = self.security.overhead();
+        let most = sent.saturating_sub(overhead.unwrap_or(0));
+        let fragments = Fragments::new(header.call_id, call.context_id, results, most);
+        let answer = Answer::Results { fragments, protected: overhead.is_some() };
+        let mut state = self.state.lock();
+        if state.held.may_take(answer.allocated()) {
+            state.push(answer, &self.security);
+        } else {
+            drop(state);
+            self.fault(header, call, pdu::FAULT_NO_MEMORY);
+        }
+    }
+
+    fn fault(&self, header: &Header, call: &pdu::Request<'_>, status: u32) {
+        let mut out = Vec::new();
+        pdu::fault(header.call_id, call.context_id, status, &mut Writer::new(&mut out));
+        self.state.lock().push(Answer::Pdu(out), &self.security);
+    }
+
+    /// The arguments of a call whose last fragment has come ([MS-RPCE] 3.3.3.5.2: all fragments have one call_id).
+    fn arguments(&self, header: &Header, call: &pdu::Request<'_>) -> Result<Came> {
+        let mut state = self.state.lock();
+        let mut whole = match state.call.take() {
+            _ if header.flags.contains(PduFlags::FIRST_FRAG) => Call { id: header.call_id, stub: Vec::new() },
+            Some(begun) if begun.id == header.call_id => begun,
+            _ => return Ok(Came::OutOfOrder),
+        };
+        if whole.stub.len() + call.stub.len() > self.service.max_stub() {
+            return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "arguments too long"));
+        }
+        whole.stub.extend_from_slice(call.stub);
+        if !header.flags.contains(PduFlags::LAST_FRAG) {
+            state.call = Some(whole);
+            return Ok(Came::Part);
+        }
+        Ok(Came::All(Arguments { stub: whole.stub, bound: state.bound.contains(&call.context_id) }))
+    }
+
+    fn bind(&self, context: &pdu::Context, most: usize, state: &mut State) -> ContextResult {
+        // [MS-RPCE] 3.3.1.5.3: 6cb71c2c-9812-4540-... asks for features; none is agreed to.
+        const FEATURES: [u8; 8] = [0x2c, 0x1c, 0xb7, 0x6c, 0x12, 0x98, 0x40, 0x45];
+        if context.transfer_syntaxes.iter().any(|syntax| syntax.uuid.0.starts_with(&FEATURES)) {
+            return ContextResult::NegotiateAck;
+        }
+        if context.interface != self.service.interface() {
+            return ContextResult::UnknownInterface;
+        }
+        if !context.transfer_syntaxes.contains(&pdu::NDR) {
+            return ContextResult::UnknownTransferSyntax;
+        }
+        if !state.bound.contains(&context.id) {
+            if state.bound.len() >= most {
+                return ContextResult::TooMany;
+            }
+            state.bound.push(context.id);
+        }
+        ContextResult::Accepted
+    }
+
+    /// The results of one call, or the status of a fault.
+    async fn call(
+        &self,
+        call: &pdu::Request<'_>,
+        with: Arguments,
+        request: &Request<'_>,
+    ) -> std::result::Result<Vec<u8>, u32> {
+        match self.service {
+            _ if !with.bound => Err(pdu::FAULT_UNKNOWN_INTERFACE),
+            Service::Srvsvc => srvsvc::call(call.opnum, &with.stub, request).await,
+            Service::Lsarpc => lsarpc::call(call.opnum, &with.stub, &self.handles, request).await,
+            Service::Samr => samr::call(call.opnum, &with.stub, &self.handles, request).await,
+        }
+    }
+}

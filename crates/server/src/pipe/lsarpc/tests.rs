@@ -1,0 +1,108 @@
+//! Look-ups as clients make them.
+
+use proto::dtyp::Sid;
+use proto::rpc::lsarpc::opnum;
+use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
+use proto::smb2::negotiate::SecurityMode;
+use proto::status::Status;
+
+use super::super::bed::Bound;
+use crate::accounts::Accounts;
+use crate::rig::{self, Client};
+use crate::server::Server;
+
+/// A handle for look-ups.
+fn open(pipe: &mut Bound) -> Result<ContextHandle, Status> {
+    let results = pipe.call(opnum::LSAR_OPEN_POLICY_2, &[0; 64]);
+    match status(&results) {
+        Status::SUCCESS => Ok(Decoder::new(&results).handle().expect("a handle")),
+        refused => Err(refused),
+    }
+}
+
+fn status(results: &[u8]) -> Status {
+    Status(u32::from_le_bytes(results[results.len() - 4..].try_into().expect("four bytes")))
+}
+
+/// The end of the arguments: no answers yet, and a workstation's level.
+fn end(mut out: Encoder) -> Vec<u8> {
+    out.u32(0);
+    out.null();
+    out.u16(1);
+    out.u32(0);
+    out.into_bytes()
+}
+
+fn names(handle: &ContextHandle, names: &[&str]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.array(4, handle);
+    out.u32(names.len() as u32);
+    out.u32(names.len() as u32);
+    names.iter().for_each(|name| out.unicode(name));
+    names.iter().for_each(|name| out.text(name));
+    end(out)
+}
+
+fn sids(handle: &ContextHandle, sids: &[Sid]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.array(4, handle);
+    out.u32(sids.len() as u32);
+    out.pointer();
+    out.u32(sids.len() as u32);
+    sids.iter().for_each(|_| out.pointer());
+    sids.iter().for_each(|sid| out.sid(sid));
+    end(out)
+}
+
+fn server(restrict_anonymous: u8) -> std::sync::Arc<Server> {
+    let mut policy = rig::policy();
+    policy.restrict_anonymous = restrict_anonymous;
+    let world: std::sync::Arc<dyn crate::world::World> = std::sync::Arc::new(rig::Still::default());
+    rig::server(policy, world.clone(), rig::memory(world))
+}
+
+fn anonymous(restrict_anonymous: u8) -> Client {
+    let mut client = Client::new(&server(restrict_anonymous));
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on_anonymously(), Status::SUCCESS);
+    client
+}
+
+fn is_in(text: &str, results: &[u8]) -> bool {
+    let text = proto::bytes::utf16_bytes(text);
+    results.windows(text.len()).any(|window| window == text)
+}
+
+#[test]
+fn anonymous_callers_learn_nothing_about_accounts() {
+    for mut pipe in [Bound::new(anonymous(0), "lsarpc"), Bound::new(Client::logged_on(&server(0), "alice"), "lsarpc")] {
+        let has_account = pipe.client.connection.channels()[0].session.user().is_some_and(|user| !user.anonymous);
+        let handle = open(&mut pipe).expect("lets in");
+        let asked = [rig::People.domain().with_rid(1001), Sid::BUILTIN_USERS];
+        let results = pipe.call(opnum::LSAR_LOOKUP_SIDS, &sids(&handle, &asked));
+        assert_eq!((is_in("bob", &results), is_in("Users", &results)), (has_account, true));
+        let expected = if has_account { Status::SUCCESS } else { Status::SOME_NOT_MAPPED };
+        assert_eq!(status(&results), expected);
+        let results = pipe.call(opnum::LSAR_LOOKUP_NAMES, &names(&handle, &["bob", "Everyone"]));
+        assert_eq!(status(&results), expected);
+    }
+}
+
+#[test]
+fn anonymous_callers_may_look_nothing_up_unless_it_is_configured() {
+    assert_eq!(crate::policy::Policy::default().restrict_anonymous, 1);
+    assert_eq!(open(&mut Bound::new(anonymous(1), "lsarpc")), Err(Status::ACCESS_DENIED));
+}
+
+/// A thousand names that are all remembered are looked up in turns with other requests.
+#[test]
+fn long_lists_let_other_requests_in_between() {
+    let mut pipe = Bound::new(Client::logged_on(&server(1), "alice"), "lsarpc");
+    let handle = open(&mut pipe).expect("lets in");
+    for (stub, opnum) in [
+        (names(&handle, &["bob"; 1000]), opnum::LSAR_LOOKUP_NAMES),
+        (sids(&handle, &[rig::People.domain().with_rid(1001); 1000]), opnum::LSAR_LOOKUP_SIDS),
+    ] {
+        assert!(pipe.waits_for(opnum, &stub), "{opnum}");
+    }
+}

@@ -1,0 +1,302 @@
+//! What a client has still to read of a message-mode pipe, and the READs that wait for it ([MS-SMB2] 3.3.5.12,
+//! [MS-FSCC] 2.4.37). Each fragment of an answer is one message.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use proto::fscc::{FilePipeInformation, PipeCompletionMode, PipeMode, PipeState};
+use proto::rpc::auth::protected_length;
+use proto::rpc::pdu::Fragments;
+use proto::status::Status;
+use tokio::sync::Notify;
+
+use super::security::Security;
+use crate::error::{Error, Result};
+
+/// The answer to one PDU of the client.
+pub(super) enum Answer {
+    /// One message.
+    Pdu(Vec<u8>),
+    /// The results of a call: a fragment is written when the one before it was read.
+    Results {
+        fragments: Fragments,
+        /// They are signed or sealed.
+        protected: bool,
+    },
+}
+
+impl Answer {
+    /// Bytes of memory.
+    pub(super) fn allocated(&self) -> usize {
+        match self {
+            Answer::Pdu(pdu) => pdu.capacity(),
+            Answer::Results { fragments, .. } => fragments.allocated(),
+        }
+    }
+
+    /// Messages and bytes that a client has still to read of it.
+    fn remaining(&self) -> (usize, usize) {
+        match self {
+            Answer::Pdu(pdu) => (1, pdu.len()),
+            Answer::Results { fragments, protected: true } => fragments.remaining(protected_length),
+            Answer::Results { fragments, protected: false } => fragments.remaining(|length| length),
+        }
+    }
+}
+
+/// A READ that waits, in the order of arrival.
+pub(super) type Place = Arc<Notify>;
+
+/// Messages in their order.
+pub(super) struct Output {
+    /// What a READ gets: one message or a stream of bytes; whether it waits.
+    mode: FilePipeInformation,
+    /// The rest of the message that is being read; without bytes where there is no message.
+    current: Bytes,
+    answers: VecDeque<Answer>,
+    waiting: VecDeque<Place>,
+    /// Why no more messages come.
+    end: Option<Status>,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Output {
+            mode: FilePipeInformation {
+                read_mode: PipeMode::MESSAGE,
+                completion_mode: PipeCompletionMode::QUEUE_OPERATION,
+            },
+            current: Bytes::new(),
+            answers: VecDeque::new(),
+            waiting: VecDeque::new(),
+            end: None,
+        }
+    }
+}
+
+impl Output {
+    /// Adds an answer.
+    pub(super) fn push(&mut self, answer: Answer, security: &Security) {
+        self.answers.push_back(answer);
+        if self.current.is_empty() {
+            self.advance(security);
+        }
+        self.wake();
+    }
+
+    /// How many answers were not read to their ends.
+    pub(super) fn answers(&self) -> usize {
+        self.answers.len() + usize::from(!self.current.is_empty())
+    }
+
+    /// Bytes of memory.
+    pub(super) fn allocated(&self) -> usize {
+        self.current.len() + self.answers.iter().map(Answer::allocated).sum::<usize>()
+    }
+
+    /// Messages and bytes that can be read.
+    pub(super) fn available(&self) -> (usize, usize) {
+        let first = (usize::from(!self.current.is_empty()), self.current.len());
+        self.answers.iter().map(Answer::remaining).fold(first, |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
+    /// The rest of the first message; without bytes where there is no message.
+    pub(super) fn first(&self) -> &Bytes {
+        &self.current
+    }
+
+    /// No more messages come: READs end with `status` once they have what there is.
+    pub(super) fn end(&mut self, status: Status) {
+        self.end.get_or_insert(status);
+        self.wake();
+    }
+
+    /// Why no more messages come.
+    pub(super) fn ended(&self) -> Option<Status> {
+        self.end
+    }
+
+    /// Drops the messages and ends.
+    pub(super) fn close(&mut self, status: Status) {
+        self.current = Bytes::new();
+        self.answers.clear();
+        self.end = Some(status);
+        self.wake();
+    }
+
+    /// The pipe as its client sees it.
+    pub(super) fn state(&self) -> PipeState {
+        if self.end.is_some() { PipeState::CLOSING } else { PipeState::CONNECTED }
+    }
+
+    /// How the pipe is read.
+    pub(super) fn mode(&self) -> FilePipeInformation {
+        self.mode
+    }
+
+    /// [MS-FSCC] 2.4.37.
+    pub(super) fn set_mode(&mut self, mode: FilePipeInformation) -> Result<()> {
+        let known = [PipeMode::BYTE_STREAM, PipeMode::MESSAGE].contains(&mode.read_mode)
+            && [PipeCompletionMode::QUEUE_OPERATION, PipeCompletionMode::COMPLETE_OPERATION]
+                .contains(&mode.completion_mode);
+        if !known || (self.mode.read_mode == PipeMode::BYTE_STREAM && mode.read_mode != PipeMode::BYTE_STREAM) {
+            return Err(Error::because(Status::INVALID_PARAMETER, "a mode that the pipe cannot have"));
+        }
+        if mode.completion_mode == PipeCompletionMode::COMPLETE_OPERATION && !self.waiting.is_empty() {
+            return Err(Error::because(Status::PIPE_BUSY, "non-blocking mode while a READ waits"));
+        }
+        self.mode = mode;
+        Ok(())
+    }
+
+    /// What a READ of `room` bytes gets, at `place` among those that wait or behind them; `None`: it has to wait.
+    pub(super) fn take(
+        &mut self,
+        room: usize,
+        place: Option<&Place>,
+        security: &Security,
+    ) -> Option<Result<(Bytes, Status)>> {
+        let first = self.waiting.front();
+        if first.is_some_and(|first| place.is_none_or(|place| !Arc::ptr_eq(first, place))) && self.end.is_none() {
+            return None;
+        }
+        if self.current.is_empty() {
+            let blocking = self.mode.completion_mode == PipeCompletionMode::QUEUE_OPERATION;
+            let otherwise = if blocking { None } else { Some(Status::PIPE_EMPTY) };
+            return self.end.or(otherwise).map(|status| Err(Error::new(status)));
+        }
+        if self.mode.read_mode == PipeMode::BYTE_STREAM {
+            return Some(Ok((self.take_stream(room, security), Status::SUCCESS)));
+        }
+        let message = self.take_part(room, security);
+        // What was cut off stays for the next READ.
+        let whole = message.1;
+        Some(Ok((message.0, if whole { Status::SUCCESS } else { Status::BUFFER_OVERFLOW })))
+    }
+
+    /// Makes a READ wait.
+    pub(super) fn wait(&mut self) -> Place {
+        let place = Place::default();
+        self.waiting.push_back(place.clone());
+        place
+    }
+
+    /// A READ waits no longer.
+    pub(super) fn leave(&mut self, place: &Place) {
+        self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, place));
+        self.wake();
+    }
+
+    /// At most `room` bytes of the first message, and whether it ends with them.
+    fn take_part(&mut self, room: usize, security: &Security) -> (Bytes, bool) {
+        let part = self.current.split_to(self.current.len().min(room));
+        let whole = self.current.is_empty();
+        if whole {
+            self.advance(security);
+        }
+        (part, whole)
+    }
+
+    fn take_stream(&mut self, room: usize, security: &Security) -> Bytes {
+        let mut stream = BytesMut::new();
+        while stream.len() < room && !self.current.is_empty() {
+            stream.extend_from_slice(&self.take_part(room - stream.len(), security).0);
+        }
+        stream.freeze()
+    }
+
+    /// The next message becomes the first.
+    fn advance(&mut self, security: &Security) {
+        let (message, finished) = match self.answers.front_mut() {
+            Some(Answer::Pdu(pdu)) => (std::mem::take(pdu), true),
+            Some(Answer::Results { fragments, protected }) => {
+                let mut fragment = fragments.next().unwrap_or_default();
+                if *protected {
+                    security.protect(&mut fragment);
+                }
+                (fragment, fragments.is_finished())
+            }
+            None => return self.current = Bytes::new(),
+        };
+        self.current = message.into();
+        if finished {
+            self.answers.pop_front();
+        }
+    }
+
+    /// Tells the READs that can go on.
+    fn wake(&self) {
+        if self.end.is_some() {
+            self.waiting.iter().for_each(|place| place.notify_one());
+        } else if !self.current.is_empty()
+            && let Some(first) = self.waiting.front()
+        {
+            first.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(messages: &[&[u8]]) -> (Output, Security) {
+        let (mut output, security) = (Output::default(), Security::default());
+        messages.iter().for_each(|message| output.push(Answer::Pdu(message.to_vec()), &security));
+        (output, security)
+    }
+
+    fn taken(got: Option<Result<(Bytes, Status)>>) -> (Vec<u8>, Status) {
+        match got.expect("no wait") {
+            Ok((bytes, status)) => (bytes.to_vec(), status),
+            Err(error) => (Vec::new(), error.status),
+        }
+    }
+
+    #[test]
+    fn a_read_gets_at_most_the_rest_of_one_message() {
+        let (mut output, security) = output(&[b"first", b"second"]);
+        assert_eq!(output.available(), (2, 11));
+        assert_eq!(taken(output.take(3, None, &security)), (b"fir".to_vec(), Status::BUFFER_OVERFLOW));
+        assert_eq!((output.available(), &output.first()[..]), ((2, 8), &b"st"[..]));
+        assert_eq!(taken(output.take(0, None, &security)), (Vec::new(), Status::BUFFER_OVERFLOW));
+        assert_eq!(taken(output.take(100, None, &security)), (b"st".to_vec(), Status::SUCCESS));
+        assert_eq!(taken(output.take(6, None, &security)), (b"second".to_vec(), Status::SUCCESS));
+        assert_eq!((output.available(), output.answers(), output.allocated()), ((0, 0), 0, 0));
+        assert!(output.take(100, None, &security).is_none());
+    }
+
+    #[test]
+    fn a_byte_stream_has_no_messages_and_stays_one() {
+        let (mut output, security) = output(&[b"first", b"second"]);
+        let mut mode = FilePipeInformation { read_mode: PipeMode::BYTE_STREAM, ..output.mode() };
+        assert!(output.set_mode(mode).is_ok());
+        assert_eq!(taken(output.take(7, None, &security)), (b"firstse".to_vec(), Status::SUCCESS));
+        assert_eq!(taken(output.take(100, None, &security)), (b"cond".to_vec(), Status::SUCCESS));
+        mode.read_mode = PipeMode::MESSAGE;
+        assert_eq!(output.set_mode(mode).map_err(|error| error.status), Err(Status::INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn reads_are_served_in_the_order_of_their_arrival() {
+        let (mut output, security) = output(&[]);
+        let (first, second) = (output.wait(), output.wait());
+        output.push(Answer::Pdu(b"one".to_vec()), &security);
+        assert!(output.take(9, None, &security).is_none(), "a READ that has just come");
+        assert!(output.take(9, Some(&second), &security).is_none());
+        assert_eq!(taken(output.take(9, Some(&first), &security)), (b"one".to_vec(), Status::SUCCESS));
+        output.leave(&first);
+        output.push(Answer::Pdu(b"two".to_vec()), &security);
+        assert_eq!(taken(output.take(9, Some(&second), &security)), (b"two".to_vec(), Status::SUCCESS));
+    }
+
+    #[test]
+    fn after_the_end_there_is_what_was_sent_before() {
+        let (mut output, security) = output(&[b"last"]);
+        output.end(Status::PIPE_BROKEN);
+        assert_eq!(output.state(), PipeState::CLOSING);
+        assert_eq!(taken(output.take(9, None, &security)), (b"last".to_vec(), Status::SUCCESS));
+        assert_eq!(taken(output.take(9, None, &security)), (Vec::new(), Status::PIPE_BROKEN));
+    }
+}

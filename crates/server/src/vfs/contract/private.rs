@@ -1,0 +1,91 @@
+//! Private directories: whose they are, and that nothing but plain files in them is used.
+
+use std::sync::Arc;
+
+use super::{BOTH, Fixture, path};
+use crate::answer::block_on;
+use crate::vfs::{Create, Errno, Identity, Kind, Private, RelPath, Result, SetMetadata};
+
+pub(super) const CHECKS: [fn(&Fixture); 3] =
+    [files_come_and_go, what_others_have_put_there_is_refused, names_do_not_lead_out];
+
+const NAME: &str = ".private";
+
+fn private(on: &Fixture, make: bool) -> Result<Option<Arc<dyn Private>>> {
+    block_on(on.vfs.private(&RelPath::root(), NAME, make))
+}
+
+fn made(on: &Fixture) -> Arc<dyn Private> {
+    private(on, true).expect("it can be made").expect("it was made")
+}
+
+/// The server itself.
+fn own() -> Arc<Identity> {
+    Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
+}
+
+fn files_come_and_go(on: &Fixture) {
+    assert!(private(on, false).expect("nothing is there").is_none());
+    let directory = made(on);
+    let (node, metadata) = block_on(directory.create("a")).expect("it can be made");
+    assert_eq!((metadata.kind, metadata.mode, metadata.links), (Kind::File, 0o600, 1));
+    on.write(&node, 0, b"content");
+    assert_eq!(block_on(directory.create("a")).err(), Some(Errno::EXIST));
+    let again = private(on, false).expect("it is there").expect("it is there");
+    let (found, metadata) = block_on(again.find("a")).expect("it is there").expect("it is there");
+    assert_eq!(metadata.size, 7);
+    block_on(found.open(&own(), BOTH)).expect("the server may");
+    assert!(block_on(directory.find("b")).expect("nothing is there").is_none());
+    assert_eq!(block_on(directory.remove("b")), Err(Errno::NOENT));
+    assert_eq!(block_on(directory.remove("a")), Ok(()));
+    assert!(block_on(directory.find("a")).expect("nothing is there").is_none());
+}
+
+fn what_others_have_put_there_is_refused(on: &Fixture) {
+    if on.other.is_none() {
+        return eprintln!("does not apply: without root, every directory is the process's user's");
+    }
+    // A directory of a user's, whoever may look into it; a file; a link to a directory of the server's own.
+    for mode in [0o700, 0o777] {
+        let what = Create::Directory;
+        let (_, planted) = block_on(on.vfs.create(&on.owner, &path(NAME), what, mode, None)).expect("free");
+        for make in [false, true] {
+            assert_eq!(private(on, make).err(), Some(Errno::PERM), "{mode:o}");
+        }
+        on.unlink(NAME, planted.id, Kind::Directory).expect("it is empty");
+    }
+    let (_, id) = on.file(NAME, "content");
+    assert_eq!(private(on, true).err(), Some(Errno::PERM));
+    on.unlink(NAME, id, Kind::File).expect("it is there");
+    if let Some(symlink) = &on.symlink {
+        block_on(on.vfs.create(&own(), &path("elsewhere"), Create::Directory, 0o700, None)).expect("free");
+        symlink(&path(NAME), b"elsewhere");
+        for make in [false, true] {
+            assert_eq!(private(on, make).err(), Some(Errno::PERM));
+        }
+    }
+}
+
+fn names_do_not_lead_out(on: &Fixture) {
+    let directory = made(on);
+    let (victim, _) = on.file("victim", "secret");
+    // Who holds the directory goes on with it, whatever has its name by now.
+    block_on(directory.create("kept")).expect("free");
+    let (_, _, metadata) = on.found(NAME);
+    let renamed = block_on(on.vfs.rename(&own(), &path(NAME), metadata.id, &path("away"), false));
+    renamed.expect("root may");
+    on.directory(NAME);
+    assert!(block_on(directory.find("kept")).expect("it is there").is_some());
+    let at = |name: &str| path("away").join(name.as_bytes()).expect("a name");
+    // A second name, a directory and links are no files of it.
+    block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root may");
+    block_on(on.vfs.create(&own(), &at("directory"), Create::Directory, 0o700, None)).expect("root may");
+    block_on(on.vfs.make_link(&own(), &at("link"), b"../victim")).expect("root may");
+    for name in ["linked", "directory", "link", ".."] {
+        let found = block_on(directory.find(name));
+        assert!(matches!(found, Err(Errno::PERM | Errno::INVAL | Errno::XDEV) | Ok(None)), "{name}");
+    }
+    assert_eq!(block_on(directory.create("link")).err(), Some(Errno::EXIST));
+    let set = SetMetadata { mode: Some(0o644), ..SetMetadata::default() };
+    assert_eq!(block_on(victim.set_metadata(&own(), set)), Ok(()), "it is untouched");
+}

@@ -1,0 +1,81 @@
+//! A directory of the file system as the root of another one, which is looked at and not changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Shared, private, resolve};
+use crate::answer::Answer;
+use crate::vfs::{
+    Case, Create, Errno, FileId, Identity, Kind, Links, Lookup, Metadata, Node, Private, RelPath, Result, Space, Time,
+    Vfs,
+};
+
+pub(super) struct View {
+    shared: Arc<Shared>,
+    root: u64,
+}
+
+impl View {
+    /// The directory `path` beneath the directory `above`.
+    pub(super) fn new(shared: &Arc<Shared>, above: u64, who: &Identity, path: &RelPath) -> Result<View> {
+        let state = shared.state.lock();
+        let root = match state.resolve_from(above, who, path, Case::Sensitive, Links::NONE)? {
+            resolve::Found::Inode { number, .. } => number,
+            _ => return Err(Errno::NOENT),
+        };
+        match state.inode(root)? {
+            inode if inode.body.kind() == Kind::Symlink => return Err(Errno::LOOP),
+            inode if inode.body.kind() != Kind::Directory => return Err(Errno::NOTDIR),
+            inode if inode.permissions(who) & 1 == 0 => return Err(Errno::ACCES),
+            _ => {}
+        }
+        drop(state);
+        Ok(View { shared: Arc::clone(shared), root })
+    }
+}
+
+impl Vfs for View {
+    fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
+        Answer::now(self.shared.find(self.root, who, path, case, links))
+    }
+
+    fn create(
+        &self,
+        _who: &Arc<Identity>,
+        _path: &RelPath,
+        _what: Create,
+        _mode: u32,
+        _dos_attributes: Option<u32>,
+    ) -> Answer<Result<(Arc<dyn Node>, Metadata)>> {
+        Answer::now(Err(Errno::ROFS))
+    }
+
+    fn rename(&self, _: &Arc<Identity>, _: &RelPath, _: FileId, _: &RelPath, _: bool) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::ROFS))
+    }
+
+    fn link(&self, _: &Arc<Identity>, _: &Arc<dyn Node>, _: &RelPath, _: bool) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::ROFS))
+    }
+
+    fn unlink(&self, _: &Arc<Identity>, _: &RelPath, _: FileId, _: Kind) -> Answer<Result<()>> {
+        Answer::now(Err(Errno::ROFS))
+    }
+
+    fn beneath(&self, who: &Arc<Identity>, path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
+        Answer::now(View::new(&self.shared, self.root, who, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
+    }
+
+    /// What lies in one is there to be read.
+    fn private(&self, root: &RelPath, name: &'static str, _make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
+        Answer::now(private::Directory::open(&self.shared, self.root, root, name.as_bytes(), false))
+    }
+
+    fn space(&self, _who: &Arc<Identity>) -> Answer<Result<Space>> {
+        Answer::now(Ok(self.shared.space()))
+    }
+
+    fn tick(&self, _stamped: Time) -> Duration {
+        Duration::ZERO
+    }
+}

@@ -1,0 +1,246 @@
+//! Clients that make the server hold more than their share, or work for longer than their turn.
+
+use std::sync::Arc;
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::smb2::FileId;
+use proto::smb2::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::{Command, Header};
+use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::read::ReadRequest;
+use proto::smb2::write::WriteRequest;
+use proto::status::Status;
+use server::accounting::Resource;
+use server::policy::{Limits, Policy};
+use server::rig::{self, Client, chain, status};
+use server::server::Server;
+use server::world::World;
+
+const MIB: usize = 1 << 20;
+
+fn server(limits: Limits) -> Arc<Server> {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    rig::server(Policy { limits, ..rig::policy() }, world.clone(), rig::memory(world))
+}
+
+fn create(name: &[u8]) -> CreateRequest<'_> {
+    CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::FILE_ALL_ACCESS.0,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name,
+        ..CreateRequest::default()
+    }
+}
+
+/// A file of a MiB.
+fn file(client: &mut Client) -> FileId {
+    let name = utf16_bytes("file");
+    client.request(Command::CREATE, |out| create(&name).encode(out));
+    let file_id = client.open("file", AccessMask::FILE_ALL_ACCESS);
+    let data = vec![7; MIB];
+    let write = WriteRequest { file_id, length: MIB as u32, buffer: &data, ..WriteRequest::default() };
+    let message = charged(client, Command::WRITE, 16, |out| write.encode(out));
+    assert_eq!(status(client.send(&message).last().expect("an answer")), Status::SUCCESS);
+    file_id
+}
+
+/// A request for which so many credits are charged.
+fn charged(
+    client: &mut Client,
+    command: Command,
+    charge: u16,
+    encode: impl FnOnce(&mut proto::bytes::Writer<'_>),
+) -> Vec<u8> {
+    let mut message = client.compose(command, encode);
+    message[6..8].copy_from_slice(&charge.to_le_bytes());
+    message[14..16].copy_from_slice(&512_u16.to_le_bytes());
+    client.next_message += u64::from(charge) - 1;
+    message
+}
+
+fn read(client: &mut Client, file_id: FileId) -> Vec<u8> {
+    let read = ReadRequest { length: MIB as u32, file_id, ..ReadRequest::default() };
+    charged(client, Command::READ, 16, |out| read.encode(out))
+}
+
+/// How many responses there are in a frame.
+fn responses(mut frame: &[u8]) -> usize {
+    let mut count = 1;
+    while let Ok(header) = Header::decode(frame)
+        && header.next_command != 0
+    {
+        frame = &frame[header.next_command as usize..];
+        count += 1;
+    }
+    count
+}
+
+/// Gets credits for many requests.
+fn rich(client: &mut Client) {
+    for _ in 0..20 {
+        let echo = charged(client, Command::ECHO, 1, |out| EchoRequest.encode(out));
+        client.send(&echo);
+    }
+}
+
+#[test]
+fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
+    let limits = Limits::default();
+    let server = server(limits.clone());
+    let mut client = Client::logged_on(&server, "alice");
+    rich(&mut client);
+    let file_id = file(&mut client);
+    let requests: Vec<_> = (0..40).map(|_| read(&mut client, file_id)).collect();
+    client.post(&chain(&requests, false));
+    let (mut turns, mut answered) = (0, 0);
+    while answered < 40 {
+        let frames = client.proceed();
+        assert!(turns < 200, "{answered} answered");
+        turns += 1;
+        for frame in frames {
+            assert!(frame.len() <= limits.response_frame, "{}", frame.len());
+            answered += responses(&frame);
+        }
+    }
+    assert!(turns >= 10, "others had {turns} turns meanwhile");
+    client.disconnect();
+    assert_eq!(server.accounting.memory(), 0);
+}
+
+#[test]
+fn a_client_that_takes_no_responses_makes_the_server_hold_few() {
+    let limits = Limits::default();
+    let server = server(limits.clone());
+    let mut client = Client::logged_on(&server, "alice");
+    rich(&mut client);
+    let file_id = file(&mut client);
+    // In frames of their own, all executed before a single response is taken.
+    let mut running = Vec::new();
+    for _ in 0..100 {
+        let message = read(&mut client, file_id);
+        let chain = client.connection.receive(bytes::BytesMut::from(&*message)).expect("a request").expect("a chain");
+        running.push(Box::pin(chain.run()));
+    }
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for _ in 0..10 {
+        running.retain_mut(|chain| chain.as_mut().poll(&mut context).is_pending());
+    }
+    let held = client.connection.backlog();
+    assert!(held < limits.backlog + 2 * MIB, "{held} bytes");
+    assert!(running.len() > 80, "the others wait");
+    let mut answered = 0;
+    while !running.is_empty() {
+        answered += std::iter::from_fn(|| client.connection.next_frame()).count();
+        running.retain_mut(|chain| chain.as_mut().poll(&mut context).is_pending());
+    }
+    answered += std::iter::from_fn(|| client.connection.next_frame()).count();
+    assert_eq!(answered, 100);
+}
+
+#[test]
+fn a_user_above_their_share_is_refused_and_others_are_not() {
+    let server = server(Limits { memory: Limits::LEAST_MEMORY, ..Limits::default() });
+    let mut alice = Client::logged_on(&server, "alice");
+    let mut bob = Client::logged_on(&server, "bob");
+    rich(&mut bob);
+    let of_bob = file(&mut bob);
+    rich(&mut alice);
+    let of_alice = alice.open("file", AccessMask::FILE_READ_DATA);
+    let payer = server.session(alice.session_id).expect("a session").payer();
+    let mut held = Vec::new();
+    while let Ok(charge) = payer.charge(Resource::Listings, MIB / 2) {
+        held.push(charge);
+    }
+    let message = read(&mut alice, of_alice);
+    let refused = alice.send(&message);
+    assert_eq!(status(refused.last().expect("an answer")), Status::INSUFFICIENT_RESOURCES);
+    let message = read(&mut bob, of_bob);
+    assert_eq!(status(bob.send(&message).last().expect("an answer")), Status::SUCCESS);
+    drop(held);
+    let message = read(&mut alice, of_alice);
+    assert_eq!(status(alice.send(&message).last().expect("an answer")), Status::SUCCESS);
+}
+
+#[test]
+fn an_anonymous_user_gets_no_more_than_a_client_before_its_logon() {
+    let server = server(Limits::default());
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    assert_eq!(client.log_on_anonymously(), Status::SUCCESS);
+    assert!(!client.connection.is_logged_on() && client.connection.has_session());
+    assert_eq!(client.tree_connect("IPC$"), Status::SUCCESS);
+    let mut header = Header::request(Command::NEGOTIATE, 0);
+    for _ in 0..10 {
+        let message = charged(&mut client, Command::TREE_CONNECT, 1, |out| out.zeros(8));
+        header = Header::decode(client.send(&message).last().expect("an answer")).expect("a header");
+    }
+    assert_eq!(header.credits, 1, "it has as many credits as it may");
+    let name = utf16_bytes("srvsvc");
+    let mut pipes = 0;
+    while status(&client.request(Command::CREATE, |out| create(&name).encode(out))) == Status::SUCCESS {
+        pipes += 1;
+    }
+    assert_eq!(pipes, Limits::default().pipes_per_anonymous_session);
+}
+
+#[test]
+fn anonymous_users_leave_opens_for_others() {
+    let limits = Limits { opens: 1000, pipes: 160, ..Limits::default() };
+    let server = server(limits);
+    let name = utf16_bytes("srvsvc");
+    let mut clients: Vec<Client> = Vec::new();
+    let mut pipes = 0;
+    for _ in 0..10 {
+        let mut client = Client::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        client.log_on_anonymously();
+        client.tree_connect("IPC$");
+        while status(&client.request(Command::CREATE, |out| create(&name).encode(out))) == Status::SUCCESS {
+            pipes += 1;
+        }
+        clients.push(client);
+    }
+    assert_eq!(pipes, 5, "half of a sixteenth: they come from one address");
+    let mut alice = Client::logged_on(&server, "alice");
+    alice.tree_connect("IPC$");
+    assert_eq!(status(&alice.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);
+}
+
+#[test]
+fn an_echo_is_answered_a_few_times_before_a_logon() {
+    let limits = Limits::default();
+    let server = server(limits.clone());
+    let mut client = Client::new(&server);
+    client.negotiate(SecurityMode::SIGNING_ENABLED);
+    for _ in 0..limits.echoes_before_logon {
+        assert_eq!(status(&client.request(Command::ECHO, |out| EchoRequest.encode(out))), Status::SUCCESS);
+    }
+    let message = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+    client.send(&message);
+    assert!(client.connection.ended().is_some());
+    let mut alice = Client::logged_on(&server, "alice");
+    for _ in 0..100 {
+        assert_eq!(status(&alice.request(Command::ECHO, |out| EchoRequest.encode(out))), Status::SUCCESS);
+    }
+}
+
+#[test]
+fn one_user_leaves_opens_for_others() {
+    let server = server(Limits { opens: 100, ..Limits::default() });
+    let mut alice = Client::logged_on(&server, "alice");
+    let opens = (0..200).filter(|number| {
+        let name = utf16_bytes(&format!("file{number}"));
+        status(&alice.request(Command::CREATE, |out| create(&name).encode(out))) == Status::SUCCESS
+    });
+    assert_eq!(opens.count(), 50);
+    let mut bob = Client::logged_on(&server, "bob");
+    let name = utf16_bytes("of bob");
+    assert_eq!(status(&bob.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);
+    alice.disconnect();
+    bob.disconnect();
+    assert_eq!((server.accounting.held(Resource::Opens), server.accounting.memory()), (0, 0));
+}

@@ -1,0 +1,261 @@
+//! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): which entries a pattern finds, and what finding them costs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::fscc::FileInformationClass;
+use proto::smb2::FileId;
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::{Command, Header};
+use proto::smb2::query_directory::{QueryDirectoryFlags as Flags, QueryDirectoryRequest, QueryDirectoryResponse};
+use proto::status::Status;
+use server::answer::block_on;
+use server::name::short::mangle;
+use server::policy::Share;
+use server::rig::{self, Client, status};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::{Access, Create, RelPath, Vfs};
+use server::world::World;
+
+const NONE: Flags = Flags(0);
+
+/// Counts calls of the file system.
+#[derive(Default)]
+struct Counting(Mutex<HashMap<Operation, usize>>);
+
+impl Script for Counting {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        *self.0.lock().entry(operation).or_default() += 1;
+        Fault::default()
+    }
+}
+
+impl Counting {
+    fn take(&self, operation: Operation) -> usize {
+        self.0.lock().remove(&operation).unwrap_or(0)
+    }
+}
+
+struct Bench {
+    client: Client,
+    volume: Arc<dyn Vfs>,
+    calls: Arc<Counting>,
+}
+
+fn bench(configure: impl Fn(&mut Share)) -> Bench {
+    let world: Arc<dyn World> = Arc::new(rig::Still::default());
+    let volume = rig::memory(world.clone());
+    let calls = Arc::new(Counting::default());
+    let counted: Arc<dyn Vfs> = Arc::new(Faulty::new(volume.clone(), calls.clone()));
+    let mut policy = rig::policy();
+    policy.shares.values_mut().for_each(|share| configure(Arc::make_mut(share)));
+    Bench { client: Client::logged_on(&rig::server(policy, world, counted), "alice"), volume, calls }
+}
+
+impl Bench {
+    /// Makes files that root owns.
+    fn make(&self, names: &[&str], mode: u32) {
+        for name in names {
+            let path = RelPath::root().join(name.as_bytes()).expect("a name");
+            let what = Create::File(Access { read: true, write: true });
+            block_on(self.volume.create(&rig::root(), &path, what, mode, None)).expect("a new file");
+        }
+    }
+
+    fn root(&mut self) -> FileId {
+        let root = self.client.open("", AccessMask::FILE_LIST_DIRECTORY);
+        self.calls.0.lock().clear();
+        root
+    }
+
+    /// The names of one answer.
+    fn query(&mut self, file_id: FileId, pattern: &str, flags: Flags) -> Result<Vec<String>, Status> {
+        let pattern = utf16_bytes(pattern);
+        let query = QueryDirectoryRequest {
+            file_information_class: FileInformationClass::NAMES.0,
+            flags,
+            file_id,
+            file_name: &pattern,
+            output_buffer_length: 4096,
+            ..QueryDirectoryRequest::default()
+        };
+        let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+        if status(&response) != Status::SUCCESS {
+            return Err(status(&response));
+        }
+        let buffer = QueryDirectoryResponse::decode(&response).expect("entries").buffer;
+        // [MS-FSCC] 2.4.33: NextEntryOffset, FileIndex, FileNameLength, FileName.
+        let number = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().expect("four")) as usize;
+        let (mut names, mut at) = (Vec::new(), 0);
+        loop {
+            let name = &buffer[at + 12..at + 12 + number(at + 8)];
+            let units: Vec<u16> = name.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+            names.push(String::from_utf16(&units).expect("text"));
+            match number(at) {
+                0 => return Ok(names),
+                next => at += next,
+            }
+        }
+    }
+
+    /// All that a new handle finds.
+    #[track_caller]
+    fn finds(&mut self, pattern: &str, expected: &[&str]) {
+        let root = self.root();
+        let mut found = self.query(root, pattern, NONE).unwrap_or_default();
+        found.sort();
+        assert_eq!(found, expected, "{pattern}");
+        self.client.close(root);
+    }
+}
+
+#[test]
+fn a_name_without_wildcards_is_looked_up() {
+    let mut bench = bench(|_| {});
+    let names: Vec<String> = (0..2000).map(|number| format!("File {number}")).collect();
+    bench.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
+    for (pattern, found) in [("File 7", true), ("fILE 1999", true), ("none", false)] {
+        let root = bench.root();
+        match found {
+            true => {
+                let name = format!("File {}", &pattern[5..]);
+                assert_eq!(bench.query(root, pattern, NONE), Ok(vec![name]), "as it is on disk");
+            }
+            false => assert_eq!(bench.query(root, pattern, NONE), Err(Status::NO_SUCH_FILE)),
+        }
+        assert_eq!(bench.query(root, pattern, NONE), Err(Status::NO_MORE_FILES), "{pattern}: the second time");
+        assert_eq!((bench.calls.take(Operation::List), bench.calls.take(Operation::Entry)), (0, 1), "{pattern}");
+        let again = bench.query(root, "", Flags::RESTART_SCANS | Flags::RETURN_SINGLE_ENTRY);
+        assert_eq!(again.is_ok(), found, "{pattern}: from the start");
+        assert_eq!((bench.calls.take(Operation::List), bench.calls.take(Operation::Entry)), (0, 1), "{pattern}");
+        bench.client.close(root);
+    }
+    // Nothing is kept of what was there before.
+    let root = bench.root();
+    assert_eq!(bench.query(root, "late", NONE), Err(Status::NO_SUCH_FILE));
+    bench.make(&["late"], 0o644);
+    assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["late".into()]));
+}
+
+#[test]
+fn wildcards_read_the_directory() {
+    let mut bench = bench(|_| {});
+    bench.make(&["a", "ab", "a.b", "b"], 0o644);
+    for (pattern, expected) in [
+        ("a*", &["a", "a.b", "ab"][..]),
+        ("a?", &["ab"]),
+        ("a\"", &["a"]),
+        ("<", &["a", "ab", "b"]),
+        (">", &["a", "b"]),
+    ] {
+        let root = bench.root();
+        let mut found = bench.query(root, pattern, NONE).expect("some match");
+        found.retain(|name| name != "." && name != "..");
+        found.sort();
+        assert_eq!(found, expected, "{pattern}");
+        assert!(bench.calls.take(Operation::List) > 0, "{pattern}");
+        bench.client.close(root);
+    }
+}
+
+#[test]
+fn dots_are_entries_of_their_own() {
+    let mut bench = bench(|_| {});
+    bench.make(&[".a", "a."], 0o644);
+    bench.finds(".", &["."]);
+    bench.finds("..", &[".."]);
+    // What the name opens is found, and shown in the form that Windows can show.
+    bench.finds("a.", &["a\u{f029}"]);
+    bench.finds("a\u{f029}", &["a\u{f029}"]);
+    bench.finds(".A", &[".a"]);
+}
+
+#[test]
+fn a_restart_may_bring_another_pattern() {
+    let mut bench = bench(|_| {});
+    bench.make(&["one", "two"], 0o644);
+    let root = bench.root();
+    assert_eq!(bench.query(root, "one", NONE), Ok(vec!["one".into()]));
+    assert_eq!(bench.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern stays");
+    assert_eq!(bench.query(root, "two", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
+    assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
+    // Not the first query any more ([MS-FSA] 2.1.5.6.3), unless the directory is opened anew.
+    assert_eq!(bench.query(root, "none", Flags::RESTART_SCANS), Err(Status::NO_MORE_FILES));
+    assert_eq!(bench.query(root, "none", Flags::REOPEN), Err(Status::NO_SUCH_FILE));
+    assert_eq!(bench.query(root, "*e", Flags::REOPEN), Ok(vec!["one".into()]));
+    assert_eq!(bench.query(root, "a|b", Flags::REOPEN), Err(Status::OBJECT_NAME_INVALID));
+}
+
+#[test]
+fn what_is_hidden_is_not_found_by_its_name() {
+    let mut bench = bench(|share| {
+        share.veto_files = vec!["secret*".into()];
+        share.hide_unreadable = true;
+        share.hide_special_files = true;
+    });
+    bench.make(&["secret.txt", "SECRETS", "plain"], 0o644);
+    bench.make(&["private"], 0o600);
+    bench.make(&[".frevo-streams"], 0o644);
+    for name in ["secret.txt", "SECRET.TXT", "secrets", "private", "PRIVATE", ".frevo-streams"] {
+        bench.finds(name, &[]);
+    }
+    bench.finds("PLAIN", &["plain"]);
+}
+
+#[test]
+fn case_matters_where_the_share_says_so() {
+    let mut bench = bench(|share| share.case_sensitive = true);
+    bench.make(&["name", "NAME"], 0o644);
+    bench.finds("name", &["name"]);
+    bench.finds("NAME", &["NAME"]);
+    bench.finds("Name", &[]);
+}
+
+#[test]
+fn short_names_match_where_the_share_has_them() {
+    let long = "a long name.text";
+    let short = mangle(long.as_bytes());
+    let mut on = bench(|share| share.mangled_names = true);
+    on.make(&[long, "other name.text", "plain"], 0o644);
+    on.finds(&short, &[long]);
+    on.finds(&short.to_lowercase(), &[long]);
+    on.finds(&format!("{}*", &short[..7]), &[long]);
+    on.finds("ABCDEF~0.TEX", &[]);
+    on.finds("PLAIN", &["plain"]);
+    let mut off = bench(|_| {});
+    off.make(&[long], 0o644);
+    off.finds(&short, &[]);
+}
+
+#[test]
+fn a_long_search_lets_others_go_first() {
+    let mut bench = bench(|share| share.hide_unreadable = true);
+    let names: Vec<String> = (0..2000).map(|number| format!("{number:04}{}", "a".repeat(200))).collect();
+    bench.make(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0o644);
+    let root = bench.root();
+    let pattern = utf16_bytes(&("*a".repeat(127) + "b"));
+    let query = QueryDirectoryRequest {
+        file_information_class: FileInformationClass::NAMES.0,
+        file_id: root,
+        file_name: &pattern,
+        output_buffer_length: 4096,
+        ..QueryDirectoryRequest::default()
+    };
+    let search = bench.client.compose(Command::QUERY_DIRECTORY, |out| query.encode(out));
+    let mut frames = bench.client.send(&search);
+    assert!(frames.iter().all(|frame| status(frame) == Status::PENDING), "it is not done in one go");
+    let echo = bench.client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+    frames.extend(bench.client.send(&echo));
+    let answered = |frames: &[Vec<u8>], command| {
+        let header = |frame: &Vec<u8>| Header::decode(frame).expect("a header");
+        frames.iter().any(|frame| header(frame).command == command && status(frame) != Status::PENDING)
+    };
+    assert!(answered(&frames, Command::ECHO) && !answered(&frames, Command::QUERY_DIRECTORY));
+    for _ in 0..1000 {
+        frames.extend(bench.client.proceed());
+    }
+    assert!(answered(&frames, Command::QUERY_DIRECTORY));
+}

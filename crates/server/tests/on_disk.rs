@@ -1,0 +1,146 @@
+//! What a client is told of the file on disk: its number, and that it is there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proto::bytes::utf16_bytes;
+use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass as Class};
+use proto::smb2::FileId;
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
+use proto::smb2::create_context::{CreateContext, QueryOnDiskIdResponse, name};
+use proto::smb2::flush::FlushRequest;
+use proto::smb2::header::Command;
+use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
+use proto::status::Status;
+use server::rig::{self, Client, status};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
+use server::vfs::{Kind, Metadata, Time};
+use server::world::World;
+
+/// `FileIdInformation`.
+const ID: Class = Class(59);
+
+/// Opens or makes `name`; the handle, and the number that QFid tells.
+#[track_caller]
+fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64) {
+    // The root is not for deletion.
+    let desired_access = if name.is_empty() { 0x0012_00a9 } else { 0x001f_01ff };
+    let name = utf16_bytes(name);
+    let create = CreateRequest {
+        desired_access,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        create_options: options,
+        name: &name,
+        create_contexts: vec![CreateContext::new(name::QUERY_ON_DISK_ID, &[][..])],
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| create.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let response = CreateResponse::decode(&response).expect("it decodes");
+    let context = response.create_contexts.iter().find(|context| &*context.name == name::QUERY_ON_DISK_ID);
+    let number = QueryOnDiskIdResponse::decode(&context.expect("it was asked for").data).expect("it decodes");
+    (response.file_id, number.disk_file_id)
+}
+
+/// The first eight bytes of what `class` says.
+#[track_caller]
+fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
+    let query = QueryInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: class.0,
+        output_buffer_length: 4096,
+        file_id,
+        ..QueryInfoRequest::default()
+    };
+    let response = client.request(Command::QUERY_INFO, |out| query.encode(out));
+    let buffer = QueryInfoResponse::decode(&response).expect("it decodes").buffer;
+    u64::from_le_bytes(buffer[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The number that a listing of the root tells of `name`.
+fn listed(client: &mut Client, wanted: &str) -> u64 {
+    let (root, _) = open(client, "", CreateOptions(0));
+    let pattern = utf16_bytes(wanted);
+    let class = Class::ID_BOTH_DIRECTORY;
+    let query = QueryDirectoryRequest {
+        file_information_class: class.0,
+        flags: QueryDirectoryFlags(0),
+        file_index: 0,
+        file_id: root,
+        file_name: &pattern,
+        output_buffer_length: 65_536,
+    };
+    let response = client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+    client.close(root);
+    let buffer = QueryDirectoryResponse::decode(&response).expect("it decodes").buffer.to_vec();
+    let mut entries = DirectoryEntry::list(DirectoryClass::new(class).expect("of listings"), buffer.as_slice());
+    entries.next().expect("it is there").expect("it decodes").file_id
+}
+
+#[test]
+fn all_that_tells_a_file_s_number_tells_the_same() {
+    let mut client = Client::logged_on(&rig::plain_server(), "alice");
+    for (name, options) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)] {
+        let (file, number) = open(&mut client, name, options);
+        assert_eq!(query(&mut client, file, Class::INTERNAL, 0), number, "{name}");
+        assert_eq!(query(&mut client, file, ID, 8), number, "{name}");
+        assert_eq!(listed(&mut client, name), number, "{name}");
+        client.close(file);
+        assert_eq!(open(&mut client, name, options).1, number, "{name}: the same when it is opened again");
+    }
+}
+
+fn numbered(metadata: Metadata, inode: u64, born: Option<(i64, u32)>) -> u64 {
+    let born = born.map(|(secs, nanos)| Time { secs, nanos });
+    Metadata { id: server::vfs::FileId { inode, ..metadata.id }, born, ..metadata }.file_id()
+}
+
+#[test]
+fn a_number_is_that_of_no_other_file_nor_of_a_former_one() {
+    let metadata = rig::metadata(Kind::File, 0o644, (0, 0));
+    let births = [(1_700_000_000, 0), (1_700_000_000, 4_000_000), (1_700_000_001, 0), (-5, 1)];
+    for inode in [2, 12, 0xffff_ffff, 0x1_0000_0000, 0xffff_ffff_ffff] {
+        let mut numbers: Vec<u64> = births.iter().map(|&born| numbered(metadata, inode, Some(born))).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), births.len(), "{inode:x}");
+    }
+    // Numbers from which the inode number cannot be told would meet sooner or later.
+    let mut all: Vec<u64> = (1..=4096).map(|inode| numbered(metadata, inode, Some((7, 7)))).collect();
+    all.extend((1..=4096).map(|inode| numbered(metadata, inode << 32, Some((7, 7)))));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 8192);
+    assert_eq!(numbered(metadata, 12, None), 12, "no birth time, nothing but the inode number");
+    assert_eq!(numbered(metadata, 1 << 63, Some((7, 7))), 1 << 63);
+}
+
+/// Counts flushes.
+#[derive(Default)]
+struct Flushes(AtomicU64);
+
+impl Script for Flushes {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        self.0.fetch_add(u64::from(operation == Operation::Flush), Ordering::Relaxed);
+        Fault::default()
+    }
+}
+
+#[test]
+fn a_directory_is_flushed_as_a_file_is() {
+    let (world, flushes): (Arc<dyn World>, _) = (Arc::new(rig::Still::default()), Arc::new(Flushes::default()));
+    let volume = Arc::new(Faulty::new(rig::memory(world.clone()), flushes.clone()));
+    let mut client = Client::logged_on(&rig::server(rig::policy(), world, volume), "alice");
+    for (at, (name, options)) in [("file", CreateOptions(0)), ("dir", CreateOptions::DIRECTORY_FILE)].iter().enumerate()
+    {
+        let (file_id, _) = open(&mut client, name, *options);
+        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64, "{name}: nobody has asked for it");
+        let flush = FlushRequest { file_id, ..FlushRequest::default() };
+        assert_eq!(status(&client.request(Command::FLUSH, |out| flush.encode(out))), Status::SUCCESS);
+        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}");
+        client.close(file_id);
+        assert_eq!(flushes.0.load(Ordering::Relaxed), at as u64 + 1, "{name}: closing flushes nothing");
+    }
+}

@@ -1,0 +1,191 @@
+//! What a client could reach by links, and what it could take from others by making them.
+
+use proto::bytes::utf16_bytes;
+use proto::dtyp::AccessMask;
+use proto::fscc::{FileRenameInformation, ReparseTag};
+use proto::smb2::create::{CreateDisposition, CreateOptions, ShareAccess};
+use proto::smb2::error::SymlinkFlags;
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::FsctlCode;
+use proto::smb2::write::WriteRequest;
+use proto::status::Status;
+use server::rig::{Client, status};
+use server::vfs::Kind;
+
+use crate::bench::{Bench, bench, buffer, link, open};
+use crate::handles::set_info;
+
+#[test]
+fn no_link_of_a_client_can_be_renamed_into_one_that_leads_out() {
+    let mut bench = bench(|_| {});
+    for name in ["a", r"a\b"] {
+        let made = bench.directory(name);
+        bench.client.close(made);
+    }
+    bench.make_link(r"a\b\climbing", r"..\..\outside\file");
+    bench.make_link(r"a\b\detour", r"c\..\..\..\outside");
+    bench.make_link(r"a\b\down", r"c\file");
+    // Only what goes down is a link of Linux: wherever it is moved, it stays in the share.
+    for (name, kind) in [("climbing", Kind::File), ("detour", Kind::File), ("down", Kind::Symlink)] {
+        assert_eq!(bench.on_disk(&format!("a/b/{name}")).0, kind, "{name}");
+    }
+    let climbing = bench.open_itself(r"a\b\climbing", 0x0011_0180, 0).expect("the link itself");
+    let target = utf16_bytes("climbing");
+    let rename = FileRenameInformation { replace_if_exists: false, file_name: &target, ..Default::default() };
+    assert_eq!(set_info(&mut bench.client, climbing.file_id, 10, |out| rename.encode(out)), Status::SUCCESS);
+    bench.client.close(climbing.file_id);
+    assert_eq!(bench.on_disk("climbing").0, Kind::File);
+    assert_eq!(bench.refused("climbing", CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK);
+}
+
+#[test]
+fn a_share_with_wide_links_has_no_links_of_clients() {
+    let mut bench = bench(|share| share.wide_links = true);
+    let target = bench.make("target");
+    bench.client.close(target);
+    bench.make_link("link", "target");
+    assert_eq!(bench.on_disk("link"), (Kind::File, None));
+    assert_eq!(bench.refused("link", CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK);
+}
+
+/// Bob's file, open exclusively and still empty.
+fn bobs_file(bench: &Bench) -> (Client, proto::smb2::FileId) {
+    let mut bob = Client::logged_on(&bench.server, "bob");
+    let all = CreateDisposition::CREATE;
+    let made = open(&mut bob, "report.doc", 0x0012_019f, ShareAccess(0), all, 0).expect("it is new");
+    (bob, made.file_id)
+}
+
+#[test]
+fn a_file_that_somebody_has_open_becomes_no_reparse_point() {
+    let mut bench = bench(|_| {});
+    let (mut bob, his) = bobs_file(&bench);
+    let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
+    let alices = bench.open_itself("report.doc", attributes, 0).expect("no share mode refuses that").file_id;
+    for asked in [link("elsewhere", SymlinkFlags::RELATIVE), buffer(ReparseTag::NFS, b"data")] {
+        bench.set(alices, &asked, Status::SHARING_VIOLATION);
+    }
+    let delete = buffer(ReparseTag::SYMLINK, b"");
+    assert_eq!(bench.control(FsctlCode::DELETE_REPARSE_POINT, alices, &delete).0, Status::SHARING_VIOLATION);
+    bench.client.close(alices);
+    let write = WriteRequest { file_id: his, length: 3, buffer: b"day", ..WriteRequest::default() };
+    assert_eq!(status(&bob.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
+    bob.close(his);
+    bench.client = bob;
+    assert_eq!(bench.content("report.doc"), "day");
+}
+
+#[test]
+fn a_link_takes_the_place_of_nothing_but_what_its_maker_closed_last() {
+    let mut bench = bench(|_| {});
+    let relative = |target| link(target, SymlinkFlags::RELATIVE);
+    // Without the right to delete.
+    let made = bench.make("kept");
+    bench.client.close(made);
+    let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
+    let handle = bench.open_itself("kept", attributes, 0).expect("it is there").file_id;
+    bench.set(handle, &relative("target"), Status::SUCCESS);
+    bench.client.close(handle);
+    assert_eq!(bench.on_disk("kept"), (Kind::File, None));
+    // Somebody else has opened it meanwhile.
+    let handle = bench.make("open");
+    bench.set(handle, &relative("target"), Status::SUCCESS);
+    let other = bench.open_link("open").expect("the link itself").file_id;
+    bench.client.close(handle);
+    bench.client.close(other);
+    assert_eq!(bench.on_disk("open"), (Kind::File, None));
+    // It has content by then.
+    let handle = bench.make("written");
+    bench.set(handle, &relative("target"), Status::SUCCESS);
+    bench.write(handle, "content");
+    bench.client.close(handle);
+    assert_eq!(bench.on_disk("written"), (Kind::File, None));
+    // It is none any more.
+    let handle = bench.make("undone");
+    bench.set(handle, &relative("target"), Status::SUCCESS);
+    let undone = bench.control(FsctlCode::DELETE_REPARSE_POINT, handle, &buffer(ReparseTag::SYMLINK, b"")).0;
+    assert_eq!(undone, Status::SUCCESS);
+    bench.client.close(handle);
+    assert_eq!(bench.on_disk("undone"), (Kind::File, None));
+    // It is the handle's to the end.
+    let handle = bench.make("doomed");
+    bench.set(handle, &relative("target"), Status::SUCCESS);
+    assert_eq!(set_info(&mut bench.client, handle, 13, |out| out.u8(1)), Status::SUCCESS);
+    bench.client.close(handle);
+    assert_eq!(bench.refused("doomed", CreateDisposition::OPEN), Status::OBJECT_NAME_NOT_FOUND);
+}
+
+/// A share that hides `secret` and `.hidden`, both there, with links that were made locally.
+fn hiding() -> Bench {
+    let mut bench = bench(|share| share.veto_files = vec!["secret".into(), ".hidden".into()]);
+    for (name, target) in [
+        ("to_secret", "secret"),
+        ("to_none", "missing"),
+        ("to_hidden", ".hidden"),
+        ("to_no_folder", "missing"),
+        ("chain", "to_secret"),
+        ("shown", "public"),
+    ] {
+        bench.link_locally(name, target);
+    }
+    let public = bench.make("public");
+    bench.write(public, "public");
+    bench.client.close(public);
+    let volume = bench.volume.clone();
+    let make = |name: &str, what| {
+        use server::answer::block_on;
+        block_on(volume.create(&server::rig::root(), &crate::bench::path(name), what, 0o777, None)).expect("new");
+    };
+    use server::vfs::{Access, Create};
+    make("secret", Create::File(Access::default()));
+    make(".hidden", Create::Directory);
+    make(".hidden/file", Create::File(Access::default()));
+    make(".hidden/folder", Create::Directory);
+    bench
+}
+
+#[test]
+fn a_link_to_a_vetoed_name_is_one_that_leads_nowhere() {
+    let mut bench = hiding();
+    let every = [CreateDisposition::OPEN, CreateDisposition::OPEN_IF, CreateDisposition::OVERWRITE_IF];
+    for (link, dangling) in [
+        ("to_secret", "to_none"),
+        ("chain", "to_none"),
+        (r"to_hidden\file", r"to_no_folder\file"),
+        (r"to_hidden\new", r"to_no_folder\new"),
+        (r"to_hidden\folder\new", r"to_no_folder\folder\new"),
+        (r"to_hidden\none\new", r"to_no_folder\none\new"),
+        (r"to_hidden\file:stream", r"to_no_folder\file:stream"),
+    ] {
+        for disposition in every {
+            let (found, expected) = (bench.refused(link, disposition), bench.refused(dangling, disposition));
+            assert_eq!(found, expected, "{link} {disposition:?}");
+        }
+    }
+    assert_eq!(bench.content("shown"), "public");
+    // Listed as what they are to clients, and opened themselves.
+    assert_eq!(bench.entry("to_secret").1, ReparseTag::SYMLINK.0);
+    let itself = bench.open_itself("to_secret", 0x0011_0180, 0).expect("the link itself");
+    bench.client.close(itself.file_id);
+    // A new name beneath one is refused as it is beneath the other.
+    let file = bench.open_itself("public", 0x0011_0180, 0).expect("it is there").file_id;
+    for (class, what) in [(10, "renamed"), (11, "linked")] {
+        let mut try_in = |folder: &str| {
+            let target = utf16_bytes(&format!(r"{folder}\{what}"));
+            let named = FileRenameInformation { replace_if_exists: false, file_name: &target, ..Default::default() };
+            set_info(&mut bench.client, file, class, |out| named.encode(out))
+        };
+        assert_eq!(try_in("to_hidden"), try_in("to_no_folder"), "{what}");
+    }
+}
+
+#[test]
+fn clients_make_no_link_to_a_vetoed_name() {
+    let mut bench = hiding();
+    let made = bench.make("link");
+    for target in ["secret", r".hidden\file", r"..\secret", r"public\.hidden", ".frevo-streams"] {
+        bench.set(made, &link(target, SymlinkFlags::RELATIVE), Status::ACCESS_DENIED);
+    }
+    let directory = CreateOptions::DIRECTORY_FILE.0;
+    assert!(bench.create("link", CreateDisposition::OPEN, directory).is_err(), "it stays a file");
+}

@@ -1,0 +1,228 @@
+//! A handle that was opened with FILE_OPEN_REPARSE_POINT is the link's, whatever that leads to.
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::fscc::{FileAttributes, FileBasicInformation, FileRenameInformation};
+use proto::smb2::create::{CreateDisposition, CreateOptions};
+use proto::smb2::header::Command;
+use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::ReadRequest;
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, InfoType, SecurityInformation};
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, Client, status};
+use server::vfs::{Case, Kind, Links, Lookup, Metadata};
+
+use crate::bench::{ALL, Bench, bench, path};
+
+const TARGETS: [&str; 3] = ["dir/file", "dir", "missing"];
+const DELETE: u32 = 0x0001_0000;
+
+pub(crate) fn set_info(
+    client: &mut Client,
+    file_id: FileId,
+    class: u8,
+    encode: impl FnOnce(&mut Writer<'_>),
+) -> Status {
+    let mut buffer = Vec::new();
+    encode(&mut Writer::new(&mut buffer));
+    let set = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: class,
+        buffer: &buffer,
+        file_id,
+        ..SetInfoRequest::default()
+    };
+    status(&client.request(Command::SET_INFO, |out| set.encode(out)))
+}
+
+/// A share with `dir/file`, and `link` that was made locally and leads to `target`.
+fn linked(target: &str) -> Bench {
+    let mut bench = bench(|_| {});
+    let directory = bench.directory("dir");
+    bench.client.close(directory);
+    let file = bench.make(r"dir\file");
+    bench.write(file, "content");
+    bench.client.close(file);
+    let (who, name) = (found(&bench, "dir/file").1, path("link"));
+    let who = server::vfs::Identity { uid: who.uid, gid: who.gid, groups: Box::default() };
+    block_on(bench.volume.make_link(&std::sync::Arc::new(who), &name, target.as_bytes())).expect("made locally");
+    bench
+}
+
+fn found(bench: &Bench, name: &str) -> (std::sync::Arc<dyn server::vfs::Node>, Metadata) {
+    match block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, Links::NONE)) {
+        Ok(Lookup::Found { node, metadata, .. }) => (node, metadata),
+        _ => panic!("{name} is missing"),
+    }
+}
+
+fn is_there(bench: &Bench, name: &str) -> bool {
+    let found = block_on(bench.volume.lookup(&rig::root(), &path(name), Case::Sensitive, Links::NONE));
+    matches!(found, Ok(Lookup::Found { .. }))
+}
+
+/// Checks that nothing of what the link could lead to has changed.
+#[track_caller]
+fn untouched(bench: &mut Bench, before: (Metadata, Metadata)) {
+    assert_eq!((found(bench, "dir").1, found(bench, "dir/file").1), before);
+    assert_eq!(bench.content(r"dir\file"), "content");
+}
+
+fn state(bench: &Bench) -> (Metadata, Metadata) {
+    (found(bench, "dir").1, found(bench, "dir/file").1)
+}
+
+#[test]
+fn a_link_is_deleted_and_its_target_stays() {
+    for target in TARGETS {
+        for way in 0..4 {
+            let mut bench = linked(target);
+            let before = state(&bench);
+            let directory = if target == "dir" { CreateOptions::DIRECTORY_FILE.0 } else { 0 };
+            let options = match way {
+                0 => 0,
+                1 => CreateOptions::DELETE_ON_CLOSE.0,
+                2 => directory,
+                _ => directory | CreateOptions::DELETE_ON_CLOSE.0,
+            };
+            let opened =
+                bench.open_itself("link", DELETE | 0x80, options).unwrap_or_else(|why| panic!("{target}: {why}"));
+            match way {
+                0 => assert_eq!(set_info(&mut bench.client, opened.file_id, 13, |out| out.u8(1)), Status::SUCCESS),
+                // FILE_DISPOSITION_DELETE.
+                2 => assert_eq!(set_info(&mut bench.client, opened.file_id, 64, |out| out.u32(1)), Status::SUCCESS),
+                _ => {}
+            }
+            bench.client.close(opened.file_id);
+            assert!(!is_there(&bench, "link"), "{target} {way}");
+            untouched(&mut bench, before);
+        }
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_shows_as_one_and_is_no_file() {
+    for (target, directory) in [("dir", true), ("dir/file", false), ("missing", false)] {
+        let mut bench = linked(target);
+        let opened = bench.open_itself("link", 0x80, 0).expect("the link itself");
+        let bits = FileAttributes::REPARSE_POINT.0 | if directory { FileAttributes::DIRECTORY.0 } else { 0 };
+        let mask = FileAttributes::REPARSE_POINT.0 | FileAttributes::DIRECTORY.0;
+        assert_eq!(opened.file_attributes & mask, bits, "{target}");
+        for (option, expected) in [
+            (CreateOptions::DIRECTORY_FILE.0, (target == "dir/file").then_some(Status::NOT_A_DIRECTORY)),
+            (CreateOptions::NON_DIRECTORY_FILE.0, directory.then_some(Status::FILE_IS_A_DIRECTORY)),
+        ] {
+            assert_eq!(bench.open_itself("link", 0x80, option).err(), expected, "{target} {option}");
+        }
+    }
+}
+
+#[test]
+fn what_is_set_through_a_link_is_set_on_the_link() {
+    for target in TARGETS {
+        let mut bench = linked(target);
+        let before = state(&bench);
+        let link = bench.open_itself("link", ALL, 0).unwrap_or_else(|why| panic!("{target}: {why}")).file_id;
+        let time = proto::dtyp::FileTime::from_unix(1_000, 0);
+        let basic = FileBasicInformation {
+            creation_time: time,
+            last_access_time: time,
+            last_write_time: time,
+            change_time: time,
+            file_attributes: FileAttributes::HIDDEN,
+        };
+        assert_eq!(set_info(&mut bench.client, link, 4, |out| basic.encode(out)), Status::SUCCESS, "{target}");
+        let metadata = found(&bench, "link").1;
+        assert_eq!((metadata.accessed.secs, metadata.modified.secs), (1_000, 1_000), "{target}");
+        let attribute = |out: &mut Writer<'_>| out.bytes(b"\0\0\0\0\0\x01\x01\0a\0b\0\0");
+        assert_eq!(set_info(&mut bench.client, link, 15, attribute), Status::EAS_NOT_SUPPORTED, "{target}");
+        assert_eq!(set_info(&mut bench.client, link, 20, |out| out.u64(1)), Status::INVALID_PARAMETER, "{target}");
+        let descriptor = bench.client.security(link, SecurityInformation::OWNER | SecurityInformation::DACL);
+        assert!(descriptor.owner.is_some(), "{target}");
+        let mut bytes = Vec::new();
+        descriptor.encode(&mut Writer::new(&mut bytes));
+        let set = rig::set_security(link, SecurityInformation::DACL, &bytes);
+        let refused = status(&bench.client.request(Command::SET_INFO, |out| set.encode(out)));
+        assert_eq!(refused, Status::NOT_SUPPORTED, "{target}");
+        let read = ReadRequest { length: 10, file_id: link, ..ReadRequest::default() };
+        assert_eq!(status(&bench.client.request(Command::READ, |out| read.encode(out))), Status::END_OF_FILE);
+        let write = WriteRequest { file_id: link, length: 1, buffer: b"x", ..WriteRequest::default() };
+        assert_eq!(status(&bench.client.request(Command::WRITE, |out| write.encode(out))), Status::ACCESS_DENIED);
+        for class in [4, 5, 6, 7, 18, 22, 34, 35] {
+            let query = QueryInfoRequest {
+                info_type: InfoType::FILE,
+                file_info_class: class,
+                output_buffer_length: 1_000,
+                file_id: link,
+                ..QueryInfoRequest::default()
+            };
+            let response = bench.client.request(Command::QUERY_INFO, |out| query.encode(out));
+            assert_eq!(status(&response), Status::SUCCESS, "{target} {class}");
+            assert!(QueryInfoResponse::decode(&response).is_ok(), "{target} {class}");
+        }
+        untouched(&mut bench, before);
+    }
+}
+
+#[test]
+fn a_link_is_renamed_and_linked_itself() {
+    for target in TARGETS {
+        let mut bench = linked(target);
+        let before = state(&bench);
+        let link = bench.open_itself("link", DELETE | 0x0010_0180, 0).expect("the link itself").file_id;
+        for (class, name) in [(10, "moved"), (11, "second")] {
+            let name = utf16_bytes(name);
+            let named = FileRenameInformation { replace_if_exists: false, file_name: &name, ..Default::default() };
+            assert_eq!(set_info(&mut bench.client, link, class, |out| named.encode(out)), Status::SUCCESS, "{target}");
+        }
+        bench.client.close(link);
+        assert!(!is_there(&bench, "link"));
+        for name in ["moved", "second"] {
+            assert_eq!(bench.on_disk(name), (Kind::Symlink, Some(target.into())), "{name}");
+        }
+        untouched(&mut bench, before);
+    }
+}
+
+#[test]
+fn a_name_that_is_a_link_is_replaced_itself() {
+    for (target, expected) in
+        [("dir/file", Status::SUCCESS), ("missing", Status::SUCCESS), ("dir", Status::ACCESS_DENIED)]
+    {
+        let mut bench = linked(target);
+        let before = state(&bench);
+        let file = bench.make("new");
+        let name = utf16_bytes("link");
+        let named = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
+        assert_eq!(set_info(&mut bench.client, file, 10, |out| named.encode(out)), expected, "{target}");
+        let kind = if expected == Status::SUCCESS { Kind::File } else { Kind::Symlink };
+        assert_eq!(bench.on_disk("link").0, kind, "{target}");
+        untouched(&mut bench, before);
+    }
+}
+
+#[test]
+fn a_followed_link_never_replaces_what_it_leads_to() {
+    let mut bench = linked("dir/file");
+    let opened = bench.create("link", CreateDisposition::OPEN, 0).expect("it is followed").file_id;
+    let name = utf16_bytes(r"dir\file");
+    let named = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
+    let refused = set_info(&mut bench.client, opened, 10, |out| named.encode(out));
+    assert_eq!(refused, Status::OBJECT_NAME_COLLISION);
+    assert_eq!(bench.content(r"dir\file"), "content");
+}
+
+#[test]
+fn a_link_whose_target_is_missing_is_one_for_clients_to_follow() {
+    let mut bench = bench(|_| {});
+    bench.make_link("link", "missing");
+    assert_eq!(bench.on_disk("link").0, Kind::Symlink);
+    for name in ["link", r"link\file", r"link:stream"] {
+        assert_eq!(bench.refused(name, CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK, "{name}");
+    }
+    let link = bench.open_itself("link", DELETE, CreateOptions::DELETE_ON_CLOSE.0).expect("the link itself").file_id;
+    bench.client.close(link);
+    assert!(!is_there(&bench, "link"));
+}

@@ -1,0 +1,152 @@
+//! Reparse points as clients make, read and meet them.
+
+use proto::bytes::utf16_bytes;
+use proto::fscc::{FileAttributes, ReparseTag};
+use proto::smb2::create::{CreateDisposition, CreateOptions, ShareAccess};
+use proto::smb2::error::{ErrorResponse, SymbolicLinkError, SymlinkFlags};
+use proto::smb2::ioctl::FsctlCode;
+use proto::status::Status;
+use server::answer::block_on;
+use server::rig::{self, status};
+use server::vfs::{Case, Kind, Links, Lookup, SetMetadata};
+
+use crate::bench::{bench, buffer, link, open, path};
+
+#[test]
+fn a_link_that_stays_in_the_share_becomes_one_of_linux() {
+    let mut bench = bench(|_| {});
+    let target = bench.make("target");
+    bench.write(target, "content");
+    let made = bench.make("link");
+    bench.set(made, &link("target", SymlinkFlags::RELATIVE), Status::SUCCESS);
+    bench.client.close(made);
+    assert_eq!(bench.on_disk("link"), (Kind::Symlink, Some("target".into())));
+    assert_eq!(bench.content("link"), "content");
+    // Followed, it shows as what it leads to, in listings too.
+    assert_eq!(bench.entry("link").1, 0);
+    let options = CreateOptions::DIRECTORY_FILE.0;
+    let made = open(&mut bench.client, "dir", 0x0011_0181, ShareAccess(7), CreateDisposition::CREATE, options);
+    let directory = made.expect("it is new").file_id;
+    bench.set(directory, &link(".", SymlinkFlags::RELATIVE), Status::SUCCESS);
+    // It is the client's own file as long as that has it open.
+    assert_eq!(bench.on_disk("dir"), (Kind::Directory, None));
+    bench.client.close(directory);
+    assert_eq!(bench.on_disk("dir"), (Kind::Symlink, Some(".".into())));
+    assert_ne!(bench.entry("dir").0 & FileAttributes::DIRECTORY.0, 0);
+}
+
+#[test]
+fn what_leads_out_is_kept_for_clients_alone() {
+    for (target, flags) in [(r"..\secret", SymlinkFlags::RELATIVE), (r"\??\C:\secret", SymlinkFlags(0))] {
+        let mut bench = bench(|_| {});
+        let made = bench.make("link");
+        let asked = link(target, flags);
+        bench.set(made, &asked, Status::SUCCESS);
+        bench.client.close(made);
+        assert_eq!(bench.on_disk("link"), (Kind::File, None));
+        let stopped = bench.create("link", CreateDisposition::OPEN, 0).expect_err("the server does not follow it");
+        assert_eq!(status(&stopped), Status::STOPPED_ON_SYMLINK);
+        let error = ErrorResponse::decode(&stopped).expect("an error");
+        let told = SymbolicLinkError::decode(error.error_data).expect("a link");
+        assert_eq!((told.substitute_name, told.flags), (&*utf16_bytes(target), flags));
+        assert_eq!(bench.refused(r"link\file", CreateDisposition::OPEN_IF), Status::STOPPED_ON_SYMLINK);
+        let opened = bench.open_link("link").expect("the point itself");
+        assert_ne!(opened.file_attributes & FileAttributes::REPARSE_POINT.0, 0);
+        assert_eq!(bench.control(FsctlCode::GET_REPARSE_POINT, opened.file_id, &[]), (Status::SUCCESS, asked));
+        let (attributes, tag) = bench.entry("link");
+        assert_eq!((attributes & FileAttributes::REPARSE_POINT.0 != 0, tag), (true, ReparseTag::SYMLINK.0));
+    }
+}
+
+#[test]
+fn other_tags_are_kept_until_their_owner_deletes_them() {
+    let mut bench = bench(|_| {});
+    let made = bench.make("point");
+    let (nfs, other) = (buffer(ReparseTag::NFS, b"data"), buffer(ReparseTag::WOF, b"x"));
+    bench.set(made, &nfs, Status::SUCCESS);
+    bench.set(made, &buffer(ReparseTag::NFS, b"new"), Status::SUCCESS);
+    bench.set(made, &other, Status::IO_REPARSE_TAG_MISMATCH);
+    for (wrong, expected) in [
+        (&nfs[..7], Status::IO_REPARSE_DATA_INVALID),
+        (&buffer(ReparseTag(1), b""), Status::IO_REPARSE_TAG_INVALID),
+        (&buffer(ReparseTag::MOUNT_POINT, b""), Status::NOT_A_DIRECTORY),
+    ] {
+        bench.set(made, wrong, expected);
+    }
+    assert_eq!(bench.refused("point", CreateDisposition::OPEN), Status::IO_REPARSE_TAG_NOT_HANDLED);
+    let mut delete = |tag| bench.control(FsctlCode::DELETE_REPARSE_POINT, made, &buffer(tag, b"")).0;
+    assert_eq!(delete(ReparseTag::WOF), Status::IO_REPARSE_TAG_MISMATCH);
+    assert_eq!(delete(ReparseTag::NFS), Status::SUCCESS);
+    assert_eq!(delete(ReparseTag::NFS), Status::NOT_A_REPARSE_POINT);
+    assert_eq!(bench.control(FsctlCode::GET_REPARSE_POINT, made, &[]).0, Status::NOT_A_REPARSE_POINT);
+    assert_eq!(bench.create("point", CreateDisposition::OPEN, 0).map(|opened| opened.file_attributes & 0x400), Ok(0));
+}
+
+#[test]
+fn a_file_with_content_becomes_no_link() {
+    let mut bench = bench(|_| {});
+    let made = bench.make("file");
+    bench.write(made, "content");
+    bench.set(made, &link("target", SymlinkFlags::RELATIVE), Status::IO_REPARSE_DATA_INVALID);
+    assert_eq!(bench.content("file"), "content");
+}
+
+#[test]
+fn where_links_are_not_followed_clients_are_told_where_they_lead() {
+    let mut bench = bench(|share| share.follow_symlinks = false);
+    for (name, target) in [("link", "target"), ("out", r"..\secret")] {
+        let made = bench.make(name);
+        bench.set(made, &link(target, SymlinkFlags::RELATIVE), Status::SUCCESS);
+        bench.client.close(made);
+    }
+    for (name, unparsed) in [("link", 0), (r"link\a\bc", 10)] {
+        let stopped = bench.create(name, CreateDisposition::OPEN, 0).expect_err("a link");
+        assert_eq!(status(&stopped), Status::STOPPED_ON_SYMLINK, "{name}");
+        let error = ErrorResponse::decode(&stopped).expect("an error");
+        let told = SymbolicLinkError::decode(error.error_data).expect("a link");
+        assert_eq!((told.unparsed_path_length, told.flags), (unparsed, SymlinkFlags::RELATIVE), "{name}");
+        assert_eq!(told.substitute_name, &*utf16_bytes("target"));
+    }
+    let opened = bench.open_link("link").expect("the link itself");
+    let (found, data) = bench.control(FsctlCode::GET_REPARSE_POINT, opened.file_id, &[]);
+    assert_eq!((found, data), (Status::SUCCESS, link("target", SymlinkFlags::RELATIVE)));
+    assert_eq!(bench.entry("link").1, ReparseTag::SYMLINK.0);
+}
+
+#[test]
+fn a_link_out_of_the_share_is_there_for_nobody() {
+    let mut bench = bench(|share| share.follow_symlinks = false);
+    for (name, target) in [("out", "../secret"), ("absolute", "/etc/passwd")] {
+        bench.link_locally(name, target);
+        assert_eq!(bench.refused(name, CreateDisposition::OPEN), Status::OBJECT_NAME_NOT_FOUND, "{name}");
+    }
+}
+
+#[test]
+fn a_mark_without_data_and_data_without_a_mark_are_no_reparse_points() {
+    let mut bench = bench(|_| {});
+    for name in ["mark", "data"] {
+        let made = bench.make(name);
+        bench.set(made, &buffer(ReparseTag::NFS, b"data"), Status::SUCCESS);
+        bench.client.close(made);
+    }
+    // What a crash between the two steps of setting or deleting would leave.
+    let (root, attribute) = (rig::root(), "user.SmbReparse");
+    let found = |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, Links::NONE)) {
+        Ok(Lookup::Found { node, .. }) => node,
+        _ => panic!("{name} is missing"),
+    };
+    block_on(found("mark").set_xattr(&root, attribute, None)).expect("it was there");
+    let unmarked = SetMetadata { dos_attributes: Some(0x20), ..SetMetadata::default() };
+    block_on(found("data").set_metadata(&root, unmarked)).expect("root may");
+    for name in ["mark", "data"] {
+        let opened = bench.create(name, CreateDisposition::OPEN, 0).map_err(|refused| status(&refused));
+        let file_id = opened.unwrap_or_else(|refused| panic!("{name}: {refused}")).file_id;
+        let get = bench.control(FsctlCode::GET_REPARSE_POINT, file_id, &[]).0;
+        assert_eq!(get, Status::NOT_A_REPARSE_POINT, "{name}");
+        // Another tag is none too many.
+        bench.set(file_id, &buffer(ReparseTag::WOF, b"x"), Status::SUCCESS);
+        bench.client.close(file_id);
+        assert_eq!(bench.refused(name, CreateDisposition::OPEN), Status::IO_REPARSE_TAG_NOT_HANDLED, "{name}");
+    }
+}

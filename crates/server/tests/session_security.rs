@@ -1,0 +1,189 @@
+//! What an attacker on the path can make of a session that is signed or sealed, and what a session without secret keys may
+//! do ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.5.2).
+
+#[allow(dead_code, reason = "not every test file needs all of it")]
+mod bed;
+
+use std::sync::Arc;
+
+use bed::{Bed, Client};
+use proto::bytes::utf16_bytes;
+use proto::smb2::create::{CreateDisposition, CreateRequest, ShareAccess};
+use proto::smb2::create_context::{LeaseFlags, LeaseV2};
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::{Command, Flags};
+use proto::smb2::negotiate::Dialect;
+use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
+use proto::smb2::{LeaseState, OplockLevel};
+use proto::status::Status;
+use server::policy::{Encryption, Guest, MapToGuest, Policy, Signing};
+use server::vfs::Identity;
+
+const GUID: [u8; 16] = [7; 16];
+
+/// A client whose session, or whose share, is sealed.
+fn sealed(bed: &Bed, user: &str) -> Client {
+    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on(user, user, false, 0).check(Status::SUCCESS);
+    client.seals = true;
+    client.tree_connect();
+    client
+}
+
+/// Plain requests in the sealed session of `client`, as an attacker on the path sends them: neither another user's proof
+/// nor a wrong one may change anything.
+fn attack(bed: &Bed, client: &mut Client) {
+    client.open("before", OplockLevel::NONE);
+    let session = client.session_id;
+    let owner = || bed.server.session(session).and_then(|session| session.user()).map(|user| user.name.clone());
+    client.seals = false;
+    let proofs: [fn(&mut Client); 3] = [
+        |attacker| _ = attacker.session_setup(b"no token", false, 0),
+        |attacker| attacker.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED),
+        |attacker| attacker.session_setup(&[], true, 0).check(Status::ACCESS_DENIED),
+    ];
+    for proof in proofs {
+        proof(client);
+        assert_eq!(owner().as_deref(), Some("bob"));
+        assert_eq!(bed.server.open_count(), 1, "the session goes on");
+    }
+    client.seals = true;
+    client.open("after", OplockLevel::NONE);
+    client.log_on("bob", "bob", false, 0).check(Status::SUCCESS);
+    assert_eq!(bed.server.open_count(), 2, "sealed, the user may show the password again");
+}
+
+fn negotiate() -> Vec<u8> {
+    proto::auth::ntlm::Initiator::new(None, "ATTACKER", "").negotiate().to_vec()
+}
+
+#[test]
+fn a_plain_session_setup_changes_nothing_in_a_session_that_is_sealed() {
+    let bed = Bed::with_policy(|policy, _| policy.server_smb_encrypt = Encryption::Required);
+    let mut client = sealed(&bed, "bob");
+    attack(&bed, &mut client);
+    // Nor is anything else done that comes in clear.
+    client.seals = false;
+    client.request(Command::ECHO, |out| EchoRequest.encode(out)).check(Status::ACCESS_DENIED);
+}
+
+#[test]
+fn a_plain_session_setup_changes_nothing_where_a_share_or_the_client_seals() {
+    let bed = Bed::with(|share| share.server_smb_encrypt = Encryption::Required);
+    attack(&bed, &mut sealed(&bed, "bob"));
+    let bed = Bed::new();
+    attack(&bed, &mut sealed(&bed, "bob"));
+}
+
+#[test]
+fn an_unsigned_session_setup_changes_nothing_where_signing_is_required() {
+    let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
+    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
+    client.tree_connect();
+    client.open("file", OplockLevel::NONE);
+    client.signs = false;
+    client.session_setup(&negotiate(), false, 0).check(Status::ACCESS_DENIED);
+    client.signs = true;
+    client.open("file", OplockLevel::NONE);
+    assert_eq!(bed.server.open_count(), 2);
+    client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
+}
+
+/// The keys of a null session are no secret: an account must not be used with them.
+#[test]
+fn an_account_gets_no_session_whose_keys_are_no_secret() {
+    let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
+    let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on_anonymously().check(Status::SUCCESS);
+    client.log_on("bob", "bob", false, 0).check(Status::ACCESS_DENIED);
+}
+
+/// [MS-NLMP] 3.2.5.1.2: the base key is zero, and clients may sign with what is made of it.
+#[test]
+fn requests_of_a_null_session_may_be_signed() {
+    for dialect in [Dialect::SMB_2_1, Dialect::SMB_3_0] {
+        let bed = Bed::new();
+        let mut client = bed.connect_as(dialect, GUID);
+        let last = client.log_on_anonymously();
+        last.check(Status::SUCCESS);
+        assert!(!last.header().flags.contains(Flags::SIGNED));
+        client.connect_to("IPC$").check(Status::SUCCESS);
+        client.signs = true;
+        let signed = client.connect_to("IPC$");
+        signed.check(Status::SUCCESS);
+        assert!(signed.header().flags.contains(Flags::SIGNED));
+        let mut wrong = client.compose(Command::ECHO, Flags(0), |out| EchoRequest.encode(out));
+        *wrong.last_mut().expect("not empty") ^= 1;
+        assert!(client.send(&wrong));
+        client.next().check(Status::ACCESS_DENIED);
+        assert!(client.connection.ended().is_none());
+    }
+}
+
+fn with_guest(policy: &mut Policy) {
+    let identity = Arc::new(Identity { uid: 65534, gid: 65534, groups: Box::new([]) });
+    policy.guest = Some(Guest { name: "nobody".into(), identity });
+    policy.map_to_guest = MapToGuest::BadUser;
+}
+
+/// A guest's session has no keys, so nothing could be sealed.
+#[test]
+fn a_share_that_requires_encryption_is_not_for_guests() {
+    for (encryption, expected) in
+        [(Encryption::Required, Status::ACCESS_DENIED), (Encryption::Desired, Status::SUCCESS)]
+    {
+        let bed = Bed::with_policy(|policy, share| {
+            with_guest(policy);
+            (share.guest_ok, share.server_smb_encrypt) = (true, encryption);
+        });
+        let mut guest = bed.connect_as(Dialect::SMB_3_0, GUID);
+        guest.log_on("stranger", "", false, 0).check(Status::SUCCESS);
+        guest.connect_to("share").check(expected);
+    }
+}
+
+fn lease(client: &mut Client, name: &str) -> Vec<u8> {
+    let name = utf16_bytes(name);
+    let lease = LeaseV2 {
+        lease_key: [1; 16],
+        lease_state: LeaseState(7),
+        flags: LeaseFlags::NONE,
+        parent_lease_key: [0; 16],
+        epoch: 0,
+    };
+    let create = CreateRequest {
+        requested_oplock_level: OplockLevel::LEASE,
+        desired_access: 0x001f_01ff,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        create_contexts: vec![lease.to_context()],
+        ..CreateRequest::default()
+    };
+    client.compose(Command::CREATE, Flags(0), |out| create.encode(out))
+}
+
+/// ClientGuid and LeaseKey travel in clear: another user who claims both must not end the wait for the holder's data.
+#[test]
+fn another_user_cannot_acknowledge_the_break_of_a_lease() {
+    let bed = Bed::new();
+    let mut holder = bed.log_on_as("alice", GUID);
+    let create = lease(&mut holder, "file");
+    assert!(holder.send(&create));
+    assert_eq!(bed::opened(&holder.next()).1, OplockLevel::LEASE);
+    let mut second = bed.log_on_as("alice", [8; 16]);
+    let create = second.create("file", CreateDisposition::OPEN, OplockLevel::NONE, Flags(0));
+    assert!(second.send(&create));
+    second.next().check(Status::PENDING);
+    holder.next();
+    let acknowledge = |client: &mut Client| {
+        let kept = LeaseBreak { lease_key: [1; 16], lease_state: LeaseState(3) };
+        client.request(Command::OPLOCK_BREAK, |out| OplockBreakAcknowledgment::Lease(kept).encode(out))
+    };
+    acknowledge(&mut bed.log_on_as("bob", GUID)).check(Status::OBJECT_NAME_NOT_FOUND);
+    second.silent();
+    // The holder's user may, over another connection of that client as well.
+    acknowledge(&mut bed.log_on_as("alice", GUID)).check(Status::SUCCESS);
+    bed::opened(&second.next());
+}

@@ -1,0 +1,94 @@
+//! What an attack is, and the table of all.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use foreign::bed::{ALICE, Bed};
+use futures_util::future::LocalBoxFuture;
+
+use crate::attacks;
+use crate::scene::{SHARE, Scene};
+
+/// One attack. It goes on until it is dropped.
+pub(crate) struct Attack {
+    /// `family.what`.
+    pub(crate) name: &'static str,
+    /// What it does, and as whom.
+    pub(crate) what: &'static str,
+    /// Makes what it needs on the share, before the server starts.
+    pub(crate) prepare: Option<fn(&Ground<'_>) -> Result<()>>,
+    /// The attack.
+    pub(crate) run: for<'a> fn(&'a Scene) -> LocalBoxFuture<'a, Result<()>>,
+}
+
+/// All attacks, family by family.
+pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
+    attacks::FAMILIES.iter().copied().flatten()
+}
+
+/// The directory behind the attackers' share.
+pub(crate) struct Ground<'a> {
+    bed: &'a Bed,
+    dir: PathBuf,
+    brief: bool,
+}
+
+impl<'a> Ground<'a> {
+    /// Empties the directory.
+    pub(crate) fn clear(bed: &'a Bed, brief: bool) -> Result<Ground<'a>> {
+        let dir = bed.dir().join(SHARE);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+        }
+        let dir = bed.make_dir(SHARE, &ALICE, 0o777)?;
+        Ok(Ground { bed, dir, brief })
+    }
+
+    /// `brief` or `full`, as the run is.
+    pub(crate) fn choose<T>(&self, brief: T, full: T) -> T {
+        if self.brief { brief } else { full }
+    }
+
+    /// A place on the share.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// A directory of alice's.
+    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::create_dir(&path)?;
+        self.give(&path, 0o755)?;
+        Ok(path)
+    }
+
+    /// A file of alice's, `length` bytes long, without data on the disk.
+    pub(crate) fn file(&self, name: &str, length: u64) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::File::create(&path)?.set_len(length)?;
+        self.give(&path, 0o644)?;
+        Ok(path)
+    }
+
+    fn give(&self, path: &Path, mode: u32) -> Result<()> {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        self.bed.people().give(path, &ALICE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_attack_has_a_name_of_its_own_and_says_what_it_does() {
+        let names: BTreeSet<_> = all().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), all().count());
+        assert!(all().all(|attack| attack.name.contains('.') && !attack.what.is_empty()));
+        assert!(names.len() >= 20);
+    }
+}

@@ -1,0 +1,195 @@
+//! What can be done without an account: before the logon, or with one that has no name.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use client::{Client, Open, Options};
+use proto::auth::ntlm::Initiator;
+use proto::auth::spnego::{MechType, encode_init, encode_mech_types};
+use proto::smb2::echo::EchoRequest;
+use proto::smb2::header::Command;
+use proto::smb2::negotiate::{Capabilities, SecurityMode};
+use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest};
+
+use super::open_many;
+use crate::attack::Attack;
+use crate::scene::{HOST, Scene};
+use crate::wire::Wire;
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "strangers.frames",
+        what: "128 anonymous sessions announce frames of 8 MiB each and send all but the last byte",
+        prepare: None,
+        run: |scene| Box::pin(frames(scene)),
+    },
+    Attack {
+        name: "strangers.echoes",
+        what: "32 connections on which nobody is logged on send ECHOs and take no answer",
+        prepare: None,
+        run: |scene| Box::pin(echoes(scene)),
+    },
+    Attack {
+        name: "strangers.anonymous-echoes",
+        what: "32 anonymous sessions send ECHOs and take no answer",
+        prepare: None,
+        run: |scene| Box::pin(anonymous_echoes(scene)),
+    },
+    Attack {
+        name: "strangers.pipes",
+        what: "anonymous sessions open pipes until they are refused, and keep them",
+        prepare: None,
+        run: |scene| Box::pin(pipes(scene)),
+    },
+    Attack {
+        name: "strangers.silent",
+        what: "1,000 connections say nothing at all",
+        prepare: None,
+        run: |scene| Box::pin(silent(scene)),
+    },
+    Attack {
+        name: "strangers.half-logons",
+        what: "200 connections begin logons all the time and finish none",
+        prepare: None,
+        run: |scene| Box::pin(half_logons(scene)),
+    },
+    Attack {
+        name: "strangers.guesses",
+        what: "32 connections guess alice's password, each again and again",
+        prepare: None,
+        run: |scene| Box::pin(guesses(scene)),
+    },
+    Attack {
+        name: "strangers.comings",
+        what: "64 connections come and go, half of them after NEGOTIATE",
+        prepare: None,
+        run: |scene| Box::pin(comings(scene)),
+    },
+];
+
+/// Of an anonymous logon's frame, bytes: what a WRITE of 8 MiB has.
+const LONG: usize = 8 << 20;
+
+async fn frames(scene: &Scene) -> Result<()> {
+    let piece = vec![0; 256 << 10];
+    scene
+        .crowd(128, async || {
+            let mut wire = scene.raw(scene.anonymous().await?)?;
+            wire.bytes(&(LONG as u32).to_be_bytes());
+            scene.asked(1);
+            for _ in 0..LONG / piece.len() - 1 {
+                wire.bytes(&piece);
+                wire.send().await?;
+            }
+            wire.bytes(&piece[1..]);
+            wire.send().await?;
+            wire.hold().await
+        })
+        .await
+}
+
+async fn flood_echoes(scene: &Scene, mut wire: Wire) -> Result<()> {
+    loop {
+        // Each gives back the credit that it takes, as far as an attacker who takes no answer can know.
+        for _ in 0..256 {
+            wire.queue(Command::ECHO, 1, |out| EchoRequest.encode(out));
+        }
+        wire.send().await?;
+        scene.asked(256);
+    }
+}
+
+/// Takes ECHOs until there are as many credits as there will be, or until one is refused: the flood comes all the same.
+async fn with_credits(scene: &Scene, mut client: Client) -> Result<Wire> {
+    for _ in 0..20 {
+        if client.echo().await.is_err() {
+            break;
+        }
+    }
+    scene.raw(client)
+}
+
+async fn echoes(scene: &Scene) -> Result<()> {
+    scene.crowd(32, async || flood_echoes(scene, with_credits(scene, scene.negotiated().await?).await?).await).await
+}
+
+async fn anonymous_echoes(scene: &Scene) -> Result<()> {
+    scene.crowd(32, async || flood_echoes(scene, with_credits(scene, scene.anonymous().await?).await?).await).await
+}
+
+async fn pipes(scene: &Scene) -> Result<()> {
+    scene
+        .crowd(4, async || {
+            let mut client = scene.anonymous().await?;
+            let open = Open::file("srvsvc");
+            loop {
+                // Past what one session may have, the next one has as many again.
+                while let Ok(handles) = open_many(&mut client, &open, 256).await {
+                    scene.asked(handles.len() as u64);
+                    if handles.len() < 256 {
+                        break;
+                    }
+                }
+                client.log_on_again(HOST, &scene.anonymous_options()).await?;
+                client.tree_connect(HOST, "IPC$").await?;
+                scene.asked(2);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+}
+
+async fn silent(scene: &Scene) -> Result<()> {
+    scene.crowd(1000, async || scene.stranger().await?.hold().await).await
+}
+
+async fn half_logons(scene: &Scene) -> Result<()> {
+    let initiator = Initiator::new(None, "ATTACKER", "cifs/server");
+    let token = encode_init(&encode_mech_types(&[MechType::NTLMSSP]), Some(initiator.negotiate()));
+    let setup = SessionSetupRequest {
+        flags: SessionSetupFlags(0),
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        capabilities: Capabilities(0),
+        previous_session_id: 0,
+        buffer: &token,
+    };
+    scene
+        .crowd(200, async || {
+            let mut wire = scene.raw(scene.negotiated().await?)?;
+            loop {
+                wire.queue(Command::SESSION_SETUP, 1, |out| setup.encode(out));
+                wire.send().await?;
+                wire.answer().await?;
+                scene.asked(1);
+                // At the first of a new session once more: the one before stays half done.
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+}
+
+async fn guesses(scene: &Scene) -> Result<()> {
+    let options = Options {
+        credentials: client::Credentials::password("alice", "not her password"),
+        ..scene.anonymous_options()
+    };
+    scene
+        .crowd(32, async || {
+            let mut client = scene.negotiated().await?;
+            scene.asked(2);
+            client.log_on_again(HOST, &options).await?;
+            anyhow::bail!("a wrong password was taken")
+        })
+        .await
+}
+
+async fn comings(scene: &Scene) -> Result<()> {
+    scene
+        .crowd(64, async || {
+            drop(scene.stranger().await?);
+            drop(scene.negotiated().await?);
+            scene.asked(1);
+            Ok(())
+        })
+        .await
+}

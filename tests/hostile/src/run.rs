@@ -1,0 +1,152 @@
+//! A run: for each attack a server that has just started, the victim, the attackers, and the time after.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use foreign::bed::{ALICE, BOB, Bed, Health, Server, Target, interrupt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::attack::{Attack, Ground, all};
+use crate::marks::{LIMIT, Marks};
+use crate::outcome::Outcome;
+use crate::scene::{Effort, SHARE, Scene};
+use crate::victim::{self, Victim, prefer};
+use crate::vitals::{Vitals, Watch, processor_time};
+
+const TEMPLATE: &str = include_str!("../smb.conf");
+/// Descriptors that the server may have, where the run is root's to say so: attackers get through them in a moment.
+const DESCRIPTORS: u64 = 8192;
+/// Niceness of the attackers' thread: an attacker is another machine, and takes no processor time from the server.
+const LAST: i32 = 10;
+/// How often a server is looked at that has to give back what it took.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How attacks are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which server.
+    pub target: Target,
+    /// Only attacks whose name contains one of these; all where there is none.
+    pub names: Vec<String>,
+    /// How long each goes on.
+    pub time: Duration,
+    /// What the outcome is held to.
+    pub marks: Marks,
+    /// Smaller directories and files.
+    pub brief: bool,
+}
+
+/// The names of all attacks, and what each does.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    all().map(|attack| (attack.name, attack.what))
+}
+
+/// Runs the attacks one after the other; `each` is given what came of one.
+///
+/// # Errors
+/// A run that cannot be done at all: no such attack, no server, no root.
+pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>> {
+    let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()));
+    let attacks: Vec<_> = all().filter(|attack| wanted(attack.name)).collect();
+    ensure!(!attacks.is_empty(), "no attack is called so: cargo xtask hostile --list has their names");
+    let bed = Bed::make(options.target)?;
+    ensure!(bed.people().many(), "attacker and victim are two users of the system: run this as root");
+    bed.make_dir(victim::SHARE, &BOB, 0o755)?;
+    bed.make_dir(SHARE, &ALICE, 0o777)?;
+    let template = TEMPLATE.replace("@LIMIT@", &format!("{}M", LIMIT >> 20));
+    let mut server = with_few_descriptors(|| bed.start("server", &template))?;
+    let mut outcomes = Vec::new();
+    for attack in attacks {
+        interrupt::check()?;
+        server.stop();
+        let ground = Ground::clear(&bed, options.brief)?;
+        if let Some(prepare) = attack.prepare {
+            prepare(&ground).with_context(|| format!("preparing {}", attack.name))?;
+        }
+        with_few_descriptors(|| server.restart())?;
+        let mut outcome = one(attack, &bed, &server, options).with_context(|| attack.name)?;
+        match server.health()? {
+            Health::Well => {}
+            Health::Panicked(line) => outcome.wrong.push(format!("the server panicked: {line}")),
+            health => outcome.wrong.push(format!("the server is {health:?}:\n{}", server.log_tail())),
+        }
+        each(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// Does something with a low limit of descriptors, which children inherit.
+fn with_few_descriptors<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    let own = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) })?;
+    let done = run();
+    // Where the limit cannot be raised again, what is left is enough for this process, too.
+    let _ = setrlimit(Resource::Nofile, own);
+    done
+}
+
+fn one(attack: &'static Attack, bed: &Bed, server: &Server, options: &Options) -> Result<Outcome> {
+    let address = server.address();
+    let victim = Victim::start(address)?;
+    let before = Vitals::of(&server.pids());
+    let main = server.pid();
+    let single = options.target == Target::Frevo;
+    let pids = move || if single { vec![main] } else { family(main) };
+    let watch = Watch::start(main, pids)?;
+    let (start, spent) = (Instant::now(), processor_time(&server.pids()));
+    victim.measure();
+    let effort = perform(attack, address, bed.dir().join(SHARE), options)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let cpu = processor_time(&server.pids()) - spent;
+    let mut outcome = Outcome { name: attack.name, victim: victim.result(), before, effort, ..Outcome::default() };
+    (outcome.peak, outcome.cpu, outcome.seconds) = (watch.end(), cpu, seconds);
+    let over = Instant::now();
+    loop {
+        outcome.after = Vitals::of(&server.pids());
+        outcome.recovery = over.elapsed().as_secs_f64();
+        if options.marks.recovered(before, outcome.after) || over.elapsed() > options.marks.recovery {
+            break;
+        }
+        interrupt::check()?;
+        thread::sleep(LOOK);
+    }
+    // A server that hangs may have answered nothing at all meanwhile: this is where it shows.
+    let late = victim.error();
+    outcome.victim.error = outcome.victim.error.or(late);
+    outcome.wrong = options.marks.judge(&outcome, single);
+    if outcome.effort.requests == 0 && outcome.effort.connections == 0 {
+        let why = outcome.effort.trouble.as_deref().unwrap_or("it did nothing");
+        outcome.wrong.push(format!("the attack cannot be performed: {why}"));
+    }
+    Ok(outcome)
+}
+
+/// The processes of a server that has one for each client.
+fn family(main: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{main}/task/{main}/children")).unwrap_or_default();
+    [main].into_iter().chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
+}
+
+/// The attack, for its time.
+fn perform(attack: &'static Attack, address: SocketAddr, dir: PathBuf, options: &Options) -> Result<Effort> {
+    let (time, brief) = (options.time, options.brief);
+    let thread = thread::Builder::new().name("attack".into()).spawn(move || {
+        prefer(LAST);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let scene = Scene::new(address, dir, brief);
+        let ended = runtime.block_on(async { tokio::time::timeout(time, (attack.run)(&scene)).await });
+        let mut effort = scene.effort();
+        match ended {
+            Ok(Ok(())) => anyhow::bail!("the attack ended before its time"),
+            Ok(Err(error)) => effort.trouble = Some(format!("{error:#}")),
+            Err(_) => {}
+        }
+        anyhow::Ok(effort)
+    })?;
+    thread.join().map_err(|_| anyhow!("the attack panicked"))?
+}

@@ -1,0 +1,262 @@
+//! Another client of the server, who does everyday work all the time and notes how long it takes; and new ones, who log on.
+//!
+//! They run on a thread that the scheduler prefers, and attackers on one that it puts last: what is measured is the server,
+//! not how the programs on this machine share its processors.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use client::{Client, Credentials, Open, Options};
+use foreign::bed::BOB;
+use hdrhistogram::Histogram;
+use proto::smb2::FileId;
+use serde::Serialize;
+
+use crate::scene::HOST;
+
+/// The victim's share.
+pub(crate) const SHARE: &str = "victim";
+/// Between two rounds of the victim's work.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Between two new clients.
+const NEWCOMERS: Duration = Duration::from_millis(500);
+/// How long the victim waits for an answer before it counts as none.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Bytes of a READ and of a WRITE.
+const PIECE: usize = 4096;
+/// Rounds before anything is measured: caches fill, threads start.
+const WARM_UP: u32 = 100;
+/// The longest time that is told from longer ones, microseconds.
+const LONGEST: u64 = 100_000_000;
+/// The niceness of the victim's thread; below 0 only as root.
+const PREFERRED: i32 = -10;
+
+/// What the victim went through, times in milliseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Suffering {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// The time that half of them stayed below.
+    pub median_ms: f64,
+    /// The longest.
+    pub worst_ms: f64,
+    /// What took that long.
+    pub worst_request: &'static str,
+    /// New clients that logged on.
+    pub newcomers: u64,
+    /// The longest time that one of them needed.
+    pub newcomer_worst_ms: f64,
+    /// What went wrong first.
+    pub error: Option<String>,
+}
+
+/// Times in microseconds.
+struct Notes {
+    times: Histogram<u64>,
+    worst: (Duration, &'static str),
+    newcomers: u64,
+    newcomer_worst: Duration,
+    error: Option<String>,
+}
+
+impl Notes {
+    fn new() -> Result<Notes> {
+        let times = Histogram::new_with_bounds(1, LONGEST, 3)?;
+        Ok(Notes { times, worst: (Duration::ZERO, ""), newcomers: 0, newcomer_worst: Duration::ZERO, error: None })
+    }
+
+    fn note(&mut self, what: &'static str, took: Duration) {
+        self.times.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.worst = self.worst.max((took, what));
+    }
+
+    fn suffering(&self) -> Suffering {
+        Suffering {
+            requests: self.times.len(),
+            median_ms: self.times.value_at_quantile(0.5) as f64 / 1000.0,
+            worst_ms: self.worst.0.as_secs_f64() * 1000.0,
+            worst_request: self.worst.1,
+            newcomers: self.newcomers,
+            newcomer_worst_ms: self.newcomer_worst.as_secs_f64() * 1000.0,
+            error: self.error.clone(),
+        }
+    }
+}
+
+/// What the thread and its owner share.
+struct Shared {
+    measuring: AtomicBool,
+    stop: AtomicBool,
+    /// Rounds that were done, well or not.
+    rounds: AtomicU32,
+    notes: Mutex<Notes>,
+}
+
+impl Shared {
+    /// Changes the notes while something is measured.
+    fn note(&self, change: impl FnOnce(&mut Notes)) {
+        if self.measuring.load(Ordering::Acquire) {
+            change(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn fail(&self, error: &anyhow::Error) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.error.get_or_insert_with(|| format!("{error:#}"));
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// The victim at work, until dropped.
+pub(crate) struct Victim {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Victim {
+    /// Starts to work, and comes back when everything is warm.
+    pub(crate) fn start(address: SocketAddr) -> Result<Victim> {
+        let notes = Mutex::new(Notes::new()?);
+        let (measuring, stop, rounds) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
+        let shared = Arc::new(Shared { measuring, stop, rounds, notes });
+        let (warm, is_warm) = mpsc::channel();
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new().name("victim".into()).spawn(move || {
+            prefer(PREFERRED);
+            if let Err(error) = live(address, &theirs, &warm) {
+                theirs.fail(&error);
+            }
+        })?;
+        let victim = Victim { shared, thread: Some(thread) };
+        victim.wait(&is_warm)?;
+        Ok(victim)
+    }
+
+    fn wait(&self, is_warm: &Receiver<()>) -> Result<()> {
+        let warm = is_warm.recv_timeout(Duration::from_secs(60));
+        let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = || notes.error.clone().unwrap_or_else(|| "it does not get ready".into());
+        warm.with_context(|| format!("the victim cannot work, attack or not: {}", why()))
+    }
+
+    /// From now on it counts.
+    pub(crate) fn measure(&self) {
+        self.shared.measuring.store(true, Ordering::Release);
+    }
+
+    /// What it went through until now. The round that is under way belongs to it: its requests have waited already.
+    pub(crate) fn result(&self) -> Suffering {
+        let (begun, rounds) = (Instant::now(), self.shared.rounds.load(Ordering::Acquire));
+        while self.shared.rounds.load(Ordering::Acquire) == rounds && begun.elapsed() < PATIENCE * 2 {
+            std::thread::sleep(PAUSE);
+        }
+        let suffering = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).suffering();
+        self.shared.measuring.store(false, Ordering::Release);
+        suffering
+    }
+}
+
+impl Victim {
+    /// What has gone wrong until now.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).error.clone()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Gives the calling thread a niceness, where it may have that.
+pub(crate) fn prefer(niceness: i32) {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness);
+}
+
+fn options() -> Options {
+    let credentials = Credentials::password(BOB.name, BOB.password);
+    Options { credentials, timeout: PATIENCE, ..Options::default() }
+}
+
+fn live(address: SocketAddr, shared: &Shared, warm: &mpsc::Sender<()>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (work, visits) = tokio::join!(work(address, shared, warm), visit(address, shared));
+        work.and(visits)
+    })
+}
+
+async fn work(address: SocketAddr, shared: &Shared, warm: &mpsc::Sender<()>) -> Result<()> {
+    let mut client = Client::connect(address, HOST, SHARE, &options()).await?;
+    let file = client.open(&Open::file("everyday")).await?;
+    client.write(file, 0, &[7; PIECE]).await?;
+    client.close(file).await?;
+    while !shared.stopped() {
+        let done = round(&mut client, shared).await;
+        if done.is_err() {
+            // Another one takes the place of a connection that was lost: what else happens is still measured.
+            done.unwrap_or_else(|error| shared.fail(&error));
+            client = Client::connect(address, HOST, SHARE, &options()).await?;
+        }
+        if shared.rounds.fetch_add(1, Ordering::AcqRel) + 1 == WARM_UP {
+            let _ = warm.send(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Opens, reads, writes, echoes and closes, each timed.
+async fn round(client: &mut Client, shared: &Shared) -> Result<()> {
+    let mut start = Instant::now();
+    let mut done = |what: &'static str| {
+        let end = Instant::now();
+        let took = end - start;
+        start = end;
+        shared.note(|notes| notes.note(what, took));
+    };
+    let file: FileId = client.open(&Open::file("everyday")).await.context("CREATE")?;
+    done("CREATE");
+    let read = client.read(file, 0, PIECE as u32).await.context("READ")?;
+    anyhow::ensure!(read == [7; PIECE], "the victim reads what was not written");
+    done("READ");
+    client.write(file, 0, &[7; PIECE]).await.context("WRITE")?;
+    done("WRITE");
+    client.echo().await.context("ECHO")?;
+    done("ECHO");
+    client.close(file).await.context("CLOSE")?;
+    done("CLOSE");
+    Ok(())
+}
+
+/// New clients one after the other.
+async fn visit(address: SocketAddr, shared: &Shared) -> Result<()> {
+    while !shared.stopped() {
+        let start = Instant::now();
+        match Client::connect(address, HOST, SHARE, &options()).await.context("a new client") {
+            Ok(client) => {
+                let took = start.elapsed();
+                shared.note(|notes| {
+                    notes.newcomers += 1;
+                    notes.newcomer_worst = notes.newcomer_worst.max(took);
+                });
+                let _ = client.log_off().await;
+            }
+            Err(error) => shared.fail(&error),
+        }
+        tokio::time::sleep(NEWCOMERS).await;
+    }
+    Ok(())
+}
