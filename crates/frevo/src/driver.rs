@@ -62,6 +62,7 @@ pub(crate) async fn drive(
         inputs,
         input: BytesMut::new(),
         input_size: 0,
+        starved: false,
         unsent: None,
         sent: 0,
         running: FuturesUnordered::new(),
@@ -153,6 +154,8 @@ struct Driver {
     input: BytesMut,
     /// How large that buffer was when it was taken.
     input_size: usize,
+    /// Room for what comes was refused: it is asked for again after a while.
+    starved: bool,
     /// A frame of which the socket has taken only a part.
     unsent: Option<(Frame, usize)>,
     /// Bytes of frames that the socket has taken.
@@ -179,7 +182,7 @@ impl Driver {
             }
             let transit = self.transit();
             self.connection.record(transit);
-            let may_read = self.may_go_on(transit);
+            let may_read = !std::mem::take(&mut self.starved) && self.may_go_on(transit);
             if may_read && self.has_frame()? {
                 // Other connections of this thread have their turn in between.
                 tokio::task::yield_now().await;
@@ -311,10 +314,15 @@ impl Driver {
 
     /// Reads what is there and executes the frames that are whole; `false` at the end of the stream.
     async fn receive(&mut self) -> io::Result<bool> {
-        let wanted = self.wanted()?;
         // A byte more than will come, so that a read of all of it is a short one.
-        self.make_room((wanted + 1).max(READ_AHEAD));
-        let mut room = (&mut self.input).limit((wanted + 1).max(READ_AHEAD));
+        let wanted = self.wanted()? + 1;
+        let room = self.input.capacity() - self.input.len();
+        // A buffer with room for the frame is not changed for one with more.
+        if room < wanted && !self.make_room(wanted.max(READ_AHEAD)) {
+            self.starved = true;
+            return Ok(true);
+        }
+        let mut room = (&mut self.input).limit(wanted.max(READ_AHEAD));
         // Polled once. Unlike `try_read_buf`, it knows that a short read has emptied the socket, and so spares the
         // next call that would only say so.
         let mut read = std::pin::pin!(self.stream.read_buf(&mut room));
@@ -352,23 +360,26 @@ impl Driver {
         Ok(self.header()?.is_some_and(|(_, length)| self.input.len() >= 4 + length))
     }
 
-    /// Room for `room` more bytes of input.
-    fn make_room(&mut self, room: usize) {
-        if self.input.capacity() - self.input.len() >= room || self.input.try_reclaim(room) {
-            return;
+    /// Room for `room` more bytes of input; `false` where the accounts that pay for it have none now. They are charged
+    /// first: many connections may learn at once how long their frames are to be.
+    fn make_room(&mut self, room: usize) -> bool {
+        if self.input.try_reclaim(room) {
+            return true;
+        }
+        if !self.connection.reserve_input(self.transit(), self.input.len() + room) {
+            return false;
         }
         let mut larger = self.inputs.take(self.input.len() + room);
         let size = std::mem::replace(&mut self.input_size, larger.capacity());
         larger.extend_from_slice(&self.input);
         self.inputs.park(std::mem::replace(&mut self.input, larger), size);
+        true
     }
 
-    /// How many bytes complete the frame under way.
+    /// How many bytes complete the frame under way, or its header.
     fn wanted(&self) -> io::Result<usize> {
-        match self.header()? {
-            Some((_, length)) => Ok((4 + length).saturating_sub(self.input.len()).max(1)),
-            None => Ok(READ_AHEAD),
-        }
+        let length = self.header()?.map_or(0, |(_, length)| length);
+        Ok((4 + length).saturating_sub(self.input.len()).max(1))
     }
 
     /// The transport header of the frame under way: its type, and how many bytes follow.

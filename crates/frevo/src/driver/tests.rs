@@ -8,6 +8,7 @@ use server::rig::{self, PASSWORD};
 use server::server::Server;
 use server::vfs::Time;
 use server::world::World;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -82,4 +83,34 @@ async fn a_task_that_is_aborted_closes_its_connection() {
         tokio::task::yield_now().await;
     }
     assert_eq!((server.sessions().len(), server.open_count(), server.accounting.memory()), (0, 0, 0));
+}
+
+/// Each client announces the longest frame and sends hardly more: what is made room for is charged before it is made,
+/// whatever was free when they began.
+#[tokio::test]
+async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
+    const CLIENTS: usize = 48;
+    let server = rig::server(rig::policy(), Arc::new(RealWorld::new()), rig::memory(Arc::new(RealWorld::new())));
+    let bound = {
+        let limits = &server.policy().limits;
+        assert!(CLIENTS * limits.frame > limits.memory / 4);
+        limits.memory / 4
+    };
+    let (_stop, stopping) = watch::channel(false);
+    let mut streams = Vec::new();
+    for _ in 0..CLIENTS {
+        let (client, _driver) = log_on(&server, &stopping).await;
+        streams.push(client.into_raw().stream);
+    }
+    for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], &[b'S'], &[b'M']] {
+        for stream in &mut streams {
+            stream.write_all(piece).await.expect("the connection lives");
+        }
+        // Every task has its turn several times.
+        for _ in 0..20 * CLIENTS {
+            tokio::task::yield_now().await;
+        }
+        assert!(server.accounting.memory() <= bound, "{} of {bound}", server.accounting.memory());
+    }
+    assert!(server.accounting.memory() > 8 << 20, "nobody was given room for what they announced");
 }

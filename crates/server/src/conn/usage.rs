@@ -72,12 +72,26 @@ impl Connection {
         if backlog >= self.backlog_limit() {
             return false;
         }
-        let always = if self.is_logged_on() { ALWAYS } else { ALWAYS_BEFORE_LOGON };
         let payer = self.payer();
-        if transit.input + transit.requests + backlog + more <= always {
-            return !payer.is_server_overdrawn();
+        if self.is_always_allowed(transit, more) { !payer.is_server_overdrawn() } else { payer.has_room(more) }
+    }
+
+    /// Charges an input buffer of `size` bytes before it is made; `false` where it may not be made now.
+    pub fn reserve_input(&self, transit: Transit, size: usize) -> bool {
+        let (more, size) = (size.saturating_sub(transit.input), size.next_multiple_of(STEP));
+        let always = self.is_always_allowed(transit, more);
+        let mut usage = self.usage.lock();
+        if always {
+            usage.input.record(size);
+            return true;
         }
-        payer.has_room(more)
+        usage.input.grow(size).is_ok()
+    }
+
+    /// Whether the connection would hold no more than it may in any case.
+    fn is_always_allowed(&self, transit: Transit, more: usize) -> bool {
+        let always = if self.is_logged_on() { ALWAYS } else { ALWAYS_BEFORE_LOGON };
+        transit.input + transit.requests + transit.unsent + self.outbox.bytes() + more <= always
     }
 
     /// How many bytes of responses may wait before nothing further is read or executed.
