@@ -15,7 +15,7 @@ use bytes::{Buf, BufMut, BytesMut};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use server::conn::{Connection, Cost, Frame, Transit};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -203,6 +203,11 @@ impl Driver {
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
+                // A connection that was reset has nobody to wait for; one that is read from says so itself.
+                reset = self.stream.ready(Interest::ERROR), if !may_read => {
+                    reset?;
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
                 // An account is overdrawn, perhaps by another connection.
                 () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {}
                 () = progress.time_is_up() => {

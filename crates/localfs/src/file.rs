@@ -23,6 +23,8 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// The largest write that is done on the calling thread where the kernel cannot say whether it would wait: filling new
 /// pages takes about as long per 32 KiB as handing the work to another thread.
 const INLINE_WRITE: usize = 128 * 1024;
+/// The largest read that is done on the calling thread: what is longer takes as long as many requests of other clients.
+const INLINE_READ: usize = 1024 * 1024;
 /// Freeing more than this is left to a worker.
 pub(crate) const LARGE: u64 = 64 << 20;
 /// How many ranges one answer has at most.
@@ -102,7 +104,7 @@ impl Open {
         if space.is_empty() {
             return Ok(Attempt::Done(0));
         }
-        if self.system.abilities.no_nowait_read.load(Ordering::Relaxed) {
+        if space.len() > INLINE_READ || self.system.abilities.no_nowait_read.load(Ordering::Relaxed) {
             return Ok(Attempt::Partly(0));
         }
         let mut count = 0;

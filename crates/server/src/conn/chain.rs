@@ -183,6 +183,7 @@ impl Chain {
         let mut previous: Option<Related> = None;
         let mut elements = std::mem::take(&mut self.elements).into_iter();
         let mut pace = Pace::default();
+        let mut unsent = Vec::new();
         while let Some(mut element) = elements.next() {
             if self.connection.ended().is_some() {
                 return;
@@ -192,27 +193,51 @@ impl Chain {
                 continue;
             }
             let last = elements.len() == 0;
-            let room = self.make_room(&element, &mut reply, &mut pace).await;
+            let room = self.make_room(&element, &mut reply, &mut pace, &mut unsent).await;
             if self.connection.ended().is_some() {
                 return;
             }
-            previous = Some(self.run_one(element, previous, last, room, &mut reply).await);
+            previous = Some(self.run_one(element, previous, last, &room, &mut reply).await);
+            unsent.extend(room.ok().flatten());
             if reply.ends.is_some() {
                 break;
             }
         }
-        reply.outgoing.send();
+        self.send(&mut reply, &mut unsent);
         if let Some(reason) = reply.ends {
             self.connection.end(reason);
         }
     }
 
+    /// Sends the responses made so far. The connection pays for them from now on, not what was charged for each.
+    fn send(&self, reply: &mut Reply, charged: &mut Vec<Charge>) {
+        reply.outgoing.send();
+        self.hand_over(charged);
+    }
+
+    fn hand_over(&self, charged: &mut Vec<Charge>) {
+        if !charged.is_empty() {
+            self.connection.record_responses();
+            charged.clear();
+        }
+    }
+
     /// Waits until there is room for the response to `element`, which may be long, and now and then lets others run.
     /// Answers what pays for a long response until it is queued. Where an account stays full, the request is refused.
-    async fn make_room(&self, element: &Element, reply: &mut Reply, pace: &mut Pace) -> Room {
+    /// `unsent` pays for those of the frame under way.
+    async fn make_room(
+        &self,
+        element: &Element,
+        reply: &mut Reply,
+        pace: &mut Pace,
+        unsent: &mut Vec<Charge>,
+    ) -> Room {
         let connection = &*self.connection;
         let length = output::longest(connection, element);
         reply.outgoing.limit_frame(length, connection.server.policy().limits.response_frame);
+        if reply.outgoing.is_empty() {
+            self.hand_over(unsent);
+        }
         if pace.is_up(length) {
             yield_now().await;
         }
@@ -223,7 +248,11 @@ impl Chain {
         let payer = connection.payer();
         for _ in 0..TRIES {
             match payer.charge(Resource::Responses, length) {
-                Err(_) if connection.ended().is_none() => connection.server.world.sleep(TRY_AGAIN).await,
+                Err(_) if connection.ended().is_none() => {
+                    // Who waits holds nothing that another waits for.
+                    self.send(reply, unsent);
+                    connection.server.world.sleep(TRY_AGAIN).await;
+                }
                 answer => return answer.map(Some),
             }
         }
@@ -246,7 +275,7 @@ impl Chain {
         mut element: Element,
         previous: Option<Related>,
         last: bool,
-        room: Room,
+        room: &Room,
         reply: &mut Reply,
     ) -> Related {
         let header = &element.header.clone();
@@ -273,7 +302,7 @@ impl Chain {
                 reply.ends = Some(Disconnect("unsigned where signing is required"));
             }
             Err(error)
-        } else if let Err(full) = &room {
+        } else if let Err(full) = room {
             Err(full.clone().into())
         } else {
             dispatch::dispatch(&request, reply).await

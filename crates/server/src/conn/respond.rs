@@ -72,6 +72,11 @@ impl Outgoing {
         }
     }
 
+    /// Whether the frame has no response yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.finished.is_empty()
+    }
+
     pub(super) fn body(&mut self) -> Writer<'_> {
         Writer::from(&mut self.buffer, self.start)
     }

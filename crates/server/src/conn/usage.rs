@@ -29,6 +29,8 @@ pub(super) struct Usage {
     input: Charge,
     requests: Charge,
     responses: Charge,
+    /// [`Transit::unsent`] as it was recorded last.
+    unsent: usize,
 }
 
 impl Usage {
@@ -38,11 +40,16 @@ impl Usage {
             input: Charge::nothing(payer, Resource::Input),
             requests: Charge::nothing(payer, Resource::Requests),
             responses: Charge::nothing(payer, Resource::Responses),
+            unsent: 0,
         }
     }
 
     pub(super) fn payer(&self) -> &Arc<Payer> {
         self.connection.payer()
+    }
+
+    fn record_responses(&mut self, queued: usize) {
+        self.responses.record((self.unsent + queued).next_multiple_of(STEP));
     }
 
     pub(super) fn transfer(&mut self, payer: &Arc<Payer>) {
@@ -63,7 +70,13 @@ impl Connection {
         let mut usage = self.usage.lock();
         usage.input.record(transit.input.next_multiple_of(STEP));
         usage.requests.record(transit.requests.next_multiple_of(STEP));
-        usage.responses.record((transit.unsent + self.outbox.bytes()).next_multiple_of(STEP));
+        usage.unsent = transit.unsent;
+        usage.record_responses(self.outbox.bytes());
+    }
+
+    /// Records the responses that are queued now.
+    pub(super) fn record_responses(&self) {
+        self.usage.lock().record_responses(self.outbox.bytes());
     }
 
     /// Whether the next request may be taken, where the transport holds `transit` and would hold `more` bytes more.
