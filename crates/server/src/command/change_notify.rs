@@ -14,7 +14,7 @@ use proto::status::Status;
 use crate::accounting::Resource;
 use crate::conn::{Cancelled, Reply, Request};
 use crate::error::{Error, Result};
-use crate::files::notify::{Bounds, Event, Guard, Terms, Told, Watch};
+use crate::files::notify::{Event, Guard, Terms, Told, Watch};
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::Kind;
@@ -70,13 +70,11 @@ fn watch<'a>(
         room: limits.bytes_per_watch.min(asked.output_buffer_length as usize),
         file: file.file,
         veto: disk.veto.clone(),
-        _charge: open.charge.payer().charge(Resource::Watches, 1)?,
+        charge: open.charge.payer().charge(Resource::Watches, 1)?,
         guard: tree.then(|| Guard::new(disk, &file.name, &server.world, &server.watches.checks)).flatten(),
     };
-    let bounds = Bounds { watches: limits.watches, kept: limits.watch_bytes };
     let path = file.name.path.lock().clone();
-    let made = server.watches.add(&disk.share.path, &path, terms, bounds);
-    let made = made.ok_or(Error::because(Status::INSUFFICIENT_RESOURCES, "too many watched directories"))?;
+    let made = server.watches.add(&disk.share.path, &path, terms);
     // Two first requests of one handle: one watch is enough.
     match file.watch.set(made.clone()) {
         Ok(()) if server.policy().kernel_change_notify => listen(file, &made),

@@ -34,21 +34,10 @@ use crate::vfs::{FileId, RelPath};
 pub(crate) struct Watches {
     /// How many there are: what happens while there are none is told to nobody.
     count: AtomicUsize,
-    /// Bytes of changes that all of them keep.
-    kept: Arc<AtomicUsize>,
     /// By the absolute path of the directory.
     directories: RwLock<Place>,
     /// Those whose users' rights are to be checked.
     pub(crate) checks: Arc<Checks>,
-}
-
-/// How much may be watched.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounds {
-    /// Watches of the server.
-    pub(crate) watches: usize,
-    /// Bytes of changes that all of them keep.
-    pub(crate) kept: usize,
 }
 
 /// The absolute path of `path` beneath `root`, without a slash at its end.
@@ -95,21 +84,12 @@ impl Watches {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// How many watches there are.
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// Adds a watch of the directory `path` beneath `root`; `None` where there are too many.
-    pub(crate) fn add(&self, root: &Path, path: &RelPath, terms: Terms, bounds: Bounds) -> Option<Arc<Watch>> {
-        let mut directories = self.directories.write();
-        if self.count() >= bounds.watches {
-            return None;
-        }
-        let watch = Watch::new(terms, self.kept.clone(), bounds.kept);
-        directories.make(&absolute(root, path)).watches.push(watch.clone());
+    /// Adds a watch of the directory `path` beneath `root`.
+    pub(crate) fn add(&self, root: &Path, path: &RelPath, terms: Terms) -> Arc<Watch> {
+        let watch = Watch::new(terms);
+        self.directories.write().make(&absolute(root, path)).watches.push(watch.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
-        Some(watch)
+        watch
     }
 
     /// Takes a watch out, whose directory is now at `path`: its handle was closed.

@@ -10,7 +10,6 @@ use crate::vfs::watch::{Listener, Noticed, Wanted};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 const FILE: FileId = FileId { device: 1, inode: 2, stream: 0 };
-const BOUNDS: Bounds = Bounds { watches: 100, kept: 100_000 };
 
 fn path(text: &str) -> RelPath {
     text.split('/')
@@ -19,16 +18,19 @@ fn path(text: &str) -> RelPath {
 }
 
 fn terms(filter: CompletionFilter, tree: bool) -> Terms {
-    let payer = Accounting::new(&accounting::Bounds::of_memory(1 << 30)).absent_user("DOM", "ann");
-    let _charge = Charge::recorded(&payer, Resource::Watches, 1);
-    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default(), _charge, guard: None }
+    terms_of(&Accounting::new(&accounting::Bounds::of_memory(1 << 30)), "ann", filter, tree)
+}
+
+fn terms_of(accounting: &Accounting, user: &str, filter: CompletionFilter, tree: bool) -> Terms {
+    let charge = Charge::recorded(&accounting.absent_user("DOM", user), Resource::Watches, 1);
+    Terms { filter, tree, room: 1000, file: FILE, veto: Globs::default(), charge, guard: None }
 }
 
 struct Bed(Watches);
 
 impl Bed {
     fn watch(&self, directory: &str, terms: Terms) -> Arc<Watch> {
-        self.0.add(Path::new("/share"), &path(directory), terms, BOUNDS).expect("there is room for a watch")
+        self.0.add(Path::new("/share"), &path(directory), terms)
     }
 
     fn happened(&self, action: FileAction, name: &str) {
@@ -83,8 +85,8 @@ fn who_is_told_what() {
 #[test]
 fn a_share_in_the_directory_of_another() {
     let bed = bed();
-    let outer = bed.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true), BOUNDS).expect("there is room");
-    let same = bed.0.add(Path::new("/share/"), &path("d"), terms(ALL, true), BOUNDS).expect("there is room");
+    let outer = bed.0.add(Path::new("/"), &RelPath::root(), terms(ALL, true));
+    let same = bed.0.add(Path::new("/share/"), &path("d"), terms(ALL, true));
     bed.happened(FileAction::ADDED, "d/x");
     assert_eq!(told(&outer), [r"1 share\d\x"]);
     assert_eq!(told(&same), ["1 x"]);
@@ -136,18 +138,22 @@ fn more_than_the_first_request_had_room_for() {
 }
 
 #[test]
-fn all_watches_together_keep_so_much() {
+fn the_changes_that_watches_keep_are_paid_by_their_users() {
     let watches = Watches::default();
-    // An event takes 80 bytes.
-    let bounds = Bounds { watches: 3, kept: 200 };
-    let add = || watches.add(Path::new("/share"), &RelPath::root(), terms(ALL, false), bounds);
-    let (first, second, third) = (add(), add(), add());
-    assert!(add().is_none(), "three watches are the limit");
+    let accounting = Accounting::new(&accounting::Bounds::of_memory(1 << 30).with(Resource::Changes, 6 * 1024));
+    let add = |user| watches.add(Path::new("/share"), &RelPath::root(), terms_of(&accounting, user, ALL, false));
+    // An event takes 80 bytes, and is charged as one KiB. A user alone may hold half of what there is.
+    let ann: Vec<_> = (0..4).map(|_| add("ann")).collect();
+    let bob = add("bob");
     let path = absolute(Path::new("/share"), &path("x"));
     watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
-    let all: Vec<_> = [first, second, third].iter().flatten().flat_map(|watch| told(watch)).collect();
-    assert_eq!(all, ["1 x", "1 x", "TooMuch"]);
-    assert_eq!(watches.kept.load(Ordering::Relaxed), 0);
+    assert_eq!(accounting.held(Resource::Changes), 4 * 1024);
+    assert_eq!(ann.iter().flat_map(|watch| told(watch)).collect::<Vec<_>>(), ["1 x", "1 x", "1 x", "TooMuch"]);
+    assert_eq!(told(&bob), ["1 x"], "another user is not told less");
+    assert_eq!(accounting.held(Resource::Changes), 0);
+    watches.happened(&[Happening { action: FileAction::ADDED, path: &path, stream: "" }], ALL);
+    drop((watches, ann, bob));
+    assert_eq!((accounting.held(Resource::Changes), accounting.held(Resource::Watches)), (0, 0));
 }
 
 #[test]
@@ -232,10 +238,8 @@ fn names_are_shown_as_clients_know_them() {
 fn a_change_looks_at_no_watches_of_other_directories() {
     use crate::files::tree::steps;
     let bed = bed();
-    let bounds = Bounds { watches: 20_000, ..BOUNDS };
-    let add = |directory: &str| bed.0.add(Path::new("/share"), &path(directory), terms(ALL, true), bounds);
-    let watches: Vec<_> = (0..10_000).map(|number| add(&format!("other/d{number}")).expect("room")).collect();
-    let here = add("a").expect("room");
+    let watches: Vec<_> = (0..10_000).map(|number| bed.watch(&format!("other/d{number}"), terms(ALL, true))).collect();
+    let here = bed.watch("a", terms(ALL, true));
     let ((), steps) = steps::of(|| bed.happened(FileAction::ADDED, "a/b/c/d"));
     assert!(steps <= 4, "{steps}");
     let renamed = |from: &str, to: &str| [from, to].map(|name| absolute(Path::new("/share"), &path(name)));

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use proto::fscc::{FileAction, FileNotifyInformation};
@@ -13,7 +12,7 @@ use proto::smb2::change_notify::CompletionFilter;
 use tokio::sync::oneshot;
 
 use super::guard::{self, Decided, Guard, Known};
-use crate::accounting::Charge;
+use crate::accounting::{Charge, Resource};
 use crate::name::glob::Globs;
 use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
@@ -31,8 +30,8 @@ pub(crate) struct Terms {
     pub(crate) file: FileId,
     /// Names that clients are not shown.
     pub(crate) veto: Globs,
-    /// What the watch takes of its user's share.
-    pub(crate) _charge: Charge,
+    /// What the watch takes of its user's share; the same accounts pay for the changes that it keeps.
+    pub(crate) charge: Charge,
     /// Who may be told what, where that must be checked.
     pub(crate) guard: Option<Guard>,
 }
@@ -55,6 +54,8 @@ impl Event {
 
 /// Bytes of memory that an event takes beyond those of its response.
 const OVERHEAD: usize = 64;
+/// Changes are charged in steps of so many bytes.
+const STEP: usize = 1024;
 /// Bytes that what waits for a check may take, however small the client's buffer is.
 const ROOM_TO_WAIT: usize = 64 * 1024;
 
@@ -92,14 +93,12 @@ pub(crate) struct Watch {
     state: Mutex<State>,
     /// The file system's watch of what local programs do.
     local: Mutex<Option<Watching>>,
-    /// Bytes that all watches of the server keep, and how many they may.
-    kept: Arc<AtomicUsize>,
-    limit: usize,
 }
 
-#[derive(Default)]
 struct State {
     known: Known,
+    /// What the events and `known` take.
+    charge: Charge,
     events: Vec<Event>,
     /// Bytes of `events` in a response.
     size: usize,
@@ -125,19 +124,36 @@ struct Waiting {
 }
 
 impl State {
-    /// Bytes of memory that the events take.
-    fn cost(&self) -> usize {
-        self.size + self.events.len() * OVERHEAD + self.known.bytes()
+    fn new(charge: Charge) -> State {
+        State {
+            known: Known::default(),
+            charge,
+            events: Vec::new(),
+            size: 0,
+            lost: false,
+            waiting: VecDeque::new(),
+            next: 0,
+            phase: Phase::Open,
+        }
+    }
+
+    /// Records the bytes of memory that is kept now; whether it may be kept.
+    fn record(&mut self) -> bool {
+        let bytes = self.size + self.events.len() * OVERHEAD + self.known.bytes();
+        let (before, now) = (self.charge.amount(), bytes.next_multiple_of(STEP));
+        self.charge.record(now);
+        now <= before || self.charge.may_add(0)
     }
 }
 
 impl Watch {
-    pub(super) fn new(mut terms: Terms, kept: Arc<AtomicUsize>, limit: usize) -> Arc<Watch> {
+    pub(super) fn new(mut terms: Terms) -> Arc<Watch> {
+        let charge = Charge::nothing(terms.charge.payer(), Resource::Changes);
         Arc::new_cyclic(|watch| {
             if let Some(guard) = &mut terms.guard {
                 guard.watch = watch.clone();
             }
-            Watch { terms, state: Mutex::default(), local: Mutex::default(), kept, limit }
+            Watch { terms, state: Mutex::new(State::new(charge)), local: Mutex::default() }
         })
     }
 
@@ -213,15 +229,12 @@ impl Watch {
             }
             changes.push((path.into(), event));
         }
-        if !changes.is_empty() {
-            self.change_known(&mut state, |known| {
-                known.wait(changes);
-                guard.check(known);
-            });
+        if changes.is_empty() {
+            return;
         }
-        if state.known.bytes_waiting() > self.terms.room.max(ROOM_TO_WAIT)
-            || self.kept.load(Ordering::Relaxed) > self.limit
-        {
+        state.known.wait(changes);
+        guard.check(&mut state.known);
+        if !state.record() || state.known.bytes_waiting() > self.terms.room.max(ROOM_TO_WAIT) {
             self.overflow(&mut state);
             self.tell(&mut state);
         }
@@ -243,20 +256,13 @@ impl Watch {
     /// Changes what is known of directories, counting its bytes, and tells what can be told then.
     pub(super) fn with_known<T>(&self, change: impl FnOnce(&mut Known) -> (Decided, T)) -> T {
         let mut state = self.state.lock();
-        let (told, answer) = self.change_known(&mut state, change);
+        let (told, answer) = change(&mut state.known);
+        state.record();
         if state.phase == Phase::Open {
             for (shown, events) in told {
                 self.happened(&mut state, &shown, events);
             }
         }
-        answer
-    }
-
-    fn change_known<T>(&self, state: &mut State, change: impl FnOnce(&mut Known) -> T) -> T {
-        let before = state.known.bytes();
-        let answer = change(&mut state.known);
-        self.kept.fetch_add(state.known.bytes(), Ordering::Relaxed);
-        self.kept.fetch_sub(before, Ordering::Relaxed);
         answer
     }
 
@@ -283,7 +289,8 @@ impl Watch {
     fn end(&self, phase: Phase) {
         let mut state = self.state.lock();
         self.clear(&mut state);
-        self.change_known(&mut state, Known::clear);
+        state.known.clear();
+        state.record();
         if state.phase != Phase::Closed {
             state.phase = phase;
         }
@@ -300,27 +307,27 @@ impl Watch {
         if state.lost || state.events.last() == Some(&event) {
             return;
         }
-        let (size, cost) = (event.size(), event.size() + OVERHEAD);
-        let kept = self.kept.fetch_add(cost, Ordering::Relaxed) + cost;
-        state.size += size;
+        state.size += event.size();
         state.events.push(event);
-        if state.size > self.terms.room || kept > self.limit {
+        if !state.record() || state.size > self.terms.room {
             self.overflow(state);
         }
     }
 
     fn overflow(&self, state: &mut State) {
         self.clear(state);
-        self.change_known(state, Known::clear);
+        state.known.clear();
+        state.record();
         state.lost = true;
     }
 
     /// Forgets all that happened; answers what was kept of it.
     fn clear(&self, state: &mut State) -> Vec<Event> {
-        self.kept.fetch_sub(state.cost() - state.known.bytes(), Ordering::Relaxed);
         state.size = 0;
         state.lost = false;
-        std::mem::take(&mut state.events)
+        let events = std::mem::take(&mut state.events);
+        state.record();
+        events
     }
 
     /// What there is to tell to a request with `room` bytes; `None` where nothing happened.
@@ -346,11 +353,5 @@ impl Watch {
                 Err(_) => state.lost = true,
             }
         }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.kept.fetch_sub(self.state.get_mut().cost(), Ordering::Relaxed);
     }
 }
