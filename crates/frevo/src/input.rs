@@ -14,7 +14,22 @@ const PARKED_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
 /// Parked buffers, the oldest first.
 #[derive(Default)]
 pub(crate) struct Inputs {
-    parked: Mutex<Vec<Parked>>,
+    parked: Mutex<Lot>,
+}
+
+#[derive(Default)]
+struct Lot {
+    buffers: Vec<Parked>,
+    /// The fewest that there were since unused ones were given up last.
+    least: usize,
+}
+
+impl Lot {
+    fn take(&mut self, index: usize) -> BytesMut {
+        let taken = self.buffers.remove(index);
+        self.least = self.least.min(self.buffers.len());
+        taken.buffer
+    }
 }
 
 struct Parked {
@@ -28,12 +43,12 @@ impl Inputs {
     pub(crate) fn take(&self, room: usize) -> BytesMut {
         let mut parked = self.parked.lock();
         // The youngest may still be in the processor's cache.
-        if let Some(found) = parked.iter_mut().rposition(|it| it.size >= room && it.buffer.try_reclaim(room)) {
-            return parked.remove(found).buffer;
+        if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= room && it.buffer.try_reclaim(room)) {
+            return parked.take(found);
         }
         // Instead of one that would do but for its size: there are no more than were in use at once.
-        let smaller = parked.iter_mut().position(|it| it.size < room && it.buffer.try_reclaim(it.size));
-        let smaller = smaller.map(|found| parked.remove(found));
+        let smaller = parked.buffers.iter_mut().position(|it| it.size < room && it.buffer.try_reclaim(it.size));
+        let smaller = smaller.map(|found| parked.take(found));
         drop(parked);
         drop(smaller);
         BytesMut::with_capacity(room)
@@ -45,11 +60,20 @@ impl Inputs {
         if size == 0 || size > PARKED_BYTES {
             return;
         }
-        let mut parked = self.parked.lock();
+        let parked = &mut self.parked.lock().buffers;
         if parked.len() == PARKED {
             parked.remove(0);
         }
         parked.push(Parked { buffer, size });
+    }
+
+    /// Gives up buffers that were not needed since it was called last; answers how many bytes they had.
+    pub(crate) fn release_unused(&self) -> usize {
+        let mut parked = self.parked.lock();
+        let unused = parked.least.min(parked.buffers.len());
+        let bytes = parked.buffers.drain(..unused).map(|it| it.size).sum();
+        parked.least = parked.buffers.len();
+        bytes
     }
 }
 
@@ -76,11 +100,11 @@ mod tests {
     fn what_is_parked_is_bounded() {
         let inputs = Inputs::default();
         inputs.park(BytesMut::new(), PARKED_BYTES + 1);
-        assert_eq!(inputs.parked.lock().len(), 0, "too large");
+        assert_eq!(inputs.parked.lock().buffers.len(), 0, "too large");
         for _ in 0..PARKED + 5 {
             inputs.park(BytesMut::new(), 10);
         }
-        assert_eq!(inputs.parked.lock().len(), PARKED);
+        assert_eq!(inputs.parked.lock().buffers.len(), PARKED);
     }
 
     #[test]
@@ -91,6 +115,19 @@ mod tests {
             let size = buffer.capacity();
             inputs.park(buffer, size);
         }
-        assert_eq!(inputs.parked.lock().len(), 1);
+        assert_eq!(inputs.parked.lock().buffers.len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_needed_for_a_while_is_given_up() {
+        let inputs = Inputs::default();
+        for _ in 0..3 {
+            inputs.park(BytesMut::with_capacity(1000), 1000);
+        }
+        assert_eq!(inputs.release_unused(), 0, "they have only come");
+        inputs.park(inputs.take(1000), 1000);
+        assert_eq!(inputs.release_unused(), 2000, "one of three was needed");
+        assert_eq!(inputs.release_unused(), 1000);
+        assert_eq!(inputs.parked.lock().buffers.len(), 0);
     }
 }

@@ -44,6 +44,13 @@ fn cgroup_limit(own: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64
     groups.filter_map(|group| read(&group.join("memory.max"))?.trim().parse().ok()).min()
 }
 
+/// The bytes of memory that the process has now; `None` without `/proc`.
+pub fn resident() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size())
+}
+
 /// Gives the pages back to the system that the allocator keeps for itself. `false` where it has none, or is another one.
 pub fn release_memory() -> bool {
     trim_heaps()
@@ -89,6 +96,14 @@ fn set_heaps(_: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_is_used_is_resident() {
+        let before = resident().expect("a /proc");
+        let used = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(resident().expect("a /proc") >= before + (48 << 20));
+        drop(used);
+    }
 
     #[test]
     fn the_lowest_limit_of_all_cgroups_counts() {

@@ -105,10 +105,10 @@ fn explain(address: SocketAddr) -> String {
 pub(crate) async fn accept(
     listeners: Vec<TcpListener>,
     server: Arc<Server>,
+    inputs: Arc<Inputs>,
     dead_time: Option<Duration>,
     stop: watch::Receiver<bool>,
 ) {
-    let inputs = Arc::<Inputs>::default();
     let mut accepting = JoinSet::new();
     for listener in listeners {
         accepting.spawn(accept_on(listener, server.clone(), inputs.clone(), dead_time, stop.clone()));

@@ -30,6 +30,7 @@ use crate::config::{self, Code, Daemon, Loaded, LogTarget, NoUsers, Problems};
 use crate::handles::Handles;
 use crate::host::Host;
 use crate::idmap::OwnDomain;
+use crate::input::Inputs;
 use crate::interfaces::{interfaces, reachable};
 use crate::kerberos::Keytab;
 use crate::log::{Log, LogFormat, LogLevel, LogOptions};
@@ -44,9 +45,9 @@ use crate::{limits, listen};
 /// The port where SMB lives, and the one to go to where that cannot be had.
 const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
-/// How often it is looked whether clients hold less memory than before, and how much less makes it worth giving back.
+/// How often unused buffers are given up, and how much memory beyond what clients hold is worth giving back.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
-const WORTH_RELEASING: usize = 8 << 20;
+const WORTH_RELEASING: usize = 4 << 20;
 /// How long connections may take to finish what is in flight when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -233,8 +234,9 @@ async fn serve(plan: Plan, loaded: Loaded, sandbox: Sandbox) -> Result<()> {
     });
     let admin = Listener::bind(state)?;
     let mut admin = tokio::spawn(admin.serve(control.clone()));
-    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), dead_time, stopping));
-    let releasing = tokio::spawn(release_memory(server.clone()));
+    let inputs = Arc::<Inputs>::default();
+    let mut accepting = tokio::spawn(listen::accept(listeners, server.clone(), inputs.clone(), dead_time, stopping));
+    let releasing = tokio::spawn(release_memory(server.clone(), inputs));
     let scavenged = server.clone();
     let scavenging = tokio::spawn(async move { scavenged.scavenge().await });
     wait_for_signals(&control).await?;
@@ -423,19 +425,22 @@ impl Means {
     }
 }
 
-/// Gives memory back to the system that clients no longer use, for ever: what the allocator keeps after a busy time would
-/// else stay with the process.
-async fn release_memory(server: Arc<Server>) {
-    let mut most = 0;
+/// Gives memory back to the system that clients no longer use, for ever: buffers for the next request, and what the
+/// allocator keeps after a busy time, would else stay with the process.
+async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
+    // What the process has beyond what clients hold: the least since memory was released last.
+    let own = || limits::resident().map(|resident| resident.saturating_sub(server.accounting.memory()));
+    let mut least = own().unwrap_or(0);
     loop {
         tokio::time::sleep(RELEASE_INTERVAL).await;
-        let held = server.accounting.memory();
-        most = held.max(most);
-        if most - held >= WORTH_RELEASING {
-            most = held;
+        server.release_unused_buffers();
+        inputs.release_unused();
+        let Some(now) = own() else { continue };
+        if now >= least + WORTH_RELEASING {
             // It may take milliseconds, and holds up whoever allocates from the same heap.
             let _ = tokio::task::spawn_blocking(limits::release_memory).await;
         }
+        least = own().map_or(least, |left| if now >= least + WORTH_RELEASING { left } else { least.min(left) });
     }
 }
 
@@ -519,6 +524,7 @@ impl Control for Operations {
 /// The policy with what takes more than the configuration, and within the means of this process.
 fn complete(mut policy: Policy, daemon: &Daemon, accounts: &Directory, state: &StateDir, means: Means) -> Policy {
     means.bound(&mut policy.limits, daemon.memory_limit);
+    localfs::bound_indexes(policy.limits.index_bytes());
     saved::fill_in(&mut policy, state, &mut |share, error| {
         tracing::warn!(share = share.name, "frevo:acl store = auto stores nothing: {error:#}");
     });

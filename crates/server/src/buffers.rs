@@ -1,7 +1,7 @@
 //! Buffers for responses, shared by all connections: an idle connection owns none.
 //!
 //! As many are kept as were in use at once: one that comes back serves the next frame whatever became of it meanwhile,
-//! so a server that has seen its busiest moment grows no further.
+//! so a server that has seen its busiest moment grows no further. Those that nobody needs for a while are given up.
 
 use parking_lot::Mutex;
 
@@ -17,14 +17,45 @@ const HEADERS: usize = 4096;
 /// Buffers that nobody uses at the moment.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    small: Mutex<Vec<Vec<u8>>>,
-    large: Mutex<Vec<Vec<u8>>>,
+    small: Mutex<Kept>,
+    large: Mutex<Kept>,
+}
+
+/// Buffers of one kind.
+#[derive(Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    /// The fewest that there were since unused ones were given up last.
+    least: usize,
+}
+
+impl Kept {
+    fn take(&mut self, index: usize) -> Vec<u8> {
+        let buffer = self.buffers.swap_remove(index);
+        self.least = self.least.min(self.buffers.len());
+        buffer
+    }
+
+    /// Gives up those that were not needed since the last time; answers their bytes.
+    fn release(&mut self) -> usize {
+        let unused = self.least.min(self.buffers.len());
+        let bytes = self.buffers.drain(..unused).map(|buffer| buffer.capacity()).sum();
+        self.least = self.buffers.len();
+        bytes
+    }
 }
 
 impl Buffers {
     /// An empty buffer, its room perhaps from an earlier frame.
     pub(crate) fn take(&self) -> Vec<u8> {
-        self.small.lock().pop().unwrap_or_default()
+        let mut small = self.small.lock();
+        let Some(last) = small.buffers.len().checked_sub(1) else { return Vec::new() };
+        small.take(last)
+    }
+
+    /// Gives up buffers that were not needed since it was called last; answers how many bytes they had.
+    pub(crate) fn release_unused(&self) -> usize {
+        self.small.lock().release() + self.large.lock().release()
     }
 
     /// A buffer of `length` bytes that begins with those of `head`; what the others are, nobody knows: whoever asks for
@@ -67,12 +98,12 @@ impl Buffers {
         if buffer.len() >= LARGE && room <= KEPT_BYTES {
             // What was cut off; little, as long as buffers are no larger than they need to be.
             buffer.resize(room, 0);
-            return keep(&mut self.large.lock(), buffer);
+            return keep(&mut self.large.lock().buffers, buffer);
         }
         // Large, but for little: there would be as many of these as of small ones.
         if room > 0 && room <= 2 * LARGE {
             buffer.clear();
-            let mut small = self.small.lock();
+            let small = &mut self.small.lock().buffers;
             if small.len() < KEPT {
                 small.push(buffer);
             }
@@ -86,11 +117,11 @@ fn room_for(length: usize) -> usize {
 }
 
 /// The smallest buffer that has `length` bytes, and not many more: those would be set to zero when it comes back.
-fn fitting(large: &mut Vec<Vec<u8>>, length: usize) -> Option<Vec<u8>> {
+fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
     let fits = |buffer: &Vec<u8>| (length..=room_for(length).max(2 * length)).contains(&buffer.len());
-    let all = large.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+    let all = large.buffers.iter().enumerate().filter(|(_, buffer)| fits(buffer));
     let (index, _) = all.min_by_key(|(_, buffer)| buffer.len())?;
-    Some(large.swap_remove(index))
+    Some(large.take(index))
 }
 
 /// Keeps a large buffer; where there are enough, instead of the smallest.
@@ -112,7 +143,7 @@ mod tests {
     /// How many buffers are kept, and the room of all of them.
     fn kept(buffers: &Buffers) -> (usize, usize) {
         let (small, large) = (buffers.small.lock(), buffers.large.lock());
-        let all = || small.iter().chain(large.iter());
+        let all = || small.buffers.iter().chain(large.buffers.iter());
         (all().count(), all().map(Vec::capacity).sum())
     }
 
@@ -150,12 +181,16 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let buffers = Buffers::default();
         buffers.put(vec![0; KEPT_BYTES + 1]);
-        assert_eq!(buffers.large.lock().len(), 0, "too large");
+        assert_eq!(buffers.large.lock().buffers.len(), 0, "too large");
         (0..KEPT + 5).for_each(|_| buffers.put(vec![0; LARGE]));
-        assert_eq!(buffers.large.lock().len(), KEPT);
+        assert_eq!(buffers.large.lock().buffers.len(), KEPT);
         buffers.put(vec![0; KEPT_BYTES]);
-        assert_eq!(buffers.large.lock().iter().map(Vec::len).max(), Some(KEPT_BYTES), "instead of a smaller one");
-        assert_eq!(buffers.large.lock().len(), KEPT);
+        assert_eq!(
+            buffers.large.lock().buffers.iter().map(Vec::len).max(),
+            Some(KEPT_BYTES),
+            "instead of a smaller one"
+        );
+        assert_eq!(buffers.large.lock().buffers.len(), KEPT);
     }
 
     /// Sends answers one after the other, of which each was to be as long as `asked` says and is as long as `got` says.
@@ -206,5 +241,18 @@ mod tests {
         }
         let (count, room) = kept(&buffers);
         assert!((count, room) <= (KEPT + 1, KEPT_BYTES + KEPT * 1024), "{count} buffers with {room} bytes");
+    }
+
+    #[test]
+    fn what_is_not_needed_for_a_while_is_given_up() {
+        let buffers = Buffers::default();
+        (0..3).for_each(|_| buffers.put(vec![0; LARGE]));
+        buffers.put(vec![0; 100]);
+        assert_eq!(buffers.release_unused(), 0, "they have only come");
+        buffers.put(buffers.stretch(Vec::new(), LARGE));
+        assert_eq!(buffers.release_unused(), 2 * LARGE + 100, "one of three was needed");
+        assert_eq!(kept(&buffers), (1, LARGE));
+        assert_eq!(buffers.release_unused(), LARGE);
+        assert_eq!(kept(&buffers), (0, 0));
     }
 }

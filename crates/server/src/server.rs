@@ -477,6 +477,11 @@ impl Server {
         self.connections.lock().newcomers.remove(connection.peer.remote.ip().into(), connection.id);
     }
 
+    /// Gives up buffers that no request has needed since this was called last.
+    pub fn release_unused_buffers(&self) {
+        self.buffers.release_unused();
+    }
+
     /// Takes back the buffer of a frame that was sent.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.buffers.put(buffer);
