@@ -449,7 +449,7 @@ pub(super) async fn lists_for(
     let mut users = if others { sids.users(descriptor) } else { Vec::new() };
     users.push(before.uid);
     let sids = sids.knowing(accounts, &disk.identity, &users).await;
-    posix::from_descriptor(before, descriptor, &sids, duty).map_err(|inexpressible| {
+    posix::from_descriptor(before, descriptor, &sids, duty).await.map_err(|inexpressible| {
         let why = match inexpressible {
             Inexpressible::Denied(sid) => format!("a POSIX list cannot deny that to {sid}"),
             Inexpressible::Unknown(sid) => format!("{sid} is nobody here (force unknown acl user = no)"),

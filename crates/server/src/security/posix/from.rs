@@ -3,12 +3,15 @@
 //! Where the lists are all there is they are made as Samba makes them (seen with 4.17), but for what would let somebody do
 //! more than the DACL says: that becomes less access, or is refused. docs/acls.md has the rules.
 
+use std::collections::HashSet;
+
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::{AccessMask, GenericMapping, SecurityDescriptor, Sid};
 
 use super::{Posix, Sids};
 use crate::security::evaluate::{Inheritance, Rule};
 use crate::security::posix_acl::{Entry, PosixAcl, Tag};
+use crate::yielding::Work;
 
 /// What is done about rules that no POSIX list can say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,21 +45,23 @@ pub enum Inexpressible {
 /// A rule that allows counts for its own user, group or class as it stands, so that what [`super::to_descriptor`] shows
 /// means the same when it comes back. The group, where no rule allows it anything, gets what everybody has; the owner and
 /// users also what their groups have. Without inheritable rules, a directory has no default list.
-pub fn from_descriptor(
+///
+/// Each entry is decided by all rules. It yields, for a client chooses how many there are.
+pub async fn from_descriptor(
     file: &Posix,
     descriptor: &SecurityDescriptor,
-    sids: &dyn Sids,
+    sids: &(dyn Sids + Sync),
     duty: Duty,
 ) -> Result<Posix, Inexpressible> {
     match &descriptor.dacl {
         Some(dacl) => {
             let rules: Vec<Rule> = dacl.aces().iter().filter_map(|ace| rule(ace, duty)).collect();
-            from_rules(file, &rules, sids, duty)
+            from_rules(file, &rules, sids, duty).await
         }
         None if descriptor.has_null_dacl() => {
             let inheritance = Inheritance::default();
             let all = Rule { allow: true, sid: Sid::EVERYONE, mask: AccessMask::FILE_ALL_ACCESS, inheritance };
-            from_rules(file, &[all], sids, duty)
+            from_rules(file, &[all], sids, duty).await
         }
         None => Ok(file.clone()),
     }
@@ -73,7 +78,12 @@ fn rule(ace: &Ace, duty: Duty) -> Option<Rule> {
     Some(Rule { inheritance, ..rule })
 }
 
-fn from_rules(file: &Posix, rules: &[Rule], sids: &dyn Sids, duty: Duty) -> Result<Posix, Inexpressible> {
+async fn from_rules(
+    file: &Posix,
+    rules: &[Rule],
+    sids: &(dyn Sids + Sync),
+    duty: Duty,
+) -> Result<Posix, Inexpressible> {
     let own = |sid: &Sid| match named(sid, sids, duty) {
         _ if *sid == sids.user(file.uid) || *sid == Sid::OWNER_RIGHTS => Some(Tag::Owner),
         _ if *sid == sids.group(file.gid) => Some(Tag::OwningGroup),
@@ -97,7 +107,7 @@ fn from_rules(file: &Posix, rules: &[Rule], sids: &dyn Sids, duty: Duty) -> Resu
     };
     let for_itself = rules.iter().filter(|rule| !rule.inheritance.only).map(|rule| (*rule, own(&rule.sid)));
     let access = Composer { rules: for_itself.collect(), is_in: &is_in, directory: file.directory, duty };
-    let mut entries = access.entries(None)?;
+    let mut entries = access.entries(None).await?;
     let has = |tag| entries.iter().find(|entry| entry.tag == tag).map_or(0, |entry| entry.permissions);
     let (owner, group) = (has(Tag::Owner), has(Tag::OwningGroup));
     if duty != Duty::Beneath {
@@ -114,7 +124,7 @@ fn from_rules(file: &Posix, rules: &[Rule], sids: &dyn Sids, duty: Duty) -> Resu
     let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
     let inherited = inherited.map(|rule| (*rule, new(&rule.sid))).collect();
     let inherited = Composer { rules: inherited, is_in: &is_in, directory: file.directory, duty };
-    let default = if file.directory { inherited.entries_of_new(file.gid, owner)? } else { None };
+    let default = if file.directory { inherited.entries_of_new(file.gid, owner).await? } else { None };
     let access = with_mask(entries, duty);
     Ok(Posix { access, default: default.map(|entries| with_mask(entries, duty)), ..file.clone() })
 }
@@ -156,12 +166,15 @@ const NETWORK_SERVICE: u32 = 20;
 /// What follows S-1-5 in the SIDs of groups that each machine has.
 const BUILTIN: u32 = 32;
 
+/// Rules that are gone through in about half a microsecond.
+const RULES_AT_A_COST: u32 = 32;
+
 /// Builds a list from rules.
 struct Composer<'a> {
     /// The rules, with the entry that each is for.
     rules: Vec<(Rule, Option<Tag>)>,
     /// Whether the user of one entry is in the group of another; `None` where nobody knows.
-    is_in: &'a dyn Fn(Tag, Tag) -> Option<bool>,
+    is_in: &'a (dyn Fn(Tag, Tag) -> Option<bool> + Sync),
     directory: bool,
     duty: Duty,
 }
@@ -174,17 +187,23 @@ impl Composer<'_> {
     }
 
     /// The entries for everybody who is spoken of, the three that each list has, and `another`.
-    fn entries(&self, another: Option<Tag>) -> Result<Vec<Entry>, Inexpressible> {
-        let mut tags = vec![Tag::Owner, Tag::OwningGroup, Tag::Other];
-        for tag in another.into_iter().chain(self.spoken_of()) {
-            tags.extend(Some(tag).filter(|tag| !tags.contains(tag)));
+    async fn entries(&self, another: Option<Tag>) -> Result<Vec<Entry>, Inexpressible> {
+        let of_each = [Tag::Owner, Tag::OwningGroup, Tag::Other];
+        let mut seen = HashSet::new();
+        let tags = of_each.into_iter().chain(another).chain(self.spoken_of()).filter(|tag| seen.insert(*tag));
+        let tags: Vec<Tag> = tags.collect();
+        let cost = 1 + u32::try_from(self.rules.len()).unwrap_or(u32::MAX) / RULES_AT_A_COST;
+        let (mut entries, mut work) = (Vec::with_capacity(tags.len()), Work::new());
+        for tag in tags {
+            work.spend(cost).await;
+            entries.push(Entry { tag, permissions: self.decide(tag)? });
         }
-        tags.into_iter().map(|tag| Ok(Entry { tag, permissions: self.decide(tag)? })).collect()
+        Ok(entries)
     }
 
     /// The same for the default list of a directory of the group `gid`; `None` where it has none. `owner` is what an owner
     /// gets where neither he nor everybody is spoken of.
-    fn entries_of_new(&self, gid: u32, owner: u8) -> Result<Option<Vec<Entry>>, Inexpressible> {
+    async fn entries_of_new(&self, gid: u32, owner: u8) -> Result<Option<Vec<Entry>>, Inexpressible> {
         let (none, another) = match self.duty {
             Duty::Alone { .. } => (self.spoken_of().next().is_none(), Some(Tag::Group(gid))),
             Duty::Beneath => (self.rules.is_empty(), None),
@@ -194,7 +213,7 @@ impl Composer<'_> {
         }
         let unspoken = !self.allows(Tag::Owner) && !self.allows(Tag::Other);
         let given = |entry: &Entry| if unspoken && entry.tag == Tag::Owner { owner } else { 0 };
-        let entries = self.entries(another)?.into_iter();
+        let entries = self.entries(another).await?.into_iter();
         Ok(Some(entries.map(|entry| Entry { permissions: entry.permissions | given(&entry), ..entry }).collect()))
     }
 
@@ -287,12 +306,38 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use proto::dtyp::Acl;
 
     use super::*;
     use crate::security::evaluate::{Token, granted};
     use crate::security::posix::{UnixSids, to_descriptor};
     use crate::vfs::Identity;
+
+    fn from_rules(file: &Posix, rules: &[Rule], sids: &(dyn Sids + Sync), duty: Duty) -> Result<Posix, Inexpressible> {
+        finished(super::from_rules(file, rules, sids, duty))
+    }
+
+    fn from_descriptor(
+        file: &Posix,
+        descriptor: &SecurityDescriptor,
+        sids: &(dyn Sids + Sync),
+        duty: Duty,
+    ) -> Result<Posix, Inexpressible> {
+        finished(super::from_descriptor(file, descriptor, sids, duty))
+    }
+
+    /// What a future answers that does nothing but yield.
+    fn finished<T>(future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return answer;
+            }
+        }
+    }
 
     const OWNER: Sid = Sid::unix_user(10);
     const EVERYONE: Sid = Sid::EVERYONE;
@@ -544,5 +589,23 @@ mod tests {
             let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids, ALONE);
             prop_assert_eq!(unchanged, Ok(before));
         }
+    }
+
+    /// The longest list that fits in a descriptor: two thousand users, each decided by two thousand rules.
+    #[test]
+    fn a_long_list_yields() {
+        let rules: Vec<_> = (0..2_000).map(|uid| rule(Sid::unix_user(1_000 + uid), ALL, true)).collect();
+        let before = file(0, false);
+        let mut future = pin!(super::from_rules(&before, &rules, &UnixSids, ALONE));
+        let mut polls = 1;
+        let after = loop {
+            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(after) => break after.unwrap(),
+                Poll::Pending => polls += 1,
+            }
+        };
+        // The owner by number, the group by number and the mask are added.
+        assert_eq!(after.access.entries().len(), 2_000 + 3 + 3);
+        assert!(polls > 400, "{polls}");
     }
 }

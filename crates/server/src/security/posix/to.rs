@@ -3,6 +3,8 @@
 //! The rights of `r`, `w` and `x` are those that Samba shows without an ACL module (seen with 4.17). The list that is
 //! shown has no denying rules: the kernel decides, this only tells.
 
+use std::collections::HashMap;
+
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor, Sid};
 
@@ -89,17 +91,27 @@ fn in_order(list: &PosixAcl) -> impl Iterator<Item = &Entry> {
 /// the order of the directory's, then those that grant nothing in the order of the content's. As Samba does it, a rule is
 /// passed over that follows one of the directory's that is taken away.
 fn merge(rules: &mut Vec<Rule>) {
-    let mut at = 0;
-    while let Some(own) = rules.get(at) {
-        let same = |rule: &Rule| rule.inheritance.only && rule.sid == own.sid && rule.mask == own.mask;
-        let other = rules.iter().skip(at + 1).position(same).map(|ahead| at + 1 + ahead);
-        if let Some(other) = other.filter(|_| !own.inheritance.only) {
-            let (kept, gone) = if own.mask == AccessMask::NONE { (other, at) } else { (at, other) };
-            rules[kept].inheritance = Inheritance { files: true, directories: true, only: false };
-            rules.remove(gone);
-        }
-        at += 1;
+    // Those of the content, by what must be the same; the first ones last.
+    let mut contents: HashMap<(Sid, AccessMask), Vec<usize>> = HashMap::new();
+    for (at, rule) in rules.iter().enumerate().rev().filter(|(_, rule)| rule.inheritance.only) {
+        contents.entry((rule.sid, rule.mask)).or_default().push(at);
     }
+    let mut gone = vec![false; rules.len()];
+    let mut passed_over = false;
+    for at in 0..rules.len() {
+        let own = rules[at];
+        if gone[at] || std::mem::take(&mut passed_over) || own.inheritance.only {
+            continue;
+        }
+        let mut same = contents.get_mut(&(own.sid, own.mask));
+        let Some(other) = same.as_mut().and_then(|same| same.pop()) else { continue };
+        let (kept, taken) = if own.mask == AccessMask::NONE { (other, at) } else { (at, other) };
+        rules[kept].inheritance = Inheritance { files: true, directories: true, only: false };
+        gone[taken] = true;
+        passed_over = taken == at;
+    }
+    let mut gone = gone.into_iter();
+    rules.retain(|_| gone.next() == Some(false));
     rules.sort_by_key(|rule| (rule.inheritance.only, !rule.inheritance.files));
 }
 
