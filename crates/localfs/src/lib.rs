@@ -52,6 +52,7 @@ use crate::filesystem::FileSystem;
 use crate::lookup::Question;
 use crate::metadata::Cache;
 use crate::names::Names;
+use crate::names::budget::Budget;
 use crate::root::Root;
 use crate::worker::{Lane, SERVER};
 
@@ -68,6 +69,12 @@ impl Default for Options {
     fn default() -> Self {
         Options { links: Links::BENEATH }
     }
+}
+
+/// Bounds the memory that the indexes of names in directories take, of all shares together, in bytes. A directory that
+/// would take more than half of it has no index: to tell that a name is not there, whatever its case, it is read.
+pub fn bound_indexes(bytes: usize) {
+    Budget::of_process().set_bound(bytes);
 }
 
 /// A directory as a file system.
@@ -150,7 +157,7 @@ impl LocalFs {
             let clock = Clock::of(&root);
             io::Result::Ok((root, clock))
         })??;
-        let names = Arc::new(Names::new(root.local, clock));
+        let names = Names::new(root.local, clock, Budget::of_process());
         Ok(LocalFs(Arc::new(Share::new(root, clock, names, seen::Seen::default))))
     }
 }

@@ -6,11 +6,13 @@
 //! cannot be watched, or its file system changes elsewhere too, its change times tell instead. Everything is bounded,
 //! and the directory that was not searched for the longest time goes first.
 
+pub(crate) mod budget;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, Statx, inotify};
@@ -18,16 +20,19 @@ use rustix::io::Errno as Raw;
 use server::name::fold_key;
 use server::vfs::{Errno, FileId, Result, Time};
 
+use self::budget::{Budget, Held};
 use crate::clock::Clock;
 use crate::held;
 use crate::metadata::time;
 use crate::root::{Root, Wait, is_local, stat};
 use crate::{dir, identity};
 
-/// Directories that are indexed at a time.
+/// Directories of a share that are indexed at a time.
 const DIRECTORIES: usize = 512;
-/// Names of all indexes together, about 100 bytes each.
-const NAMES: usize = 2_000_000;
+/// What a name takes in an index, and one that waits to be applied, beyond its own bytes: its places in tables, which are
+/// half empty at worst, and what the allocator adds.
+const NAME: usize = 128;
+const CHANGE: usize = 64;
 /// Changes of one directory that wait to be applied; with more it is cheaper to read it again.
 const PENDING: usize = 16_384;
 
@@ -42,9 +47,7 @@ pub(crate) type Name = Box<[u8]>;
 pub(crate) struct Names {
     watched: Mutex<Watched>,
     hasher: RandomState,
-    /// Names of all indexes.
-    total: Arc<AtomicUsize>,
-    clock: AtomicU64,
+    budget: Arc<Budget>,
     stamps: Clock,
     /// How often a directory was read.
     reads: AtomicU64,
@@ -55,6 +58,8 @@ struct Watched {
     inotify: Option<OwnedFd>,
     directories: HashMap<FileId, Arc<Directory>>,
     by_watch: HashMap<i32, FileId>,
+    /// Those that were forgotten. To free the names of a large one takes a while, for which not every caller has the time.
+    forgotten: Vec<Arc<Directory>>,
 }
 
 /// One directory.
@@ -63,9 +68,21 @@ struct Directory {
     used: AtomicU64,
     /// A new one with each change of the directory's own permissions and attributes.
     state: AtomicU64,
-    /// Changes that were drained and not yet applied.
-    pending: Mutex<Vec<Change>>,
+    pending: Mutex<Pending>,
     index: Mutex<Option<Index>>,
+}
+
+/// Changes that were drained and not yet applied.
+struct Pending {
+    changes: Vec<Change>,
+    held: Held,
+}
+
+impl Pending {
+    fn take(&mut self) -> Vec<Change> {
+        self.held.subtract(self.held.bytes());
+        std::mem::take(&mut self.changes)
+    }
 }
 
 enum Change {
@@ -76,8 +93,7 @@ enum Change {
 /// The names of a directory by the hash of their folded form. Names whose hashes are equal stand side by side.
 struct Index {
     names: HashMap<u64, Vec<Box<[u8]>>>,
-    count: usize,
-    total: Arc<AtomicUsize>,
+    held: Held,
     /// The directory's change times when it was read; `None` where they cannot tell of a change.
     stamp: Option<Stamp>,
 }
@@ -86,17 +102,23 @@ type Stamp = (Time, Time);
 
 impl Names {
     /// Those of directories that are stamped by `stamps`.
-    pub(crate) fn new(local: bool, stamps: Clock) -> Names {
+    pub(crate) fn new(local: bool, stamps: Clock, budget: Arc<Budget>) -> Arc<Names> {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = if local { inotify::init(flags).ok() } else { None };
-        Names {
-            watched: Mutex::new(Watched { inotify, directories: HashMap::new(), by_watch: HashMap::new() }),
+        let names = Arc::new(Names {
+            watched: Mutex::new(Watched {
+                inotify,
+                directories: HashMap::new(),
+                by_watch: HashMap::new(),
+                forgotten: Vec::new(),
+            }),
             hasher: RandomState::new(),
-            total: Arc::default(),
-            clock: AtomicU64::new(0),
+            budget: budget.clone(),
             stamps,
             reads: AtomicU64::new(0),
-        }
+        });
+        budget.add(&names);
+        names
     }
 
     /// The name in `directory` that equals `name`, but for case: `name` itself if it is there, else the first of the
@@ -112,6 +134,22 @@ impl Names {
         wait: Wait,
     ) -> Result<(Option<Name>, Option<u64>)> {
         let entry = self.entry(file, directory, wait)?;
+        let found = self.find_in(&entry, root, directory, name, wait);
+        if wait == Wait::Allowed {
+            self.discard();
+            self.budget.keep();
+        }
+        found
+    }
+
+    fn find_in(
+        &self,
+        entry: &Directory,
+        root: &Root,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        wait: Wait,
+    ) -> Result<(Option<Name>, Option<u64>)> {
         let mut guard = match wait {
             Wait::Never => entry.index.try_lock().ok_or(Errno::AGAIN)?,
             Wait::Allowed => entry.index.lock(),
@@ -124,7 +162,7 @@ impl Names {
                 None => return Ok((self.scan(root, directory, name)?, None)),
             },
         };
-        for change in std::mem::take(&mut *entry.pending.lock()) {
+        for change in entry.pending.lock().take() {
             index.apply(&self.hasher, change);
         }
         let state = entry.watch.map(|_| entry.state.load(Ordering::Relaxed));
@@ -138,13 +176,13 @@ impl Names {
             let mut watched = self.watched.lock();
             self.drain(&mut watched);
             let entry = Arc::clone(watched.directories.get(&file)?);
-            entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+            entry.used.store(self.budget.tick(), Ordering::Relaxed);
             entry
         };
         entry.watch?;
         let mut guard = entry.index.try_lock()?;
         let index = guard.as_mut()?;
-        for change in std::mem::take(&mut *entry.pending.lock()) {
+        for change in entry.pending.lock().take() {
             index.apply(&self.hasher, change);
         }
         Some((index.find(&self.hasher, name).is_some(), entry.state.load(Ordering::Relaxed)))
@@ -164,7 +202,7 @@ impl Names {
     fn entry(&self, directory: FileId, fd: BorrowedFd<'_>, wait: Wait) -> Result<Arc<Directory>> {
         let mut watched = self.watched.lock();
         self.drain(&mut watched);
-        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+        let used = self.budget.tick();
         if let Some(entry) = watched.directories.get(&directory) {
             entry.used.store(used, Ordering::Relaxed);
             return Ok(Arc::clone(entry));
@@ -172,7 +210,7 @@ impl Names {
         if wait == Wait::Never {
             return Err(Errno::AGAIN);
         }
-        while watched.directories.len() >= DIRECTORIES || self.total.load(Ordering::Relaxed) > NAMES {
+        while watched.directories.len() >= DIRECTORIES {
             if !self.forget_oldest(&mut watched) {
                 break;
             }
@@ -184,7 +222,7 @@ impl Names {
             watch,
             used: AtomicU64::new(used),
             state: AtomicU64::new(next_state()),
-            pending: Mutex::new(Vec::new()),
+            pending: Mutex::new(Pending { changes: Vec::new(), held: Held::nothing(&self.budget) }),
             index: Mutex::new(None),
         });
         if let Some(watch) = watch {
@@ -243,15 +281,34 @@ impl Names {
             return;
         }
         let Some(name) = event.file_name() else { return };
-        let name = Box::from(name.to_bytes());
+        let name: Name = Box::from(name.to_bytes());
         let added = event.events().intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
         let mut pending = entry.pending.lock();
-        if pending.len() < PENDING {
-            pending.push(if added { Change::Added(name) } else { Change::Removed(name) });
+        if pending.changes.len() < PENDING && !self.budget.is_exceeded() {
+            pending.held.add(CHANGE + name.len());
+            pending.changes.push(if added { Change::Added(name) } else { Change::Removed(name) });
             return;
         }
         drop(pending);
         self.forget(watched, directory);
+    }
+
+    /// When the directory was searched that was not for the longest time.
+    fn oldest(&self) -> Option<u64> {
+        self.watched.lock().directories.values().map(|entry| entry.used.load(Ordering::Relaxed)).min()
+    }
+
+    /// Forgets that directory; `false` where there is none.
+    fn forget_one(&self) -> bool {
+        let forgotten = self.forget_oldest(&mut self.watched.lock());
+        self.discard();
+        forgotten
+    }
+
+    /// Frees what was forgotten.
+    fn discard(&self) {
+        let forgotten = std::mem::take(&mut self.watched.lock().forgotten);
+        drop(forgotten);
     }
 
     fn forget_oldest(&self, watched: &mut Watched) -> bool {
@@ -269,6 +326,7 @@ impl Names {
             // An error means that it is gone already.
             let _ = inotify::remove_watch(inotify, watch);
         }
+        watched.forgotten.push(entry);
     }
 
     /// Reads the directory; `None` where it has more names than an index may.
@@ -279,13 +337,13 @@ impl Names {
         let settled = self.stamps.is_old(time(before.stx_ctime).max(time(before.stx_mtime)));
         let mut index = Index {
             names: HashMap::new(),
-            count: 0,
-            total: Arc::clone(&self.total),
+            held: Held::nothing(&self.budget),
             stamp: (settled && !is_watched).then(|| Index::stamp_of(&before)),
         };
+        let most = self.budget.of_one();
         let complete = dir::each_name(&fd, |name| {
             index.add(&self.hasher, name.into());
-            index.count <= NAMES / 2
+            index.held.bytes() <= most
         })?;
         Ok(complete.then_some(index))
     }
@@ -351,9 +409,8 @@ impl Index {
     fn add(&mut self, hasher: &RandomState, name: Box<[u8]>) {
         let names = self.names.entry(hasher.hash_one(fold_key(&name))).or_default();
         if let Err(at) = names.binary_search(&name) {
+            self.held.add(NAME + name.len());
             names.insert(at, name);
-            self.count += 1;
-            self.total.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -361,9 +418,7 @@ impl Index {
         let hash = hasher.hash_one(fold_key(name));
         let Some(names) = self.names.get_mut(&hash) else { return };
         if let Ok(at) = names.binary_search_by(|other| (**other).cmp(name)) {
-            names.remove(at);
-            self.count -= 1;
-            self.total.fetch_sub(1, Ordering::Relaxed);
+            self.held.subtract(NAME + names.remove(at).len());
         }
         if names.is_empty() {
             self.names.remove(&hash);
@@ -375,11 +430,5 @@ impl Index {
         let names = self.names.get(&hasher.hash_one(&key))?;
         let exact = names.iter().find(|other| &***other == name);
         exact.or_else(|| names.iter().find(|other| fold_key(other) == key)).cloned()
-    }
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.count, Ordering::Relaxed);
     }
 }

@@ -1,10 +1,12 @@
 //! Names that differ in case only, whoever changes the directory.
 
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use super::*;
 use crate::names::Names;
+use crate::names::budget::Budget;
 use crate::root::{Root, Wait};
 
 #[test]
@@ -98,7 +100,7 @@ fn many_directories_take_turns() {
 fn change_times_tell_where_nothing_can_be_watched() {
     let temp = Temp::new();
     let root = Root::open(temp.path(), FOLLOW).unwrap();
-    let names = Names::new(false, Clock::ticking(Duration::from_millis(20)));
+    let names = Names::new(false, Clock::ticking(Duration::from_millis(20)), Budget::of_process());
     let directory = root.open_directory(&RelPath::root(), FOLLOW, Wait::Allowed).unwrap();
     let find =
         |name: &str, wait| names.find(&root, directory.as_fd(), root.id, name.as_bytes(), wait).map(|(found, _)| found);
@@ -116,4 +118,50 @@ fn change_times_tell_where_nothing_can_be_watched() {
     assert_eq!(find("LAST", Wait::Never), Ok(Some(Box::from(&b"Last"[..]))), "an old directory is not read again");
     assert_eq!(find("none", Wait::Never), Ok(None));
     assert_eq!(names.reads(), read);
+}
+
+/// Two shares, whose directories together would take more than they may.
+#[test]
+fn the_indexes_of_all_shares_share_a_budget() {
+    const NAMES: usize = 200;
+    let budget = Arc::new(Budget::new(100_000));
+    let shares: Vec<_> = (0..2)
+        .map(|_| {
+            let temp = Temp::new();
+            let names = Names::new(true, Clock::ticking(Duration::from_millis(20)), budget.clone());
+            (Root::open(temp.path(), FOLLOW).unwrap(), names, temp)
+        })
+        .collect();
+    let make = |share: usize, directory: &str, count: usize| {
+        let directory = shares[share].2.path().join(directory);
+        process(|| fs::create_dir_all(&directory)).unwrap();
+        (0..count).for_each(|number| process(|| fs::write(directory.join(format!("File{number}")), "")).unwrap());
+    };
+    let find = |share: usize, directory: &str| {
+        let (root, names, _) = &shares[share];
+        let fd = root.open_directory(&path(directory), FOLLOW, Wait::Allowed).unwrap();
+        let file = fs::metadata(shares[share].2.path().join(directory)).unwrap();
+        let file = FileId { device: file.dev(), inode: file.ino(), stream: 0 };
+        names.find(root, fd.as_fd(), file, b"fILE7", Wait::Allowed).unwrap().0.map(Vec::from)
+    };
+    for (share, directory) in [(0, "a"), (0, "b"), (1, "a"), (1, "b")] {
+        make(share, directory, NAMES);
+    }
+    for (share, directory) in [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (0, "a")] {
+        assert_eq!(find(share, directory).as_deref(), Some(&b"File7"[..]));
+        assert!(budget.held() > NAMES * 100 && budget.held() <= 100_000, "{}", budget.held());
+    }
+    assert_eq!((shares[0].1.directories(), shares[1].1.directories()), (1, 2), "the oldest went");
+    // What is queued for a directory that nobody searches counts, and takes its index along where it is too much.
+    make(1, "b", 3_000);
+    find(0, "a");
+    find(1, "a");
+    assert!(budget.held() <= 100_000, "{}", budget.held());
+    // One that would take more than half is read each time.
+    let read = shares[1].1.reads();
+    assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));
+    assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));
+    assert!(shares[1].1.reads() >= read + 2);
+    drop(shares);
+    assert_eq!(budget.held(), 0);
 }

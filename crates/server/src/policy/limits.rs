@@ -189,10 +189,15 @@ impl Limits {
     /// The least that `memory` may be: with less, a user's share would not hold the largest READ.
     pub const LEAST_MEMORY: usize = 128 << 20;
 
+    /// Bytes that the file systems may keep of names in directories, to find them whatever their case.
+    pub fn index_bytes(&self) -> usize {
+        self.memory / 8
+    }
+
     /// The bounds of what all clients together make the server hold.
     pub fn bounds(&self) -> Bounds {
         // A small limit is shared with the program as well as it can be.
-        let own = (PROGRAM + self.descriptor_bytes).min(self.memory / 2);
+        let own = (PROGRAM + self.descriptor_bytes + self.index_bytes()).min(self.memory / 2);
         Bounds::of_memory(self.memory - own)
             .with(Resource::Connections, self.connections)
             .with(Resource::Sessions, self.sessions)

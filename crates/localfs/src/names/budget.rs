@@ -1,0 +1,107 @@
+//! Memory that the indexes of all shares take together.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+
+use parking_lot::Mutex;
+
+use super::Names;
+
+/// Until the server says otherwise.
+const DEFAULT: usize = 64 << 20;
+
+/// The one of this process.
+static PROCESS: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(DEFAULT)));
+
+/// How much the indexes of several shares may take, and what they take now, in bytes.
+pub(crate) struct Budget {
+    bound: AtomicUsize,
+    held: AtomicUsize,
+    /// Counts searches.
+    clock: AtomicU64,
+    shares: Mutex<Vec<Weak<Names>>>,
+}
+
+impl Budget {
+    pub(crate) fn new(bound: usize) -> Budget {
+        let (held, clock) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Budget { bound: AtomicUsize::new(bound), held, clock, shares: Mutex::default() }
+    }
+
+    /// That of all shares of the process.
+    pub(crate) fn of_process() -> Arc<Budget> {
+        PROCESS.clone()
+    }
+
+    pub(crate) fn set_bound(&self, bound: usize) {
+        self.bound.store(bound, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// What a single directory may take: one that is larger is read each time.
+    pub(super) fn of_one(&self) -> usize {
+        self.bound.load(Ordering::Relaxed) / 2
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > self.bound.load(Ordering::Relaxed)
+    }
+
+    /// The number of a search.
+    pub(super) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, share: &Arc<Names>) {
+        let mut shares = self.shares.lock();
+        shares.retain(|share| share.strong_count() > 0);
+        shares.push(Arc::downgrade(share));
+    }
+
+    /// Where the indexes take more than they may, those go that were not searched for the longest time.
+    pub(super) fn keep(&self) {
+        while self.is_exceeded() {
+            let shares: Vec<_> = self.shares.lock().iter().filter_map(Weak::upgrade).collect();
+            let oldest = shares.iter().filter_map(|share| Some((share.oldest()?, share))).min_by_key(|(used, _)| *used);
+            if !oldest.is_some_and(|(_, share)| share.forget_one()) {
+                break;
+            }
+        }
+    }
+}
+
+/// Bytes that something takes, as long as it exists.
+pub(super) struct Held {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(super) fn nothing(budget: &Arc<Budget>) -> Held {
+        Held { budget: budget.clone(), bytes: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.budget.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn subtract(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
