@@ -1,5 +1,6 @@
 //! What a client can make the server hold, until it is refused: opens, watches, detached opens, sessions, tree connects.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -229,11 +230,15 @@ async fn trees(scene: &Scene) -> Result<()> {
 }
 
 async fn connections(scene: &Scene) -> Result<()> {
+    let held = RefCell::new(Vec::new());
+    // All at once, they would push each other out before they are logged on.
     scene
-        .crowd(1000, async || {
-            let client = scene.alice().await?;
-            scene.asked(1);
-            scene.raw(client)?.hold().await
+        .crowd(16, async || {
+            loop {
+                let client = scene.alice().await?;
+                scene.asked(1);
+                held.borrow_mut().push(scene.raw(client)?);
+            }
         })
         .await
 }
