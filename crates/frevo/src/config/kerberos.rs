@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::problem::{Code, error, note};
+use super::problem::{Code, error, note, warning};
 use super::reader::Reader;
 use crate::kerberos::{Encryption, Settings};
 
@@ -30,7 +30,14 @@ pub(super) fn build(global: &Reader<'_>) -> Option<Settings> {
             dedicated?
         }
         "system keytab" | "secrets and keytab" => PathBuf::from(SYSTEM_KEYTAB),
-        _ if realm.is_empty() => return None,
+        _ if realm.is_empty() => {
+            if global.choice("ntlm auth") == "disabled" {
+                let problem = warning(Code::Contradiction, "`ntlm auth` = disabled, and no Kerberos tickets are taken");
+                let remedy = "nobody can log on but guests: set `kerberos method` or `realm`, or allow NTLM";
+                global.report("ntlm auth", problem.remedy(remedy));
+            }
+            return None;
+        }
         method => {
             if method == "secrets only" {
                 let problem = note(Code::Accepted, "`kerberos method` = secrets only takes the host's keytab here");

@@ -294,6 +294,16 @@ fn misplaced_and_doubled_lines_are_warnings() {
 }
 
 #[test]
+fn a_server_that_nobody_can_log_on_to_is_a_warning() {
+    check(
+        "[global]\nntlm auth = disabled\n[x]\npath = @DIR@/x\n",
+        "@DIR@/smb.conf:2: warning: `ntlm auth` = disabled, and no Kerberos tickets are taken\n  \
+         remedy: nobody can log on but guests: set `kerberos method` or `realm`, or allow NTLM",
+    );
+    check("[global]\nntlm auth = disabled\nkerberos method = system keytab\n[x]\npath = @DIR@/x\n", "");
+}
+
+#[test]
 fn an_unreadable_file_is_one_error() {
     let missing = load(Path::new("/nonexistent/smb.conf"), &TestNames).expect_err("there is none");
     assert_eq!(

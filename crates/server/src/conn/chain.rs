@@ -225,13 +225,7 @@ impl Chain {
     /// Waits until there is room for the response to `element`, which may be long, and now and then lets others run.
     /// Answers what pays for a long response until it is queued. Where an account stays full, the request is refused.
     /// `unsent` pays for those of the frame under way.
-    async fn make_room(
-        &self,
-        element: &Element,
-        reply: &mut Reply,
-        pace: &mut Pace,
-        unsent: &mut Vec<Charge>,
-    ) -> Room {
+    async fn make_room(&self, element: &Element, reply: &mut Reply, pace: &mut Pace, unsent: &mut Vec<Charge>) -> Room {
         let connection = &*self.connection;
         let length = output::longest(connection, element);
         reply.outgoing.limit_frame(length, connection.server.policy().limits.response_frame);
