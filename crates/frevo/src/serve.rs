@@ -47,7 +47,7 @@ const SMB_PORT: u16 = 445;
 const FALLBACK_PORT: u16 = 4450;
 /// How often unused buffers are given up, and how much memory beyond what clients hold is worth giving back.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
-const WORTH_RELEASING: usize = 4 << 20;
+const WORTH_RELEASING: usize = 2 << 20;
 /// How long connections may take to finish what is in flight when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -433,14 +433,14 @@ async fn release_memory(server: Arc<Server>, inputs: Arc<Inputs>) {
     let mut least = own().unwrap_or(0);
     loop {
         tokio::time::sleep(RELEASE_INTERVAL).await;
-        server.release_unused_buffers();
-        inputs.release_unused();
+        let unused = server.release_unused_buffers() + inputs.release_unused();
         let Some(now) = own() else { continue };
-        if now >= least + WORTH_RELEASING {
+        least = least.min(now);
+        if now >= least + WORTH_RELEASING || unused >= WORTH_RELEASING {
             // It may take milliseconds, and holds up whoever allocates from the same heap.
             let _ = tokio::task::spawn_blocking(limits::release_memory).await;
+            least = own().unwrap_or(now);
         }
-        least = own().map_or(least, |left| if now >= least + WORTH_RELEASING { left } else { least.min(left) });
     }
 }
 

@@ -477,9 +477,9 @@ impl Server {
         self.connections.lock().newcomers.remove(connection.peer.remote.ip().into(), connection.id);
     }
 
-    /// Gives up buffers that no request has needed since this was called last.
-    pub fn release_unused_buffers(&self) {
-        self.buffers.release_unused();
+    /// Gives up buffers that no request has needed since this was called last; answers how many bytes they had.
+    pub fn release_unused_buffers(&self) -> usize {
+        self.buffers.release_unused()
     }
 
     /// Takes back the buffer of a frame that was sent.

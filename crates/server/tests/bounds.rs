@@ -244,3 +244,22 @@ fn one_user_leaves_opens_for_others() {
     bob.disconnect();
     assert_eq!((server.accounting.held(Resource::Opens), server.accounting.memory()), (0, 0));
 }
+
+#[test]
+fn one_user_leaves_connections_for_others() {
+    let server = server(Limits { connections: 16, ..Limits::default() });
+    let mut connections = Vec::new();
+    let mut log_on = |user: &str| {
+        let mut client = Client::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        let status = client.log_on(user, rig::PASSWORD, 0);
+        connections.push(client);
+        status
+    };
+    let alice: Vec<_> = (0..10).map(|_| log_on("alice")).collect();
+    assert_eq!(alice[..8], [Status::SUCCESS; 8]);
+    assert_eq!(alice[8..], [Status::INSUFFICIENT_RESOURCES; 2]);
+    assert_eq!(log_on("bob"), Status::SUCCESS);
+    connections.into_iter().for_each(Client::disconnect);
+    assert_eq!((server.accounting.held(Resource::Connections), server.accounting.memory()), (0, 0));
+}

@@ -184,8 +184,10 @@ fn complete(
     let key = derive_signing(&key, negotiated, preauth.as_ref())
         .map_err(|refused| Error::because(Status::INTERNAL_ERROR, refused.to_string()))?;
     channel.set_signing(Some(Arc::new(key)));
+    let payer = request.connection.payer_for(&user);
+    request.connection.check_share(&payer)?;
     request.connection.add_channel(channel)?;
-    request.connection.logged_on(&request.connection.payer_for(&user), policy.smb2_max_credits);
+    request.connection.logged_on(&payer, policy.smb2_max_credits);
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, "bound one more channel");
     Ok(token)
 }

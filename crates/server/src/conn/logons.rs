@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Connection;
-use crate::accounting::Payer;
+use crate::accounting::{Full, Payer, Resource};
 use crate::session::{Channel, Phase, User};
 
 impl Connection {
@@ -16,6 +16,14 @@ impl Connection {
         if !self.logged_on.swap(true, Ordering::AcqRel) {
             self.usage.lock().transfer(payer);
         }
+    }
+
+    /// Refuses a user with as many connections as they may have, where this one is not theirs already.
+    pub(crate) fn check_share(&self, payer: &Payer) -> Result<(), Full> {
+        if self.is_logged_on() {
+            return Ok(());
+        }
+        payer.may_take_over(&self.payer(), Resource::Connections, 1)
     }
 
     /// The accounts that pay for what `user` does over this connection.

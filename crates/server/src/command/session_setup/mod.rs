@@ -193,6 +193,9 @@ fn establish(
         return Err(Error::because(Status::ACCESS_DENIED, "encryption is required; guests have no key"));
     }
     let payer = request.connection.payer_for(&user);
+    if !user.anonymous {
+        request.connection.check_share(&payer)?;
+    }
     session.charge_to(&payer)?;
     tracing::info!(user = user.name, peer = %request.connection.peer.remote, guest = user.guest, "logged on");
     let anonymous = user.anonymous;
