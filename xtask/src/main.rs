@@ -36,7 +36,7 @@ enum Command {
         #[arg(long, default_value = "frevo")]
         target: setup::Set,
     },
-    /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, strace) against a server
+    /// Foreign programs (smbclient, rpcclient, impacket, smbprotocol, rclone, smbj, libsmb2) against a server
     Foreign(Foreign),
     /// Frevo and Samba side by side, measured in turns by frevo bench
     Compare(compare::Options),
@@ -123,7 +123,8 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Foreign(Foreign { filter, target, quick, .. }) => {
             setup(target);
-            let options = foreign::suite::Options { target, filter, quick, python: setup::python() };
+            let (python, tools) = (setup::python(), setup::tools());
+            let options = foreign::suite::Options { target, filter, quick, python, tools };
             Ok(end(foreign::suite::run(&options)?))
         }
         Command::Torture(options) => {

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use foreign::bed::Target;
+use foreign::suite::Tools;
 
 /// A Debian package and a file that shows it is installed; one part of its path may hold a `*`.
 struct Package {
@@ -79,6 +80,10 @@ const DEBIAN: &[Package] = &[
     package("slapd", "/usr/sbin/slapd"),
     package("ldap-utils", "/usr/bin/ldapmodify"),
     package("openssl", "/usr/bin/openssl"),
+    package("libnss-db", "/usr/bin/makedb"),
+    package("rclone", "/usr/bin/rclone"),
+    package("default-jdk-headless", "/usr/bin/javac"),
+    package("maven", "/usr/bin/mvn"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
@@ -138,6 +143,42 @@ const DAEMONS: [(&str, &[&str]); 7] = [
 /// Python packages, in an environment of their own below `target/`.
 const PYTHON: &[&str] = &["impacket==0.13.1", "smbprotocol==1.17.0"];
 
+/// The source package of libsmb2. Debian has it since version 13: these are that version's name and the package's.
+const LIBSMB2: (&str, &str) = ("trixie", "6.2+dfsg");
+/// What its configuration finds on a Debian system: headers, and two structures.
+const LIBSMB2_HAS: [&str; 25] = [
+    "ARPA_INET_H",
+    "DLFCN_H",
+    "ERRNO_H",
+    "FCNTL_H",
+    "INTTYPES_H",
+    "LINGER",
+    "NETDB_H",
+    "NETINET_IN_H",
+    "NETINET_TCP_H",
+    "POLL_H",
+    "SOCKADDR_STORAGE",
+    "STDINT_H",
+    "STDIO_H",
+    "STDLIB_H",
+    "STRINGS_H",
+    "STRING_H",
+    "SYS_FCNTL_H",
+    "SYS_IOCTL_H",
+    "SYS_POLL_H",
+    "SYS_SOCKET_H",
+    "SYS_STAT_H",
+    "SYS_TIME_H",
+    "SYS_TYPES_H",
+    "SYS_UIO_H",
+    "UNISTD_H",
+];
+
+/// The client libraries of other languages.
+pub(crate) fn tools() -> Tools {
+    Tools { jars: crate::root().join("target/java/jars"), libsmb2: crate::root().join("target/libsmb2") }
+}
+
 /// The interpreter that sees the Python packages.
 pub(crate) fn python() -> PathBuf {
     crate::root().join("target/python/bin/python3")
@@ -149,7 +190,12 @@ pub(crate) fn run(set: Set) -> Result<()> {
     if !missing.is_empty() {
         install(&missing)?;
     }
-    if set == Set::Compare { Ok(()) } else { python_packages() }
+    if set == Set::Compare {
+        return Ok(());
+    }
+    python_packages()?;
+    java_packages()?;
+    libsmb2()
 }
 
 fn is_there(package: &Package) -> bool {
@@ -247,6 +293,96 @@ fn python_packages() -> Result<()> {
     succeed(Command::new(python()).args(pip).args(PYTHON))?;
     fs::write(&stamp, wanted)?;
     Ok(())
+}
+
+/// smbj and what it needs, by Maven.
+fn java_packages() -> Result<()> {
+    let Tools { jars, .. } = tools();
+    let folder = jars.parent().context("a folder of its own")?;
+    let project = crate::root().join("tests/foreign/java/pom.xml");
+    let wanted = fs::read_to_string(&project)?;
+    let stamp = folder.join("installed");
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    println!("fetching smbj for target/java");
+    let _ = fs::remove_dir_all(folder);
+    let mut maven = Command::new("mvn");
+    maven.args(["--batch-mode", "--quiet", "--file"]).arg(&project).arg("dependency:copy-dependencies");
+    maven.arg(format!("-Dmaven.repo.local={}", folder.join("repository").display()));
+    succeed(maven.arg(format!("-DoutputDirectory={}", jars.display())))?;
+    fs::write(&stamp, wanted)?;
+    Ok(())
+}
+
+/// libsmb2, compiled from Debian's source package, which any version of Debian can fetch from the place that it has its own
+/// packages from. Nothing is installed, and the system's own lists are left alone.
+fn libsmb2() -> Result<()> {
+    let Tools { libsmb2: folder, .. } = tools();
+    let (suite, version) = LIBSMB2;
+    let stamp = folder.join("installed");
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == version) {
+        return Ok(());
+    }
+    println!("fetching the source of libsmb2 {version} for target/libsmb2");
+    let _ = fs::remove_dir_all(&folder);
+    let source = folder.join("source");
+    for name in ["sources", "lists/partial", "cache/archives/partial", "source"] {
+        fs::create_dir_all(folder.join(name))?;
+    }
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let lines = format!("Types: deb-src\nURIs: {}\nSuites: {suite}\nComponents: main\nSigned-By: {keys}\n", mirror()?);
+    fs::write(folder.join("sources/libsmb2.sources"), lines)?;
+    let apt_get = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.arg("-qq").current_dir(&source);
+        for (name, path) in [
+            ("Etc::sourceparts", "sources"),
+            ("State::lists", "lists"),
+            ("Cache", "cache"),
+            ("Etc::sourcelist", "none"),
+        ] {
+            command.arg("-o").arg(format!("Dir::{name}={}", folder.join(path).display()));
+        }
+        // Whoever runs the tests fetches, also as root, whose files the user `_apt` may not write.
+        succeed(command.args(["-o", "APT::Sandbox::User=root"]).args(arguments))
+    };
+    fs::write(folder.join("none"), "")?;
+    apt_get(&["update"])?;
+    apt_get(&["source", "--download-only", "--tar-only", "libsmb2"])?;
+    let archive = format!("libsmb2_{version}.orig.tar.gz");
+    succeed(Command::new("tar").args(["--extract", "--strip-components=1", "--file", &archive]).current_dir(&source))?;
+    let mut compile = Command::new("cc");
+    // Its warnings are its own matter.
+    compile.args(["-w", "-O2", "-r", "-nostdlib", "-D_GNU_SOURCE", "-DSTDC_HEADERS", "-D_U_=__attribute__((unused))"]);
+    compile.args(LIBSMB2_HAS.map(|name| format!("-DHAVE_{name}"))).args(["-Iinclude", "-Iinclude/smb2", "-o"]);
+    compile.arg(folder.join("libsmb2.o"));
+    for entry in fs::read_dir(source.join("lib"))? {
+        let path = entry?.path();
+        // Kerberos needs libraries of its own and is not used here.
+        let kerberos = path.file_stem().is_some_and(|name| name == "krb5-wrapper");
+        if path.extension().is_some_and(|extension| extension == "c") && !kerberos {
+            compile.arg(path);
+        }
+    }
+    succeed(compile.current_dir(&source))?;
+    fs::rename(source.join("include"), folder.join("include"))?;
+    for name in ["sources", "lists", "cache", "source"] {
+        fs::remove_dir_all(folder.join(name))?;
+    }
+    fs::write(&stamp, version)?;
+    Ok(())
+}
+
+/// Where this system has Debian's packages from.
+fn mirror() -> Result<String> {
+    let output = Command::new("apt-get").args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]).output();
+    let output = output.context("cannot start apt-get, which fetches the source of libsmb2")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = text.lines().find_map(|line| line.strip_prefix("Debian "));
+    found
+        .map(str::to_owned)
+        .context("apt-get knows no source of Debian's packages: name one in /etc/apt, run apt-get update")
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

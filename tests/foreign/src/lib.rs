@@ -1,5 +1,5 @@
-//! Foreign programs against a running server: smbclient, rpcclient, impacket, smbprotocol, strace and tshark, and the
-//! test bed that starts the server for them.
+//! Foreign programs against a running server: smbclient, rpcclient, impacket, smbprotocol, rclone, smbj, libsmb2, strace
+//! and tshark, and the test bed that starts the server for them.
 //!
 //! `cargo test` runs only this crate's unit tests, which need no foreign program. `cargo xtask foreign` and `cargo xtask
 //! torture` start a server with [`bed`] and run against it. Either server can stand there, Frevo or Debian's Samba,
@@ -14,9 +14,12 @@ mod growth;
 pub mod guess;
 pub mod hammer;
 mod profile;
+mod protection;
 mod python;
+mod rclone;
 mod smbclient;
 mod stage;
 pub mod suite;
 
 pub use counts::Counts;
+pub use rclone::Rclone;

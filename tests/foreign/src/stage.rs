@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use crate::bed::{ALICE, Bed, Domain, Server};
-use crate::suite::Options;
+use crate::suite::{Options, Tools};
 
 /// The configuration of the server that the cases share.
 pub(crate) const TEMPLATE: &str = include_str!("../smb.conf");
@@ -19,6 +19,7 @@ pub(crate) struct Stage {
     domain: Option<Result<Domain, String>>,
     pub(crate) bed: Bed,
     pub(crate) python: PathBuf,
+    pub(crate) tools: Tools,
 }
 
 impl Stage {
@@ -36,7 +37,8 @@ impl Stage {
         }
         fs::write(client.join("smb.conf"), conf)?;
         let server = bed.start("server", TEMPLATE)?;
-        Ok(Stage { server, bed, python: options.python.clone(), domain: None })
+        let (python, tools) = (options.python.clone(), options.tools.clone());
+        Ok(Stage { server, bed, python, tools, domain: None })
     }
 
     /// A domain, made for the first case that needs one.

@@ -61,6 +61,17 @@ pub struct Options {
     pub quick: bool,
     /// The interpreter that has impacket and smbprotocol.
     pub python: PathBuf,
+    /// Client libraries of other languages.
+    pub tools: Tools,
+}
+
+/// Client libraries that no Debian package of this version brings.
+#[derive(Clone)]
+pub struct Tools {
+    /// A folder with smbj and what it needs.
+    pub jars: PathBuf,
+    /// A folder with libsmb2: its headers in `include`, and the whole library in `libsmb2.o`.
+    pub libsmb2: PathBuf,
 }
 
 /// The names of all cases.

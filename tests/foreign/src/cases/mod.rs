@@ -14,7 +14,9 @@ mod handback;
 mod kerberos;
 mod keytabs;
 mod ldap;
+mod libraries;
 mod local;
+mod many;
 mod netbench;
 mod parity;
 mod parity_set;
@@ -22,6 +24,7 @@ mod passwords;
 mod people;
 mod python;
 mod random_tree;
+mod rclone;
 mod refusals;
 mod shares;
 mod signals;
@@ -42,6 +45,9 @@ const AREAS: &[&[Case]] = &[
     refusals::CASES,
     dialects::CASES,
     python::CASES,
+    rclone::CASES,
+    libraries::CASES,
+    many::CASES,
     escape::CASES,
     config::CASES,
     first_run::CASES,

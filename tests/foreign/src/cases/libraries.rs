@@ -1,0 +1,62 @@
+//! Client libraries of other languages, each with a program of its own that this compiles: smbj in
+//! `tests/foreign/java`, libsmb2 in `tests/foreign/c`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{ALICE, Server};
+use crate::protection::{Protection, SHARE};
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    // Dialects with different ways to sign, and different ways to encrypt.
+    Case::new("libraries.smbj_signed", |stage| smbj(stage, Protection::Signed, &["2.1", "3.0", "3.1.1"])),
+    Case::new("libraries.smbj_sealed", |stage| smbj(stage, Protection::Sealed, &["3.0", "3.1.1"])),
+    Case::new("libraries.smbj_sealed_share", |stage| smbj(stage, Protection::SealedShare, &["3.1.1"])),
+    Case::new("libraries.libsmb2_signed", |stage| libsmb2(stage, Protection::Signed)),
+    Case::new("libraries.libsmb2_sealed", |stage| libsmb2(stage, Protection::Sealed)),
+    Case::new("libraries.libsmb2_sealed_share", |stage| libsmb2(stage, Protection::SealedShare)),
+];
+
+/// Runs a program that finds the server in its environment, to its end; what it printed.
+fn run(command: &mut Command, server: &Server) -> Result<String> {
+    command.env("SERVER_PORT", server.port().to_string());
+    command.env("SERVER_USER", ALICE.name).env("SERVER_PASSWORD", ALICE.password);
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    ensure!(output.status.success(), "{:?}: {}\n{text}", command.get_program(), output.status);
+    Ok(text)
+}
+
+/// The folder with the sources of one language.
+fn sources(language: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(language)
+}
+
+fn smbj(stage: &mut Stage, protection: Protection, dialects: &[&str]) -> Result<()> {
+    let server = stage.protected("smbj", protection)?;
+    let mut java = Command::new("java");
+    // It runs for seconds: a thorough compiler takes more time than it saves.
+    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(stage.tools.jars.join("*"));
+    // Java compiles a program of one file when it starts it.
+    java.arg(sources("java").join("Roundtrip.java")).args([SHARE, protection.word()]).args(dialects);
+    run(&mut java, &server).map(drop)
+}
+
+fn libsmb2(stage: &mut Stage, protection: Protection) -> Result<()> {
+    let program = stage.local("libsmb2")?.join("roundtrip");
+    let library = &stage.tools.libsmb2;
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg("-I").arg(library.join("include"));
+    cc.arg(sources("c").join("libsmb2_roundtrip.c")).arg(library.join("libsmb2.o"));
+    let compiled = cc.output().context("cannot start cc")?;
+    ensure!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
+    let server = stage.protected("libsmb2", protection)?;
+    let said = run(Command::new(&program).args([SHARE, protection.word()]), &server)?;
+    println!("    {}", said.trim().replace('\n', ", "));
+    Ok(())
+}

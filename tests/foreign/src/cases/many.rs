@@ -1,0 +1,114 @@
+//! Long answers of remote procedures, which take several fragments: names of many accounts, and many shares.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::{ALICE, Bed, Crowd, Doors, Server, Target, frevo};
+use crate::cases::people::output;
+use crate::protection::Protection;
+use crate::rclone::Rclone;
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    // Samba 4.17 does not know the call by which lookupsid asks for the machine's SID (LsarQueryInformationPolicy2).
+    Case::new("many.lookupsid_signed", |stage| lookupsid(stage, Protection::Signed)).needs_root().frevo_only(),
+    Case::new("many.lookupsid_sealed", |stage| lookupsid(stage, Protection::Sealed)).needs_root().frevo_only(),
+    Case::new("many.shares_signed", |stage| shares(stage, Protection::Signed)),
+    Case::new("many.shares_sealed", |stage| shares(stage, Protection::Sealed)),
+];
+
+/// Accounts u00001 and so on, beside those of the people.
+const ACCOUNTS: u32 = 1_101;
+/// One that is deleted: lookupsid of impacket 0.13 does not look at an answer that has a name for every SID of a thousand.
+const DELETED: &str = "u00500";
+/// Above the RID of the last account: they come one after the other from 1000 on.
+const LAST_RID: u32 = 2_500;
+const SHARES: usize = 600;
+
+/// A server with all the accounts, on a bed of its own.
+fn crowded(stage: &Stage, protection: Protection) -> Result<(Server, Bed)> {
+    let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    let bed = Bed::make_in(&base, stage.bed.target(), Crowd(ACCOUNTS))?;
+    let server = bed.start("crowded", protection.globals())?;
+    let mut delete = Command::new(frevo());
+    let deleted = bed.people().enter(delete.args(["user", "delete", DELETED, "-c"]).arg(server.conf())).output()?;
+    ensure!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
+    Ok((server, bed))
+}
+
+/// impacket's lookupsid asks for a thousand SIDs at a time. Then all accounts at once: names to SIDs, and back.
+fn lookupsid(stage: &mut Stage, protection: Protection) -> Result<()> {
+    // The server ends before the bed goes.
+    let (server, _bed) = crowded(stage, protection)?;
+    let mut names: BTreeSet<String> = (1..=ACCOUNTS).map(|number| format!("u{number:05}")).collect();
+    names.remove(DELETED);
+
+    let doors = Doors::open([server.address(), server.address()])?;
+    let program = stage.python.with_file_name("lookupsid.py");
+    let mut command = Command::new(&stage.python);
+    command.arg(program).arg(format!("{}:{}@{}", ALICE.name, ALICE.password, Doors::ADDRESSES[0]));
+    let said = output(doors.enter(command.arg(LAST_RID.to_string())))?;
+    // A line is `RID: DOMAIN\NAME (SidTypeUser)`.
+    let found = said.lines().filter_map(|line| line.strip_suffix(" (SidTypeUser)")?.split_once('\\'));
+    let found: BTreeSet<String> = found.map(|(_, name)| name.to_owned()).collect();
+    all_there(&names, &found, &said)?;
+    ensure!(!found.contains(DELETED), "{DELETED} is found, which is deleted");
+
+    let mut script = stage.script_command("lookup_at_once.py", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let output = script.env("SERVER_PORT", server.port().to_string()).output().context("cannot start Python")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "lookup_at_once.py: {said}{}", String::from_utf8_lossy(&output.stderr));
+    all_there(&names, &said.lines().map(str::to_owned).collect(), &said)
+}
+
+/// Every one of `names` must be in `found`.
+fn all_there(names: &BTreeSet<String>, found: &BTreeSet<String>, said: &str) -> Result<()> {
+    let missing: Vec<&String> = names.difference(found).take(3).collect();
+    let head: String = said.lines().take(10).flat_map(|line| [line, "\n"]).collect();
+    ensure!(missing.is_empty(), "of {} names {missing:?} and more are missing:\n{head}", names.len());
+    Ok(())
+}
+
+/// smbclient, impacket and rclone list them, each with code of its own.
+fn shares(stage: &mut Stage, protection: Protection) -> Result<()> {
+    let path = stage.bed.make_dir("data/many", &ALICE, 0o777)?;
+    let named = |number: usize| format!("share-with-number-{number:03}");
+    let comment = |number: usize| format!("the comment of the share with the number {number:03}");
+    let mut template = protection.globals().to_owned();
+    for number in 0..SHARES {
+        let (name, comment) = (named(number), comment(number));
+        template.push_str(&format!("[{name}]\n\tcomment = {comment}\n\tpath = {}\n", path.display()));
+    }
+    let server = stage.bed.start(&format!("many-{}", protection.word()), &template)?;
+    let names: BTreeSet<String> = (0..SHARES).map(named).collect();
+    let rows: BTreeSet<String> = (0..SHARES).map(|number| format!("{} {}", named(number), comment(number))).collect();
+
+    let said = stage.smbclient().server(&server).list_shares()?.fine()?;
+    // A row is the name, `Disk` and the comment, with blanks between them.
+    let listed = said.lines().filter_map(|line| {
+        let (name, rest) = line.trim().split_once(' ')?;
+        Some(format!("{name} {}", rest.trim().strip_prefix("Disk")?.trim()))
+    });
+    all_there(&rows, &listed.collect(), &said).context("smbclient -L")?;
+
+    let mut script = stage.script_command("list_shares.py", &[]);
+    let said = output(script.env("SERVER_PORT", server.port().to_string()))?;
+    all_there(&rows, &said.lines().map(str::to_owned).collect(), &said).context("impacket")?;
+
+    // See `rclone.signed`.
+    if server.target() == Target::Samba && protection == Protection::Signed {
+        return Ok(());
+    }
+    let listed = rclone_list(stage.bed.dir(), &server)?;
+    all_there(&names, &listed.lines().map(|line| line.trim_end_matches('/').to_owned()).collect(), &listed)
+        .context("rclone")
+}
+
+fn rclone_list(dir: &Path, server: &Server) -> Result<String> {
+    let rclone = Rclone::new(dir, server.port())?;
+    output(&mut rclone.command(&["lsf", &format!("{}:", Rclone::REMOTE)]))
+}

@@ -1,0 +1,95 @@
+//! rclone, whose client library is go-smb2: a tree there and back again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::Server;
+use crate::file::{self, contents, ensure_same_tree};
+use crate::protection::{Protection, SHARE};
+use crate::rclone::Rclone;
+use crate::stage::Stage;
+use crate::suite::Case;
+
+pub(super) const CASES: &[Case] = &[
+    // Samba 4.17 says without a signature that an answer is yet to come, and go-smb2 gives up there when it is to sign.
+    Case::new("rclone.signed", |stage| round_trip(stage, Protection::Signed)).frevo_only(),
+    Case::new("rclone.sealed", |stage| round_trip(stage, Protection::Sealed)),
+    Case::new("rclone.sealed_share", |stage| round_trip(stage, Protection::SealedShare)),
+];
+
+/// Folders, and files in each of them.
+const TREE: (usize, usize) = (12, 20);
+/// More than one WRITE or READ of go-smb2 takes.
+const LARGE: u64 = 20 << 20;
+
+/// Runs rclone to its end; what it printed on its standard output.
+fn run(stage: &Stage, server: &Server, arguments: &[&str]) -> Result<String> {
+    let rclone = Rclone::new(stage.bed.dir(), server.port())?;
+    let output = rclone.command(arguments).stdin(Stdio::null()).output().context("cannot start rclone")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "rclone {}: {}\n{said}", arguments.join(" "), output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Text of a path that a test made.
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path of text")
+}
+
+fn round_trip(stage: &mut Stage, protection: Protection) -> Result<()> {
+    let server = stage.protected("rclone", protection)?;
+    let share = stage.share("rclone");
+    let there = share.join("work");
+    let local = stage.local("rclone")?.join("tree");
+    file::tree(&local, TREE.0, TREE.1)?;
+    file::random(&local.join("large"), LARGE)?;
+    fs::write(local.join("Übergröße – 日本語.txt"), "a name of many alphabets\n")?;
+    let local_text = text(&local)?;
+    // Not at the top of the share: before rclone 1.60 renames a folder, it makes the one above it, whose name at the top it
+    // takes to be a full stop.
+    let remote = |path: &str| format!("{}:{SHARE}/work/{path}", Rclone::REMOTE);
+    let run = |arguments: &[&str]| run(stage, &server, arguments);
+
+    let shares = run(&["lsf", &format!("{}:", Rclone::REMOTE)])?;
+    ensure!(shares.lines().any(|line| line == format!("{SHARE}/")), "{SHARE} is not among the shares:\n{shares}");
+    run(&["copy", local_text, &remote("copied")])?;
+    let files = ensure_same_tree(&local, &there.join("copied")).context("copied to the server")?;
+    ensure!(files > TREE.0 * TREE.1, "{files} files were copied");
+
+    let listed = run(&["lsf", "--recursive", "--files-only", &remote("copied")])?;
+    let listed: BTreeSet<&str> = listed.lines().collect();
+    let made = contents(&local)?;
+    let made = made.keys().map(|path| text(path)).collect::<Result<BTreeSet<&str>>>()?;
+    ensure!(listed == made, "{} of {} files are listed", listed.len(), made.len());
+
+    let check = ["check", "--download", local_text, &remote("copied")];
+    run(&check)?;
+    // A byte is another one: rclone finds it, so what it read is what the server has.
+    let one = there.join("copied/part 3/module_003/Source-004.rs");
+    let (before, size) = (fs::read(&one)?, fs::metadata(&one)?.len());
+    fs::write(&one, vec![b'x'; usize::try_from(size)?])?;
+    let said = run(&check).err().context("rclone finds no difference where there is one")?;
+    ensure!(format!("{said:#}").contains("1 differences found"), "{said:#}");
+    fs::write(&one, before)?;
+
+    run(&["moveto", &remote("copied/large"), &remote("copied/renamed")])?;
+    ensure!(there.join("copied/renamed").exists() && !there.join("copied/large").exists(), "it is not renamed");
+    run(&["moveto", &remote("copied/renamed"), &remote("copied/large")])?;
+    run(&["moveto", &remote("copied"), &remote("moved")])?;
+    ensure!(there.join("moved").exists() && !there.join("copied").exists(), "the folder is not renamed");
+
+    let back = stage.local("rclone-back")?;
+    run(&["copy", &remote("moved"), text(&back)?])?;
+    ensure_same_tree(&local, &back).context("copied back")?;
+    run(&["deletefile", &remote("moved/large")])?;
+    ensure!(!there.join("moved/large").exists(), "the file is still there");
+    run(&["purge", &remote("moved")])?;
+    run(&["rmdir", &remote("")])?;
+    let left = fs::read_dir(&share)?.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
+    ensure!(left.is_empty(), "on the server there are left {left:?}");
+    Ok(())
+}
