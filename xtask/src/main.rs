@@ -123,7 +123,9 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Foreign(Foreign { filter, target, quick, .. }) => {
             setup(target);
-            let (python, tools) = (setup::python(), setup::tools());
+            let wanted = filter.as_ref().is_none_or(|word| foreign::suite::needs_tools(word));
+            let tools = if wanted { Some(setup::client_libraries()?) } else { None };
+            let python = setup::python();
             let options = foreign::suite::Options { target, filter, quick, python, tools };
             Ok(end(foreign::suite::run(&options)?))
         }

@@ -82,10 +82,12 @@ const DEBIAN: &[Package] = &[
     package("openssl", "/usr/bin/openssl"),
     package("libnss-db", "/usr/bin/makedb"),
     package("rclone", "/usr/bin/rclone"),
-    package("default-jdk-headless", "/usr/bin/javac"),
-    package("maven", "/usr/bin/mvn"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
+
+/// What the client libraries of other languages need ([`client_libraries`]).
+const DEBIAN_LIBRARIES: &[Package] =
+    &[package("default-jdk-headless", "/usr/bin/javac"), package("maven", "/usr/bin/mvn")];
 
 /// What starting Samba needs.
 const DEBIAN_SAMBA: &[Package] = &[
@@ -174,8 +176,7 @@ const LIBSMB2_HAS: [&str; 25] = [
     "UNISTD_H",
 ];
 
-/// The client libraries of other languages.
-pub(crate) fn tools() -> Tools {
+fn tools() -> Tools {
     Tools { jars: crate::root().join("target/java/jars"), libsmb2: crate::root().join("target/libsmb2") }
 }
 
@@ -186,16 +187,22 @@ pub(crate) fn python() -> PathBuf {
 
 /// Makes sure that everything of the set is there.
 pub(crate) fn run(set: Set) -> Result<()> {
-    let missing: Vec<&str> = set.packages().filter(|package| !is_there(package)).map(|package| package.name).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
-    if set == Set::Compare {
-        return Ok(());
-    }
-    python_packages()?;
+    packages(set.packages())?;
+    if set == Set::Compare { Ok(()) } else { python_packages() }
+}
+
+/// Fetches the client libraries of other languages, from Maven's repository and Debian's sources, which not every machine
+/// that runs the tests reaches.
+pub(crate) fn client_libraries() -> Result<Tools> {
+    packages(DEBIAN_LIBRARIES.iter())?;
     java_packages()?;
-    libsmb2()
+    libsmb2()?;
+    Ok(tools())
+}
+
+fn packages(wanted: impl Iterator<Item = &'static Package>) -> Result<()> {
+    let missing: Vec<&str> = wanted.filter(|package| !is_there(package)).map(|package| package.name).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 fn is_there(package: &Package) -> bool {

@@ -68,7 +68,7 @@ fn foreign(options: &Options) -> Result<Counts> {
         filter: options.filter.clone(),
         quick: options.quick,
         python: setup::python(),
-        tools: setup::tools(),
+        tools: None,
     })
 }
 
@@ -82,7 +82,7 @@ fn client_against_samba() -> Result<Counts> {
             filter: Some(filter.into()),
             quick: true,
             python: setup::python(),
-            tools: setup::tools(),
+            tools: None,
         })?);
     }
     Ok(counts)

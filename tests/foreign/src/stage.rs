@@ -19,7 +19,7 @@ pub(crate) struct Stage {
     domain: Option<Result<Domain, String>>,
     pub(crate) bed: Bed,
     pub(crate) python: PathBuf,
-    pub(crate) tools: Tools,
+    tools: Option<Tools>,
 }
 
 impl Stage {
@@ -39,6 +39,11 @@ impl Stage {
         let server = bed.start("server", TEMPLATE)?;
         let (python, tools) = (options.python.clone(), options.tools.clone());
         Ok(Stage { server, bed, python, tools, domain: None })
+    }
+
+    /// The client libraries of other languages.
+    pub(crate) fn tools(&self) -> Result<&Tools> {
+        self.tools.as_ref().context("this run is without the client libraries of other languages")
     }
 
     /// A domain, made for the first case that needs one.

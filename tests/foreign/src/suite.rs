@@ -28,11 +28,13 @@ pub(crate) struct Needs {
     pub(crate) slow: bool,
     /// It tests something that only Frevo has.
     pub(crate) frevo: bool,
+    /// The client libraries of other languages.
+    pub(crate) tools: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, run: fn(&mut Stage) -> Result<()>) -> Case {
-        Case { name, needs: Needs { root: false, slow: false, frevo: false }, run }
+        Case { name, needs: Needs { root: false, slow: false, frevo: false, tools: false }, run }
     }
 
     pub(crate) const fn slow(mut self) -> Case {
@@ -42,6 +44,11 @@ impl Case {
 
     pub(crate) const fn needs_root(mut self) -> Case {
         self.needs.root = true;
+        self
+    }
+
+    pub(crate) const fn needs_tools(mut self) -> Case {
+        self.needs.tools = true;
         self
     }
 
@@ -61,8 +68,8 @@ pub struct Options {
     pub quick: bool,
     /// The interpreter that has impacket and smbprotocol.
     pub python: PathBuf,
-    /// Client libraries of other languages.
-    pub tools: Tools,
+    /// Client libraries of other languages; `None`: the cases that need them are left out.
+    pub tools: Option<Tools>,
 }
 
 /// Client libraries that no Debian package of this version brings.
@@ -72,6 +79,11 @@ pub struct Tools {
     pub jars: PathBuf,
     /// A folder with libsmb2: its headers in `include`, and the whole library in `libsmb2.o`.
     pub libsmb2: PathBuf,
+}
+
+/// Whether one of the cases that `word` selects needs [`Options::tools`].
+pub fn needs_tools(word: &str) -> bool {
+    cases::all().any(|case| case.needs.tools && case.name.contains(word))
 }
 
 /// The names of all cases.
@@ -86,6 +98,7 @@ pub fn run(options: &Options) -> Result<Counts> {
         options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()))
             && !(options.quick && case.needs.slow)
             && !(options.target != Target::Frevo && case.needs.frevo)
+            && !(options.tools.is_none() && case.needs.tools)
     };
     let cases: Vec<&Case> = cases::all().filter(wanted).collect();
     if cases.is_empty() {

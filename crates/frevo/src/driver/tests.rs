@@ -102,7 +102,7 @@ async fn frames_announced_at_the_same_time_take_no_more_than_the_users_share() {
         let (client, _driver) = log_on(&server, &stopping).await;
         streams.push(client.into_raw().stream);
     }
-    for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], &[b'S'], &[b'M']] {
+    for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], b"S", b"M"] {
         for stream in &mut streams {
             stream.write_all(piece).await.expect("the connection lives");
         }

@@ -13,12 +13,12 @@ use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     // Dialects with different ways to sign, and different ways to encrypt.
-    Case::new("libraries.smbj_signed", |stage| smbj(stage, Protection::Signed, &["2.1", "3.0", "3.1.1"])),
-    Case::new("libraries.smbj_sealed", |stage| smbj(stage, Protection::Sealed, &["3.0", "3.1.1"])),
-    Case::new("libraries.smbj_sealed_share", |stage| smbj(stage, Protection::SealedShare, &["3.1.1"])),
-    Case::new("libraries.libsmb2_signed", |stage| libsmb2(stage, Protection::Signed)),
-    Case::new("libraries.libsmb2_sealed", |stage| libsmb2(stage, Protection::Sealed)),
-    Case::new("libraries.libsmb2_sealed_share", |stage| libsmb2(stage, Protection::SealedShare)),
+    Case::new("libraries.smbj_signed", |stage| smbj(stage, Protection::Signed, &["2.1", "3.0", "3.1.1"])).needs_tools(),
+    Case::new("libraries.smbj_sealed", |stage| smbj(stage, Protection::Sealed, &["3.0", "3.1.1"])).needs_tools(),
+    Case::new("libraries.smbj_sealed_share", |stage| smbj(stage, Protection::SealedShare, &["3.1.1"])).needs_tools(),
+    Case::new("libraries.libsmb2_signed", |stage| libsmb2(stage, Protection::Signed)).needs_tools(),
+    Case::new("libraries.libsmb2_sealed", |stage| libsmb2(stage, Protection::Sealed)).needs_tools(),
+    Case::new("libraries.libsmb2_sealed_share", |stage| libsmb2(stage, Protection::SealedShare)).needs_tools(),
 ];
 
 /// Runs a program that finds the server in its environment, to its end; what it printed.
@@ -41,7 +41,7 @@ fn smbj(stage: &mut Stage, protection: Protection, dialects: &[&str]) -> Result<
     let server = stage.protected("smbj", protection)?;
     let mut java = Command::new("java");
     // It runs for seconds: a thorough compiler takes more time than it saves.
-    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(stage.tools.jars.join("*"));
+    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-classpath"]).arg(stage.tools()?.jars.join("*"));
     // Java compiles a program of one file when it starts it.
     java.arg(sources("java").join("Roundtrip.java")).args([SHARE, protection.word()]).args(dialects);
     run(&mut java, &server).map(drop)
@@ -49,7 +49,7 @@ fn smbj(stage: &mut Stage, protection: Protection, dialects: &[&str]) -> Result<
 
 fn libsmb2(stage: &mut Stage, protection: Protection) -> Result<()> {
     let program = stage.local("libsmb2")?.join("roundtrip");
-    let library = &stage.tools.libsmb2;
+    let library = &stage.tools()?.libsmb2;
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg("-I").arg(library.join("include"));
     cc.arg(sources("c").join("libsmb2_roundtrip.c")).arg(library.join("libsmb2.o"));
