@@ -40,6 +40,8 @@ enum Command {
     Foreign(Foreign),
     /// Frevo and Samba side by side, measured in turns by frevo bench
     Compare(compare::Options),
+    /// Frevo and Samba side by side: how long rclone takes to copy files there and back, as root
+    Rclone(compare::rclone::Options),
     /// What guessing passwords does to right logons, on a server that runs already
     Guess(foreign::guess::Options),
     /// One client of the case hammer.crowd, in a process of its own
@@ -94,6 +96,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(end(test::all(&options)?))
         }
         Command::Compare(options) => Ok(end(compare::run(&options)?)),
+        Command::Rclone(options) => Ok(end(compare::rclone::run(&options)?)),
         Command::Guess(options) => {
             foreign::guess::run(&options)?;
             Ok(ExitCode::SUCCESS)

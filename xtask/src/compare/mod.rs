@@ -9,6 +9,7 @@ mod experiment;
 mod hold;
 mod outcome;
 mod pair;
+pub(crate) mod rclone;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
