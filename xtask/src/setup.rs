@@ -315,7 +315,10 @@ fn java_packages() -> Result<()> {
     println!("fetching smbj for target/java");
     let _ = fs::remove_dir_all(folder);
     let mut maven = Command::new("mvn");
-    maven.args(["--batch-mode", "--quiet", "--file"]).arg(&project).arg("dependency:copy-dependencies");
+    maven
+        .args(["--batch-mode", "--quiet", "-Dstyle.color=never", "--file"])
+        .arg(&project)
+        .arg("dependency:copy-dependencies");
     maven.arg(format!("-Dmaven.repo.local={}", folder.join("repository").display()));
     succeed(maven.arg(format!("-DoutputDirectory={}", jars.display())))?;
     fs::write(&stamp, wanted)?;
