@@ -209,7 +209,11 @@ impl Driver {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
                 // An account is overdrawn, perhaps by another connection.
-                () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {}
+                () = async { tokio::time::sleep(TRY_AGAIN).await }, if !may_read => {
+                    if !self.connection.is_logged_on() && self.is_left() {
+                        return Ok(());
+                    }
+                }
                 () = progress.time_is_up() => {
                     if let Some(reason) = progress.judge(self.sent, self.input.len()) {
                         self.connection.end(reason);
@@ -243,6 +247,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Whether the client has closed its side, although it may not be read from.
+    fn is_left(&self) -> bool {
+        let ready = self.stream.ready(Interest::READABLE).now_or_never();
+        ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
     }
 
     /// Finishes what is in flight and sends what is queued.

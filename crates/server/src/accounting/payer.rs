@@ -53,11 +53,13 @@ impl Payer {
         self.accounts.iter().all(few) && self.has_room(resource.bytes(more))
     }
 
-    /// Whether these accounts may hold `amount` of a resource that those of `other` hold now.
+    /// Whether these accounts may hold `amount` of a resource that those of `other` hold now: half of the server's bound at
+    /// most, whatever is free. Those whom nobody knows must not keep others out.
     pub fn may_take_over(&self, other: &Payer, resource: Resource, amount: usize) -> Result<(), Full> {
         let index = resource.index();
         let pays_already = |account: &Arc<Account>| other.accounts.iter().any(|it| Arc::ptr_eq(it, account));
-        let is_full = |account: &&Arc<Account>| account.held(index).saturating_add(amount) > account.bound(index);
+        let most = self.accounts.first().map_or(0, |server| server.bound(index) / 2);
+        let is_full = |account: &&Arc<Account>| account.held(index).saturating_add(amount) > most;
         match self.accounts.iter().filter(|account| !pays_already(account)).find(is_full) {
             Some(account) => Err(Full { account: account.name.clone(), resource, memory: false }),
             None => Ok(()),
