@@ -1,9 +1,10 @@
-//! What a user may do with a file: by its security descriptor where the share stores those, else by what the kernel's
-//! permission bits stand for.
+//! Access rights of a user on a file: from its security descriptor where the share stores them, otherwise from the
+//! permission bits or POSIX ACL that the kernel enforces.
 //!
-//! The kernel has the last word: data is read and written through descriptors that it opened for the user, and names
-//! and attributes change through calls made as the user. What is computed here tells a client beforehand, at CREATE,
-//! and with stored descriptors it refuses what those do not grant ([MS-FSA] 2.1.5.1.2.1).
+//! The kernel has the last word. Data is read and written through file descriptors that the kernel opened for the user,
+//! and names and attributes are changed by system calls made as the user. The rights computed here are reported to the
+//! client at CREATE. On shares that store descriptors they also refuse rights that the descriptor does not grant
+//! ([MS-FSA] 2.1.5.1.2.1).
 
 use std::sync::Arc;
 
@@ -17,28 +18,30 @@ use crate::tree::Disk;
 use crate::vfs::{Case, Identity, Kind, Lookup, Metadata, Node, RelPath, Watched};
 
 const READ: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0;
-/// Whoever may read a file may run it: the bytes that go over the wire are the same.
-/// Deviates from Samba's default, as `acl allow execute always = yes` there.
+/// A user who may read a file may also execute it, because the same bytes are sent over the wire. Deviates from Samba's
+/// default. Samba does this with `acl allow execute always = yes`.
 const READ_FILE: u32 = READ | AccessMask::FILE_EXECUTE.0;
-/// For a file, the right to delete children means nothing; without it nobody would have all rights on one.
+/// The right to delete children has no meaning for a file. It is included because no user would have full control
+/// otherwise.
 const WRITE: u32 = AccessMask::FILE_WRITE_DATA.0
     | AccessMask::FILE_APPEND_DATA.0
     | AccessMask::FILE_DELETE_CHILD.0
     | AccessMask::FILE_WRITE_EA.0
     | AccessMask::FILE_WRITE_ATTRIBUTES.0;
-/// What everybody may do who can reach the file: Linux shows attributes and permissions to all of them.
+/// The rights of every user who can reach the file, because Linux shows attributes and permissions to all of them.
 const REACH: u32 = AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0;
-/// What needs `w`.
+/// The rights that need `w`.
 const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
-/// What Linux lets the owner do whatever the permission bits say.
+/// The rights that Linux gives to the owner regardless of the permission bits.
 const OWNER: u32 = AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0;
-/// What it takes to see a file in a listing with `hide unreadable`, as in Samba and Windows.
+/// The rights needed to see a file in a listing with `hide unreadable`, as in Samba and Windows.
 const VISIBLE: AccessMask = AccessMask(READ | AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0);
 
-/// Never enough, so that all rights are found.
+/// Never satisfied, so all rights are computed.
 const ALL: AccessMask = AccessMask(u32::MAX);
 
-/// The permission bits (`rwx`) that the mode gives to `who`: all there is for root, the owner, and a file without a list.
+/// Returns the permission bits (`rwx`) that the mode gives to `who`. They are exact for root, for the owner, and for a
+/// file without a POSIX ACL.
 fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
     if who.uid == 0 {
         return 0o7;
@@ -53,7 +56,7 @@ fn mode_permissions(metadata: &Metadata, who: &Identity) -> u32 {
     (metadata.mode >> shift) & 0o7
 }
 
-/// The rights that permission bits stand for, all but DELETE, which is the directory's to give.
+/// Returns the rights that correspond to permission bits. DELETE is not included because the directory grants it.
 fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
     let directory = metadata.kind == Kind::Directory;
     let mut rights = REACH;
@@ -68,32 +71,32 @@ fn rights(permissions: u32, metadata: &Metadata, who: &Identity) -> AccessMask {
     }
     if who.uid == 0 || who.uid == metadata.uid {
         rights |= OWNER;
-        // Linux lets the owner change times and attributes of its read-only file; extended attributes need `w`.
+        // Linux lets the owner change times and attributes of a read-only file. Extended attributes need `w`.
     }
     AccessMask(rights)
 }
 
-/// Whether somebody who is not the owner may change the list of a file for which no descriptor is stored: `acl group
-/// control`, and with `writes` what `dos filemode` says.
+/// Whether a user who is not the owner may change the POSIX ACL of a file on a share that stores no descriptors: by
+/// `acl group control`, or, if the user can write the file (`writes`), by `dos filemode`.
 pub(crate) fn overrides_owner(disk: &Disk, metadata: &Metadata, writes: bool) -> bool {
     let (who, share) = (&disk.identity, &disk.share);
     let is_member = who.gid == metadata.gid || who.groups.contains(&metadata.gid);
     share.acls.is_none() && (share.acl_group_control && is_member || share.dos_filemode && writes)
 }
 
-/// The same by permission bits, as a right.
+/// Returns WRITE_DAC if [`overrides_owner`] allows it, with write access taken from the permission bits.
 fn overriding(disk: &Disk, metadata: &Metadata, permissions: u32) -> AccessMask {
     let overrides = overrides_owner(disk, metadata, permissions & 0o2 != 0);
     if overrides { AccessMask::WRITE_DAC } else { AccessMask::NONE }
 }
 
-/// Whether stored descriptors decide for this user: root is asked for nothing.
+/// Whether stored descriptors are checked for this user. They are not checked for root.
 fn is_checked(disk: &Disk) -> bool {
     disk.share.acls.is_some() && disk.identity.uid != 0
 }
 
-/// The rights that a file's descriptor gives to the user of `disk` for opening it, or some that are `enough`: who reaches a
-/// file may read its attributes.
+/// Returns the rights that a file's descriptor grants to the user of `disk` on open, or a subset that contains
+/// `enough`. A user who can reach a file may always read its attributes.
 async fn granted_on_open(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -105,7 +108,7 @@ async fn granted_on_open(
     Ok(if runs { granted | AccessMask::FILE_EXECUTE } else { granted })
 }
 
-/// What the user finds at `path`.
+/// Looks up `path` as the user of `disk`.
 pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
     Ok(match disk.vfs.lookup(&disk.identity, path, Case::Sensitive, disk.share.links()).await? {
         Lookup::Found { node, metadata, .. } => Some((node, metadata)),
@@ -132,7 +135,8 @@ async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
     kernel_permits(disk, &node, &metadata, 0o3).await
 }
 
-/// All rights that the user has on a file: by its descriptor, less what the kernel refuses; or the kernel's alone.
+/// Returns all rights of the user on a file: those of its descriptor minus those that the kernel refuses, or the
+/// kernel's alone.
 pub(crate) async fn maximal(
     disk: &Disk,
     path: &RelPath,
@@ -153,8 +157,8 @@ pub(crate) async fn maximal(
     Ok(all)
 }
 
-/// What one open of a file can have of `all`: the kernel opens it for reading and writing only where one entry of its list
-/// has both. Where none does, what the open needs comes first, and then reading.
+/// Returns the part of `all` that one open can have. The kernel opens a file for both reading and writing only if one
+/// entry of its POSIX ACL has both bits. If none has, the open keeps writing if it needs it, and reading otherwise.
 pub(crate) async fn at_once(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -170,8 +174,8 @@ pub(crate) async fn at_once(
     Ok(all.without(if needed.intersects(WRITING) { READING } else { WRITING }))
 }
 
-/// Whether the mode says what the kernel gives to `who`. For others than the owner it may stand for a list, which Linux
-/// looks at where there is any bit for the group.
+/// Whether the mode alone determines what the kernel gives to `who`. For users other than the owner the mode may
+/// summarize a POSIX ACL, which Linux evaluates if any group bit is set.
 fn is_by_mode(metadata: &Metadata, who: &Identity) -> bool {
     who.uid == 0 || who.uid == metadata.uid || metadata.mode & 0o070 == 0
 }
@@ -188,7 +192,7 @@ pub(crate) async fn kernel_permits(disk: &Disk, node: &Arc<dyn Node>, metadata: 
     }
 }
 
-/// Which of `granted` rights to the data of a file or the entries of a directory the kernel would refuse.
+/// Returns those of the `granted` rights to file data or directory entries that the kernel would refuse.
 async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted: AccessMask) -> Result<AccessMask> {
     let (reading, writing) = match metadata.kind {
         Kind::File => (AccessMask::FILE_READ_DATA, WRITING),
@@ -206,8 +210,9 @@ async fn refused(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, granted
     Ok(lacks(0o4, reading).await? | lacks(0o2, writing).await?)
 }
 
-/// Whether the user has `wanted` on an existing file. For the owner the mode bits at hand decide, without a system call.
-/// What a stored descriptor grants of a file's data the kernel allows or refuses when the file is opened, right after.
+/// Whether the user has `wanted` on an existing file. For the owner the mode bits in `metadata` decide, without a
+/// system call. For rights to a file's data that a stored descriptor grants, the kernel decides in the open that
+/// follows.
 pub(crate) async fn permits(
     disk: &Disk,
     path: &RelPath,
@@ -217,7 +222,8 @@ pub(crate) async fn permits(
 ) -> Result<bool> {
     let who = &disk.identity;
     let needed = wanted.without(AccessMask::DELETE);
-    // Who reaches a file may read its attributes, whatever protects it: most requests of some clients ask for no more.
+    // A user who can reach a file may read its attributes, whatever its descriptor. Most requests of some clients need
+    // nothing else.
     if wanted.without(AccessMask::FILE_READ_ATTRIBUTES).is_empty() {
         return Ok(true);
     }
@@ -246,7 +252,7 @@ pub(crate) async fn permits(
     may_unlink(disk, path, metadata.uid).await
 }
 
-/// The directory that `path` is to be made in, as far as the share's parameters ask what it is like.
+/// Looks up the directory that `path` is to be created in, if a parameter of the share depends on its metadata.
 pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata>> {
     if disk.share.inherit_owner == InheritOwner::No && !disk.share.inherit_permissions {
         return Ok(None);
@@ -255,9 +261,9 @@ pub(crate) async fn model(disk: &Disk, path: &RelPath) -> Result<Option<Metadata
     Ok(find(disk, &parent).await?.map(|(_, metadata)| metadata))
 }
 
-/// Whether the user may make `path`, by the descriptor of its directory ([MS-FSA] 2.1.5.1.1); answers what protects
-/// that, for what is made inherits from it. `None` where none are stored: then the kernel alone decides. `watched` is that
-/// directory as it was found on the way, where it is watched.
+/// Checks whether the descriptor of the directory lets the user create `path` ([MS-FSA] 2.1.5.1.1). Returns the
+/// directory's protection, because the new file inherits from it. `None` if the share stores no descriptors; the kernel
+/// alone decides then. `watched` is the directory as it was found during the lookup, if it is watched.
 pub(crate) async fn may_make(
     disk: &Disk,
     path: &RelPath,
@@ -283,8 +289,9 @@ pub(crate) async fn may_make(
     Ok(Some(protection))
 }
 
-/// Whether the user may give a file, a `directory` or not, the new name `to` beside or instead of `from`; with `replaced`
-/// something has that name and goes ([MS-FSA] 2.1.5.15.12, 2.1.5.15.7). The kernel decides the rest.
+/// Checks whether the user may give a file or `directory` the new name `to`: as an additional name, or as a rename of
+/// `from`. If `replaced` is set, the file that has that name is deleted ([MS-FSA] 2.1.5.15.12, 2.1.5.15.7). The kernel
+/// decides everything else.
 pub(crate) async fn may_name(
     disk: &Disk,
     directory: bool,
@@ -309,7 +316,7 @@ pub(crate) async fn may_name(
     }
 }
 
-/// `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
+/// Implements `hide unreadable`: whether the user could open `path`, an entry of a listing, for reading.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {
     let who = &disk.identity;
     let seen = |protection: &Protection| {

@@ -1,4 +1,4 @@
-//! What a file shows that has no stored descriptor.
+//! Synthesized descriptors, for files without a valid stored descriptor.
 
 use proto::dtyp::acl::{Ace, AceBody, AceFlags};
 use proto::dtyp::security_descriptor::Control;
@@ -9,19 +9,19 @@ use super::posix::{self, Posix, Sids, UnixSids};
 use crate::policy::{AclStyle, Share};
 use crate::vfs::{Kind, Metadata};
 
-/// What a file of `lists` shows where no stored descriptor counts.
+/// Returns the descriptor of a file with the POSIX ACLs `lists` that has no valid stored descriptor.
 pub(super) fn made_of(share: &Share, lists: &Posix) -> SecurityDescriptor {
     if share.acls.is_some() { shown(share, lists) } else { of_lists(share, lists) }
 }
 
-/// What a file shows on a share that stores no descriptors.
+/// Returns the descriptor that clients see on a share that stores no descriptors.
 fn of_lists(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let descriptor = with_full_control(share, posix::to_descriptor(lists, &UnixSids), lists.directory);
     if share.dos_filemode { changed_by_writers(descriptor) } else { descriptor }
 }
 
-/// What a file without a stored descriptor shows on a share that stores them: as Samba, a directory hands on what the
-/// masks of the share allow, its list is not protected, and who may write may change it.
+/// Returns the descriptor of a file without a stored one on a share that stores them. As in Samba, a directory gets
+/// inheritable ACEs from the masks of the share, the DACL is not protected, and users who can write may change it.
 pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     let mut descriptor = posix::to_descriptor(lists, &UnixSids);
     descriptor.control = descriptor.control.without(Control::DACL_PROTECTED);
@@ -37,9 +37,10 @@ pub(super) fn shown(share: &Share, lists: &Posix) -> SecurityDescriptor {
     changed_by_writers(with_full_control(share, descriptor, lists.directory))
 }
 
-/// What [`shown`] grants at least to the owner of the file, and whether that is all: he has what the mode gives to him, and
-/// beside it only what the list may grant to groups, to everybody, or to him as one whom it names, of whom nobody has more
-/// than the mode says. That holds for him even where the list is too long to be shown, of which others have nothing.
+/// Returns the rights that [`shown`] grants to the owner at least, computed from the mode alone, and whether they are
+/// all of the owner's rights. They are all if no group or other bit exceeds the owner's, because entries for groups,
+/// for everyone, or for the owner by name cannot exceed those bits. The rights apply even if the POSIX ACL is too long
+/// to be converted, in which case other users have none.
 pub(super) fn owner_s(share: &Share, metadata: &Metadata) -> Option<(AccessMask, bool)> {
     let directory = match metadata.kind {
         Kind::File => false,
@@ -51,7 +52,7 @@ pub(super) fn owner_s(share: &Share, metadata: &Metadata) -> Option<(AccessMask,
     Some((mask | AccessMask::READ_CONTROL | AccessMask::WRITE_DAC, others & !own == 0))
 }
 
-/// `acl map full control`: without it, `rwx` is shown as no more than reading, writing and executing.
+/// Applies `acl map full control`: without it, `rwx` is shown as no more than reading, writing and executing.
 fn with_full_control(share: &Share, descriptor: SecurityDescriptor, directory: bool) -> SecurityDescriptor {
     if share.acl_map_full_control {
         return descriptor;
@@ -59,7 +60,7 @@ fn with_full_control(share: &Share, descriptor: SecurityDescriptor, directory: b
     with_rights(descriptor, |mask| as_configured(share, mask, directory))
 }
 
-/// The same of one entry's rights.
+/// Applies [`with_full_control`] to the rights of one ACE.
 fn as_configured(share: &Share, mask: AccessMask, directory: bool) -> AccessMask {
     if share.acl_map_full_control || !mask.contains(posix::rights(7, directory)) {
         return mask;
@@ -67,7 +68,7 @@ fn as_configured(share: &Share, mask: AccessMask, directory: bool) -> AccessMask
     [4, 2, 1].into_iter().fold(AccessMask::NONE, |all, bit| all | posix::rights(bit, directory))
 }
 
-/// `descriptor` with other rights in its entries.
+/// Replaces the access mask of each ACE of `descriptor`.
 fn with_rights(mut descriptor: SecurityDescriptor, other: impl Fn(AccessMask) -> AccessMask) -> SecurityDescriptor {
     let aces = descriptor.dacl.take().map(Acl::into_aces).unwrap_or_default();
     let aces = aces.into_iter().map(|ace| match ace.body {
@@ -78,7 +79,8 @@ fn with_rights(mut descriptor: SecurityDescriptor, other: impl Fn(AccessMask) ->
     descriptor
 }
 
-/// What counts for a file without a stored descriptor where POSIX lists do not: `acl_xattr:default acl style`.
+/// Returns the effective descriptor of a file without a stored one where POSIX ACLs are ignored: `acl_xattr:default acl
+/// style`.
 pub(super) fn default_descriptor(style: AclStyle, metadata: &Metadata) -> SecurityDescriptor {
     let all = AccessMask::FILE_ALL_ACCESS;
     let (owner, group) = (UnixSids.user(metadata.uid), UnixSids.group(metadata.gid));
@@ -112,13 +114,13 @@ pub(super) fn default_descriptor(style: AclStyle, metadata: &Metadata) -> Securi
     }
 }
 
-/// Who may write a file may change what protects it, and delete it: `dos filemode`, which stored descriptors bring along
-/// in Samba.
+/// Lets users who can write a file change its security descriptor and delete it. This is `dos filemode`, which Samba
+/// implies where descriptors are stored.
 fn changed_by_writers(descriptor: SecurityDescriptor) -> SecurityDescriptor {
     with_rights(descriptor, for_writers)
 }
 
-/// The same of one entry's rights.
+/// Applies [`changed_by_writers`] to the rights of one ACE.
 fn for_writers(mask: AccessMask) -> AccessMask {
     const MORE: AccessMask = AccessMask(AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0 | AccessMask::DELETE.0);
     if mask.contains(AccessMask::FILE_WRITE_DATA) { mask | MORE } else { mask }
@@ -154,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the mode alone tells of the owner's rights is what he is granted by the descriptor that is shown, or less.
+        /// The rights that the mode alone gives to the owner never exceed those granted by the synthesized descriptor.
         #[test]
         fn what_the_mode_tells_is_granted(
             access in list(),
@@ -163,7 +165,8 @@ mod tests {
             full_control in any::<bool>(),
             gids in prop::collection::vec(19_u32..23, 0..3),
         ) {
-            let share = Share { acls: Some(stored_acls()), acl_map_full_control: full_control, ..Share::new("s", "/s") };
+            let share =
+                Share { acls: Some(stored_acls()), acl_map_full_control: full_control, ..Share::new("s", "/s") };
             let kind = if directory { Kind::Directory } else { Kind::File };
             let metadata = metadata(kind, access.mode(), (OWNER, GROUP));
             let groups = gids.into_iter().map(Sid::unix_group).chain([Sid::EVERYONE]).collect();

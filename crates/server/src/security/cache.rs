@@ -1,14 +1,17 @@
-//! What protects files, kept for the next access check: descriptors read from their attributes or the POSIX lists of which
-//! they are made, and what they grant to whom.
+//! Cache of the effective security descriptors of files, and of the access rights that they grant.
 //!
-//! An entry counts as long as its file's change time is the one that it was made at, so whoever changes permissions past
-//! the server is heeded at once: the file system's own ([`Metadata::stamped`]), not one that a client set. Where the clock
-//! behind that time ticks slowly ([`Vfs::tick`](crate::vfs::Vfs::tick)), one that changed just now does not count, for a second change may bear
-//! the same time. A file that changed is read again, but most changes are of its content: where what protects it is made
-//! of the same ([`Cache::print`]), the entry counts again. Equal stored descriptors are kept once.
-//! All together is bounded in bytes; past it, entries go that were not used since the last look at them.
+//! An entry is valid while the file's change time is the one under which the entry was made. A change of permissions by
+//! another program therefore takes effect at once. The change time is the file system's own ([`Metadata::stamped`]),
+//! not one that a client set. Where the clock behind that time has a coarse granularity
+//! ([`Vfs::tick`](crate::vfs::Vfs::tick)), an entry for a file that changed just now is not valid, because a second
+//! change may get the same time. A changed file is read again. Most changes are changes of content, though: if a hash
+//! of the inputs of the descriptor is unchanged ([`Cache::print`]), the entry is revalidated. Equal stored descriptors
+//! are kept only once.
 //!
-//! The cache knows nothing of pages: it outlives what the kernel keeps of inodes and attributes.
+//! The size of the cache is bounded in bytes. Beyond the limit, entries that were not used since they were last
+//! considered are evicted.
+//!
+//! The cache is independent of the kernel's inode and attribute caches and can outlive their contents.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -33,30 +36,33 @@ use crate::status::AclCache;
 use crate::vfs::{FileId, Identity, Metadata, Time, Watched};
 use crate::world::World;
 
-/// Parts that are locked one by one.
+/// Number of shards; each has its own lock.
 const SHARDS: usize = 16;
 
-/// By what an entry still counts: either is enough. By neither, it waits for a file that is made of the same.
+/// The validity conditions of an entry; either one suffices. An entry with neither waits to be revalidated by
+/// [`Cache::renew`].
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
-    /// The file's change time, where a later change has another.
+    /// The file's change time, if any later change gets a different time.
     pub(crate) changed: Option<Time>,
-    /// [`Watched::state`] of a directory: names that come and go in it change its time.
+    /// [`Watched::state`] of a directory. Names added to and removed from a directory change its change time, but not
+    /// this state.
     pub(crate) state: Option<u64>,
 }
 
-/// Results of access checks that a shard keeps, in a table of 41 KiB; past it all go. Where files share descriptors there
-/// are few, and where each file has its own they are seldom asked for again.
+/// Maximum number of cached access check results per shard; the table takes 41 KiB. A full table is cleared. Where
+/// files share descriptors there are few results. Where each file has its own descriptor, results are seldom looked up
+/// again.
 const GRANTS: usize = 896;
 
-/// Which file, and how it is seen.
+/// A file, as seen through a share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     file: FileId,
     place: Place,
 }
 
-/// A share's part of a volume: the number of the volume, and of the share's view.
+/// A volume, and the configuration under which a share presents its files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub(crate) struct Place {
@@ -64,19 +70,20 @@ pub(crate) struct Place {
     view: u32,
 }
 
-/// Which grant: by what, the token, and whether the token's user owns the file and has the SID in the owner's place.
+/// Key of a cached result: the descriptor or inputs, the token, and whether the token's user owns the file and so
+/// matches the SID in the descriptor's owner field.
 type Grant = (By, u64, bool);
 
-/// What grants.
+/// Identifies the descriptor that grants the rights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     /// The descriptor of this number.
     Descriptor(u64),
-    /// What is made of the material of this print.
+    /// The descriptor synthesized from the inputs with this hash.
     Material(u64),
 }
 
-/// What makes a descriptor of a file, apart from the file: shares that differ in it see different ones.
+/// The settings of a share that affect a file's descriptor. Shares that differ in them see different descriptors.
 #[derive(Clone, PartialEq, Eq)]
 struct View {
     acls: Option<StoredAcls>,
@@ -93,14 +100,14 @@ pub(crate) struct Cache {
     spread: Numbers,
     grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
     entries: AtomicUsize,
-    /// What entries and tables take without the descriptors.
+    /// Bytes taken by entries and tables, without the descriptors.
     held: AtomicUsize,
     pool: Arc<Pool>,
     prints: RandomState,
     views: Mutex<Vec<View>>,
-    /// What was converted and is to be stored.
+    /// Synthesized descriptors that wait to be written back.
     pub(super) waiting: Waiting,
-    /// Who changes the protection of which file.
+    /// Per-file locks of the setters of security descriptors.
     pub(super) turns: Turns,
     heirs: Heirs,
     hits: AtomicU64,
@@ -122,7 +129,7 @@ struct Slot {
 }
 
 impl Cache {
-    /// An empty cache of at most about `limit` bytes.
+    /// Creates an empty cache of at most about `limit` bytes.
     pub(crate) fn new(world: Arc<dyn World>, limit: usize) -> Self {
         Cache {
             world,
@@ -143,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// The files of `share` on `volume`. There are as many views as there are different configurations of shares.
+    /// Returns the key for the files of `share` on `volume`. There are as many views as there are different share
+    /// configurations.
     pub(crate) fn place(&self, volume: u64, share: &Share) -> Place {
         let masks = [share.create_mask, share.force_create_mode, share.directory_mask, share.force_directory_mode];
         let view = View {
@@ -160,17 +168,17 @@ impl Cache {
         Place { volume, view: index as u32 }
     }
 
-    /// A number for who asks, which nobody else has: the same user has the same one on all connections.
+    /// Returns a unique number for a token. The same user has the same number on all connections.
     pub(crate) fn token(&self, identity: &Identity, token: &Token) -> u64 {
         self.prints.hash_one((identity, token))
     }
 
-    /// What protects the file of `metadata`, where that is known.
+    /// Returns the protection of the file of `metadata` if a valid entry exists.
     pub(crate) fn find(&self, place: Place, metadata: &Metadata) -> Option<Arc<Protection>> {
         self.find_seen(Key { file: metadata.id, place }, |seen| seen.changed == Some(metadata.stamped))
     }
 
-    /// The same for a directory that is watched.
+    /// As [`Cache::find`], for a watched directory.
     pub(crate) fn find_watched(&self, place: Place, watched: &Watched) -> Option<Arc<Protection>> {
         self.find_seen(Key { file: watched.id, place }, |seen| seen.state == Some(watched.state))
     }
@@ -191,7 +199,7 @@ impl Cache {
         found
     }
 
-    /// What protects `file` if it is made of what has the print `print`, where that is known: from now on as it was `seen`.
+    /// Revalidates the entry of `file` under `seen` and returns it, if its inputs have the hash `print`.
     pub(super) fn renew(&self, place: Place, file: FileId, seen: Seen, print: u64) -> Option<Arc<Protection>> {
         if self.is_off() {
             return None;
@@ -207,8 +215,8 @@ impl Cache {
         Some(slot.protection.clone())
     }
 
-    /// A number that another material, or the same on a share of another configuration, does not have, and nobody can find
-    /// one that does: the key is this cache's own.
+    /// Returns a keyed hash of `material` and the share configuration. Collisions cannot be constructed because the key
+    /// is private to this cache.
     pub(super) fn print(&self, place: Place, material: &Material) -> u64 {
         if self.is_off() {
             return 0;
@@ -216,15 +224,16 @@ impl Cache {
         self.prints.hash_one((place.view, material))
     }
 
-    /// Whether what is read of the file from now on may be kept under the change time of `metadata`, whose clock ticks
-    /// every `tick`.
+    /// Whether data read from the file from now on may be cached under the change time of `metadata`, whose clock has
+    /// the granularity `tick`.
     pub(crate) fn is_settled(&self, metadata: &Metadata, tick: Duration) -> bool {
         let (now, changed) = (self.world.now(), metadata.stamped);
         let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
         tick.is_zero() || nanos(now) - nanos(changed) >= tick.as_nanos() as i128
     }
 
-    /// Keeps what protects `file` as it was `seen`: with a change time that [`Cache::is_settled`], or watched.
+    /// Caches the protection of `file` under `seen`, which has a change time for which [`Cache::is_settled`] is true,
+    /// or a watched state.
     pub(crate) fn keep(&self, place: Place, file: FileId, seen: Seen, protection: Arc<Protection>) {
         if self.is_off() {
             return;
@@ -258,14 +267,14 @@ impl Cache {
         }
     }
 
-    /// The one copy of a descriptor. Where nothing is kept, nobody looks for it again.
+    /// Returns the shared copy of a descriptor. If the cache is off, descriptors are not shared.
     pub(crate) fn share(&self, descriptor: SecurityDescriptor) -> Arc<Descriptor> {
         if self.is_off() { Arc::new(Descriptor::lone(descriptor)) } else { self.pool.share(descriptor) }
     }
 
-    /// What a descriptor grants: as known, or as `evaluate` says.
+    /// Returns the rights granted by a descriptor, from the cache or from `evaluate`.
     pub(crate) fn granted(&self, grant: Grant, evaluate: impl FnOnce() -> AccessMask) -> AccessMask {
-        // Every descriptor is a new one.
+        // Without a cache every descriptor is a new one.
         if self.is_off() {
             return evaluate();
         }
@@ -286,17 +295,18 @@ impl Cache {
         granted
     }
 
-    /// What new files inherited last; none without a cache, where descriptors have no numbers.
+    /// Returns the descriptors last computed for new files. `None` without a cache, because descriptors have no numbers
+    /// then.
     pub(super) fn heirs(&self) -> Option<&Heirs> {
         (!self.is_off()).then_some(&self.heirs)
     }
 
-    /// How long the server has run.
+    /// Returns how long the server has run.
     pub(super) fn uptime(&self) -> Duration {
         self.world.uptime()
     }
 
-    /// How it fares.
+    /// Returns statistics.
     pub(crate) fn state(&self) -> AclCache {
         AclCache {
             entries: self.entries.load(Ordering::Relaxed),
@@ -306,7 +316,7 @@ impl Cache {
         }
     }
 
-    /// Whether it keeps nothing.
+    /// Whether the cache is disabled.
     fn is_off(&self) -> bool {
         self.limit == 0
     }
@@ -321,7 +331,8 @@ impl Cache {
 }
 
 impl Shard {
-    /// Puts in an entry that is not there. The ring grows by little at a time: what it grows by, others must make room for.
+    /// Adds an entry that is not present. The ring grows in small steps, because other entries must be evicted to make
+    /// space for it.
     fn add(&mut self, slot: Slot) {
         self.index.insert(slot.key, self.ring.len());
         if self.ring.len() == self.ring.capacity() {
@@ -330,7 +341,7 @@ impl Shard {
         self.ring.push(slot);
     }
 
-    /// Takes out an entry that was not used since the hand came by last; `None` where there is none at all.
+    /// Evicts an entry that was not used since the clock hand last passed it. `None` if the shard is empty.
     fn evict(&mut self) -> Option<Arc<Protection>> {
         while !self.ring.is_empty() {
             self.hand %= self.ring.len();
@@ -350,7 +361,7 @@ impl Shard {
         None
     }
 
-    /// What its tables take.
+    /// Returns the bytes taken by the tables.
     fn tables(&self) -> usize {
         self.index.bytes() + held::vector::<Slot>(self.ring.capacity())
     }
@@ -362,22 +373,22 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A descriptor that all files with an equal one share.
+/// A descriptor that is shared by all files that have an equal one.
 pub(crate) struct Descriptor {
     value: SecurityDescriptor,
-    /// No other descriptor of the cache ever has it.
+    /// Unique among all descriptors that this cache ever holds.
     id: u64,
     hash: u64,
     pool: Option<Arc<Pool>>,
 }
 
 impl Descriptor {
-    /// One that is shared with nobody.
+    /// Creates a descriptor that is not shared.
     fn lone(value: SecurityDescriptor) -> Descriptor {
         Descriptor { value, id: 0, hash: 0, pool: None }
     }
 
-    /// What tells it from others in the cache.
+    /// Returns the number that identifies this descriptor in the cache.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -409,19 +420,19 @@ impl Drop for Descriptor {
     }
 }
 
-/// `descriptor` without room for more entries, which would be kept as long as it is, and counted by nobody.
+/// Releases the spare capacity of the ACLs, which would stay allocated as long as the descriptor and is not accounted.
 fn shrunk(mut descriptor: SecurityDescriptor) -> SecurityDescriptor {
     [&mut descriptor.dacl, &mut descriptor.sacl].into_iter().flatten().for_each(Acl::shrink_to_fit);
     descriptor
 }
 
-/// All descriptors that somebody holds.
+/// All descriptors that are referenced.
 #[derive(Default)]
 struct Pool {
-    /// By their hashes: of two that have the same one, the later is known.
+    /// By hash. Of two descriptors with the same hash, the later is listed.
     known: [Mutex<Table<u64, Weak<Descriptor>>>; SHARDS],
     last_id: AtomicU64,
-    /// What the descriptors and the tables of them take.
+    /// Bytes taken by the descriptors and the tables that list them.
     bytes: AtomicUsize,
 }
 
@@ -429,7 +440,8 @@ impl Pool {
     fn share(self: &Arc<Self>, value: SecurityDescriptor) -> Arc<Descriptor> {
         let hash = hash(&value);
         let mut known = self.known[hash as usize % SHARDS].lock();
-        // What was looked at is dropped after the lock: the last of those who hold it takes it.
+        // The upgraded reference must be dropped after the lock is released, because dropping the last reference takes
+        // the lock.
         let present = known.map().get(&hash).and_then(Weak::upgrade);
         if let Some(shared) = present.as_ref().filter(|shared| shared.value == value) {
             let found = shared.clone();
@@ -466,7 +478,7 @@ mod tests {
 
     const PLACE: Place = Place { volume: 1, view: 0 };
 
-    /// What protects a file by a list of `count` entries whose owner is `owner`.
+    /// A protection by a POSIX ACL of `count` entries whose owner is `owner`.
     fn protection(cache: &Cache, owner: u32, count: u32) -> Arc<Protection> {
         let ace = |uid| Ace::allow(Sid::unix_user(uid), AccessMask(1), AceFlags::NONE);
         let dacl = Acl::new(Acl::REVISION, (0..count).map(ace).collect());
@@ -521,7 +533,7 @@ mod tests {
         let cache = cache(1 << 20);
         let now = cache.world.now().secs;
         assert!(cache.is_settled(&file(1, now - 1), TICK));
-        // The clock of the rig moves a second whenever it is read.
+        // The rig's clock advances by a second at each reading.
         assert!(!cache.is_settled(&file(1, now + 100), TICK), "a clock that was set back");
     }
 

@@ -1,8 +1,8 @@
-//! The security descriptor of a file: stored, or made from what Linux knows.
+//! The effective security descriptor of a file: stored, or synthesized from its mode and POSIX ACLs.
 //!
-//! A share with `vfs objects = acl_xattr` stores descriptors ([`super::store`]), and [`super::placing`] puts them in place. A
-//! stored descriptor counts as long as the POSIX lists beneath are as they were left: who changes them past the server has
-//! made a new decision.
+//! A share with `vfs objects = acl_xattr` stores descriptors ([`super::store`]), and [`super::placing`] sets them. A
+//! stored descriptor is valid while the POSIX ACLs of the file are those that were set along with it. A change of them
+//! by another program overrides the stored descriptor.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -26,12 +26,13 @@ use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Identity, Metadata, Node, Watched};
 
-/// The server itself, for what no user may do: writing the attribute that holds a descriptor, and what a descriptor
-/// grants to somebody other than the owner. Nothing that a client names is ever touched with it.
+/// The identity of the server itself, for operations that no user may do: writing the attribute that holds a
+/// descriptor, and operations that a descriptor grants to a user who is not the owner. It is never used to open a path
+/// that a client named.
 pub(crate) static SERVER: LazyLock<Arc<Identity>> =
     LazyLock::new(|| Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) }));
 
-/// What a file without a stored descriptor grants to who may write it, and to nobody else but its owner.
+/// The rights that a synthesized descriptor grants only to users who can write the file and to its owner.
 const BY_WRITING: AccessMask = AccessMask(
     AccessMask::FILE_GENERIC_WRITE.0 & !(AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0)
         | AccessMask::FILE_DELETE_CHILD.0
@@ -40,12 +41,12 @@ const BY_WRITING: AccessMask = AccessMask(
         | AccessMask::DELETE.0,
 );
 
-/// What somebody was granted, and by which token.
+/// The rights granted last, with the token that they were granted to.
 #[derive(Default)]
 struct LastGrant(Mutex<Option<(u64, AccessMask)>>);
 
 impl LastGrant {
-    /// What the token `token` is granted: as known, or as `work_out` says.
+    /// Returns the rights of the token `token`, from this cache or from `work_out`.
     fn of(&self, token: u64, work_out: impl FnOnce() -> AccessMask) -> AccessMask {
         let last = *self.0.lock();
         match last {
@@ -59,31 +60,33 @@ impl LastGrant {
     }
 }
 
-/// What protects a file.
+/// The effective security descriptor of a file, in compact form.
 pub(crate) struct Protection {
     made: Made,
-    /// The file's owner and group as Linux knows them.
+    /// The file's owner and group in Linux.
     owner: (u32, u32),
-    /// The descriptor is a stored one, which clients see as it is: in others the ids of Linux stand for accounts.
+    /// The descriptor is a stored one, shown to clients as it is. In other descriptors, SIDs of Linux ids are replaced
+    /// by account SIDs when they are shown.
     pub(crate) stored: bool,
-    /// The SID in the owner's place is nobody else's here, so it is that of the file's owner.
+    /// The SID in the descriptor's owner field belongs to no other user of this server, so it is taken as the file's
+    /// owner.
     owner_stands: bool,
-    /// What the kernel hands on to new files keeps somebody out whom what the descriptor hands on would let in.
+    /// The default POSIX ACL denies new files access that ACEs inherited from the descriptor would grant.
     pub(crate) keeps_heirs_out: bool,
-    /// What it granted last, for who asks again.
+    /// The result of the last access check.
     last: LastGrant,
-    /// What all of this was made of: [`Cache::print`](super::cache::Cache::print).
+    /// Hash of the inputs: [`Cache::print`](super::cache::Cache::print).
     pub(super) print: u64,
 }
 
-/// As [`Basis`], but to be kept: lists take a tenth of the room that the descriptor does which is made of them.
+/// As [`Basis`], but for the cache. POSIX ACLs take a tenth of the space of the descriptor synthesized from them.
 enum Made {
     Descriptor(Arc<Descriptor>, Option<PosixAcl>),
     Lists(Posix),
 }
 
 impl Protection {
-    /// That of the file of `metadata` by a stored `descriptor`; `print` is that of what it was made of.
+    /// Creates the protection of the file of `metadata` by a stored `descriptor`; `print` is the hash of its inputs.
     pub(super) fn by_descriptor(descriptor: Arc<Descriptor>, metadata: &Metadata, print: u64) -> Self {
         Protection::new(Made::Descriptor(descriptor, None), true, metadata, print)
     }
@@ -95,7 +98,7 @@ impl Protection {
         Protection { made, owner, stored, owner_stands: false, keeps_heirs_out, last: LastGrant::default(), print }
     }
 
-    /// The same where the kernel decides by `list`.
+    /// Adds the POSIX ACL that the kernel enforces.
     pub(super) fn beside(self, list: PosixAcl) -> Self {
         match self.made {
             Made::Descriptor(descriptor, _) => Protection { made: Made::Descriptor(descriptor, Some(list)), ..self },
@@ -103,7 +106,7 @@ impl Protection {
         }
     }
 
-    /// The descriptor that a file of `share` has by it.
+    /// Returns the descriptor of a file of `share`.
     pub(crate) fn descriptor(&self, share: &Share) -> Cow<'_, SecurityDescriptor> {
         match &self.made {
             Made::Descriptor(descriptor, _) => Cow::Borrowed(descriptor),
@@ -111,7 +114,7 @@ impl Protection {
         }
     }
 
-    /// What says what it grants, and what it hands on.
+    /// Identifies the descriptor, for caches of access rights and inheritance.
     pub(super) fn by(&self) -> By {
         match &self.made {
             Made::Descriptor(descriptor, _) => By::Descriptor(descriptor.id()),
@@ -119,7 +122,7 @@ impl Protection {
         }
     }
 
-    /// The bytes that it takes besides a descriptor.
+    /// Returns the bytes that this takes besides a descriptor.
     pub(super) fn bytes(&self) -> usize {
         let lists = match &self.made {
             Made::Descriptor(_, list) => [list.as_ref(), None],
@@ -128,7 +131,8 @@ impl Protection {
         held::shared::<Self>() + lists.into_iter().flatten().map(PosixAcl::bytes).sum::<usize>()
     }
 
-    /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root; `None` where the list is not known.
+    /// Whether the kernel gives the `rwx` bits `wanted` to `who`, who is not root. `None` if the POSIX ACL is not
+    /// known.
     pub(super) fn permits(&self, who: &Identity, wanted: u8) -> Option<bool> {
         let (uid, gid) = self.owner;
         let list = match &self.made {
@@ -138,7 +142,7 @@ impl Protection {
         Some(list.permits(who, uid, gid, wanted))
     }
 
-    /// All rights that the user of `disk` has by it.
+    /// Returns all rights of the user of `disk`.
     pub(crate) fn granted(&self, disk: &Disk) -> AccessMask {
         self.last.of(disk.token_id, || self.work_out(disk))
     }
@@ -158,17 +162,18 @@ impl Protection {
                 let all = cache.granted((self.by(), disk.token_id, false), || {
                     evaluate::granted(&disk.token, &bare::made_of(&disk.share, lists))
                 });
-                // What is made of a list adds up what several entries grant, and the kernel looks at one. Whom that keeps
-                // from writing must not change the list either, which the server would do for him.
+                // The synthesized descriptor adds up the rights of several entries, while the kernel applies only one.
+                // A user who therefore cannot write must not change the ACL either, which the server would do on their
+                // behalf.
                 let writes = who.uid == uid || !all.intersects(BY_WRITING);
                 if writes || self.permits(who, 0o2) != Some(false) { all } else { all.without(BY_WRITING) }
             }
         }
     }
 
-    /// `token` for this file, where it is another. A SID of another machine or of an earlier database of accounts that
-    /// stands in the owner's place is that of the file's owner, who can change what protects the file anyhow. One in the
-    /// group's place is nobody's: the file's group in Linux may be whichever whoever set it was in.
+    /// Returns `token` extended for this file, if needed. A SID in the owner field that comes from another machine or
+    /// from a former account database is taken as the file's owner, who can change the descriptor anyway. Such a SID in
+    /// the group field matches no group, because the file's group in Linux may be any group of the user who set it.
     fn token(&self, token: &Token, descriptor: &Descriptor, owns: bool) -> Option<Token> {
         let owner = descriptor.owner.filter(|sid| owns && is_account(sid))?;
         let groups = token.groups.iter().copied().chain(Some(owner)).collect();
@@ -176,7 +181,7 @@ impl Protection {
     }
 }
 
-/// What protects a file. A stream has what its file has.
+/// Returns the protection of a file. A stream has that of its file.
 pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Arc<Protection>> {
     match streams::file_of(node) {
         Some(file) => of_file(disk, file, &file.metadata().await?).await,
@@ -184,13 +189,13 @@ pub(crate) async fn of(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -
     }
 }
 
-/// What protects the file of `metadata`, which is no stream's, where that is known without asking the file system.
+/// Returns the protection of the file of `metadata`, which is not a stream, if it is cached.
 pub(crate) fn known(disk: &Disk, metadata: &Metadata) -> Option<Arc<Protection>> {
     disk.descriptors.find(disk.place, metadata)
 }
 
-/// All rights that the user of `disk` has on a file by what protects it, or its file where it is a stream. Not all, if the
-/// ones that are found first contain those that are `enough`.
+/// Returns all rights that the descriptor of a file, or of the file of a stream, grants to the user of `disk`. May
+/// return a subset that contains `enough` if that is found first.
 pub(super) async fn granted(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -228,18 +233,19 @@ async fn granted_on_file(
     Ok(own)
 }
 
-/// What the user has on the file of `metadata` if that is [`Metadata::bare`] and his, and the mode tells that it is `enough`
-/// or all.
+/// Returns the rights of the user on the file of `metadata` if it is [`Metadata::bare`], the user owns it, and the mode
+/// shows that the rights contain `enough` or are complete.
 pub(super) fn own_if_bare(disk: &Disk, metadata: &Metadata, enough: AccessMask) -> Option<AccessMask> {
     own(disk, metadata, enough).filter(|_| metadata.bare).map(|(_, own)| own)
 }
 
-/// The same if nothing is stored for it: on his own files the mode mostly tells, and nobody needs to look at the lists.
+/// As [`own_if_bare`], provided that no descriptor is stored. For the owner the mode usually suffices, so the POSIX
+/// ACLs need not be read.
 fn own<'a>(disk: &'a Disk, metadata: &Metadata, enough: AccessMask) -> Option<(&'a StoredAcls, AccessMask)> {
     let share = &disk.share;
     let by_lists = |acls: &&StoredAcls| !acls.ignore_system_acls && acls.attribute == store::ATTRIBUTE;
     let acls = share.acls.as_ref().filter(by_lists)?;
-    // What is to be stored is made of the lists.
+    // The write-back needs the POSIX ACLs.
     if disk.identity.uid != metadata.uid || !share.acl_store.entries().is_none() {
         return None;
     }
@@ -254,20 +260,20 @@ async fn of_file(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata) -> Resu
     }
 }
 
-/// What protects a directory of which the cache knows nothing. `metadata` is newer than `watched`, so that a change in
-/// between shows in the next look-up.
+/// Returns the protection of a directory that is not in the cache. `metadata` is newer than `watched`, so that a change
+/// in between shows in the next lookup.
 pub(super) async fn of_watched(
     disk: &Disk,
     node: &Arc<dyn Node>,
     metadata: &Metadata,
     watched: Option<&Watched>,
 ) -> Result<Arc<Protection>> {
-    // What was seen before the file is read shows whatever is changed after.
+    // Taken before the file is read, so that any later change shows.
     let settled = disk.descriptors.is_settled(metadata, disk.vfs.tick(metadata.stamped));
     read(disk, node, metadata, watched, settled, None).await
 }
 
-/// The same where the attribute was found to be `value`, and it was known before whether the change time is `settled`.
+/// As [`of_watched`], where the attribute may have been read already (`value`) and `settled` was computed before that.
 async fn read(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -284,7 +290,7 @@ async fn read(
         None => Material::read(share, who, node, metadata).await?,
     };
     let print = disk.descriptors.print(disk.place, &material);
-    // What is to be stored and was not is looked at anew.
+    // A descriptor that is due for write-back is read again.
     let due = storing::is_due(disk, metadata, &material);
     if !due && let Some(same) = disk.descriptors.renew(disk.place, metadata.id, seen, print) {
         return Ok(same);
@@ -307,10 +313,10 @@ async fn read(
     Ok(protection)
 }
 
-/// Whether the SID in the owner's place of a file of `uid` is nobody else's here.
+/// Whether the SID in the owner field of a file of `uid` belongs to no other user of this server.
 async fn owner_stands(disk: &Disk, descriptor: &SecurityDescriptor, uid: u32) -> bool {
     let Some(owner) = descriptor.owner.filter(is_account) else { return false };
-    // Who asks is mostly the owner.
+    // The caller is usually the owner.
     let is_known = disk.identity.uid == uid && disk.token.contains(&owner);
     is_known || sids::stands_for(&*disk.accounts, &owner, uid).await
 }

@@ -1,8 +1,8 @@
-//! The descriptors of files for the administrator at the machine itself: `frevo acl show`, `set`, `diff` and `convert`.
+//! Local administration of security descriptors: `frevo acl show`, `set`, `diff` and `convert`.
 //!
-//! No session, no open, no cache: root looks and sets by the path beneath the share's directory, follows no link and
-//! leaves the directory nowhere. What is shown is what a client would be shown, by the same functions; what is set is set
-//! as by a client who may set everything.
+//! There is no session, no open and no cache. Operations run as root on paths below the share's directory; symbolic
+//! links are not followed, so they cannot leave the directory. The descriptors shown are those that a client would see,
+//! computed by the same functions. Descriptors are set as by a client that may set everything.
 
 use std::sync::Arc;
 
@@ -27,16 +27,16 @@ use crate::tree::Disk;
 use crate::vfs::{Case, Errno, Kind, Links, Lookup, Metadata, Node, RelPath, Vfs};
 use crate::world::World;
 
-/// Names of what the server itself makes in a share for a while: no files of users.
+/// Prefix of the server's own temporary files in a share. They are not users' files.
 const OWN_NAMES: &[u8] = b".frevo-";
 
-/// Entries that are listed at a time.
+/// Number of entries listed at a time.
 const LISTED: usize = 1024;
 
-/// How often a file that changes while it is converted is looked at again.
+/// Maximum number of attempts to convert a file that keeps changing.
 const RACES: usize = 4;
 
-/// A share, for the administrator.
+/// A share, for local administration.
 pub struct Desk {
     disk: Disk,
     world: Arc<dyn World>,
@@ -44,9 +44,9 @@ pub struct Desk {
 
 /// A file or directory of the share.
 pub struct Item {
-    /// Where it is.
+    /// Path relative to the share's directory.
     pub path: RelPath,
-    /// What it is.
+    /// The metadata.
     pub metadata: Metadata,
     node: Arc<dyn Node>,
 }
@@ -57,70 +57,71 @@ impl Item {
         self.metadata.kind == Kind::Directory
     }
 
-    /// Whether it has a descriptor of its own: links and devices have none.
+    /// Whether it has a descriptor of its own. Symbolic links and devices have none.
     pub fn keeps_descriptor(&self) -> bool {
         matches!(self.metadata.kind, Kind::File | Kind::Directory)
     }
 }
 
-/// What is known of the protection of a file. SIDs are as clients see them.
+/// The security descriptor of a file and where it comes from. SIDs are as clients see them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// What a client is shown, and what counts.
+    /// The effective descriptor, as a client sees it.
     pub descriptor: SecurityDescriptor,
-    /// Where that comes from.
+    /// Where `descriptor` comes from.
     pub source: Source,
-    /// What Linux knows.
+    /// The permission bits and POSIX ACLs.
     pub posix: Posix,
-    /// What a client would be shown if nothing were stored.
+    /// The descriptor that a client would see if none were stored.
     pub converted: SecurityDescriptor,
 }
 
 /// Where a descriptor comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// It is stored, and counts.
+    /// It is stored, and valid.
     Stored,
-    /// It is made from the POSIX lists; nothing is stored.
+    /// It is synthesized from the POSIX ACLs; none is stored.
     Converted,
-    /// It is made from the POSIX lists; the one that is stored does not count, for they changed since.
+    /// It is synthesized from the POSIX ACLs, because they changed since the given descriptor was stored.
     Outdated(SecurityDescriptor),
-    /// It is made from the POSIX lists; of the one that is stored nobody can tell whether they changed since.
+    /// It is synthesized from the POSIX ACLs, because the given stored descriptor has no hash that can be checked.
     Unsure(SecurityDescriptor),
-    /// It is `acl_xattr:default acl style`; nothing is stored.
+    /// It is `acl_xattr:default acl style`; none is stored.
     Default,
-    /// It is made from the POSIX lists: the share stores no descriptors.
+    /// It is synthesized from the POSIX ACLs, because the share stores no descriptors.
     Posix,
 }
 
-/// What came of a conversion.
+/// Result of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// What the conversion made is stored now.
+    /// The synthesized descriptor was stored.
     Stored,
-    /// It is stored now in the place of one that did not count any more.
+    /// The synthesized descriptor replaced an outdated one.
     Replaced,
-    /// There is one that counts.
+    /// A valid descriptor is stored already.
     Valid,
-    /// There is one that does not count, and it stays.
+    /// A descriptor that is not valid is stored, and was kept.
     Kept,
-    /// It is neither a file nor a directory, or its list keeps somebody out whom a stored descriptor would let in.
+    /// It is neither a file nor a directory, or its POSIX ACL denies access that a stored descriptor would grant.
     Passed,
-    /// It changed each time that it was looked at.
+    /// It changed during each attempt.
     Changing,
 }
 
-/// How files are converted.
+/// Options of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conversion {
-    /// Whether one that does not count any more, for the POSIX lists changed since, is replaced.
+    /// Whether a stored descriptor is replaced if it is outdated because the POSIX ACLs changed since.
     pub replace: bool,
     /// Whether anything is written.
     pub write: bool,
 }
 
 impl Desk {
-    /// The share `share`, whose directory is `vfs`. A path of its own for each session is not known here.
+    /// Creates the administration of `share`, whose directory is `vfs`. Share paths that depend on the session are not
+    /// supported.
     pub fn new(share: Arc<Share>, vfs: Arc<dyn Vfs>, accounts: Arc<dyn Accounts>, world: Arc<dyn World>) -> Desk {
         let descriptors = Arc::new(Cache::new(world.clone(), 0));
         let token = Token {
@@ -150,12 +151,12 @@ impl Desk {
         Desk { disk, world }
     }
 
-    /// The share.
+    /// Returns the share.
     pub fn share(&self) -> &Share {
         &self.disk.share
     }
 
-    /// The file at `path`, with exactly these names; `Errno::LOOP` where a link stands on the way.
+    /// Looks up the file at `path`, case-sensitively. Fails with `Errno::LOOP` if the path contains a symbolic link.
     pub async fn item(&self, path: &RelPath) -> Result<Item> {
         let links = Links::NONE;
         match self.disk.vfs.lookup(&SERVER, path, Case::Sensitive, links).await? {
@@ -164,7 +165,7 @@ impl Desk {
         }
     }
 
-    /// The names in the directory `item` in the order of their bytes, without those that clients never see.
+    /// Returns the names in the directory `item` in byte order, without those that clients never see.
     pub async fn names(&self, item: &Item) -> Result<Vec<Box<[u8]>>> {
         let (mut names, mut cursor) = (Vec::new(), 0);
         loop {
@@ -179,7 +180,7 @@ impl Desk {
         }
     }
 
-    /// What protects `item`.
+    /// Returns the security descriptor of `item` and where it comes from.
     pub async fn look(&self, item: &Item) -> Result<Look> {
         let metadata = item.node.metadata().await?;
         let share = &self.disk.share;
@@ -215,12 +216,12 @@ impl Desk {
         sids::shown(&*self.disk.accounts, descriptor).await
     }
 
-    /// Sets the parts that `given` has.
+    /// Sets the parts that are present in `given`.
     ///
     /// # Errors
     ///
-    /// `STATUS_INVALID_OWNER` where the owner is no user here: over the network whoever sets that becomes the owner in
-    /// Linux, which root should not by accident.
+    /// `STATUS_INVALID_OWNER` if the owner is not a user of this machine. Over the network, the caller becomes the
+    /// owner in Linux in this case, which should not happen to root by accident.
     pub async fn set(&self, item: &Item, given: &SecurityDescriptor) -> Result<()> {
         let node = &item.node;
         if let Some(owner) = given.owner {
@@ -239,7 +240,7 @@ impl Desk {
         placing::give(&self.disk, (item.metadata.id, node), self.world.now(), given).await
     }
 
-    /// Stores for `item` what a client is shown, where nothing is stored that counts.
+    /// Stores the synthesized descriptor of `item` if no valid one is stored.
     pub async fn convert(&self, item: &Item, how: Conversion) -> Result<Outcome> {
         let Some(acls) = self.disk.share.acls.as_ref().filter(|acls| !acls.ignore_system_acls) else {
             return Err(Error::because(Status::NOT_SUPPORTED, "the share stores no descriptors made from POSIX ACLs"));
@@ -255,7 +256,7 @@ impl Desk {
         Ok(Outcome::Changing)
     }
 
-    /// One try; `None` where the file changed meanwhile.
+    /// Makes one attempt. `None` if the file changed meanwhile.
     async fn try_to_convert(
         &self,
         acls: &StoredAcls,
@@ -268,7 +269,8 @@ impl Desk {
         if look_up(share, &SERVER, node, &metadata).await?.confirmed() {
             return Ok(Some(Outcome::Valid));
         }
-        // Descriptor and hash are of the same lists, or one could count that was made of others.
+        // Descriptor and hash must come from the same POSIX ACLs. Otherwise a descriptor synthesized from other ones
+        // could be valid.
         let lists = posix(&SERVER, node, &metadata).await?;
         if !storing::is_faithful(&lists) {
             return Ok(Some(Outcome::Passed));
@@ -286,7 +288,7 @@ impl Desk {
         if how.write {
             let hash = store::system_hash(&metadata, &lists.access, lists.default.as_ref());
             let new = store::encode(&descriptor, hash, now);
-            // What a client stored meanwhile stays: that is looked at last.
+            // Checked last, so that a descriptor stored by a client meanwhile is kept.
             let unchanged = node.metadata().await?.stamped == metadata.stamped;
             if !unchanged || stored_value(acls, node).await? != Some(value) {
                 return Ok(None);
@@ -305,14 +307,15 @@ async fn stored(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<store:
     stored_value(acls, node).await?.map(|value| decoded(acls, &value)).transpose()
 }
 
-/// A value of a version that nobody knows counts as one that cannot be judged.
+/// Decodes a value. One of an unknown version is returned with `Condition::Unknown`.
 fn decoded(acls: &StoredAcls, value: &[u8]) -> Result<store::Stored> {
     let unknown = || store::Stored { descriptor: SecurityDescriptor::default(), condition: Condition::Unknown };
     Ok(store::decode(value).map_err(|_| damaged(acls))?.unwrap_or_else(unknown))
 }
 
-/// What `child`, whose descriptor is `present`, has when its directory has `parent` ([MS-DTYP] 2.5.3.4): its own entries,
-/// then those that come down. `None` where it is protected from that, and with it all beneath.
+/// Returns the descriptor that `child`, which has `present`, has after inheritance from a directory with `parent`
+/// ([MS-DTYP] 2.5.3.4): its own ACEs, then the inherited ones. `None` if it is protected from inheritance; then
+/// everything below it is, too.
 pub fn propagated(
     parent: &SecurityDescriptor,
     present: &SecurityDescriptor,
@@ -325,7 +328,7 @@ pub fn propagated(
         return None;
     }
     let (owner, group) = (present.owner.unwrap_or(Sid::NULL), present.group.unwrap_or(Sid::NULL));
-    // Everything that comes down is marked as inherited, so that the next time replaces it.
+    // All inherited ACEs are marked as inherited, so that the next propagation replaces them.
     let from = SecurityDescriptor { control: parent.control | Control::DACL_AUTO_INHERITED, ..parent.clone() };
     let inherited = inherit::child(&from, owner, group, directory).and_then(|child| child.dacl);
     let own = present.dacl.iter().flat_map(Acl::aces).filter(|ace| !ace.ace_flags.contains(AceFlags::INHERITED));
@@ -333,7 +336,7 @@ pub fn propagated(
     let revision = present.dacl.as_ref().map_or(Acl::REVISION, Acl::revision);
     Some(SecurityDescriptor {
         control: Control::SELF_RELATIVE | ASKED,
-        // A list too long to be kept is one that grants nothing.
+        // An ACL that is too long is replaced by an empty one, which grants nothing.
         dacl: Some(Acl::new(revision, aces).unwrap_or(Acl::empty())),
         ..SecurityDescriptor::default()
     })
@@ -360,7 +363,7 @@ mod tests {
         path
     }
 
-    /// A share with `d`, `d/f` and a link `d/l`, of alice.
+    /// A share with `d`, `d/f` and a symbolic link `d/l`, owned by alice.
     fn desk(acls: Option<StoredAcls>) -> (Desk, Arc<Memory>) {
         let world = Arc::new(Still::default());
         let vfs = Arc::new(Memory::new(world.clone()));
@@ -438,7 +441,7 @@ mod tests {
         assert_eq!((replaced.source, replaced.descriptor), (Source::Stored, look.descriptor));
     }
 
-    /// A file system that has no room for the second attribute, and what was asked of it.
+    /// A file system without space for the second attribute, and the calls that it received.
     #[derive(Default)]
     struct Full(parking_lot::Mutex<Vec<Operation>>);
 
@@ -456,7 +459,7 @@ mod tests {
         }
     }
 
-    /// Another program, which stores a descriptor before the first call that changes nothing, or the second and so on.
+    /// Another program. It stores a descriptor before the first call that changes nothing, or the second, and so on.
     struct Meddler {
         node: Arc<dyn Node>,
         value: Vec<u8>,
@@ -464,7 +467,7 @@ mod tests {
     }
 
     impl Meddler {
-        /// A desk that `desk` has become, and who meddles with its `d/f`.
+        /// The share as `desk` sees it, and the program that changes its `d/f`.
         fn with(desk: Desk, vfs: Arc<Memory>, value: Vec<u8>, readings: usize) -> (Desk, Arc<Meddler>) {
             let node = block_on(desk.item(&path("d/f"))).unwrap().node;
             let script = Arc::new(Meddler { node, value, readings: 0.into() });
@@ -474,7 +477,7 @@ mod tests {
             (desk, script)
         }
 
-        /// Whether it did; from now on it does not.
+        /// Whether the program wrote; it stops doing so.
         fn did(&self) -> bool {
             self.readings.swap(0, std::sync::atomic::Ordering::Relaxed) > 50
         }

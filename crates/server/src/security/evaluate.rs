@@ -1,44 +1,44 @@
-//! The access check: what a security descriptor lets a user do ([MS-DTYP] 2.5.3.2).
+//! The access check: the rights that a security descriptor grants to a user ([MS-DTYP] 2.5.3.2).
 //!
-//! Left out on purpose: object types, which files do not have; conditions, so that what is granted under one is not
-//! granted and what is denied under one is denied; central access policies and integrity labels.
+//! Not implemented, on purpose: object types, which files do not have; conditions, so a conditional allow ACE grants
+//! nothing and a conditional deny ACE always denies; central access policies and integrity labels.
 
 use proto::bytes::Reader;
 use proto::dtyp::acl::{Ace, AceBody, AceFlags, AceType};
 use proto::dtyp::{AccessMask, Acl, GenericMapping, SecurityDescriptor, Sid};
 
-/// Who asks, as the check sees it ([MS-DTYP] 2.5.2).
+/// The token of a user for the access check ([MS-DTYP] 2.5.2).
 #[derive(Clone, Hash, Debug)]
 pub struct Token {
     /// The user.
     pub user: Sid,
-    /// The groups, the well-known ones (Everyone, Authenticated Users, Network) included.
+    /// The groups, including the well-known ones (Everyone, Authenticated Users, Network).
     pub groups: Box<[Sid]>,
     /// SeSecurityPrivilege: may read and write SACLs.
     pub security: bool,
-    /// SeTakeOwnershipPrivilege: may make himself the owner of everything.
+    /// SeTakeOwnershipPrivilege: may take ownership of every file.
     pub take_ownership: bool,
 }
 
 impl Token {
     /// Whether `sid` is the user or one of the groups.
     pub fn contains(&self, sid: &Sid) -> bool {
-        // Most SIDs differ in the last part, and of a long list none is his.
+        // Compares the last part first, because most SIDs differ in it and most ACEs of a long ACL are for other users.
         let is_it = |own: &Sid| own.rid() == sid.rid() && own == sid;
         is_it(&self.user) || self.groups.iter().any(is_it)
     }
 }
 
-/// One rule of a DACL: what an ACE means for files.
+/// The meaning of an ACE of a DACL for files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Grants the rights rather than denying them.
+    /// Whether the rights are granted rather than denied.
     pub allow: bool,
-    /// For whom it is.
+    /// The trustee.
     pub sid: Sid,
     /// The rights.
     pub mask: AccessMask,
-    /// What it means for what is created in a directory.
+    /// How the ACE is inherited by new files and directories.
     pub inheritance: Inheritance,
 }
 
@@ -49,12 +49,12 @@ pub struct Inheritance {
     pub files: bool,
     /// CONTAINER_INHERIT_ACE: new directories get it.
     pub directories: bool,
-    /// INHERIT_ONLY_ACE: it does not count for the directory itself.
+    /// INHERIT_ONLY_ACE: it does not apply to the directory itself.
     pub only: bool,
 }
 
 impl Rule {
-    /// What `ace` means; `None` where it means nothing for a file.
+    /// Returns the meaning of `ace`; `None` if it has none for a file.
     pub fn of(ace: &Ace) -> Option<Rule> {
         let (mask, sid) = match &ace.body {
             AceBody::Trustee { mask, sid } => (*mask, *sid),
@@ -77,7 +77,7 @@ impl Rule {
         Some(Rule { allow, sid, mask, inheritance })
     }
 
-    /// The ACE that means this.
+    /// Returns the corresponding ACE.
     pub fn to_ace(self) -> Ace {
         let flag = |is_set, flag| if is_set { flag } else { AceFlags::NONE };
         let flags = flag(self.inheritance.files, AceFlags::OBJECT_INHERIT)
@@ -91,20 +91,20 @@ impl Rule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Denied;
 
-/// Checks `wanted` and answers the rights that are granted: those asked for, generic ones replaced by what they stand
-/// for on a file, and with MAXIMUM_ALLOWED all others that the user has. Rights asked for beside MAXIMUM_ALLOWED must
-/// be granted, too.
-// Deviates from [MS-DTYP] 2.5.3.2: with MAXIMUM_ALLOWED, the order of the rules counts as it does without, so that a
-// right is in the maximum exactly where asking for it alone succeeds; and the generic rights of a rule are expanded.
+/// Checks `wanted` and returns the granted rights: those requested, with generic rights expanded for files, and with
+/// MAXIMUM_ALLOWED also all other rights of the user. Rights requested together with MAXIMUM_ALLOWED must be granted,
+/// too.
+// Deviates from [MS-DTYP] 2.5.3.2. With MAXIMUM_ALLOWED the order of the ACEs matters as it does without, so that a
+// right is in the maximum exactly if requesting it alone succeeds. The generic rights of an ACE are expanded.
 pub fn check(token: &Token, descriptor: &SecurityDescriptor, wanted: AccessMask) -> Result<AccessMask, Denied> {
     let maximum = wanted.contains(AccessMask::MAXIMUM_ALLOWED);
     let asked = wanted.without(AccessMask::MAXIMUM_ALLOWED).expand(&GenericMapping::FILE);
     answer(asked, granted(token, descriptor), maximum)
 }
 
-/// All rights that `token` has by the descriptor and by privilege.
+/// Returns all rights that `token` has by the descriptor and by privilege.
 pub fn granted(token: &Token, descriptor: &SecurityDescriptor) -> AccessMask {
-    // No DACL and a NULL DACL let everybody do everything.
+    // An absent DACL and a NULL DACL grant full control to everyone.
     let Some(dacl) = &descriptor.dacl else {
         return by_privilege(token) | AccessMask::FILE_ALL_ACCESS;
     };
@@ -125,8 +125,8 @@ pub fn granted(token: &Token, descriptor: &SecurityDescriptor) -> AccessMask {
     granted
 }
 
-/// The rules of `dacl` for the file itself that are for one whom `is_meant` knows. Of a long list most are for others, and
-/// are not worth copying.
+/// Returns the rules of `dacl` that apply to the file itself and to a SID for which `is_meant` is true. The others,
+/// usually the majority of a long ACL, are not converted.
 fn rules<'a>(dacl: &'a Acl, is_meant: impl Fn(&Sid) -> bool + 'a) -> impl Iterator<Item = Rule> + 'a {
     let is_meant = move |ace: &Ace| match ace.trustee() {
         Some((_, sid)) => is_meant(sid).then(|| Rule::of(ace))?,
@@ -135,7 +135,7 @@ fn rules<'a>(dacl: &'a Acl, is_meant: impl Fn(&Sid) -> bool + 'a) -> impl Iterat
     dacl.aces().iter().filter_map(is_meant).filter(|rule| !rule.inheritance.only)
 }
 
-/// What a user has whatever the descriptor says.
+/// Returns the rights that a user has by privilege, regardless of the descriptor.
 fn by_privilege(token: &Token) -> AccessMask {
     let right = |holds, right| if holds { right } else { AccessMask::NONE };
     right(token.security, AccessMask::ACCESS_SYSTEM_SECURITY) | right(token.take_ownership, AccessMask::WRITE_OWNER)
@@ -144,7 +144,7 @@ fn by_privilege(token: &Token) -> AccessMask {
 fn answer(asked: AccessMask, granted: AccessMask, maximum: bool) -> Result<AccessMask, Denied> {
     match (granted.contains(asked), maximum) {
         (true, false) => Ok(asked),
-        // The right to the SACL is given to who asks for it by name only.
+        // The right to access the SACL is granted only if it is requested by name.
         (true, true) if !granted.without(AccessMask::ACCESS_SYSTEM_SECURITY).is_empty() => {
             Ok(asked | granted.without(AccessMask::ACCESS_SYSTEM_SECURITY))
         }

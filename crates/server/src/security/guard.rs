@@ -1,7 +1,7 @@
-//! What a new file inherits, worked out before it is made, so that the file system puts it in place together with the
-//! file. Where owner or mode turn out otherwise, [`super::placing::inherit`] does it afterwards.
+//! The initial security descriptor of a new file, computed before the file is created so that the file system can set
+//! it atomically. If owner or mode turn out to be different, [`super::placing::inherit`] sets it afterwards.
 //!
-//! Who makes files makes many that inherit the same: what was worked out last is kept for a few seconds.
+//! Clients often create many files that inherit the same ACEs, so the last results are cached for a few seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,8 +21,9 @@ use crate::principals::UnixId;
 use crate::tree::Disk;
 use crate::vfs::{Guard, Kind, Time, Watched};
 
-/// What the user's new file or `directory` has from `parent`, which protects the directory `watched`; `None` where that
-/// hands nothing on, or where it takes knowing the file. `mode` is what it would have without.
+/// Returns the security attributes of the user's new file or `directory` in the directory `watched`, which is protected
+/// by `parent`. `None` if the parent has no inheritable ACEs or if they depend on the file's actual owner. `mode` is
+/// the mode of the file without inheritance.
 pub(crate) async fn foresee(
     disk: &Disk,
     now: Time,
@@ -59,7 +60,7 @@ pub(crate) async fn foresee(
     Some(guard)
 }
 
-/// The same as of no time.
+/// Computes the same, with a time stamp of zero.
 async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New) -> Option<Guard> {
     let New { gid, directory, executable, hands_group_on } = new;
     let uid = disk.identity.uid;
@@ -79,8 +80,8 @@ async fn work_out(disk: &Disk, acls: &StoredAcls, parent: &Protection, new: New)
     fits.then(|| Guard { owner: (uid, gid), mode, lists, descriptor: (acls.attribute.to_string(), value) })
 }
 
-/// Whether somebody can say now whose SIDs all are that count for what comes from `parent`. Where nobody can, a file is made
-/// with what is known, but not all of the next ones.
+/// Whether all SIDs that affect inheritance from `parent` can be resolved now. If not, the file is created with what is
+/// known, but the result is not cached for later files.
 async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
     let accounts = &*disk.accounts;
     for id in [UnixId::User(disk.identity.uid), UnixId::Group(gid)] {
@@ -97,23 +98,24 @@ async fn are_all_known(disk: &Disk, parent: &Protection, gid: u32) -> bool {
     true
 }
 
-/// The attributes that hold the lists. A directory may have got a default list from its own, so it is told to have none.
+/// Returns the attributes that hold the POSIX ACLs. For a directory the default ACL is always set or removed, because
+/// the new directory may have inherited one from its parent.
 fn placed(lists: &Posix) -> Vec<(&'static str, Option<Vec<u8>>)> {
     let default = lists.directory.then(|| (posix_acl::DEFAULT, lists.default.as_ref().map(PosixAcl::encode)));
     [(posix_acl::ACCESS, Some(lists.access.encode()))].into_iter().chain(default).collect()
 }
 
-/// What is made.
+/// The new file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct New {
     gid: u32,
     directory: bool,
     executable: bool,
-    /// The directory hands its group on.
+    /// The directory passes its group on to new files (setgid).
     hands_group_on: bool,
 }
 
-/// All that says what something new inherits, but for whose SIDs are whose.
+/// Key of a cached result: all inputs except the mapping of SIDs to ids.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Heir {
     from: By,
@@ -123,22 +125,23 @@ struct Heir {
     new: New,
 }
 
-/// What was worked out last.
+/// The results computed last.
 #[derive(Default)]
 pub(super) struct Heirs {
-    /// The latest is the last.
+    /// The latest is last.
     known: Mutex<VecDeque<(Heir, Duration, Option<Guard>)>>,
 }
 
 impl Heirs {
-    /// How many are kept, besides what the cache's size allows: a handful of users who write to a handful of directories.
+    /// Maximum number of results, kept in addition to the cache's size limit: enough for a few users who write to a few
+    /// directories.
     const MOST: usize = 16;
-    /// The longest value of one that is kept.
+    /// Longest attribute value of a cached result.
     const LONGEST: usize = 4096;
-    /// How long: so long after an account got another SID, files are made as before.
+    /// Lifetime of a result. After the SID of an account changes, new files get the old one for at most this long.
     const LIFE: Duration = Duration::from_secs(5);
 
-    /// What is known at the `uptime` of the server; `Some(None)` where nothing is inherited.
+    /// Returns the result cached at most [`Heirs::LIFE`] before `uptime`. `Some(None)` if nothing is inherited.
     fn find(&self, heir: &Heir, uptime: Duration) -> Option<Option<Guard>> {
         let known = self.known.lock();
         let (_, since, guard) = known.iter().find(|(known, ..)| known == heir)?;

@@ -1,13 +1,13 @@
-//! What a new file or directory inherits from the directory that it is made in ([MS-DTYP] 2.5.3.4).
+//! Inheritance of ACEs by a new file or directory from its parent directory ([MS-DTYP] 2.5.3.4).
 //!
-//! As Samba does it, the entries that come down count as inherited (their flag) only where the directory's own list was
-//! made by inheritance. SACLs are not inherited: nobody is audited here.
+//! As in Samba, the new ACEs are flagged as inherited only if the parent's DACL was itself created by inheritance
+//! (DACL_AUTO_INHERITED). SACLs are not inherited because the server does not audit.
 
 use proto::dtyp::acl::{Ace, AceBody, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{Acl, GenericMapping, SecurityDescriptor, Sid};
 
-/// The flags of an entry that say how it is handed on.
+/// The ACE flags that concern inheritance.
 const INHERITANCE: AceFlags = AceFlags(
     AceFlags::OBJECT_INHERIT.0
         | AceFlags::CONTAINER_INHERIT.0
@@ -16,7 +16,7 @@ const INHERITANCE: AceFlags = AceFlags(
         | AceFlags::INHERITED.0,
 );
 
-/// The descriptor of what `owner` makes in the directory that has `parent`; `None` where nothing comes down.
+/// Returns the descriptor of a file that `owner` creates in a directory with `parent`. `None` if nothing is inherited.
 pub fn child(parent: &SecurityDescriptor, owner: Sid, group: Sid, directory: bool) -> Option<SecurityDescriptor> {
     let dacl = parent.dacl.as_ref()?;
     let inherited = parent.control.contains(Control::DACL_AUTO_INHERITED);
@@ -25,7 +25,7 @@ pub fn child(parent: &SecurityDescriptor, owner: Sid, group: Sid, directory: boo
     for ace in dacl.aces() {
         let Some(flags) = handed_on(ace.ace_flags, directory) else { continue };
         match creator(ace, owner, group) {
-            // For the new directory itself the creator is known; for what will be made in it nobody is yet.
+            // The creator is known for the new directory itself, but not yet for files created in it later.
             Some(own) if flags.contains(AceFlags::CONTAINER_INHERIT) => {
                 aces.push(Ace { ace_flags: kept(ace.ace_flags) | mark, ..own });
                 aces.push(Ace { ace_flags: flags | AceFlags::INHERIT_ONLY | mark, ..ace.clone() });
@@ -43,19 +43,19 @@ pub fn child(parent: &SecurityDescriptor, owner: Sid, group: Sid, directory: boo
         control: control | Control::SELF_RELATIVE | Control::DACL_PRESENT,
         owner: Some(owner),
         group: Some(group),
-        // A list too long to be kept is one that grants nothing.
+        // An ACL that is too long is replaced by an empty one, which grants nothing.
         dacl: Some(Acl::new(dacl.revision(), aces).unwrap_or(Acl::empty())),
         ..SecurityDescriptor::default()
     })
 }
 
-/// Whether anything in a directory's list is for what is made in it.
+/// Whether the DACL of a directory has an ACE that new files or directories inherit.
 pub fn is_inheritable(descriptor: &SecurityDescriptor) -> bool {
     let hands_on = |ace: &Ace| [false, true].into_iter().any(|directory| handed_on(ace.ace_flags, directory).is_some());
     descriptor.dacl.as_ref().is_some_and(|dacl| dacl.aces().iter().any(hands_on))
 }
 
-/// The flags that an entry has in what inherits it; `None` where it does not come down.
+/// Returns the flags of the inherited ACE; `None` if the ACE is not inherited.
 fn handed_on(flags: AceFlags, directory: bool) -> Option<AceFlags> {
     let files = flags.contains(AceFlags::OBJECT_INHERIT);
     let directories = flags.contains(AceFlags::CONTAINER_INHERIT);
@@ -64,18 +64,18 @@ fn handed_on(flags: AceFlags, directory: bool) -> Option<AceFlags> {
         (false, _) => files.then_some(kept(flags)),
         (true, true) if last => Some(kept(flags)),
         (true, true) => Some(flags.without(AceFlags::INHERIT_ONLY | AceFlags::INHERITED)),
-        // For files only: it waits in the directory for them.
+        // For files only: kept in the directory as inherit-only.
         (true, false) if files && !last => Some(flags.without(AceFlags::INHERITED) | AceFlags::INHERIT_ONLY),
         (true, false) => None,
     }
 }
 
-/// The flags that are not about inheritance.
+/// Removes the flags that concern inheritance.
 fn kept(flags: AceFlags) -> AceFlags {
     flags.without(INHERITANCE)
 }
 
-/// The entry for whom CREATOR OWNER or CREATOR GROUP now stands.
+/// Returns the ACE with CREATOR OWNER or CREATOR GROUP replaced; `None` for other trustees.
 fn creator(ace: &Ace, owner: Sid, group: Sid) -> Option<Ace> {
     let AceBody::Trustee { mask, sid } = &ace.body else { return None };
     let sid = match *sid {
@@ -86,7 +86,7 @@ fn creator(ace: &Ace, owner: Sid, group: Sid) -> Option<Ace> {
     Some(expanded(Ace { body: AceBody::Trustee { mask: *mask, sid }, ..ace.clone() }))
 }
 
-/// The entry with generic rights replaced by what they stand for on a file.
+/// Expands the generic rights of the ACE for files.
 pub fn expanded(ace: Ace) -> Ace {
     match ace.body {
         AceBody::Trustee { mask, sid } => {
@@ -111,7 +111,7 @@ mod tests {
     const GROUP: Sid = Sid::unix_group(2);
     const OTHER: Sid = Sid::unix_user(3);
 
-    /// What comes down of one entry for `sid` with `flags`: SIDs and flags.
+    /// Returns SIDs and flags of the ACEs inherited from one ACE for `sid` with `flags`.
     fn inherited(sid: Sid, flags: u8, directory: bool, control: Control) -> Option<Vec<(Sid, u8)>> {
         let ace = Ace::allow(sid, AccessMask::GENERIC_READ, AceFlags(flags));
         let parent = SecurityDescriptor { control, dacl: Acl::new(2, vec![ace]), ..SecurityDescriptor::default() };
@@ -122,7 +122,7 @@ mod tests {
         Some(child.dacl?.aces().iter().map(of).collect())
     }
 
-    /// [MS-DTYP] 2.5.3.4.4, and what Samba 4.17 and Windows do with the flags.
+    /// [MS-DTYP] 2.5.3.4.4, and the behaviour of Samba 4.17 and Windows.
     #[test]
     fn flags_for_files_and_directories() {
         for (flags, file, directory) in [

@@ -1,5 +1,5 @@
-//! What the file system has of a file's protection: the attribute that holds a descriptor and the POSIX lists, and which
-//! descriptor counts by them.
+//! The inputs of a file's security descriptor as read from the file system, namely the attribute that stores a
+//! descriptor and the POSIX ACLs, and which descriptor is in force by them.
 
 use std::sync::Arc;
 
@@ -15,52 +15,52 @@ use crate::error::{Error, Result};
 use crate::policy::{AclStyle, Share, StoredAcls};
 use crate::vfs::{Errno, Identity, Kind, Metadata, Node};
 
-/// All that makes a file's descriptor on a share: where it is equal, so is the descriptor.
+/// All inputs of a file's descriptor on a share. Equal inputs give equal descriptors.
 #[derive(Hash)]
 pub(super) struct Material {
     kind: Kind,
     mode: u32,
     uid: u32,
     gid: u32,
-    /// The attribute; `None` where there is none, and on a share that keeps none.
+    /// The attribute; `None` if the file has none or the share stores none.
     value: Option<Vec<u8>>,
-    /// The lists; `None` on a share that ignores them.
+    /// The POSIX ACLs; `None` on a share that ignores them.
     lists: Option<Lists>,
 }
 
-/// The POSIX lists of a file as the kernel hands them over. Most files are made of the same as when they were looked at
-/// last, and then nobody needs to know what their lists say.
+/// The POSIX ACLs of a file in the kernel's encoding. They are not decoded yet because the inputs of most files have
+/// not changed since they were last read.
 #[derive(Hash)]
 struct Lists {
     access: Option<Vec<u8>>,
     default: Option<Vec<u8>>,
 }
 
-/// What follows from it.
+/// The descriptor in force.
 pub(super) struct Found {
     pub(super) basis: Basis,
-    /// The descriptor is a stored one, which clients see as it is.
+    /// The descriptor is a stored one, shown to clients as it is.
     pub(super) stored: bool,
-    /// There is a stored one that does not count.
+    /// A descriptor is stored but not valid.
     pub(super) outdated: bool,
 }
 
-/// What says who may do what.
+/// The source of the descriptor in force.
 pub(super) enum Basis {
-    /// A stored descriptor whose condition holds, or what stands for it where POSIX lists do not count; and the list by
-    /// which the kernel decides, where it was read.
+    /// A stored descriptor whose condition holds, or the default one where POSIX ACLs are ignored; and the POSIX ACL
+    /// that the kernel enforces, if it was read.
     Descriptor(SecurityDescriptor, Option<PosixAcl>),
-    /// POSIX lists, of which a descriptor can be made.
+    /// POSIX ACLs from which a descriptor can be synthesized.
     Lists(Posix),
 }
 
 impl Found {
-    /// Whether a stored descriptor counts, or what stands for it.
+    /// Whether a valid descriptor is stored, or a default one replaces it.
     pub(super) fn confirmed(&self) -> bool {
         matches!(self.basis, Basis::Descriptor(..))
     }
 
-    /// The descriptor.
+    /// Returns the descriptor.
     pub(super) fn descriptor(self, share: &Share) -> SecurityDescriptor {
         match self.basis {
             Basis::Descriptor(descriptor, _) => descriptor,
@@ -70,7 +70,7 @@ impl Found {
 }
 
 impl Material {
-    /// That of the file of `metadata`.
+    /// Reads the inputs of the file of `metadata`.
     pub(super) async fn read(
         share: &Share,
         who: &Arc<Identity>,
@@ -84,7 +84,7 @@ impl Material {
         Material::beside(value, share, who, node, metadata).await
     }
 
-    /// The same where the attribute is known to be `value`.
+    /// Reads the inputs of a file whose attribute has the `value`.
     pub(super) async fn beside(
         value: Option<Vec<u8>>,
         share: &Share,
@@ -104,27 +104,28 @@ impl Material {
         Material { kind, mode, uid, gid, value, lists }
     }
 
-    /// That of the file of `metadata`, whose lists are `lists`, once it has the attribute `value`.
+    /// Returns the inputs of the file of `metadata` with the POSIX ACLs `lists` after its attribute was set to `value`.
     pub(super) fn stored(metadata: &Metadata, value: Option<Vec<u8>>, lists: &Posix) -> Material {
-        // A list that says no more than the mode is none to the kernel.
+        // The kernel does not store an ACL that is equivalent to the mode.
         let access = (!lists.access.is_minimal()).then(|| lists.access.encode());
         let default = lists.default.as_ref().map(PosixAcl::encode);
         Material::new(metadata, value, Some(Lists { access, default }))
     }
 
-    /// How many entries the lists have that a file without a descriptor shows.
+    /// Returns the number of entries of the POSIX ACLs from which a descriptor is synthesized; `None` if the attribute
+    /// is set.
     pub(super) fn converted_entries(&self) -> Option<usize> {
         let lists = self.lists.as_ref().filter(|_| self.value.is_none())?;
         let default = lists.default.as_ref().map_or(0, |value| posix_acl::entries_in(value));
         Some(lists.access.as_ref().map_or(posix_acl::CLASSES, |value| posix_acl::entries_in(value)) + default)
     }
 
-    /// What Linux knows of the permissions of the file, which is that of `metadata`, where that counts.
+    /// Returns the permissions of the file of `metadata` in Linux; `None` on a share that ignores POSIX ACLs.
     pub(super) fn posix(&self, metadata: &Metadata) -> Option<Posix> {
         self.lists.as_ref().map(|lists| lists.decode(metadata))
     }
 
-    /// Which descriptor counts.
+    /// Determines which descriptor is in force.
     pub(super) fn resolve(self, share: &Share, metadata: &Metadata) -> Result<Found> {
         let acls = share.acls.as_ref();
         let (has_one, lists) = (self.value.is_some(), self.posix(metadata));
@@ -152,7 +153,7 @@ impl Material {
     }
 }
 
-/// Which descriptor counts for the file of `metadata`.
+/// Determines which descriptor is in force for the file of `metadata`.
 pub(super) async fn look_up(
     share: &Share,
     who: &Arc<Identity>,
@@ -162,18 +163,19 @@ pub(super) async fn look_up(
     Material::read(share, who, node, metadata).await?.resolve(share, metadata)
 }
 
-/// Nobody gets at a file whose attribute cannot be understood: it may deny what the lists grant.
+/// Error for an attribute that cannot be decoded. Access is denied because the attribute may deny rights that the POSIX
+/// ACL grants.
 pub(super) fn damaged(acls: &StoredAcls) -> Error {
     Error::because(Status::ACCESS_DENIED, format!("{} of the file is damaged", acls.attribute))
 }
 
-/// The attribute, read as the user where any user may read it.
+/// Reads the attribute: as the user if any user may read it, otherwise as the server.
 pub(super) async fn read_value(
     who: &Arc<Identity>,
     acls: &StoredAcls,
     node: &Arc<dyn Node>,
 ) -> Result<Option<Vec<u8>>> {
-    // An attribute that any user can write proves nothing on another user's file.
+    // An attribute that any user can write is not trusted on another user's file.
     if let Some(owner) = acls.of_owner
         && node.metadata().await?.uid != owner
     {
@@ -183,7 +185,7 @@ pub(super) async fn read_value(
     let who = if public { who } else { &*SERVER };
     match node.get_xattr(who, &acls.attribute).await {
         Ok(value) => Ok(value),
-        // Links, devices and file systems without attributes have none.
+        // Symbolic links, devices and file systems without extended attributes have none.
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
@@ -193,7 +195,7 @@ impl Lists {
     async fn read(who: &Arc<Identity>, node: &Arc<dyn Node>, kind: Kind) -> Result<Lists> {
         let list = async |name| match node.get_xattr(who, name).await {
             Ok(value) => Ok(value),
-            // File systems without lists have none.
+            // File systems without POSIX ACLs have none.
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(None),
             Err(errno) => Err(Error::from(errno)),
         };
@@ -202,7 +204,7 @@ impl Lists {
         Ok(Lists { access, default })
     }
 
-    /// What they say, and what the mode says where there is none.
+    /// Decodes the POSIX ACLs, or uses the mode if there are none.
     fn decode(&self, metadata: &Metadata) -> Posix {
         Posix {
             directory: metadata.kind == Kind::Directory,
@@ -218,8 +220,9 @@ fn decode(value: &Option<Vec<u8>>) -> Option<PosixAcl> {
     value.as_ref().and_then(|value| PosixAcl::decode(value).ok())
 }
 
-/// What Linux knows of the file's permissions: its lists where it has any, else its permission bits. A list that cannot be
-/// read is not none: what is made of the bits alone may grant more, and is kept.
+/// Returns the file's permissions in Linux: its POSIX ACLs if it has any, otherwise its permission bits. An I/O error
+/// while reading an ACL is returned, because a descriptor synthesized from the bits alone may grant more, and would be
+/// cached.
 pub(crate) async fn posix(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<Posix> {
     Ok(Lists::read(who, node, metadata.kind).await?.decode(metadata))
 }

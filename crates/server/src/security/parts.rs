@@ -1,7 +1,7 @@
-//! The parts of a security descriptor that are asked for and set one by one ([MS-DTYP] 2.4.7).
+//! The parts of a security descriptor that are queried and set independently ([MS-DTYP] 2.4.7).
 //!
-//! The SACL is several parts: the audit entries, the integrity label, claims about the file, and its central policy. All
-//! are kept, and none of them is acted upon.
+//! The SACL consists of several parts: the audit ACEs, the integrity label, claims about the file, and its central
+//! policy. All are stored, and none has an effect.
 
 use proto::dtyp::acl::{Ace, AceType};
 use proto::dtyp::security_descriptor::Control;
@@ -16,7 +16,7 @@ pub(crate) const OF_SACL: SecurityInformation = SecurityInformation(
         | SecurityInformation::SCOPE.0,
 );
 
-/// Which parts of a descriptor are new.
+/// The parts of a descriptor to be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// The owner.
@@ -25,18 +25,18 @@ pub(crate) struct Parts {
     pub(crate) group: bool,
     /// The DACL.
     pub(crate) dacl: bool,
-    /// Those of the SACL, of [`OF_SACL`].
+    /// The parts of the SACL, out of [`OF_SACL`].
     pub(crate) sacl: SecurityInformation,
 }
 
 impl Parts {
-    /// Whether nothing is new.
+    /// Whether no part is to be set.
     pub(crate) fn is_empty(self) -> bool {
         !(self.owner || self.group || self.dacl) && self.sacl.is_empty()
     }
 }
 
-/// The part that an entry of a SACL is.
+/// Returns the part that an ACE of a SACL belongs to.
 fn part(ace: &Ace) -> SecurityInformation {
     match ace.ace_type {
         AceType::SYSTEM_MANDATORY_LABEL => SecurityInformation::LABEL,
@@ -46,7 +46,7 @@ fn part(ace: &Ace) -> SecurityInformation {
     }
 }
 
-/// Leaves of the SACL what `parts` are.
+/// Removes all ACEs from the SACL that do not belong to `parts`.
 pub(crate) fn keep_of_sacl(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
     let Some(sacl) = descriptor.sacl.take().filter(|_| !parts.is_empty()) else {
         let whole = parts.contains(SecurityInformation::SACL);
@@ -59,7 +59,7 @@ pub(crate) fn keep_of_sacl(descriptor: &mut SecurityDescriptor, parts: SecurityI
     descriptor.sacl = Acl::new(revision, kept);
 }
 
-/// `present` with the `parts` of `new`. The control bits that are not about the SACL belong to the DACL.
+/// Returns `present` with the `parts` of `new`. The control bits that do not concern the SACL belong to the DACL.
 pub(crate) fn merge(present: SecurityDescriptor, new: &SecurityDescriptor, parts: Parts) -> SecurityDescriptor {
     const ABOUT_SACL: Control =
         Control(Control::SACL_PRESENT.0 | Control::SACL_AUTO_INHERITED.0 | Control::SACL_PROTECTED.0);
@@ -86,7 +86,8 @@ pub(crate) fn merge(present: SecurityDescriptor, new: &SecurityDescriptor, parts
     merged
 }
 
-/// The entries of `present` that are not of `parts`, and those of `new` that are; `None` where neither has a list.
+/// Returns the ACEs of `present` that do not belong to `parts` and those of `new` that do; `None` if neither has a
+/// SACL.
 fn merged_sacl(present: Option<Acl>, new: Option<&Acl>, parts: SecurityInformation) -> Option<Acl> {
     let revision = [present.as_ref(), new].into_iter().flatten().map(Acl::revision).max();
     let kept = present.map(Acl::into_aces).unwrap_or_default().into_iter().filter(|ace| !parts.contains(part(ace)));
@@ -112,7 +113,7 @@ mod tests {
         AceType::SYSTEM_SCOPED_POLICY_ID,
     ];
 
-    /// An entry of `ace_type` that `mark` tells from others.
+    /// Returns an ACE of `ace_type`, identified by `mark`.
     fn ace(ace_type: AceType, mark: u32) -> Ace {
         let body = match ace_type {
             AceType::SYSTEM_RESOURCE_ATTRIBUTE => AceBody::Raw(mark.to_le_bytes().into()),

@@ -1,8 +1,7 @@
-//! Putting a security descriptor in place: owner and group, the POSIX lists, and the descriptor itself where the share
-//! stores it.
+//! Setting a security descriptor: owner and group, the POSIX ACLs, and the descriptor itself where the share stores it.
 //!
-//! The lists beneath a stored descriptor are made so that the kernel, which still has the last word, lets through what the
-//! descriptor grants.
+//! Together with a stored descriptor, POSIX ACLs are set with which the kernel, which still has the last word, permits
+//! what the descriptor grants.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,8 +27,8 @@ use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Identity, Kind, Metadata, Node, SetMetadata, Time};
 
-/// Gives a new file what it inherits from `parent`, the descriptor of its directory; `false` where that hands nothing on
-/// or the file system keeps nothing of the kind.
+/// Sets the descriptor that a new file inherits from `parent`, the descriptor of its directory. Returns `false` if
+/// nothing is inherited or the file system cannot store descriptors.
 pub(crate) async fn inherit(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -48,7 +47,7 @@ pub(crate) async fn inherit(
     } else {
         let before = posix(&disk.identity, node, metadata).await?;
         let after = lists_for(disk, &before, &descriptor, Duty::Beneath, false).await?;
-        // Full control of a file includes running it, but nobody said that it is a program.
+        // Full control of a file includes execution, but the client did not declare it to be a program.
         let after = if directory || executable { after } else { after.not_executable() };
         apply(maker(disk, metadata), node, metadata, &before, &after).await?;
         let metadata = keep_setgid(node, metadata).await?;
@@ -60,9 +59,9 @@ pub(crate) async fn inherit(
     }
 }
 
-/// The descriptor of what the user `uid` and the group `gid` have in a directory that `parent` protects. `None` where that
-/// hands nothing on, and where it stores no descriptor and has a list to hand on that says more than rules that only allow:
-/// then the kernel hands that on.
+/// Returns the descriptor of a file of user `uid` and group `gid` created in a directory with the protection `parent`.
+/// `None` if nothing is inherited. Also `None` if the directory has no stored descriptor, but a default POSIX ACL that
+/// cannot be expressed by allow rules; the kernel applies that one then.
 pub(super) async fn inherited(
     disk: &Disk,
     parent: &Protection,
@@ -80,7 +79,7 @@ pub(super) async fn inherited(
     inherit::child(&parent, owner, group, directory)
 }
 
-/// The descriptor as it would be stored: one that is made of what Linux knows holds ids.
+/// Returns the descriptor as it would be stored. In a synthesized one, SIDs of Linux ids are replaced by account SIDs.
 async fn as_kept<'a>(
     disk: &Disk,
     descriptor: Cow<'a, SecurityDescriptor>,
@@ -92,12 +91,12 @@ async fn as_kept<'a>(
     }
 }
 
-/// Gives a new file to the owner of its directory (`inherit owner`).
+/// Makes the owner of the directory the owner of a new file (`inherit owner`).
 pub(crate) async fn give_to(node: &Arc<dyn Node>, uid: u32) -> Result<()> {
     Ok(node.set_metadata(&SERVER, SetMetadata { uid: Some(uid), ..SetMetadata::default() }).await?)
 }
 
-/// Gives a new file that has `present` now the permission bits of `mode`.
+/// Changes the permission bits of a new file from those in `present` to `mode`.
 pub(crate) async fn give_mode(disk: &Disk, node: &Arc<dyn Node>, present: &Metadata, mode: u32) -> Result<()> {
     let mode = present.mode & 0o7000 | mode & 0o777;
     if mode == present.mode {
@@ -111,11 +110,11 @@ pub(crate) async fn give_mode(disk: &Disk, node: &Arc<dyn Node>, present: &Metad
     Ok(())
 }
 
-/// The mode bit of a directory that hands its group on to what is made in it.
+/// The mode bit of a directory that passes its group on to new files.
 const SETGID: u32 = 0o2000;
 
-/// Lets a new directory hand its group on as it did as it was `made`: Linux takes that away where somebody who is not in
-/// the group changes mode or list. Its metadata afterwards.
+/// Restores the setgid bit that a new directory had when it was `made`. Linux clears the bit when a user who is not in
+/// the group changes the mode or POSIX ACL. Returns the new metadata.
 async fn keep_setgid(node: &Arc<dyn Node>, made: &Metadata) -> Result<Metadata> {
     let present = node.metadata().await?;
     if made.kind != Kind::Directory || made.mode & SETGID == 0 || present.mode & SETGID != 0 {
@@ -126,13 +125,14 @@ async fn keep_setgid(node: &Arc<dyn Node>, made: &Metadata) -> Result<Metadata> 
     Ok(node.metadata().await?)
 }
 
-/// As whom a new file is changed: its maker, or the server where it is its directory's owner's already.
+/// Returns the identity that changes a new file: its creator, or the server if the file already belongs to the
+/// directory's owner.
 fn maker<'a>(disk: &'a Disk, file: &Metadata) -> &'a Arc<Identity> {
     if file.uid == disk.identity.uid { &disk.identity } else { &SERVER }
 }
 
-/// Gives a new file the descriptor that the client sent along with CREATE. One without a DACL leaves that to
-/// inheritance ([MS-DTYP] 2.5.3.4.1), which comes before.
+/// Sets the descriptor that the client sent with CREATE. If it has no DACL, the inherited one, which was set before, is
+/// kept ([MS-DTYP] 2.5.3.4.1).
 pub(crate) async fn give(
     disk: &Disk,
     file: (FileId, &Arc<dyn Node>),
@@ -154,8 +154,8 @@ pub(crate) async fn give(
     set(disk, file, now, &as_stored(disk, given.clone()), parts, Authority { write_dac: true, write_owner: true }).await
 }
 
-/// A descriptor as it is kept: generic rights replaced by what they stand for, and the flag of a list made by
-/// inheritance only where the setter asked for inheritance (`acl flag inherited canonicalization`).
+/// Returns a descriptor in the form in which it is stored: generic rights are expanded, and the AUTO_INHERITED flags
+/// are set only if the client also requested computed inheritance (`acl flag inherited canonicalization`).
 pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescriptor {
     const DACL: Control = Control(Control::DACL_AUTO_INHERITED.0 | Control::DACL_COMPUTED_INHERITANCE_REQUIRED.0);
     const SACL: Control = Control(Control::SACL_AUTO_INHERITED.0 | Control::SACL_COMPUTED_INHERITANCE_REQUIRED.0);
@@ -173,9 +173,9 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
     SecurityDescriptor { control, dacl: expand(given.dacl), sacl: expand(given.sacl), ..given }
 }
 
-/// Changes times and attributes of an open file. Whoever a stored descriptor grants that needs no `w`, and need not be
-/// the owner. Where attributes are permission bits, only the kernel says who changes those: after that the descriptor counts
-/// no more, and what is made of the bits may grant what it did not.
+/// Changes times and attributes of an open file. A user to whom a stored descriptor grants FILE_WRITE_ATTRIBUTES needs
+/// neither `w` nor ownership. If attributes map to permission bits, the kernel alone decides, because changing the bits
+/// invalidates the descriptor, and the one synthesized from the bits may grant more.
 pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: AccessMask, set: SetMetadata) -> Result<()> {
     let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
     match file.node.set_metadata(&file.identity, set).await {
@@ -189,20 +189,20 @@ pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: Access
     }
 }
 
-/// What a user who sets a descriptor may do besides what the kernel lets him.
+/// The rights of the user who sets a descriptor, in addition to those that the kernel gives.
 #[derive(Clone, Copy)]
 pub(crate) struct Authority {
-    /// Change the list though the file is not his.
+    /// Change the ACL of a file of another user.
     pub(crate) write_dac: bool,
-    /// Make himself the owner.
+    /// Take ownership.
     pub(crate) write_owner: bool,
 }
 
-/// How often a change is made anew because another program changed the descriptor meanwhile.
+/// Maximum number of attempts to change a descriptor that another program changes concurrently.
 const RACES: usize = 4;
 
-/// Puts `new`'s `parts` in place: owner and group, the POSIX lists, and the descriptor itself where the share stores it.
-/// `node` is the file `id` or a stream of it. Whoever sets other parts of it at the same time comes before or after.
+/// Sets the `parts` of `new`: owner and group, the POSIX ACLs, and the descriptor itself where the share stores it.
+/// `node` is the file `id` or a stream of it. Concurrent calls for the same file are serialized.
 pub(crate) async fn set(
     disk: &Disk,
     (id, node): (FileId, &Arc<dyn Node>),
@@ -221,7 +221,8 @@ pub(crate) async fn set(
     Err(Error::because(Status::SHARING_VIOLATION, "another program keeps changing the file's descriptor"))
 }
 
-/// One try; `false` where what is stored was changed by another program meanwhile, and then nothing is.
+/// Makes one attempt. Returns `false`, with nothing changed, if another program changed the stored descriptor
+/// meanwhile.
 async fn try_to_set(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -230,7 +231,7 @@ async fn try_to_set(
     parts: Parts,
     authority: Authority,
 ) -> Result<bool> {
-    // Before anything else is read, so that what is read is not older.
+    // Read first, so that all data read later is at least as new.
     let value = match &disk.share.acls {
         Some(acls) => value(acls, node).await?,
         None => None,
@@ -238,13 +239,13 @@ async fn try_to_set(
     let metadata = node.metadata().await?;
     let present = match of(disk, node, &metadata).await {
         Ok(present) => as_kept(disk, present.descriptor(&disk.share), present.stored).await.into_owned(),
-        // Who may set a whole new one need not know the damaged one.
+        // A damaged descriptor may be replaced as a whole.
         Err(_) if parts.dacl => shown(&disk.share, &posix(&disk.identity, node, &metadata).await?),
         Err(error) => return Err(error),
     };
     let owned = own(disk, node, &metadata, &present, new, parts, authority).await?;
     let done = match &disk.share.acls {
-        // It has an owner and a group, and nothing else.
+        // A symbolic link has only an owner and a group.
         _ if metadata.kind == Kind::Symlink => Ok(true),
         Some(acls) => {
             let merged = merge(present, new, parts);
@@ -262,7 +263,7 @@ async fn try_to_set(
     done
 }
 
-/// What is stored now; nothing where nothing can be.
+/// Reads the stored value; `None` where none can be stored.
 async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {
     match node.get_xattr(&SERVER, &acls.attribute).await {
         Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
@@ -270,9 +271,9 @@ async fn value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>
     }
 }
 
-/// Stores `merged` and sets the POSIX lists beneath it, unless something else than `former` is stored by now: then `false`,
-/// and nothing has changed. The descriptor is written first, for the lists that it will have: where there is no room for
-/// it nothing has changed, and the former one counts on.
+/// Stores `merged` and sets the matching POSIX ACLs. Returns `false`, with nothing changed, if the stored value is no
+/// longer `former`. The descriptor is written first, with the hash of the ACLs that the file will have. If there is no
+/// space for it, nothing has changed, and the former one stays valid.
 #[allow(clippy::too_many_arguments, reason = "two functions' worth of state, passed on once")]
 async fn store_over(
     disk: &Disk,
@@ -310,7 +311,7 @@ async fn store_over(
         node.set_xattr(&SERVER, &acls.attribute, former).await?;
         return lists.and(Err(error));
     }
-    // A file system may make something else of the lists: the descriptor counts for what they are.
+    // The file system may normalize the ACLs. The stored hash must match the result.
     let present = hash(&disk.identity, node, &node.metadata().await?).await?;
     if present != expected {
         write(acls, node, encoded(present)).await?;
@@ -318,13 +319,13 @@ async fn store_over(
     Ok(true)
 }
 
-/// The hash over what Linux now knows of the file's permissions.
+/// Returns the hash of the file's current permissions in Linux.
 async fn hash(who: &Arc<Identity>, node: &Arc<dyn Node>, metadata: &Metadata) -> Result<[u8; 32]> {
     let lists = posix(who, node, metadata).await?;
     Ok(store::system_hash(metadata, &lists.access, lists.default.as_ref()))
 }
 
-/// Stores the value.
+/// Writes the attribute.
 async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Result<()> {
     if value.len() > store::LONGEST {
         return Err(Error::because(Status::INVALID_SECURITY_DESCR, "longer than an extended attribute can be"));
@@ -341,14 +342,15 @@ async fn write(acls: &StoredAcls, node: &Arc<dyn Node>, value: Vec<u8>) -> Resul
     })
 }
 
-/// An owner or group that cannot be stored.
+/// Error for an owner or group that cannot be stored.
 fn nobody(sid: Sid) -> Error {
     Error::because(Status::INVALID_OWNER, format!("{sid} is nobody here (force unknown acl user = no)"))
 }
 
-/// Sets owner and group where they change; the metadata afterwards. As in Samba, where descriptors are stored a SID that
-/// is no user of this machine makes the caller the owner in Linux, and one that is no group makes the caller's group the
-/// file's. The members of that group are not the SID's: in an entry it is nobody's.
+/// Sets owner and group if they change; returns the new metadata. As in Samba, on shares that store descriptors a SID
+/// that is not a user of this machine makes the caller the owner in Linux, and a SID that is not a group makes the
+/// caller's group the file's group. This does not make the members of that group members of the SID: ACEs for it match
+/// no group.
 async fn own(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -386,7 +388,7 @@ async fn own(
     let set = SetMetadata { uid, gid, ..SetMetadata::default() };
     match node.set_metadata(who, set).await {
         Err(Errno::PERM | Errno::ACCES) if stores && authority.write_owner => {
-            // Taking a file is granted by its descriptor, giving it away is not.
+            // A descriptor can grant taking ownership, but not giving the file away.
             let takes = uid.unwrap_or(metadata.uid) == who.uid;
             let member = gid.is_none_or(|gid| gid == who.gid || who.groups.contains(&gid));
             if !takes || !member {
@@ -399,7 +401,7 @@ async fn own(
     Ok(node.metadata().await?)
 }
 
-/// Sets the POSIX lists to what the DACL of `descriptor` says, where they are all there is.
+/// Sets the POSIX ACLs according to the DACL of `descriptor`, on a share that stores no descriptors.
 async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor: &SecurityDescriptor) -> Result<()> {
     let before = posix(&disk.identity, node, metadata).await?;
     let duty = Duty::Alone { strangers: disk.share.force_unknown_acl_user };
@@ -413,14 +415,14 @@ async fn list(disk: &Disk, node: &Arc<dyn Node>, metadata: &Metadata, descriptor
     done
 }
 
-/// Makes the lists of a file those of `before` again, of which nobody knows how many are in place.
+/// Restores the POSIX ACLs of `before` after a failure that may have changed some of them.
 async fn take_back(node: &Arc<dyn Node>, before: &Posix) -> Result<()> {
     let metadata = node.metadata().await?;
     let present = posix(&SERVER, node, &metadata).await?;
     Ok(apply(&SERVER, node, &metadata, &present, before).await?)
 }
 
-/// Makes the lists of a file those of `after` for the user, who need not be the owner where a stored descriptor grants it.
+/// Sets the POSIX ACLs of `after` as the user, or as the server if that is refused and `granted` is set.
 async fn apply_by(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -435,8 +437,9 @@ async fn apply_by(
     }
 }
 
-/// The lists for a file that has those of `before` now. The groups of the owner and of the user who asks count for their
-/// entries, and those of the `others` whom the descriptor names.
+/// Returns the POSIX ACLs by `descriptor` for a file that has those of `before` now. The group memberships of the owner
+/// and of the calling user are taken into account, and if `others` is set also those of the users that the descriptor
+/// names.
 pub(super) async fn lists_for(
     disk: &Disk,
     before: &Posix,
@@ -458,7 +461,7 @@ pub(super) async fn lists_for(
     })
 }
 
-/// Makes the lists of a file those of `after`.
+/// Sets the POSIX ACLs of `after`.
 async fn apply(
     who: &Arc<Identity>,
     node: &Arc<dyn Node>,
@@ -473,8 +476,8 @@ async fn apply(
         }
     } else if after.access != before.access {
         match node.set_xattr(who, posix_acl::ACCESS, Some(after.access.encode())).await {
-            // A file system without such lists has permission bits at least. Whoever the list names has no more than
-            // everybody then.
+            // A file system without POSIX ACLs has only permission bits. Users and groups named in the ACL have the
+            // rights of others then.
             Err(Errno::OPNOTSUPP) => {
                 let mode = metadata.mode & 0o7000 | after.access.unnamed().mode();
                 node.set_metadata(who, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?;

@@ -1,4 +1,4 @@
-//! POSIX access control lists, as the kernel hands them over in the extended attributes `system.posix_acl_access` and
+//! POSIX ACLs in the kernel's encoding, the value of the extended attributes `system.posix_acl_access` and
 //! `system.posix_acl_default`: a version, then entries of tag, permissions and id, little-endian.
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
@@ -6,27 +6,27 @@ use proto::bytes::{Malformed, Reader, Result, Writer};
 use crate::held;
 use crate::vfs::Identity;
 
-/// The attribute that holds the list of a file.
+/// The attribute that holds the ACL of a file.
 pub const ACCESS: &str = "system.posix_acl_access";
 
-/// The attribute that holds the list that new files in a directory get.
+/// The attribute that holds the default ACL of a directory.
 pub const DEFAULT: &str = "system.posix_acl_default";
 
 /// The only version that exists.
 const VERSION: u32 = 2;
 
-/// What stands for the id where there is none.
+/// Id of entries that have none.
 const NO_ID: u32 = u32::MAX;
 
-/// The entries of a list that says what permission bits say.
+/// Number of entries of an ACL that is equivalent to permission bits.
 pub(super) const CLASSES: usize = 3;
 
-/// How many entries the list has that is the value of an attribute.
+/// Returns the number of entries of an ACL in the kernel's encoding.
 pub(super) fn entries_in(value: &[u8]) -> usize {
     value.len().saturating_sub(4) / 8
 }
 
-/// Whom an entry is for.
+/// The user, group or class that an entry applies to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tag {
     /// The owner.
@@ -37,40 +37,40 @@ pub enum Tag {
     OwningGroup,
     /// A group by id.
     Group(u32),
-    /// The most that named users and all groups can have.
+    /// The upper bound for named users and all groups.
     Mask,
-    /// Everybody else.
+    /// All other users.
     Other,
 }
 
 impl Tag {
-    /// The user that it names.
+    /// Returns the user that it names.
     pub fn uid(self) -> Option<u32> {
         if let Tag::User(uid) = self { Some(uid) } else { None }
     }
 
-    /// The group that it names.
+    /// Returns the group that it names.
     pub fn gid(self) -> Option<u32> {
         if let Tag::Group(gid) = self { Some(gid) } else { None }
     }
 }
 
-/// One entry.
+/// An entry of a POSIX ACL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
-    /// Whom it is for.
+    /// The user, group or class.
     pub tag: Tag,
     /// `rwx` bits.
     pub permissions: u8,
 }
 
-/// A list, its entries in the order in which the kernel wants them.
+/// A POSIX ACL, its entries in the order that the kernel requires.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PosixAcl(Vec<Entry>);
 
 impl PosixAcl {
-    /// A list of `entries`, put in order. Where it names users or groups and has no mask, a mask is added that takes
-    /// nothing from anybody.
+    /// Creates an ACL of `entries`, in any order. If it names users or groups and has no mask, a mask that does not
+    /// restrict any entry is added.
     pub fn new(mut entries: Vec<Entry>) -> PosixAcl {
         let is_named = |entry: &Entry| matches!(entry.tag, Tag::User(_) | Tag::Group(_));
         let masked = entries.iter().any(|entry| entry.tag == Tag::Mask);
@@ -83,7 +83,7 @@ impl PosixAcl {
         PosixAcl(entries)
     }
 
-    /// The list that says what permission bits say.
+    /// Creates the ACL that is equivalent to the permission bits of `mode`.
     pub fn of_mode(mode: u32) -> PosixAcl {
         let class = |tag, shift: u32| Entry { tag, permissions: (mode >> shift & 7) as u8 };
         PosixAcl(vec![class(Tag::Owner, 6), class(Tag::OwningGroup, 3), class(Tag::Other, 0)])
@@ -94,24 +94,24 @@ impl PosixAcl {
         &self.0
     }
 
-    /// The bytes that it takes besides its own size.
+    /// Returns the bytes that it takes besides its own size.
     pub(super) fn bytes(&self) -> usize {
         held::vector::<Entry>(self.0.capacity())
     }
 
-    /// Whether the list says no more than permission bits can.
+    /// Whether the ACL is equivalent to permission bits.
     pub fn is_minimal(&self) -> bool {
         self.0.iter().all(|entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other))
     }
 
-    /// The list without the users and groups that it names.
+    /// Returns the ACL without named users and groups.
     pub fn unnamed(&self) -> PosixAcl {
         let is_class = |entry: &&Entry| matches!(entry.tag, Tag::Owner | Tag::OwningGroup | Tag::Other);
         let masked = |entry: &Entry| Entry { permissions: self.effective(entry), ..*entry };
         PosixAcl(self.0.iter().filter(is_class).map(masked).collect())
     }
 
-    /// The permissions of an entry, the mask applied.
+    /// Returns the permissions of an entry with the mask applied.
     pub fn effective(&self, entry: &Entry) -> u8 {
         match entry.tag {
             Tag::User(_) | Tag::OwningGroup | Tag::Group(_) => entry.permissions & self.get(Tag::Mask).unwrap_or(7),
@@ -119,16 +119,16 @@ impl PosixAcl {
         }
     }
 
-    /// The permission bits that `stat` shows beside this list: its mask stands for the group.
+    /// Returns the permission bits that `stat` shows for this ACL; the mask replaces the group's bits.
     pub fn mode(&self) -> u32 {
         let class = |tag| u32::from(self.get(tag).unwrap_or(0));
         let group = self.get(Tag::Mask).map_or_else(|| class(Tag::OwningGroup), u32::from);
         class(Tag::Owner) << 6 | group << 3 | class(Tag::Other)
     }
 
-    /// Whether the kernel gives all of the `rwx` bits `wanted` to `who` by this list on a file of `uid` and `gid` (acl(5),
-    /// "access check algorithm"). Of several groups one must have them all. Where the mask is empty Linux does not look
-    /// at the list: whom it names has what everybody has. Root is not asked for.
+    /// Whether this ACL gives `who` all of the `rwx` bits `wanted` on a file of `uid` and `gid` (acl(5), "access check
+    /// algorithm"). If several groups match, one of them must have all bits. If the mask is empty, Linux does not
+    /// evaluate the ACL, and named users and groups have the rights of others. `who` must not be root.
     pub fn permits(&self, who: &Identity, uid: u32, gid: u32, wanted: u8) -> bool {
         let is_in = |group| who.gid == group || who.groups.contains(&group);
         let has = |permissions: u8| permissions & wanted == wanted;
@@ -150,14 +150,14 @@ impl PosixAcl {
         of_groups.map(|entry| has(self.effective(entry))).reduce(|any, one| any || one).unwrap_or(other)
     }
 
-    /// Whether it keeps somebody from writing whom a later entry lets write, as [`PosixAcl::keeps_out`].
+    /// As [`PosixAcl::keeps_out`], for writing only.
     pub fn keeps_writers_out(&self) -> bool {
         self.keeps_from(2)
     }
 
-    /// Whether it keeps somebody from something that a later entry lets him do: a user by name, or a group's members
-    /// beside everybody else. Rules that allow what each entry grants, all added up, would let him. The owner, who can
-    /// change the list, is kept from nothing.
+    /// Whether the ACL denies a user something that a later entry grants: a named user, or the members of a group with
+    /// fewer rights than others. Allow rules for all entries, added up, would grant it. The owner is not considered,
+    /// because the owner can change the ACL.
     pub fn keeps_out(&self) -> bool {
         [4, 2, 1].into_iter().any(|bit| self.keeps_from(bit))
     }
@@ -177,11 +177,11 @@ impl PosixAcl {
     }
 
     fn get(&self, tag: Tag) -> Option<u8> {
-        // From behind, where the mask is, which is asked for with each entry.
+        // From the end, because the mask is there, which is looked up for each entry.
         self.0.iter().rev().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
     }
 
-    /// Reads the value of the attribute. An empty list is one that is not there: the kernel has none.
+    /// Decodes the value of the attribute. An empty ACL is equivalent to none, because the kernel stores no empty ACL.
     pub fn decode(value: &[u8]) -> Result<PosixAcl> {
         let mut reader = Reader::new(value);
         if reader.u32()? != VERSION {
@@ -204,7 +204,7 @@ impl PosixAcl {
         Ok(PosixAcl(entries))
     }
 
-    /// The value of the attribute.
+    /// Encodes the value of the attribute.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(4 + 8 * self.0.len());
         let mut out = Writer::new(&mut value);
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// What Linux 6 stores for `setfacl -m u:65534:rw-,g:100:r-x,m::rw-` on a file of mode 0644.
+    /// The value that Linux 6 stores for `setfacl -m u:65534:rw-,g:100:r-x,m::rw-` on a file of mode 0644.
     const STORED: [u8; 52] = [
         2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 6, 0, 254, 255, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255, 8, 0,
         5, 0, 100, 0, 0, 0, 16, 0, 6, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255, 255, 255,

@@ -1,4 +1,4 @@
-//! Whose SIDs are whose: users and groups of Linux for the SIDs that descriptors name.
+//! Mapping of the SIDs in security descriptors to users and groups of Linux, and back.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::error::{Error, Result};
 use crate::principals::{Realm, SidNameUse, UnixId};
 use crate::vfs::Identity;
 
-/// Users of one list whose groups are asked for: enough for lists that people write, and short where it is an LDAP
-/// server that must be asked about each.
+/// Maximum number of users of one ACL whose groups are looked up. It suffices for ACLs written by people, and bounds
+/// the time if each lookup is a query to an LDAP server.
 const MOST_ASKED_FOR: usize = 64;
 
-/// Whether `sid` is an account's of some machine or domain (S-1-5-21-...).
+/// Whether `sid` is in the SID range of accounts of a machine or domain (S-1-5-21-...).
 pub(super) fn is_account(sid: &Sid) -> bool {
     sid.authority() == 5 && sid.sub_authorities().first() == Some(&21)
 }
 
-/// SIDs as they are on one file.
+/// The mapping of SIDs for one file.
 pub(super) struct FileSids {
     ids: HashMap<Sid, UnixId>,
-    /// The SID in the owner's place, where it is nobody else's.
+    /// The SID in the owner field with the file's owner, if it belongs to no other user.
     owner: Option<(Sid, u32)>,
     /// Users whose groups are known.
     known: Vec<Arc<Identity>>,
 }
 
 impl FileSids {
-    /// That of `descriptor`'s owner, whose file is `uid`'s, and those of accounts and groups in its DACL. A SID in the
-    /// group's place that is no group's here is nobody's, as everywhere else.
+    /// Resolves the owner of `descriptor`, whose file belongs to `uid`, and the accounts and groups in its DACL. A SID
+    /// in the group field that is not a group of this server matches no group, as everywhere else.
     pub(super) async fn of(accounts: &dyn Accounts, descriptor: &SecurityDescriptor, uid: u32) -> FileSids {
         let owner = match descriptor.owner.filter(is_account) {
             Some(sid) if stands_for(accounts, &sid, uid).await => Some((sid, uid)),
@@ -50,8 +50,7 @@ impl FileSids {
         FileSids { ids, owner, known: Vec::new() }
     }
 
-    /// The same, which know the groups of `who` and of those users of `uids` who have accounts. Who cannot be asked for is
-    /// known for nothing.
+    /// Adds the groups of `who` and of those users of `uids` who have accounts. Users whose lookup fails are skipped.
     pub(super) async fn knowing(self, accounts: &dyn Accounts, who: &Arc<Identity>, uids: &[u32]) -> FileSids {
         let mut known = vec![who.clone()];
         let others: BTreeSet<u32> = uids.iter().copied().filter(|&uid| uid != who.uid).collect();
@@ -68,20 +67,21 @@ impl FileSids {
         FileSids { known, ..self }
     }
 
-    /// The users that rules of `descriptor` are for.
+    /// Returns the users that ACEs of `descriptor` are for.
     pub(super) fn users(&self, descriptor: &SecurityDescriptor) -> Vec<u32> {
         let aces = descriptor.dacl.iter().flat_map(Acl::aces);
         aces.filter_map(|ace| ace.trustee()).filter_map(|(_, sid)| self.uid(sid)).collect()
     }
 }
 
-/// Whether `sid`, which stands in the owner's place on a file of the user `uid`, may be that user's: it is, or it is nobody's
-/// here, as one of another machine. Where nobody can say, it may.
+/// Whether `sid`, in the owner field of a file of the user `uid`, may be taken as that user: it is the user's, or
+/// unknown on this server like that of another machine. Also true if it cannot be looked up.
 pub(super) async fn stands_for(accounts: &dyn Accounts, sid: &Sid, uid: u32) -> bool {
     !matches!(accounts.id_of(sid).await, Ok(Some(id)) if id.uid() != Some(uid))
 }
 
-/// Where a SID is a user and a group of Linux at once, which of them an entry for it means: what it is in its domain.
+/// Resolves a SID that is both a user and a group of Linux to the one that an ACE for it means, by its type in the
+/// domain.
 async fn one_of_both(accounts: &dyn Accounts, sid: &Sid, id: UnixId) -> UnixId {
     let UnixId::Both(number) = id else { return id };
     match accounts.principal(sid).await {
@@ -90,7 +90,7 @@ async fn one_of_both(accounts: &dyn Accounts, sid: &Sid, id: UnixId) -> UnixId {
     }
 }
 
-/// Whether a SID that holds no id may be somebody's: an account's, or that of a group that was given one.
+/// Whether a SID that contains no Linux id may map to one: the SID of an account, or of a group that was given one.
 fn may_be_mapped(sid: &Sid) -> bool {
     is_account(sid) || (sid.authority() == 5 && sid.sub_authorities().first() == Some(&32))
 }
@@ -119,7 +119,7 @@ impl Sids for FileSids {
     }
 }
 
-/// The user or group of a SID: an id in it, an account's, or that of a group that was given one.
+/// Returns the user or group of a SID: of the id in it, or of the account or group that has it.
 pub(super) async fn id_of(accounts: &dyn Accounts, sid: &Sid) -> Result<Option<UnixId>> {
     if let Some(id) = UnixId::in_sid(sid) {
         return Ok(Some(id));
@@ -131,20 +131,21 @@ pub(super) fn unavailable(why: Unavailable) -> Error {
     Error::because(Status::NO_LOGON_SERVERS, why.0)
 }
 
-/// The descriptor as it is stored, which is as clients see it and as Samba stores it: [`shown`], or with the ids where
-/// nobody can say now whose they are.
+/// Returns the descriptor as it is stored, which is as clients see it and as Samba stores it: [`shown`], or unchanged
+/// if accounts cannot be looked up now.
 pub(super) async fn by_account(accounts: &dyn Accounts, descriptor: &SecurityDescriptor) -> SecurityDescriptor {
     shown(accounts, descriptor.clone()).await.unwrap_or_else(|_| descriptor.clone())
 }
 
-/// The SID that an id is stored as: the account's or group's, or the id itself where nobody can say.
+/// Returns the SID that an id is stored as: that of the account or group, or the id's own SID if that cannot be looked
+/// up.
 pub(super) async fn of_account(accounts: &dyn Accounts, id: UnixId) -> Sid {
     accounts.sid_of(id).await.unwrap_or_else(|_| id.plain_sid())
 }
 
-/// The descriptor as clients see it: who has an account or is a group with a SID of its own is called by that SID. Inside
-/// the server the ids themselves stand in descriptors that are made of what Linux knows, so that what counts for a file
-/// does not change with the accounts.
+/// Returns the descriptor as clients see it, with SIDs of Linux ids replaced by those of accounts and groups. Inside
+/// the server, synthesized descriptors contain the ids themselves, so that the effective descriptor of a file does not
+/// change with the accounts.
 pub(crate) async fn shown(accounts: &dyn Accounts, mut descriptor: SecurityDescriptor) -> Result<SecurityDescriptor> {
     let mut known: HashMap<Sid, Sid> = HashMap::new();
     let lists = [&descriptor.dacl, &descriptor.sacl].into_iter().flatten().flat_map(Acl::aces);
@@ -162,7 +163,7 @@ pub(crate) async fn shown(accounts: &dyn Accounts, mut descriptor: SecurityDescr
             AceBody::Trustee { mask, sid } => Ace { body: AceBody::Trustee { mask, sid: name(sid) }, ..ace },
             AceBody::Raw(_) => ace,
         });
-        // Longer SIDs may make a list too long: then the ids stay.
+        // Longer SIDs may make an ACL too long. The ids are kept then.
         Some(Acl::new(revision, aces.collect()).unwrap_or(before))
     };
     descriptor.dacl = list(descriptor.dacl.take());
@@ -187,7 +188,7 @@ mod tests {
 
     const ANN: Sid = Sid::of(5, [21, 1, 2, 3, 1000]);
     const STAFF: Sid = Sid::of(5, [32, 545]);
-    /// Of a domain, each a user and a group of Linux.
+    /// SIDs of a domain, each a user and a group of Linux.
     const CREW: Sid = Sid::of(5, [21, 7, 8, 9, 1106]);
     const DORA: Sid = Sid::of(5, [21, 7, 8, 9, 1103]);
 
@@ -249,7 +250,7 @@ mod tests {
         let sids = block_on(FileSids::of(&Known, &descriptor(ANN, STAFF, &[CREW, DORA]), 4));
         assert_eq!((sids.uid(&CREW), sids.gid(&CREW)), (None, Some(62_106)));
         assert_eq!((sids.uid(&DORA), sids.gid(&DORA)), (Some(62_103), None));
-        // As an owner a group is a user.
+        // As an owner, a group is taken as a user.
         assert_eq!(block_on(id_of(&Known, &CREW)).unwrap().and_then(UnixId::uid), Some(62_106));
     }
 
@@ -270,7 +271,7 @@ mod tests {
         let given = |owner| descriptor(owner, STRANGERS, &[STRANGER, STRANGERS, ANN]);
         let strange = block_on(FileSids::of(&Known, &given(STRANGER), 4));
         assert_eq!((strange.uid(&STRANGER), strange.gid(&STRANGERS)), (Some(4), None));
-        // Somebody else's SID stays his.
+        // A SID of another user keeps its meaning.
         for (uid, expected) in [(1000, 1000), (4, 1000)] {
             let known = block_on(FileSids::of(&Known, &given(ANN), uid));
             assert_eq!((known.uid(&ANN), known.uid(&STRANGER)), (Some(expected), None));

@@ -1,10 +1,10 @@
-//! Security descriptors as Samba's module `acl_xattr` keeps them: the value of the extended attribute `security.NTACL`.
+//! Security descriptors as stored by Samba's module `acl_xattr`, in the extended attribute `security.NTACL`.
 //!
-//! It is an NDR structure (`xattr_NTACL` of Samba's interface definitions): a version, and by version the descriptor
-//! alone (1) or with hashes (2 to 4). Version 4 is what Samba has written since 4.0; its second hash is over the POSIX
-//! lists, owner and mode that the file had then ([`system_hash`]), so that a change made past the server is noticed.
-//! The hash of versions 2, 3 and 4 over the descriptor that Samba itself would make from the POSIX lists is kept out:
-//! it takes Samba's own database of accounts to compute it.
+//! The value is an NDR structure (`xattr_NTACL` of Samba's interface definitions). It has a version, and depending on
+//! that the descriptor alone (1) or with hashes (2 to 4). Samba has written version 4 since 4.0. Its second hash covers
+//! the POSIX ACLs, owner and mode that the file had at that time ([`system_hash`]), so that changes by other programs
+//! are detected. The other hash of versions 2, 3 and 4 covers the descriptor that Samba itself would synthesize from
+//! the POSIX ACLs. It is neither checked nor written, because computing it needs Samba's own account database.
 
 use proto::bytes::{Malformed, Reader, Result, Writer};
 use proto::crypto::digest::sha256;
@@ -13,46 +13,46 @@ use proto::dtyp::{FileTime, SecurityDescriptor};
 use super::posix_acl::{Entry, PosixAcl, Tag};
 use crate::vfs::{Kind, Metadata};
 
-/// Where Samba keeps it, unless `acl_xattr:security_acl_name` says otherwise. Only root may write it.
+/// Samba's default name of the attribute, changed by `acl_xattr:security_acl_name`. Only root can write it.
 pub const ATTRIBUTE: &str = "security.NTACL";
 
-/// The longest value that Linux takes.
+/// Maximum size in bytes of an attribute value in Linux.
 pub const LONGEST: usize = 65_536;
 
-/// What a hash is.
+/// The hash type SHA-256.
 const HASH_TYPE_SHA256: u16 = 1;
 
-/// Room for a hash; SHA-256 leaves the second half zero.
+/// Size of a hash field. SHA-256 leaves the second half zero.
 const HASH_SIZE: usize = 64;
 
-/// The description that Samba gives to a hash over POSIX lists.
+/// Samba's description of a hash over POSIX ACLs.
 const DESCRIPTION: &[u8] = b"posix_acl\0";
 
-/// What stands for a pointer that is not NULL; each further one is 4 higher.
+/// The value of the first non-NULL pointer. Each further one is 4 higher.
 const FIRST_POINTER: u32 = 0x0002_0000;
 
-/// A descriptor as it is stored.
+/// A stored descriptor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stored {
     /// The descriptor.
     pub descriptor: SecurityDescriptor,
-    /// What has to be as it was for the descriptor to count.
+    /// The condition under which the descriptor is valid.
     pub condition: Condition,
 }
 
-/// Under which condition a stored descriptor counts.
+/// The condition under which a stored descriptor is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// None (versions 1 and 2).
+    /// No condition (versions 1 and 2).
     Always,
-    /// The POSIX lists are the same: their [`system_hash`] (version 4).
+    /// The POSIX ACLs have this [`system_hash`] (version 4).
     SystemHash([u8; 32]),
-    /// It cannot be told whether the POSIX lists are the same (version 3, as written by Samba 3, and with `ignore
-    /// system acls`).
+    /// It is not known whether the POSIX ACLs changed (version 3, as written by Samba 3, and with `ignore system
+    /// acls`).
     Unknown,
 }
 
-/// Reads a stored value; `None` for a version that nobody knows, which counts as nothing stored.
+/// Decodes a stored value. `None` for an unknown version, which is treated as if nothing were stored.
 pub fn decode(value: &[u8]) -> Result<Option<Stored>> {
     let mut reader = Reader::new(value);
     let (version, of_union, pointer) = (reader.u16()?, reader.u16()?, reader.u32()?);
@@ -88,15 +88,15 @@ pub fn decode(value: &[u8]) -> Result<Option<Stored>> {
     Ok(Some(Stored { descriptor, condition }))
 }
 
-/// NDR puts numbers of 4 bytes at multiples of 4; so does Samba with times.
+/// NDR aligns 4-byte integers to 4 bytes; Samba does so with times, too.
 fn align(reader: &mut Reader<'_>) -> Result<()> {
     reader.skip(reader.position().wrapping_neg() % 4)
 }
 
-/// Where the offsets of a descriptor's parts stand in it.
+/// Positions of the offset fields in a security descriptor.
 const OFFSETS: [usize; 4] = [4, 8, 12, 16];
 
-/// Reads the descriptor at `start`, whose offsets count from the start of the value.
+/// Decodes the descriptor at `start`, whose offsets are relative to the start of the value.
 fn descriptor_at(value: &[u8], start: usize) -> Result<SecurityDescriptor> {
     let mut bytes = value.get(start..).ok_or(Malformed::Truncated)?.to_vec();
     for place in OFFSETS {
@@ -110,7 +110,8 @@ fn descriptor_at(value: &[u8], start: usize) -> Result<SecurityDescriptor> {
     SecurityDescriptor::decode(&bytes)
 }
 
-/// The value that stores `descriptor` at `time` for a file whose lists have the hash `system_hash` (version 4).
+/// Encodes the value that stores `descriptor` at `time` for a file whose POSIX ACLs have the hash `system_hash`
+/// (version 4).
 pub fn encode(descriptor: &SecurityDescriptor, system_hash: [u8; 32], time: FileTime) -> Vec<u8> {
     let mut value = Vec::with_capacity(160 + descriptor.size());
     let mut out = begin(&mut value, 4);
@@ -123,17 +124,17 @@ pub fn encode(descriptor: &SecurityDescriptor, system_hash: [u8; 32], time: File
     value
 }
 
-/// Where a value of version 4 has its time, with the [`DESCRIPTION`] that we write.
+/// Position of the time in a value of version 4 with our [`DESCRIPTION`].
 const TIME: usize = 88;
 
-/// Makes `value`, which [`encode`] made, one that is stored at `time`.
+/// Sets the time of a `value` that was encoded by [`encode`].
 pub(super) fn set_time(value: &mut [u8], time: FileTime) {
     if let Some(field) = value.get_mut(TIME..TIME + 8) {
         field.copy_from_slice(&time.0.to_le_bytes());
     }
 }
 
-/// The value that stores `descriptor` where POSIX lists do not matter (version 3): `ignore system acls`.
+/// Encodes the value that stores `descriptor` where POSIX ACLs are ignored (version 3): `ignore system acls`.
 pub fn encode_unconditional(descriptor: &SecurityDescriptor) -> Vec<u8> {
     let mut value = Vec::with_capacity(80 + descriptor.size());
     begin(&mut value, 3).pad_to(4);
@@ -141,7 +142,7 @@ pub fn encode_unconditional(descriptor: &SecurityDescriptor) -> Vec<u8> {
     value
 }
 
-/// Version, pointers, and a hash that no descriptor has.
+/// Writes version, pointers, and an all-zero hash that matches no descriptor.
 fn begin(value: &mut Vec<u8>, version: u16) -> Writer<'_> {
     let mut out = Writer::new(value);
     out.u16(version);
@@ -167,13 +168,13 @@ fn append(value: &mut Vec<u8>, descriptor: &SecurityDescriptor) {
     value.extend_from_slice(&bytes);
 }
 
-/// The SHA-256 over what Linux knows of a file's permissions, laid out as Samba does it (`smb_acl_wrapper`): the lists,
-/// owner, group, and mode with the kind of file. A directory always has a second list, be it an empty one.
+/// Computes the SHA-256 of a file's permissions in Linux, in Samba's layout (`smb_acl_wrapper`): the POSIX ACLs, owner,
+/// group, and mode with the type of file. A directory always has a second ACL, which may be empty.
 pub fn system_hash(metadata: &Metadata, access: &PosixAcl, default: Option<&PosixAcl>) -> [u8; 32] {
     hash_of(metadata.kind, (metadata.uid, metadata.gid), metadata.mode, access, default)
 }
 
-/// The same of a file of this kind, owner and group.
+/// As [`system_hash`], for a file of this kind, owner and group.
 pub(super) fn hash_of(
     kind: Kind,
     (uid, gid): (u32, u32),
@@ -237,8 +238,9 @@ mod tests {
     use super::*;
     use crate::rig::metadata;
 
-    /// Written by smbd 4.17.12 (Debian) for `smbcacls -S` with `OWNER:alice,GROUP:S-1-22-2-64210,ACL:alice:ALLOWED/0/FULL,
-    /// ACL:S-1-22-2-64210:ALLOWED/0/R,ACL:bob:DENIED/0/W` on a file of user 64201 and group 64210.
+    /// Written by smbd 4.17.12 (Debian) for `smbcacls -S` with
+    /// `OWNER:alice,GROUP:S-1-22-2-64210,ACL:alice:ALLOWED/0/FULL, ACL:S-1-22-2-64210:ALLOWED/0/R,ACL:bob:DENIED/0/W`
+    /// on a file of user 64201 and group 64210.
     const FILE: &str = "
         04000400000002000400020001003030a2cfb797a14300cf5386d716bceb009769b04e07d83f6304d475ba049fb4000000000000000000
         0000000000000000000000000000000000000000000000706f7369785f61636c002833d66cb879dd01075b61425c77dc85f0470aceb98d
@@ -247,7 +249,7 @@ mod tests {
         000000d2fa0000030068000300000001002400160112000105000000000005150000006902a254dd626685c3803955e903000000001800
         89001200010200000000001602000000d2fa000000002400ff011f000105000000000005150000006902a254dd626685c3803955e80300
         00";
-    /// `system.posix_acl_access` of that file then.
+    /// `system.posix_acl_access` of that file at that time.
     const FILE_LIST: &str = "
         0200000001000700ffffffff02000700c9fa000002000400cafa000004000400ffffffff08000400d2fa000010000700ffffffff
         20000000ffffffff";
@@ -309,7 +311,7 @@ mod tests {
         }
     }
 
-    /// All is as Samba writes it but for the hash that takes Samba's database of accounts.
+    /// The value is as Samba writes it except for the hash that needs Samba's account database.
     #[test]
     fn what_is_written_is_what_samba_writes() {
         for hex in [FILE, DIRECTORY] {

@@ -1,15 +1,16 @@
-//! Storing what a conversion made: `frevo:acl store`.
+//! Write-back of synthesized descriptors: `frevo:acl store`.
 //!
-//! A file without a stored descriptor gets one by conversion of its POSIX lists. Where the share says so, that one is
-//! stored, as a client's would be, so that it need not be made again. It never changes what counts: it says what the
-//! conversion said, under the condition that the lists are still those that were converted.
+//! A file without a stored descriptor gets one synthesized from its POSIX ACLs. If the share is so configured, this
+//! descriptor is stored like one set by a client, so that it need not be synthesized again. This never changes the
+//! effective descriptor: the stored one is equal to it and is valid only while the POSIX ACLs are unchanged.
 //!
-//! It is written after the answer to the request that asked for it, and only to a file that has none: what a client or
-//! another program stored in the meantime stays, and so does one that is out of date, for it counts again when whoever
-//! changed the lists changes them back. That it cannot be written harms nobody, for then it is made again.
+//! It is written after the response to the request that needed it, and only if the file has none. A descriptor that a
+//! client or another program stored meanwhile is kept. An outdated one is kept, too, because it becomes valid again if
+//! the change of the POSIX ACLs is undone. A failure to write is harmless, because the descriptor is then synthesized
+//! again.
 //!
-//! Writing changes the file's change time, by which the cache knows what it keeps. What the file is made of now is known
-//! all the same, and who comes next has but to compare.
+//! Writing changes the file's change time, which invalidates the cache entry. The hash of the new inputs is computed
+//! here, so that the next access only has to compare it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -32,19 +33,19 @@ use crate::tree::Disk;
 use crate::vfs::{Errno, Kind, Metadata, Node, Result};
 use crate::world::World;
 
-/// Conversions that wait to be stored, each with a descriptor of the process. Beyond it they are not stored; they are in
-/// the cache for now, and come again when that has let them go.
+/// Maximum number of queued conversions; each keeps a file descriptor open. Beyond it they are not stored. They are
+/// cached for now, and are queued again after the cache has evicted them.
 const MOST: usize = 256;
 
-/// Conversions that are to be stored.
+/// The queue of descriptors to be stored.
 #[derive(Default)]
 pub(super) struct Waiting {
     queue: Mutex<VecDeque<Conversion>>,
-    /// How many there are, for whoever asks after each answer.
+    /// Length of the queue, checked without a lock after each response.
     count: AtomicUsize,
 }
 
-/// A descriptor that was made of a file's lists.
+/// A descriptor that was synthesized from a file's POSIX ACLs.
 struct Conversion {
     share: Arc<Share>,
     place: Place,
@@ -72,13 +73,13 @@ impl Waiting {
     }
 }
 
-/// Whether the conversion of such lists may be stored: not where they keep somebody out whom it would let in, from the file
-/// ([`Protection::granted`]) or from what is made in it, for it counts by itself then.
+/// Whether the descriptor synthesized from such ACLs may be stored. It must not grant access that the ACLs deny, on the
+/// file ([`Protection::granted`]) or on files created in it, because a stored descriptor is in force by itself.
 pub(super) fn is_faithful(lists: &Posix) -> bool {
     !lists.access.keeps_writers_out() && !lists.default.as_ref().is_some_and(PosixAcl::keeps_out)
 }
 
-/// Whether a file that is made of `material` has no descriptor, and the share stores that of such a one.
+/// Whether a file with these inputs has no stored descriptor and the share is configured to store it.
 pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> bool {
     let stored = disk.share.acl_store.entries();
     let is_one = disk.share.acls.is_some() && material.converted_entries().is_some_and(|count| stored.contains(count));
@@ -86,7 +87,7 @@ pub(super) fn is_due(disk: &Disk, metadata: &Metadata, material: &Material) -> b
     is_one && changeable && material.posix(metadata).is_some_and(|lists| is_faithful(&lists))
 }
 
-/// Has `descriptor`, made of `lists`, stored.
+/// Queues `descriptor`, synthesized from `lists`, for storing.
 pub(super) async fn offer(
     disk: &Disk,
     node: &Arc<dyn Node>,
@@ -104,12 +105,13 @@ pub(super) async fn offer(
     });
 }
 
-/// Links and devices have no descriptors of their own.
+/// Symbolic links and devices have no descriptors of their own.
 fn keeps_one(kind: Kind) -> bool {
     matches!(kind, Kind::File | Kind::Directory)
 }
 
-/// Stores what waits. To be called when an answer is on its way: the first thing it does is to let that go.
+/// Stores the queued descriptors. Must be called when a response is about to be sent; it first yields so that the
+/// response can be sent.
 pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
     let waiting = cache.waiting.take();
     if waiting.is_empty() {
@@ -129,7 +131,7 @@ pub(crate) async fn after_answer(cache: &Cache, world: &dyn World) {
     }
 }
 
-/// Lets whatever else the task has to do go first.
+/// Yields once to the other work of the task.
 async fn step_aside() {
     let mut stepped = false;
     poll_fn(|context| {
@@ -142,8 +144,8 @@ async fn step_aside() {
     .await;
 }
 
-/// Writes `descriptor`, which was made of `lists` when the file was as `metadata` says: the attribute that the file has
-/// now; `None` where it has changed since or had a descriptor by then.
+/// Writes `descriptor`, which was synthesized from `lists` when the file had `metadata`. Returns the new value of the
+/// attribute; `None` if the file has changed since or has got a descriptor.
 pub(super) async fn put(
     share: &Share,
     node: &Arc<dyn Node>,
@@ -153,7 +155,7 @@ pub(super) async fn put(
     now: FileTime,
 ) -> Result<Option<Vec<u8>>> {
     let Some(acls) = &share.acls else { return Ok(None) };
-    // A change that the clock does not show makes the hash a wrong one, and then this descriptor does not count.
+    // A change that the clock does not show makes the hash wrong, so the descriptor is not valid then.
     if node.metadata().await?.stamped != metadata.stamped {
         return Ok(None);
     }

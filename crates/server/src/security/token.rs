@@ -1,8 +1,8 @@
-//! Who a user is for the access check: the SIDs of a tree connect ([MS-DTYP] 2.5.2).
+//! The token of a user for the access check: the SIDs of a tree connect ([MS-DTYP] 2.5.2).
 //!
-//! Users and groups are S-1-22-1-uid and S-1-22-2-gid, whatever else they are: an account of this server or its domain,
-//! groups with SIDs of their own (`frevo group`). There is no database of privileges: those over files are the root
-//! user's, whom `admin users` become.
+//! Users and groups always have the SIDs S-1-22-1-uid and S-1-22-2-gid, in addition to those of accounts of this server
+//! or its domain, and of groups with SIDs of their own (`frevo group`). There is no database of privileges. Privileges
+//! over files belong to the root user, as which `admin users` act.
 
 use proto::dtyp::Sid;
 
@@ -12,8 +12,8 @@ use crate::principals::ALL_USERS_RID;
 use crate::session::User;
 use crate::vfs::Identity;
 
-/// The token of `user`, who acts as `identity`; `mapped` are the SIDs that this user of Linux and its groups are shown as
-/// on a server whose own accounts are in `domain`.
+/// Returns the token of `user`, who acts as `identity`. `mapped` are the SIDs that represent this Linux user and its
+/// groups on a server whose own accounts are in `domain`.
 pub(crate) fn of(user: &User, identity: &Identity, mapped: &[Sid], domain: DomainSid) -> Token {
     let root = identity.uid == 0;
     let known = !user.guest && !user.anonymous;
@@ -24,7 +24,7 @@ pub(crate) fn of(user: &User, identity: &Identity, mapped: &[Sid], domain: Domai
     } else {
         &[Sid::BUILTIN_GUESTS]
     });
-    // The account's own SIDs are not those of the user that a share makes of him.
+    // The SIDs of the account do not apply if the share maps the user to another Linux user.
     let own = if identity.uid == user.identity.uid { &*user.sids } else { &[] };
     groups.extend(own.iter().chain(mapped));
     let member = |sid: &Sid| sid.domain() == Some(domain.sid());

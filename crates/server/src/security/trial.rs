@@ -1,7 +1,7 @@
-//! One access check from outside, for measuring what it takes: `frevo acl calibrate`.
+//! A single access check without a client, to measure its cost: `frevo acl calibrate`.
 //!
-//! It does what a request does that finds nothing in the cache: look the file up, read or make its descriptor, check the
-//! access, and store what was made where that is asked for.
+//! It does what a request does on a cache miss: looks the file up, reads or synthesizes its descriptor, checks the
+//! access, and optionally stores the synthesized descriptor.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::error::Result;
 use crate::policy::Share;
 use crate::vfs::{Case, Errno, Identity, Links, Lookup, RelPath, Time, Vfs};
 
-/// Access checks on the files of a share, by root.
+/// Access checks on the files of a share, as root.
 pub struct Trial {
     share: Share,
     vfs: Arc<dyn Vfs>,
     token: Token,
 }
 
-/// What a check came upon.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
-    /// A descriptor was stored, and it counts.
+    /// A valid descriptor was stored.
     pub was_stored: bool,
-    /// The one that was made has been stored.
+    /// The synthesized descriptor has been stored.
     pub is_stored: bool,
-    /// What a user may do whom no list names.
+    /// The rights of a user that no ACL names.
     pub granted: AccessMask,
 }
 
 impl Trial {
-    /// Checks on `vfs`, which is the directory of `share`.
+    /// Creates checks on `vfs`, which is the directory of `share`.
     pub fn new(share: Share, vfs: Arc<dyn Vfs>) -> Trial {
         let nobody = Identity { uid: 65_534, gid: 65_534, groups: Box::new([]) };
         let groups = [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED_USERS, Sid::unix_group(nobody.gid)];
@@ -47,16 +47,16 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// What the file system says; `Errno::NOENT` where there is no such file.
+    /// Errors of the file system; `Errno::NOENT` if there is no such file.
     pub async fn check(&self, path: &RelPath) -> Result<Checked> {
         self.run(path, None).await
     }
 
-    /// The same, and stores what was made at the time `now`.
+    /// As [`Trial::check`], and stores the synthesized descriptor with the time `now`.
     ///
     /// # Errors
     ///
-    /// As [`Trial::check`], and what the file system says to writing the attribute.
+    /// As [`Trial::check`], and errors of the file system when the attribute is written.
     pub async fn check_and_store(&self, path: &RelPath, now: Time) -> Result<Checked> {
         self.run(path, Some(now)).await
     }

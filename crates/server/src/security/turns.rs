@@ -1,8 +1,8 @@
-//! Whose turn it is to change what protects a file.
+//! Per-file locks for changes of security descriptors.
 //!
-//! A descriptor is stored as a whole, but set part by part: what is there is read, the new parts are put into it, and it
-//! is written again, with the POSIX lists beneath. Two who do that to one file at the same time go one after the other, or
-//! one's part would be lost. Nobody else waits: not who asks for access, and not who sets another file's.
+//! A descriptor is stored as a whole, but set part by part: the present one is read, the new parts are merged into it,
+//! and it is written back together with the POSIX ACLs. Concurrent changes to the same file must be serialized, or one
+//! of them would be lost. Access checks and changes to other files do not wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use crate::vfs::FileId;
 
-/// Who changes the protection of which files, and who waits to.
+/// The holders and waiters of the locks.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The first of each line is the one whose turn it is. No line is empty.
+    /// The first waiter of each queue holds the lock. No queue is empty.
     lines: Mutex<HashMap<FileId, VecDeque<Waiter>>>,
     tickets: AtomicU64,
 }
@@ -26,7 +26,7 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// The right to change one file's protection, until it is dropped.
+/// The lock of one file, released on drop.
 #[must_use]
 pub(super) struct Turn<'a> {
     turns: &'a Turns,
@@ -35,12 +35,12 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Waits until those who came before are done with `file`, whose streams are protected as it is.
+    /// Waits for the lock of `file`. A stream uses the lock of its file.
     pub(super) async fn take(&self, file: FileId) -> Turn<'_> {
         let file = FileId { stream: 0, ..file };
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         self.lines.lock().entry(file).or_default().push_back(Waiter { ticket, waker: None });
-        // Whoever stops waiting leaves the line with it.
+        // Created before waiting, so that a cancelled wait leaves the queue.
         let turn = Turn { turns: self, file, ticket };
         poll_fn(|context| turn.poll(context)).await;
         turn

@@ -1,7 +1,8 @@
-//! The POSIX lists that a DACL asks for.
+//! Conversion of a DACL to POSIX ACLs.
 //!
-//! Where the lists are all there is they are made as Samba makes them (seen with 4.17), but for what would let somebody do
-//! more than the DACL says: that becomes less access, or is refused. docs/acls.md has the rules.
+//! On shares that store no descriptors the result is that of Samba (as observed with 4.17), except where Samba's ACLs
+//! would grant more than the DACL. In these cases access is reduced, or the DACL is refused. docs/acls.md has the
+//! rules.
 
 use std::collections::HashSet;
 
@@ -13,40 +14,43 @@ use crate::security::evaluate::{Inheritance, Rule};
 use crate::security::posix_acl::{Entry, PosixAcl, Tag};
 use crate::yielding::Work;
 
-/// What is done about rules that no POSIX list can say.
+/// How rules that POSIX ACLs cannot express are handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duty {
-    /// The lists are all there is: what they cannot say becomes less access, or is refused.
+    /// No descriptor is stored. What POSIX ACLs cannot express reduces access, or is refused.
     Alone {
-        /// Rules for SIDs that are nobody's here are left out (`force unknown acl user`) rather than refused.
+        /// Rules for SIDs unknown to this server are ignored (`force unknown acl user`) instead of refused.
         strangers: bool,
     },
-    /// A stored descriptor decides first, and the kernel after it. The lists let through what the descriptor grants, as
-    /// Samba makes them: any right of reading becomes `r`, of writing `w`, and who may use a directory may pass through
-    /// it, for Windows asks nobody for that right. What is denied to a group is taken from that group's own entry, what
-    /// is denied to somebody whom Linux does not know is left to the descriptor. The entries of the owner and of users
-    /// have what the rules say of their groups, as far as those are known: the kernel looks at no other entry for them.
+    /// A descriptor is stored and checked before the kernel's check. The POSIX ACLs permit what the descriptor grants,
+    /// as in Samba: any read right becomes `r` and any write right `w`. A user with any right to a directory also gets
+    /// `x`, because Windows does not check the right to traverse. Rights denied to a group are removed only from that
+    /// group's own entry. Rights denied to a trustee unknown to Linux are left to the descriptor. The entries of the
+    /// owner and of users include the rules for their groups, as far as memberships are known, because the kernel
+    /// applies only the user's own entry.
     Beneath,
 }
 
-/// No POSIX list can say it.
+/// The reason why POSIX ACLs cannot express a DACL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inexpressible {
-    /// The DACL denies something to somebody whom Linux does not know, or to a group whose members may have it by another.
+    /// The DACL denies something to a trustee unknown to Linux, or to a group whose members may get it through another
+    /// group.
     Denied(Sid),
-    /// The DACL has a rule for somebody who is nobody here.
+    /// The DACL has a rule for a SID that is unknown to this server.
     Unknown(Sid),
 }
 
-/// The lists that say what the DACL of `descriptor` says, or what `duty` makes of it; those of `file` where it has none.
-/// A NULL DACL lets everybody do everything. Owner and group of the descriptor are the caller's to set before: `file` has
-/// them already.
+/// Returns the POSIX ACLs that express the DACL of `descriptor` according to `duty`; those of `file` if there is no
+/// DACL. A NULL DACL grants full control to everyone. The caller must have applied owner and group of the descriptor to
+/// `file` before.
 ///
-/// A rule that allows counts for its own user, group or class as it stands, so that what [`super::to_descriptor`] shows
-/// means the same when it comes back. The group, where no rule allows it anything, gets what everybody has; the owner and
-/// users also what their groups have. Without inheritable rules, a directory has no default list.
+/// A user, group or class with an allow rule gets exactly what its rules allow, so that the output of
+/// [`super::to_descriptor`] keeps its meaning when it is set again. A group without an allow rule gets the rights of
+/// everyone. The owner and users without one also get the rights of their groups. Without inheritable rules a directory
+/// has no default ACL.
 ///
-/// Each entry is decided by all rules. It yields, for a client chooses how many there are.
+/// All rules are evaluated for each entry. The function yields, because the client chooses the number of rules.
 pub async fn from_descriptor(
     file: &Posix,
     descriptor: &SecurityDescriptor,
@@ -67,8 +71,9 @@ pub async fn from_descriptor(
     }
 }
 
-/// What an entry means. A default list is for files and for directories, however deep they lie: where it is all there is,
-/// nothing is allowed by it that was to be inherited by the one kind alone, or one level deep.
+/// Returns the rule that an ACE stands for. A default ACL applies to files and directories at any depth. Where no
+/// descriptor is stored, allow rules that only files or only directories inherit, or that are inherited by one level
+/// only, are therefore not put into the default ACL.
 fn rule(ace: &Ace, duty: Duty) -> Option<Rule> {
     let rule = Rule::of(ace)?;
     let Inheritance { files, directories, only } = rule.inheritance;
@@ -111,14 +116,14 @@ async fn from_rules(
     let has = |tag| entries.iter().find(|entry| entry.tag == tag).map_or(0, |entry| entry.permissions);
     let (owner, group) = (has(Tag::Owner), has(Tag::OwningGroup));
     if duty != Duty::Beneath {
-        // By number as well, so that they keep it when the file goes to somebody else.
+        // Also by id, so that they keep their rights if the file gets another owner.
         let numbered = [(Tag::User(file.uid), owner), (Tag::Group(file.gid), group)];
         entries.extend(numbered.map(|(tag, permissions)| Entry { tag, permissions }));
     }
     let is_in = |tag: Tag, group: Tag| match (tag, group) {
         (Tag::User(_), Tag::OwningGroup) => None,
         (Tag::User(uid), Tag::Group(gid)) => sids.is_member(uid, gid),
-        // Whoever owns a new file can let himself do what he likes.
+        // The owner of a new file can change its ACL anyway.
         _ => Some(false),
     };
     let inherited = rules.iter().filter(|rule| rule.inheritance.files || rule.inheritance.directories);
@@ -129,16 +134,16 @@ async fn from_rules(
     Ok(Posix { access, default: default.map(|entries| with_mask(entries, duty)), ..file.clone() })
 }
 
-/// The list of these entries. Where it is all there is, it has a mask that takes nothing from anybody, whatever is added
+/// Creates the ACL of these entries. Where no descriptor is stored, it gets a mask that does not restrict entries added
 /// later.
 fn with_mask(entries: Vec<Entry>, duty: Duty) -> PosixAcl {
     let mask = (duty != Duty::Beneath).then_some(Entry { tag: Tag::Mask, permissions: 7 });
     PosixAcl::new(entries.into_iter().chain(mask).collect())
 }
 
-/// Everybody, and users and groups by their SIDs.
+/// Maps a SID to the entry of everyone, a user or a group.
 fn named(sid: &Sid, sids: &dyn Sids, duty: Duty) -> Option<Tag> {
-    // Every user of a Unix system is a user who has logged on; guests of the server are kept out by the descriptor.
+    // Every Linux user is authenticated. The descriptor keeps out guests of the server.
     let users = duty == Duty::Beneath && matches!(*sid, Sid::AUTHENTICATED_USERS | Sid::BUILTIN_USERS);
     if *sid == Sid::EVERYONE || users {
         return Some(Tag::Other);
@@ -146,8 +151,9 @@ fn named(sid: &Sid, sids: &dyn Sids, duty: Duty) -> Option<Tag> {
     sids.uid(sid).map(Tag::User).or_else(|| sids.gid(sid).map(Tag::Group))
 }
 
-/// A rule for a SID that has no entry. Those of Windows' own making that nobody is in Linux are passed over, as in Samba;
-/// what is allowed to others of that kind, such as SYSTEM, gives nobody anything; and who is nobody here is refused.
+/// Checks a rule for a SID that has no entry. Rules for Windows' own service accounts, which do not exist in Linux, are
+/// ignored, as in Samba. Allow rules for other well-known SIDs of Windows are ignored, too. Other deny rules, and allow
+/// rules for unknown SIDs, are refused.
 fn stranger(rule: &Rule, directory: bool, strangers: bool) -> Result<(), Inexpressible> {
     let sid = &rule.sid;
     let (authority, first) = (sid.authority(), sid.sub_authorities().first().copied());
@@ -160,33 +166,33 @@ fn stranger(rule: &Rule, directory: bool, strangers: bool) -> Result<(), Inexpre
     }
 }
 
-/// What S-1-5-18 and S-1-5-20 end with, between which lie the accounts of Windows' own services.
+/// Last parts of S-1-5-18 and S-1-5-20. The accounts of Windows' own services lie between them.
 const SYSTEM: u32 = 18;
 const NETWORK_SERVICE: u32 = 20;
-/// What follows S-1-5 in the SIDs of groups that each machine has.
+/// The first part after S-1-5 in the SIDs of the built-in groups.
 const BUILTIN: u32 = 32;
 
-/// Rules that are gone through in about half a microsecond.
+/// Number of rules evaluated in about half a microsecond.
 const RULES_AT_A_COST: u32 = 32;
 
-/// Builds a list from rules.
+/// Builds an ACL from rules.
 struct Composer<'a> {
-    /// The rules, with the entry that each is for.
+    /// The rules, each with the entry that its SID maps to.
     rules: Vec<(Rule, Option<Tag>)>,
-    /// Whether the user of one entry is in the group of another; `None` where nobody knows.
+    /// Whether the user of one entry is a member of the group of another; `None` if unknown.
     is_in: &'a (dyn Fn(Tag, Tag) -> Option<bool> + Sync),
     directory: bool,
     duty: Duty,
 }
 
 impl Composer<'_> {
-    /// The entries that rules ask for: none for one that denies nothing that such lists know of.
+    /// Returns the entries named by rules, without those of deny rules for rights that POSIX ACLs do not have.
     fn spoken_of(&self) -> impl Iterator<Item = Tag> {
         let says = |rule: &Rule| rule.allow || self.duty == Duty::Beneath || self.denied(rule.mask) != 0;
         self.rules.iter().filter(move |(rule, _)| says(rule)).filter_map(|(_, tag)| *tag)
     }
 
-    /// The entries for everybody who is spoken of, the three that each list has, and `another`.
+    /// Returns the entries for the named trustees, the three mandatory ones, and `another`.
     async fn entries(&self, another: Option<Tag>) -> Result<Vec<Entry>, Inexpressible> {
         let of_each = [Tag::Owner, Tag::OwningGroup, Tag::Other];
         let mut seen = HashSet::new();
@@ -201,8 +207,8 @@ impl Composer<'_> {
         Ok(entries)
     }
 
-    /// The same for the default list of a directory of the group `gid`; `None` where it has none. `owner` is what an owner
-    /// gets where neither he nor everybody is spoken of.
+    /// As [`Composer::entries`], for the default ACL of a directory of the group `gid`; `None` if it has none. `owner`
+    /// is added to the owner's entry if no rule allows anything to the owner or everyone.
     async fn entries_of_new(&self, gid: u32, owner: u8) -> Result<Option<Vec<Entry>>, Inexpressible> {
         let (none, another) = match self.duty {
             Duty::Alone { .. } => (self.spoken_of().next().is_none(), Some(Tag::Group(gid))),
@@ -222,15 +228,15 @@ impl Composer<'_> {
         self.rules.iter().any(|(rule, of)| rule.allow && *of == Some(tag))
     }
 
-    /// What the rules give to `tag`, in their order: those for it, and those that deny to everybody or to a group that it is
-    /// in, or may be in. Where none allows it anything, or beneath a descriptor, also those that allow to everybody or to a
-    /// group that it is in.
+    /// Evaluates the rules for `tag` in order: those for it, and those that deny rights to everyone or to a group that
+    /// it is or may be a member of. If no rule allows it anything, or a descriptor is stored, also those that allow
+    /// rights to everyone or to a group that it is a member of.
     fn decide(&self, tag: Tag) -> Result<u8, Inexpressible> {
         let alone = self.duty != Duty::Beneath;
         let broadly = !alone || !self.allows(tag);
         let is_group = |tag| matches!(tag, Tag::OwningGroup | Tag::Group(_));
         let (mut gets, mut lacks) = (0, 0);
-        // What members of another group are not to have, and by whose rule.
+        // Bits denied to members of another group, and the SID of the rule that denies them.
         let (mut barred, mut whose) = (0, Sid::NULL);
         for (rule, of) in &self.rules {
             let Some(of) = *of else { continue };
@@ -246,7 +252,7 @@ impl Composer<'_> {
             };
             if counts && rule.allow {
                 let more = self.allowed(rule.mask) & !lacks & !gets;
-                // The kernel gives a member of two groups what either has.
+                // The kernel gives a member of two groups the rights of either.
                 if more & barred != 0 {
                     return Err(Inexpressible::Denied(whose));
                 }
@@ -258,8 +264,8 @@ impl Composer<'_> {
         Ok(gets)
     }
 
-    /// The bits that a mask allows: those of the rights that matter most, or beneath a descriptor all that let a right
-    /// through.
+    /// Returns the bits that a mask allows: those of its main rights, or, if a descriptor is stored, those of all its
+    /// rights.
     fn allowed(&self, mask: AccessMask) -> u8 {
         match (self.duty, bits_of_any(mask, self.directory)) {
             (Duty::Alone { .. }, _) => bits_of_main(mask),
@@ -269,8 +275,8 @@ impl Composer<'_> {
         }
     }
 
-    /// The bits that a mask denies: all that some right needs, or beneath a descriptor those of the rights that matter
-    /// most, of which appending is one.
+    /// Returns the bits that a mask denies: those of all its rights, or, if a descriptor is stored, those of its main
+    /// rights and of appending.
     fn denied(&self, mask: AccessMask) -> u8 {
         let appends = mask.expand(&GenericMapping::FILE).contains(AccessMask::FILE_APPEND_DATA);
         match self.duty {
@@ -280,20 +286,20 @@ impl Composer<'_> {
     }
 }
 
-/// What cannot be done without `r`.
+/// The rights that need `r`.
 const READING: AccessMask = AccessMask(AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_READ_EA.0);
-/// What cannot be done without `w`.
+/// The rights that need `w`.
 const WRITING: AccessMask =
     AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0 | AccessMask::FILE_WRITE_EA.0);
 
-/// The `rwx` bits of the rights that matter most.
+/// Returns the `rwx` bits of the main rights: reading data, writing data and executing.
 fn bits_of_main(mask: AccessMask) -> u8 {
     let mask = mask.expand(&GenericMapping::FILE);
     let bit = |right, bit: u8| if mask.contains(right) { bit } else { 0 };
     bit(AccessMask::FILE_READ_DATA, 4) | bit(AccessMask::FILE_WRITE_DATA, 2) | bit(AccessMask::FILE_EXECUTE, 1)
 }
 
-/// The `rwx` bits that any right of a mask needs.
+/// Returns the `rwx` bits that any right of a mask needs.
 fn bits_of_any(mask: AccessMask, directory: bool) -> u8 {
     let mask = mask.expand(&GenericMapping::FILE);
     let bit = |rights, bit: u8| if mask.intersects(rights) { bit } else { 0 };
@@ -329,7 +335,7 @@ mod tests {
         finished(super::from_descriptor(file, descriptor, sids, duty))
     }
 
-    /// What a future answers that does nothing but yield.
+    /// Returns the output of a future that only yields.
     fn finished<T>(future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
@@ -353,7 +359,7 @@ mod tests {
         Rule { allow, sid, mask: AccessMask(mask), inheritance: Inheritance::default() }
     }
 
-    /// A list as getfacl writes it, without the mask.
+    /// Formats an ACL like getfacl, without the mask.
     fn text(list: &PosixAcl) -> String {
         let entry = |entry: &Entry| {
             let whose = match entry.tag {
@@ -377,7 +383,7 @@ mod tests {
         assert_eq!(text(&posix.access) + &default.collect::<String>(), expected, "{rules:?}");
     }
 
-    /// As getfacl shows it after Samba 4.17 was told the same, but for the owner where he is not spoken of.
+    /// As getfacl shows it after Samba 4.17 was given the same DACL, except for the owner if no rule names them.
     #[test]
     fn lists_that_are_all_there_is() {
         let (five, seven) = (Sid::unix_user(5), Sid::unix_group(7));
@@ -405,9 +411,9 @@ mod tests {
         for (rules, expected) in cases {
             check(rules, false, expected);
         }
-        // What is denied after it was allowed stays allowed.
+        // A deny rule after an allow rule has no effect.
         check(&[rule(five, ALL, true), rule(EVERYONE, 0x2, false)], false, "u:0 u5:7 u10:0 g:0 g20:0 o:0");
-        // Who may not remove what is in a directory may not write it.
+        // Without the right to delete children there is no `w` on a directory.
         check(&[rule(five, 0x40, false), rule(EVERYONE, ALL, true)], true, "u:7 u5:5 u10:7 g:7 g20:7 o:7");
         let null = SecurityDescriptor {
             control: proto::dtyp::security_descriptor::Control::DACL_PRESENT,
@@ -424,7 +430,7 @@ mod tests {
         let allows = |sid| [rule(sid, 0x2, true), rule(EVERYONE, 0x3, true)];
         let refusal =
             |rules: &[Rule], strangers| from_rules(&file(0, false), rules, &UnixSids, Duty::Alone { strangers }).err();
-        // Who is in this group may be in the file's.
+        // Members of this group may be members of the file's group.
         for sid in [Sid::unix_group(7), Sid::AUTHENTICATED_USERS, stranger] {
             assert_eq!(refusal(&denies(sid), true), Some(Inexpressible::Denied(sid)));
         }
@@ -436,7 +442,7 @@ mod tests {
         assert_eq!(refusal(&allows(Sid::BUILTIN_USERS), false), None);
     }
 
-    /// Beneath a stored descriptor the kernel must let through what that grants.
+    /// With a stored descriptor, the kernel must permit what the descriptor grants.
     #[test]
     fn lists_beneath_a_descriptor() {
         let cases: [(&[Rule], bool, u32); 9] = [
@@ -467,7 +473,7 @@ mod tests {
         let rules = [own, inherited(group), inherited(creators)];
         check(&rules, true, "u:6 u10:6 g:0 g20:0 o:0 | u:6 g:5 g7:4 g20:0 o:0");
         check(&rules, false, "u:6 u10:6 g:0 g20:0 o:0");
-        // Whose rule is not for all that comes beneath has nothing there, and what is denied is denied everywhere.
+        // An allow rule not inherited by everything is not in the default ACL; a deny rule always is.
         let made = |rules: &[(Rule, AceFlags)]| {
             let aces = rules.iter().map(|(rule, flags)| Ace { ace_flags: *flags, ..rule.to_ace() }).collect();
             let dacl = Acl::new(Acl::REVISION, aces);
@@ -495,7 +501,7 @@ mod tests {
         })
     }
 
-    /// The ids themselves, and the groups of some users.
+    /// Linux ids as SIDs, and the groups of some users.
     struct Known(BTreeMap<u32, Vec<u32>>);
 
     impl Sids for Known {
@@ -537,7 +543,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is whom, and whatever the server knows of that.
+        /// For any membership and any knowledge of it.
         #[test]
         fn nobody_gets_more_than_the_rules_say(
             rules in rules(),
@@ -583,7 +589,7 @@ mod tests {
             let who = identity(who.0, &who.1);
             let [had, has] = [&before, &after].map(|file| file.access.permits(&who, 10, 20, wanted));
             prop_assert!(had || !has);
-            // Where the group has nothing, the kernel does not look at the list.
+            // If the group class is empty, the kernel does not evaluate the ACL.
             prop_assert!(had == has || before.access.mode() & 0o070 == 0);
             prop_assert_eq!(back(&after), after);
             let unchanged = from_descriptor(&before, &SecurityDescriptor::default(), &UnixSids, ALONE);
@@ -591,7 +597,7 @@ mod tests {
         }
     }
 
-    /// The longest list that fits in a descriptor: two thousand users, each decided by two thousand rules.
+    /// The longest ACL that fits in a descriptor: two thousand users, each evaluated against two thousand rules.
     #[test]
     fn a_long_list_yields() {
         let rules: Vec<_> = (0..2_000).map(|uid| rule(Sid::unix_user(1_000 + uid), ALL, true)).collect();
@@ -604,7 +610,7 @@ mod tests {
                 Poll::Pending => polls += 1,
             }
         };
-        // The owner by number, the group by number and the mask are added.
+        // Entries are added for the owner's and the group's ids, and for the mask.
         assert_eq!(after.access.entries().len(), 2_000 + 3 + 3);
         assert!(polls > 400, "{polls}");
     }

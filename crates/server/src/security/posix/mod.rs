@@ -1,4 +1,4 @@
-//! Permission bits and POSIX lists as a DACL, and back, for files without a stored security descriptor.
+//! Conversion between DACLs and permission bits or POSIX ACLs, for files without a stored security descriptor.
 
 mod from;
 mod to;
@@ -10,21 +10,21 @@ pub use to::{rights, to_descriptor};
 
 use super::posix_acl::{Entry, PosixAcl};
 
-/// Between Linux ids and SIDs.
+/// Mapping between Linux ids and SIDs.
 pub trait Sids {
-    /// The SID that the user is shown as.
+    /// Returns the SID that represents the user.
     fn user(&self, uid: u32) -> Sid;
-    /// The SID that the group is shown as.
+    /// Returns the SID that represents the group.
     fn group(&self, gid: u32) -> Sid;
-    /// The user of a SID; `None` where it is none.
+    /// Returns the user of a SID; `None` if it is not a user.
     fn uid(&self, sid: &Sid) -> Option<u32>;
-    /// The group of a SID; `None` where it is none.
+    /// Returns the group of a SID; `None` if it is not a group.
     fn gid(&self, sid: &Sid) -> Option<u32>;
-    /// Whether the user is in the group; `None` where nobody knows.
+    /// Whether the user is a member of the group; `None` if unknown.
     fn is_member(&self, uid: u32, gid: u32) -> Option<bool>;
 }
 
-/// The ids themselves: S-1-22-1-uid and S-1-22-2-gid.
+/// Linux ids as SIDs: S-1-22-1-uid and S-1-22-2-gid.
 #[derive(Clone, Copy, Debug)]
 pub struct UnixSids;
 
@@ -50,28 +50,28 @@ impl Sids for UnixSids {
     }
 }
 
-/// What Linux knows of a file's permissions.
+/// A file's permissions in Linux.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Posix {
-    /// It is a directory.
+    /// Whether it is a directory.
     pub directory: bool,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// The list of the file; [`PosixAcl::of_mode`] where it has none.
+    /// The POSIX ACL of the file; [`PosixAcl::of_mode`] if it has none.
     pub access: PosixAcl,
-    /// The list that new files in the directory get.
+    /// The default ACL of a directory, which new files in it get.
     pub default: Option<PosixAcl>,
 }
 
 impl Posix {
-    /// How many entries both lists have: 3 for a file with nothing but permission bits.
+    /// Returns the number of entries of both ACLs: 3 for a file that has only permission bits.
     pub fn entries(&self) -> usize {
         self.access.entries().len() + self.default.as_ref().map_or(0, |list| list.entries().len())
     }
 
-    /// The same lists without any `x`.
+    /// Removes `x` from the access ACL.
     pub fn not_executable(self) -> Posix {
         let without = |entry: &Entry| Entry { permissions: entry.permissions & !1, ..*entry };
         Posix { access: PosixAcl::new(self.access.entries().iter().map(without).collect()), ..self }

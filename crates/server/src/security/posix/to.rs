@@ -1,7 +1,7 @@
-//! The DACL that permission bits and POSIX lists are shown as.
+//! Conversion of permission bits and POSIX ACLs to a DACL.
 //!
-//! The rights of `r`, `w` and `x` are those that Samba shows without an ACL module (seen with 4.17). The list that is
-//! shown has no denying rules: the kernel decides, this only tells.
+//! The rights of `r`, `w` and `x` are those that Samba shows without an ACL module (as observed with 4.17). The DACL
+//! has no deny rules, because it only informs the client; the kernel decides.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::{Posix, Sids};
 use crate::security::evaluate::{Inheritance, Rule};
 use crate::security::posix_acl::{Entry, PosixAcl, Tag};
 
-/// The rights that `rwx` bits are shown as.
+/// Returns the rights that represent `rwx` bits.
 pub fn rights(permissions: u8, directory: bool) -> AccessMask {
     let mut mask = AccessMask::NONE;
     match permissions & 7 {
-        // Deleting is the right of the directory, which has DELETE_CHILD for it.
+        // The directory grants deletion, through its DELETE_CHILD.
         7 if directory => return AccessMask::FILE_ALL_ACCESS,
         7 => return AccessMask::FILE_ALL_ACCESS.without(AccessMask::DELETE),
         _ => {}
@@ -34,20 +34,20 @@ pub fn rights(permissions: u8, directory: bool) -> AccessMask {
     mask
 }
 
-/// The security descriptor that a file is shown with. The DACL is protected: nothing in it was inherited.
+/// Returns the security descriptor of a file. The DACL is protected because nothing in it was inherited.
 pub fn to_descriptor(file: &Posix, sids: &dyn Sids) -> SecurityDescriptor {
     let aces = to_dacl(file, sids).into_iter().map(Rule::to_ace).collect();
     SecurityDescriptor {
         control: Control::SELF_RELATIVE | Control::DACL_PRESENT | Control::DACL_PROTECTED,
         owner: Some(sids.user(file.uid)),
         group: Some(sids.group(file.gid)),
-        // A list that is too long to be shown is one that grants nothing.
+        // An ACL that is too long is replaced by an empty one, which grants nothing.
         dacl: Some(Acl::new(Acl::REVISION, aces).unwrap_or(Acl::empty())),
         ..SecurityDescriptor::default()
     }
 }
 
-/// The rules that a file is shown with, in Samba's order.
+/// Returns the rules of the DACL, in Samba's order.
 fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
     let rule = |sid, entry: &Entry, list: &PosixAcl, inheritance| Rule {
         allow: true,
@@ -76,8 +76,8 @@ fn to_dacl(file: &Posix, sids: &dyn Sids) -> Vec<Rule> {
     rules
 }
 
-/// The entries in the order in which Samba shows them: the owner, then those that grant nothing as they stand, then the
-/// rest from the last to the first, and everybody at the end.
+/// Returns the entries in the order in which Samba shows them: the owner, the entries that grant nothing in their
+/// order, the others in reverse order, and everyone at the end.
 fn in_order(list: &PosixAcl) -> impl Iterator<Item = &Entry> {
     let is_outer = |entry: &&Entry| matches!(entry.tag, Tag::Owner | Tag::Other);
     let inner = || list.entries().iter().filter(move |entry| !is_outer(entry));
@@ -87,11 +87,11 @@ fn in_order(list: &PosixAcl) -> impl Iterator<Item = &Entry> {
     of(Tag::Owner).chain(inner().filter(move |entry| !grants(entry))).chain(granting).chain(of(Tag::Other))
 }
 
-/// Makes one rule of two where directory and content have the same rights. They come first: those that grant something in
-/// the order of the directory's, then those that grant nothing in the order of the content's. As Samba does it, a rule is
-/// passed over that follows one of the directory's that is taken away.
+/// Merges pairs of rules with the same SID and rights for the directory and for its content. Merged rules come first:
+/// those that grant something in the order of the directory's rules, then those that grant nothing in the order of the
+/// content's. As in Samba, the rule after a removed rule of the directory is not merged.
 fn merge(rules: &mut Vec<Rule>) {
-    // Those of the content, by what must be the same; the first ones last.
+    // The content's rules by SID and rights, in reverse order.
     let mut contents: HashMap<(Sid, AccessMask), Vec<usize>> = HashMap::new();
     for (at, rule) in rules.iter().enumerate().rev().filter(|(_, rule)| rule.inheritance.only) {
         contents.entry((rule.sid, rule.mask)).or_default().push(at);
@@ -115,7 +115,7 @@ fn merge(rules: &mut Vec<Rule>) {
     rules.sort_by_key(|rule| (rule.inheritance.only, !rule.inheritance.files));
 }
 
-/// The SID of an entry that new files get; `None` for the mask.
+/// Returns the SID of an entry of a default ACL; `None` for the mask.
 fn sid_of(tag: Tag, sids: &dyn Sids) -> Option<Sid> {
     match tag {
         Tag::Owner => Some(Sid::CREATOR_OWNER),
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(shown(file), expected);
     }
 
-    /// Masks as Samba 4.17 shows them for owner, group and others.
+    /// Access masks as shown by Samba 4.17 for owner, group and others.
     #[test]
     fn permission_bits() {
         for (mode, directory, masks) in [
@@ -207,7 +207,7 @@ mod tests {
         );
     }
 
-    /// As Samba 4.17 shows a directory with all kinds of entries, those of user and group 9 without any rights.
+    /// A directory with all kinds of entries as shown by Samba 4.17. Those of user and group 9 have no rights.
     #[test]
     fn the_order_is_samba_s() {
         let list = |other| {
