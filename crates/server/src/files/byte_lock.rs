@@ -1,15 +1,15 @@
 //! The byte-range locks of one stream ([MS-FSA] 2.1.4.10, 2.1.5.8, 2.1.5.9; [MS-SMB2] 3.3.5.14).
 //!
-//! Pure: a request that must wait is a number that the caller chose, and every change answers with the numbers of the
-//! requests that are granted by it. Waiting requests are granted in the order in which they came, as far as the locks
-//! that are held let them; one that cannot be granted does not hold up those behind it, and a new request need not
-//! queue behind a waiting one with which it would conflict.
+//! Pure: a waiting request is identified by a number that the caller chose, and each change returns the numbers of the
+//! requests that it grants. Waiting requests are granted in the order of their arrival as far as the held locks permit.
+//! A request that cannot be granted does not block later ones, and a new request need not queue behind a waiting one
+//! that it conflicts with.
 //!
-//! Held locks are in two trees, by their first bytes, which know the furthest byte below each node ([`reach`]): whether
-//! anything overlaps a range takes logarithmic time. A request that waits is parked at one lock that is in its way, and
-//! looked at again when that one is gone.
+//! Held locks are in two trees, ordered by their first bytes. Each node stores the largest last byte below it
+//! ([`reach`]), so testing whether any lock overlaps a range takes logarithmic time. A waiting request is parked at one
+//! lock that conflicts with it, and reconsidered when that lock is removed.
 //!
-//! Left to the caller: the sequence numbers of [MS-SMB2] 3.3.5.14, the breaking of oplocks, and POSIX locks.
+//! The caller implements the sequence numbers of [MS-SMB2] 3.3.5.14, oplock breaks, and POSIX locks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
-/// A range of bytes, checked not to reach beyond the last offset that 64 bits have.
+/// A range of bytes that does not extend beyond the last 64-bit offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Range {
     offset: u64,
@@ -27,7 +27,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// `length` bytes from `offset`; `None` (STATUS_INVALID_LOCK_RANGE) where they reach too far.
+    /// Creates the range of `length` bytes from `offset`; `None` (STATUS_INVALID_LOCK_RANGE) if it extends too far.
     pub fn new(offset: u64, length: u64) -> Option<Range> {
         let reaches_too_far = length != 0 && offset.checked_add(length - 1).is_none();
         (!reaches_too_far).then_some(Range { offset, length })
@@ -43,43 +43,45 @@ impl Range {
         self.length
     }
 
-    /// The last byte; for an empty range the byte before the first, as the specification computes it. `None` for the
-    /// empty range at 0, which overlaps nothing. An empty range overlaps what it lies strictly inside of.
+    /// Returns the last byte. For an empty range this is the byte before the first, as the specification computes it,
+    /// and `None` for the empty range at 0, which overlaps nothing. An empty range overlaps a range if it lies strictly
+    /// inside it.
     fn last(&self) -> Option<u64> {
         (self.offset > 0 || self.length > 0).then(|| self.offset.wrapping_add(self.length).wrapping_sub(1))
     }
 }
 
-/// Whose lock it is.
+/// The owner of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
-    /// The open, by a number that no other open of the stream has.
+    /// The open, by a number that is unique among the opens of the stream.
     pub open: u64,
     /// The lock key; 0 for all locks of SMB 2.
     pub key: u32,
 }
 
-/// A lock that is asked for.
+/// A requested lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lock {
-    /// Who asks.
+    /// The requester.
     pub owner: Owner,
-    /// What is to be locked.
+    /// The range to be locked.
     pub range: Range,
     /// Exclusive rather than shared.
     pub exclusive: bool,
 }
 
-/// A request that waits, by the number that its caller gave it: a later request of the same file has a higher one.
+/// Identifies a waiting request, by a number that the caller chose. Later requests for the same file have higher
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaiterId(pub u64);
 
-/// Why a lock was not granted.
+/// The reason why a lock was not granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// STATUS_LOCK_NOT_GRANTED: another lock is in the way.
+    /// STATUS_LOCK_NOT_GRANTED: another lock conflicts.
     Conflict,
-    /// STATUS_INSUFFICIENT_RESOURCES: the open or the file has as many locks or waiting requests as it may have.
+    /// STATUS_INSUFFICIENT_RESOURCES: the open or the file has reached its limit of locks or waiting requests.
     TooMany,
 }
 
@@ -87,16 +89,16 @@ pub enum Refused {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotLocked;
 
-/// What closing an open did.
+/// Result of closing an open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Closed {
-    /// Requests of other opens that are granted now, in the order in which they came.
+    /// Requests of other opens that are granted now, in the order of their arrival.
     pub granted: Vec<WaiterId>,
     /// Requests of the closed open, which will never be granted.
     pub abandoned: Vec<WaiterId>,
 }
 
-/// How many locks and waiting requests there may be.
+/// Limits of locks and waiting requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Locks and waiting requests of one open.
@@ -112,23 +114,23 @@ pub struct Bounds {
 pub struct ByteLocks {
     exclusive: Held,
     shared: Held,
-    /// What each open has and waits for.
+    /// The locks and waiting requests of each open.
     opens: HashMap<u64, OpenLocks>,
     waiting: HashMap<WaiterId, Waiting>,
-    /// The waiting requests, by a lock that is in their way.
+    /// The waiting requests, by a lock that conflicts with them.
     parked: HashMap<Lock, BTreeSet<WaiterId>>,
-    /// How many locks are held.
+    /// Number of held locks.
     count: usize,
 }
 
-/// Locks of one kind, each with the number of times that it is held.
+/// Locks of one kind, each with the number of times it is held.
 type Held = Tree<(Range, Owner), u32>;
 
 #[derive(Clone, Debug, Default)]
 struct OpenLocks {
-    /// How many locks it has.
+    /// Number of its locks.
     count: usize,
-    /// Those locks, equal ones once, with the key of their owner.
+    /// Its distinct locks, with the key of their owner.
     held: BTreeSet<(Range, u32, bool)>,
     waiting: BTreeSet<WaiterId>,
 }
@@ -141,12 +143,12 @@ struct Waiting {
 }
 
 impl ByteLocks {
-    /// Whether there is neither a lock nor anybody waiting for one.
+    /// Whether there are no locks and no waiting requests.
     pub fn is_empty(&self) -> bool {
         self.opens.is_empty()
     }
 
-    /// All locks that are held.
+    /// Returns all held locks.
     pub fn held(&self) -> Vec<Lock> {
         let of = |held: &Held, exclusive| {
             let locks = held.iter().map(|(&(range, owner), &count)| (Lock { owner, range, exclusive }, count));
@@ -155,8 +157,8 @@ impl ByteLocks {
         [of(&self.exclusive, true), of(&self.shared, false)].concat()
     }
 
-    /// The locks of `open`, in an order in which it could lock them again: shared ones after the exclusive ones that they
-    /// may lie in.
+    /// Returns the locks of `open` in an order in which it could lock them again: exclusive locks before the shared
+    /// ones that may lie within them.
     pub fn held_by(&self, open: u64) -> Vec<Lock> {
         let equal = |lock: Lock| std::iter::repeat_n(lock, self.times(&lock) as usize);
         let mut locks: Vec<_> = self.different_of(open).into_iter().flat_map(equal).collect();
@@ -164,22 +166,22 @@ impl ByteLocks {
         locks
     }
 
-    /// How often exactly `lock` is held.
+    /// Returns the number of times that exactly `lock` is held.
     pub fn times(&self, lock: &Lock) -> u32 {
         self.kind(lock.exclusive).get(&(lock.range, lock.owner)).copied().unwrap_or(0)
     }
 
-    /// How many locks are held.
+    /// Returns the number of held locks.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many locks one open holds.
+    /// Returns the number of locks held by one open.
     pub fn count_of(&self, open: u64) -> usize {
         self.opens.get(&open).map_or(0, OpenLocks::total)
     }
 
-    /// Bytes of memory that all of it takes, as they are allocated.
+    /// Returns the allocated memory in bytes.
     pub fn bytes(&self) -> usize {
         let different = self.exclusive.len() + self.shared.len();
         let index =
@@ -189,8 +191,8 @@ impl ByteLocks {
         self.exclusive.bytes() + self.shared.bytes() + index + waiting + parked
     }
 
-    /// Locks all of `locks`, which have one open, or none of them. An array's elements are checked against each other,
-    /// too.
+    /// Locks all of `locks`, which belong to one open, or none of them. The elements are also checked against each
+    /// other.
     pub fn lock(&mut self, locks: &[Lock], bounds: Bounds) -> Result<(), Refused> {
         let Some(first) = locks.first() else { return Ok(()) };
         let of_open = self.opens.get(&first.owner.open).map_or(0, OpenLocks::total);
@@ -201,7 +203,7 @@ impl ByteLocks {
         }
         for (index, lock) in locks.iter().enumerate() {
             if self.in_the_way(lock).is_some() {
-                // What this call has locked was never seen by anybody else, so nobody waits for it.
+                // No other open has seen the locks of this call, so no request waits for them.
                 locks[..index].iter().for_each(|lock| self.release(lock));
                 return Err(Refused::Conflict);
             }
@@ -210,7 +212,7 @@ impl ByteLocks {
         Ok(())
     }
 
-    /// Locks `lock`, or queues it as `waiter`. Answers whether it was granted at once.
+    /// Locks `lock`, or queues it as `waiter`. Returns whether it was granted at once.
     pub fn lock_or_wait(&mut self, lock: Lock, waiter: WaiterId, bounds: Bounds) -> Result<bool, Refused> {
         let Err(refused) = self.lock(&[lock], bounds) else { return Ok(true) };
         let at = self.in_the_way(&lock).filter(|_| refused == Refused::Conflict).ok_or(refused)?;
@@ -222,20 +224,20 @@ impl ByteLocks {
         Ok(false)
     }
 
-    /// Removes the lock that `owner` has on exactly `range`: an exclusive one before a shared one. Answers who is
-    /// granted a lock by that.
+    /// Removes the lock of `owner` on exactly `range`, an exclusive one before a shared one. Returns the requests that
+    /// are granted by this.
     pub fn unlock(&mut self, owner: Owner, range: Range) -> Result<Vec<WaiterId>, NotLocked> {
         let lock = self.meant(owner, range).ok_or(NotLocked)?;
         self.unlock_one(&lock)
     }
 
-    /// The lock that [`ByteLocks::unlock`] removes.
+    /// Returns the lock that [`ByteLocks::unlock`] would remove.
     pub fn meant(&self, owner: Owner, range: Range) -> Option<Lock> {
         let locks = [true, false].map(|exclusive| Lock { owner, range, exclusive });
         locks.into_iter().find(|lock| self.times(lock) > 0)
     }
 
-    /// Removes one lock that is exactly `lock`. Answers who is granted a lock by that.
+    /// Removes one lock equal to `lock`. Returns the requests that are granted by this.
     pub fn unlock_one(&mut self, lock: &Lock) -> Result<Vec<WaiterId>, NotLocked> {
         if self.times(lock) == 0 {
             return Err(NotLocked);
@@ -245,7 +247,7 @@ impl ByteLocks {
         Ok(self.grant(woken))
     }
 
-    /// Forgets a request that waits; `false` where there is none (it may have been granted already).
+    /// Removes a waiting request; `false` if there is none, for example because it has been granted.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         let Some(Waiting { lock, at }) = self.waiting.remove(&waiter) else { return false };
         if let Some(parked) = self.parked.get_mut(&at) {
@@ -274,19 +276,19 @@ impl ByteLocks {
         Closed { granted: self.grant(woken), abandoned }
     }
 
-    /// Whether `owner` may read `range`: no other owner has it locked exclusively.
+    /// Whether `owner` may read `range`: no other owner has an exclusive lock on it.
     pub fn permits_read(&self, owner: Owner, range: Range) -> bool {
         reach::first(&self.exclusive, range, Some(owner)).is_none()
     }
 
-    /// Whether `owner` may write `range`: no other owner has it locked exclusively, and nobody, not even `owner`
-    /// itself, has it locked shared.
+    /// Whether `owner` may write `range`: no other owner has an exclusive lock on it, and no owner, not even `owner`
+    /// itself, has a shared lock on it.
     pub fn permits_write(&self, owner: Owner, range: Range) -> bool {
         self.permits_read(owner, range) && reach::first(&self.shared, range, None).is_none()
     }
 
-    /// A lock that is in the way of a new one: any that overlaps where one of the two is exclusive, but for a shared lock
-    /// within an exclusive one of the same owner.
+    /// Returns a lock that conflicts with a new one. Locks conflict if they overlap and one of them is exclusive,
+    /// except for a shared lock within an exclusive one of the same owner.
     fn in_the_way(&self, new: &Lock) -> Option<Lock> {
         let lock = |exclusive| move |(range, owner)| Lock { owner, range, exclusive };
         if !new.exclusive {
@@ -304,7 +306,7 @@ impl ByteLocks {
         if exclusive { &mut self.exclusive } else { &mut self.shared }
     }
 
-    /// The locks of `open`, equal ones once.
+    /// Returns the distinct locks of `open`.
     fn different_of(&self, open: u64) -> Vec<Lock> {
         let lock =
             |&(range, key, exclusive): &(Range, u32, bool)| Lock { owner: Owner { open, key }, range, exclusive };
@@ -320,7 +322,7 @@ impl ByteLocks {
         open.held.insert((range, owner.key, exclusive));
     }
 
-    /// Takes one lock out that is held.
+    /// Removes one held lock.
     fn release(&mut self, lock: &Lock) {
         let &Lock { owner, range, exclusive } = lock;
         self.kind_mut(exclusive)
@@ -348,12 +350,12 @@ impl ByteLocks {
         self.waiting.insert(waiter, waiting);
     }
 
-    /// The requests that are parked at a lock, where it is held no more.
+    /// Returns the requests parked at a lock that is no longer held.
     fn woken(&mut self, lock: &Lock) -> BTreeSet<WaiterId> {
         if self.times(lock) > 0 { BTreeSet::new() } else { self.parked.remove(lock).unwrap_or_default() }
     }
 
-    /// Grants what can be granted of the requests that were woken, oldest first. All others still have a lock in their way.
+    /// Grants the woken requests that can be granted, oldest first. All other requests still conflict with a lock.
     fn grant(&mut self, woken: BTreeSet<WaiterId>) -> Vec<WaiterId> {
         let mut granted = Vec::new();
         for waiter in woken {
@@ -371,11 +373,11 @@ impl ByteLocks {
     }
 }
 
-/// Bytes that a waiting request takes in the sets of those who wait.
+/// Memory in bytes that a waiting request takes in the sets of waiting requests.
 const PARKED: usize = 2 * 2 * size_of::<WaiterId>();
 
 impl OpenLocks {
-    /// Its locks and waiting requests.
+    /// Returns the number of its locks and waiting requests.
     fn total(&self) -> usize {
         self.count + self.waiting.len()
     }

@@ -1,5 +1,5 @@
-//! Leases by their keys: which file each belongs to ([MS-SMB2] 3.3.1.11 `GlobalLeaseTableList`). What a lease lets its
-//! client cache is kept with its file, in `oplock`.
+//! The file that each lease key belongs to ([MS-SMB2] 3.3.1.11 `GlobalLeaseTableList`). The state of a lease is stored
+//! with its file, in `oplock`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::name::fold_key;
 use crate::session::Session;
 use crate::vfs::{FileId, RelPath};
 
-/// A lease: the client that it belongs to, and the key that it chose for a file.
+/// Identifies a lease: the client, and the key that it chose for a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeaseId {
     /// `ClientGuid`.
@@ -22,31 +22,32 @@ pub struct LeaseId {
     pub key: [u8; 16],
 }
 
-/// The lease that an open is made under.
+/// The lease that an open was made under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenLease {
-    /// Its own.
+    /// The lease on the file.
     pub id: LeaseId,
-    /// The one that the client has on the directory, which changes made through this open do not break.
+    /// The client's lease on the directory, which changes made through this open do not break.
     pub parent: Option<[u8; 16]>,
 }
 
 impl OpenLease {
-    /// The client's lease on the directory.
+    /// Returns the client's lease on the directory.
     pub fn parent_id(&self) -> Option<LeaseId> {
         self.parent.map(|key| LeaseId { client: self.id.client, key })
     }
 }
 
 impl Table {
-    /// Whether `lease` belongs to another file than `file` (3.3.5.9.8: then it cannot be asked for on this one).
+    /// Whether `lease` belongs to another file than `file`. If so, it cannot be requested for this one (3.3.5.9.8).
     pub fn lease_is_elsewhere(&self, lease: LeaseId, file: Option<FileId>) -> bool {
         self.leases.lock().get(&lease).is_some_and(|entry| Some(entry.file) != file)
     }
 
-    /// The file that `lease` belongs to where another one is called the same, `path` in `volume` or one before it: two
-    /// connects to one share that have led to two directories, as variables of its path have it. By the name alone the
-    /// client cannot tell them apart, so it is not at fault (3.3.5.9.8); but it can no longer cache anything under that key.
+    /// Returns the file that `lease` belongs to if the client has used its key for files of the same path in different
+    /// volumes: this `path` in `volume`, or an earlier one. This happens if two tree connects to one share lead to
+    /// different directories, because its path contains variables. The client cannot distinguish the files by name, so
+    /// it is not at fault (3.3.5.9.8), but it can no longer cache anything under that key.
     pub fn lease_of_namesakes(&self, lease: LeaseId, volume: u64, path: &RelPath) -> Option<FileId> {
         let mut leases = self.leases.lock();
         let entry = leases.get_mut(&lease)?;
@@ -55,8 +56,8 @@ impl Table {
         entry.namesakes.then_some(entry.file)
     }
 
-    /// The holder of a lease acknowledges its break; answers what it caches now (3.3.5.22.2). ClientGuid and LeaseKey are
-    /// no secrets, so `by` must be a session of a user who has an open under the lease.
+    /// Acknowledges a lease break; returns the new state (3.3.5.22.2). ClientGuid and LeaseKey are not secret, so `by`
+    /// must be a session of a user who has an open under the lease.
     pub fn acknowledge_lease(
         &self,
         lease: LeaseId,
@@ -73,12 +74,12 @@ impl Table {
         .unwrap_or(Err(Status::OBJECT_NAME_NOT_FOUND))
     }
 
-    /// How many leases there are, for status.
+    /// Returns the number of leases, for status.
     pub fn lease_count(&self) -> usize {
         self.leases.lock().len()
     }
 
-    /// An open is made under a lease. `false` where that belongs to another file.
+    /// Counts an open made under a lease. `false` if the lease belongs to another file.
     pub(super) fn enter_lease(&self, lease: LeaseId, file: FileId, name: &Arc<OpenName>) -> bool {
         let mut leases = self.leases.lock();
         let entry =
@@ -90,7 +91,7 @@ impl Table {
         true
     }
 
-    /// An open that was made under a lease is gone.
+    /// Removes an open made under a lease.
     pub(super) fn leave_lease(&self, lease: LeaseId) {
         let mut leases = self.leases.lock();
         if let Some(entry) = leases.get_mut(&lease) {
@@ -102,13 +103,13 @@ impl Table {
     }
 }
 
-/// Where a lease is.
+/// The file of a lease.
 pub(super) struct LeaseEntry {
     file: FileId,
-    /// By the first open that was made under it.
+    /// The name in the first open made under it.
     name: Arc<OpenName>,
     opens: usize,
-    /// The client uses the key for a file of the same name in another volume, too.
+    /// The client also uses the key for a file of the same name in another volume.
     namesakes: bool,
 }
 

@@ -1,7 +1,9 @@
-//! Files that lose a name to another file: from the look whether anybody has one open until its name is gone, nobody
-//! opens it ([MS-FSA] 2.1.5.15.12, where both are one step). Who wants to waits, and then looks where the name leads.
+//! Files whose name is being replaced by another file. From the check that the file is not open until its name is
+//! replaced, no client can open it ([MS-FSA] 2.1.5.15.12, where both are one step). Opens wait and then look up the
+//! name again.
 //!
-//! Leaves out files that go with their last open: those refuse new opens by being marked for deletion.
+//! Files that are deleted with their last open are not handled here. They refuse new opens by being marked for
+//! deletion.
 
 use std::collections::hash_map::Entry;
 use std::time::Duration;
@@ -10,23 +12,23 @@ use super::Table;
 use super::oplock::{ACKNOWLEDGMENT_TIME, Wait};
 use crate::vfs::FileId;
 
-/// Why a file cannot lose its name now.
+/// The reason why the name of a file cannot be replaced now.
 #[derive(Debug)]
 pub enum Kept {
-    /// Somebody has it open.
+    /// The file is open.
     Open,
-    /// Another file is about to get its name already: wait, then look where it leads.
+    /// The name is already being replaced: wait, then look it up again.
     Leaving(Wait),
 }
 
-/// Keeps a file from being opened while another one gets its name; over when this is dropped.
+/// Keeps a file from being opened while its name is replaced; ends on drop.
 pub struct Leaving<'a> {
     table: &'a Table,
     file: FileId,
 }
 
 impl Table {
-    /// A name of `file` is about to lead to another file, if nobody has it open.
+    /// Starts the replacement of a name of `file`, if the file is not open.
     pub fn leave(&self, file: FileId, now: Duration) -> Result<Leaving<'_>, Kept> {
         match self.shard(file).lock().entry(file) {
             Entry::Occupied(mut entry) => {
@@ -42,14 +44,14 @@ impl Table {
 }
 
 impl Table {
-    /// Until another file has the name of this one, where that is about to be.
+    /// Returns a wait until the name is replaced, if that is in progress.
     pub fn leaving(&self, file: FileId, now: Duration) -> Option<Wait> {
         self.with(file, |state| state.leaving.then(|| state.wait_for_name(now))).flatten()
     }
 }
 
 impl super::table::File {
-    /// Until the name leads to the other file, or the attempt has failed.
+    /// Waits until the name leads to the other file, or the replacement has failed.
     pub(super) fn wait_for_name(&mut self, now: Duration) -> Wait {
         self.oplocks.wait(now + ACKNOWLEDGMENT_TIME)
     }
@@ -58,7 +60,7 @@ impl super::table::File {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut shard = self.table.shard(self.file).lock();
-        // Who looked it up before must look again.
+        // Opens that looked the file up before must look again.
         self.table.removed(self.file);
         shard.remove(&self.file);
     }

@@ -1,4 +1,5 @@
-//! Byte-range locks of open files ([MS-FSA] 2.1.5.8, 2.1.5.9): [`super::byte_lock`] has the rules, here is who waits.
+//! Byte-range locks of open files ([MS-FSA] 2.1.5.8, 2.1.5.9). [`super::byte_lock`] implements the rules; this module
+//! notifies waiting requests.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use super::byte_lock::{Bounds, ByteLocks, Lock, NotLocked, Owner, Range, Refused
 use crate::local::locks::BYTES_PER_LOCK;
 use crate::vfs::FileId;
 
-/// The locks of one file, and the requests that wait for one.
+/// The locks of one file, and the waiting requests.
 #[derive(Default)]
 pub(super) struct Locks {
     ranges: ByteLocks,
@@ -20,7 +21,7 @@ pub(super) struct Locks {
 /// A request that waits for its lock.
 pub struct LockWait {
     id: WaiterId,
-    /// Ready when the lock is granted, and when it never will be because its open was closed.
+    /// Ready when the lock is granted, or never will be because its open was closed.
     pub granted: oneshot::Receiver<()>,
 }
 
@@ -30,15 +31,15 @@ impl Locks {
         self.ranges.is_empty()
     }
 
-    /// Bytes of memory that locks and waiting requests take, as they are allocated, and at the most for being shown to
-    /// local programs.
+    /// Returns the allocated memory of locks and waiting requests in bytes, including the most that is needed to expose
+    /// them to local programs.
     pub(super) fn bytes(&self) -> usize {
         self.ranges.bytes()
             + self.ranges.count() * BYTES_PER_LOCK
             + self.waiting.capacity() * size_of::<(WaiterId, oneshot::Sender<()>)>()
     }
 
-    /// An open is gone, and its locks with it.
+    /// Removes an open with its locks.
     pub(super) fn close(&mut self, open: u64) {
         if self.ranges.is_empty() {
             return;
@@ -53,7 +54,7 @@ impl Locks {
     fn grant(&mut self, granted: Vec<WaiterId>) {
         for id in granted {
             if let Some(sender) = self.waiting.remove(&id) {
-                // One that stopped waiting finds its lock when it cancels.
+                // A cancelled request finds its lock granted when it cancels.
                 let _ = sender.send(());
             }
         }
@@ -66,7 +67,7 @@ impl Table {
         self.with(file, |state| state.locks.ranges.lock(locks, bounds)).unwrap_or(Ok(()))
     }
 
-    /// Locks a range; where another lock is in the way, answers what to wait for.
+    /// Locks a range. Returns what to wait for if another lock conflicts.
     pub fn lock_or_wait(&self, file: FileId, lock: Lock, bounds: Bounds) -> Result<Option<LockWait>, Refused> {
         self.with(file, |state| {
             let locks = &mut state.locks;
@@ -82,7 +83,7 @@ impl Table {
         .unwrap_or(Ok(None))
     }
 
-    /// Gives up a wait; `false` where the lock has been granted already.
+    /// Cancels a wait; `false` if the lock has been granted already.
     pub fn cancel_lock(&self, file: FileId, wait: &LockWait) -> bool {
         self.with(file, |state| {
             state.locks.waiting.remove(&wait.id);
@@ -91,7 +92,7 @@ impl Table {
         .unwrap_or(true)
     }
 
-    /// Unlocks a range that `owner` has locked, exactly as it is.
+    /// Unlocks exactly a range that `owner` has locked.
     pub fn unlock(&self, file: FileId, owner: Owner, range: Range) -> Result<(), NotLocked> {
         self.with(file, |state| {
             let granted = state.locks.ranges.unlock(owner, range)?;
@@ -101,7 +102,7 @@ impl Table {
         .unwrap_or(Err(NotLocked))
     }
 
-    /// Takes back one lock like `lock`.
+    /// Removes one lock equal to `lock`.
     pub fn unlock_one(&self, file: FileId, lock: &Lock) -> Result<(), NotLocked> {
         self.with(file, |state| {
             let granted = state.locks.ranges.unlock_one(lock)?;
@@ -111,47 +112,47 @@ impl Table {
         .unwrap_or(Err(NotLocked))
     }
 
-    /// The locks that one open has on a file.
+    /// Returns the locks of one open on a file.
     pub fn locks_of(&self, file: FileId, open: u64) -> Vec<Lock> {
         self.with(file, |state| state.locks.ranges.held_by(open)).unwrap_or_default()
     }
 
-    /// The lock that [`Table::unlock`] would remove.
+    /// Returns the lock that [`Table::unlock`] would remove.
     pub fn meant(&self, file: FileId, owner: Owner, range: Range) -> Option<Lock> {
         self.with(file, |state| state.locks.ranges.meant(owner, range)).flatten()
     }
 
-    /// How often exactly `lock` is held on a file.
+    /// Returns the number of times that exactly `lock` is held on a file.
     pub fn times_locked(&self, file: FileId, lock: &Lock) -> u32 {
         self.with(file, |state| state.locks.ranges.times(lock)).unwrap_or(0)
     }
 
-    /// How many locks are held on a file.
+    /// Returns the number of locks held on a file.
     pub fn lock_count(&self, file: FileId) -> usize {
         self.with(file, |state| state.locks.ranges.count()).unwrap_or(0)
     }
 
-    /// How many of them are of one open.
+    /// Returns the number of locks that one open holds on a file.
     pub fn lock_count_of(&self, file: FileId, open: u64) -> usize {
         self.with(file, |state| state.locks.ranges.count_of(open)).unwrap_or(0)
     }
 
-    /// Bytes of memory that the locks of a file take, as they are allocated.
+    /// Returns the allocated memory of a file's locks in bytes.
     pub fn lock_bytes(&self, file: FileId) -> usize {
         self.with(file, |state| state.locks.bytes()).unwrap_or(0)
     }
 
-    /// Whether locks let `open` read `length` bytes.
+    /// Whether locks permit `open` to read `length` bytes.
     pub fn permits_read(&self, file: FileId, open: u64, offset: u64, length: u64) -> bool {
         self.permits(file, open, offset, length, ByteLocks::permits_read)
     }
 
-    /// Whether locks let `open` write `length` bytes.
+    /// Whether locks permit `open` to write `length` bytes.
     pub fn permits_write(&self, file: FileId, open: u64, offset: u64, length: u64) -> bool {
         self.permits(file, open, offset, length, ByteLocks::permits_write)
     }
 
-    /// Nobody needs leave to read or write nothing ([MS-FSA] 2.1.5.3, 2.1.5.4).
+    /// Reading or writing zero bytes is always permitted ([MS-FSA] 2.1.5.3, 2.1.5.4).
     fn permits(
         &self,
         file: FileId,
@@ -164,7 +165,7 @@ impl Table {
         self.with(file, |state| asks(&state.locks.ranges, Owner { open, key: 0 }, range)).unwrap_or(true)
     }
 
-    /// The locks that are held on a file, for status.
+    /// Returns the locks held on a file, for status.
     pub fn locks(&self, file: FileId) -> Vec<Lock> {
         self.with(file, |state| state.locks.ranges.held()).unwrap_or_default()
     }

@@ -1,18 +1,18 @@
-//! Files that are being made: on disk perhaps, and not yet in the table. A directory that is renamed meanwhile takes
-//! their names along, too.
+//! Files that are being created. They may exist on disk but are not in the table yet. The rename of a parent directory
+//! changes their names, too.
 
 use std::sync::Arc;
 
 use super::{OpenName, Table};
 
-/// The name of a file that is being made; over when this is dropped, after it was entered.
+/// The name of a file that is being created. Dropped after the file was entered into the table.
 pub struct Making<'a> {
     table: &'a Table,
     name: Arc<OpenName>,
 }
 
 impl Table {
-    /// A file is about to be made by this name.
+    /// Registers the name of a file that is about to be created.
     pub fn make(&self, name: &Arc<OpenName>) -> Making<'_> {
         self.making.lock().push(name.clone());
         Making { table: self, name: name.clone() }

@@ -1,4 +1,5 @@
-//! What all opens of one file share: share modes, locks, oplocks, leases, delete-pending, names. Pure and synchronous; [MS-FSA] 2.1.
+//! The state shared by all opens of a file: share modes, locks, oplocks, leases, delete-pending, names ([MS-FSA] 2.1).
+//! Pure and synchronous, except for parts of `notify`.
 
 pub mod byte_lock;
 pub mod lease;

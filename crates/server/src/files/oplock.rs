@@ -1,12 +1,12 @@
-//! What clients may cache of one file: oplocks and leases, and what ends them ([MS-FSA] 2.1.4.12, 2.1.5.18, 2.1.5.19;
-//! [MS-SMB2] 3.3.1.12, 3.3.5.22). Pure: time is handed in, whom to tell is a trait.
+//! Oplocks and leases of one file, and their breaks ([MS-FSA] 2.1.4.12, 2.1.5.18, 2.1.5.19; [MS-SMB2] 3.3.1.12,
+//! 3.3.5.22). Pure: the time is a parameter, and holders are notified through a trait.
 //!
-//! Both kinds are kept as the lease state that they stand for: level II caches reading, an exclusive oplock writing too, a
-//! batch oplock the handle too. A lease is shared by all opens that its client made with its key. Which file a key
-//! belongs to is in `lease`.
+//! Both are stored as a lease state. A level II oplock is read caching, an exclusive oplock adds write caching, and a
+//! batch oplock also handle caching. A lease is shared by all opens that its client made with its key. `lease` maps
+//! keys to files.
 //!
-//! What is granted is in `granting`, what an operation breaks in `breaking`, how a break ends in `acknowledging`; one
-//! cache and its break under way are in `held`.
+//! `granting` decides what is granted, `breaking` what an operation breaks, and `acknowledging` how a break ends.
+//! `held` has one oplock or lease and its break in progress.
 
 mod acknowledging;
 mod breaking;
@@ -34,10 +34,10 @@ const HANDLE: LeaseState = LeaseState::HANDLE_CACHING;
 const WRITE: LeaseState = LeaseState::WRITE_CACHING;
 const NOTHING: LeaseState = LeaseState::NONE;
 
-/// What a holder is told when its cache ends, or a part of it.
+/// The notification of a break.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
-    /// Of an oplock; what is left of it.
+    /// Of an oplock, with its new level.
     Oplock(OplockLevel),
     /// Of a lease.
     Lease(LeaseBreak),
@@ -46,48 +46,48 @@ pub enum Break {
 /// The break of a lease ([MS-SMB2] 3.3.4.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseBreak {
-    /// Which lease.
+    /// The lease.
     pub id: LeaseId,
-    /// What it was.
+    /// The former state.
     pub from: LeaseState,
-    /// What is left of it.
+    /// The new state.
     pub to: LeaseState,
     /// `NewEpoch`; 0 for a lease of version 1.
     pub epoch: u16,
-    /// Whether the holder must answer.
+    /// Whether the holder must acknowledge.
     pub acknowledge: bool,
 }
 
-/// Who holds an oplock or a part of a lease, to be told of its break.
+/// The holder of an oplock or of a share in a lease, which is notified of breaks.
 pub trait Holder: Send + Sync {
-    /// The cache ends, or a part of it. Called while the file is locked in the table: it must not call back. Answers
-    /// whether there was anybody to tell.
+    /// Notifies the holder of a break. Called with the file locked in the table, so it must not call back. Returns
+    /// whether there was a connection to notify.
     fn broken(&self, what: Break) -> bool;
 
-    /// Whether the holder's user is the one of `session`, who may acknowledge the break of a lease.
+    /// Whether the holder's user is that of `session`, who may acknowledge the break of a lease.
     fn is_of(&self, _session: &Session) -> bool {
         true
     }
 
-    /// None of those who hold it could be told. Answers whether this one's client will be told when it comes back.
+    /// Called if no holder could be notified. Returns whether the client will be notified when it reconnects.
     fn unreachable(&self, _what: Break) -> bool {
         false
     }
 }
 
-/// How little an open touches ([MS-FSA] 2.1.4.12, case OPEN).
+/// The extent of an open's access, as far as breaks depend on it ([MS-FSA] 2.1.4.12, case OPEN).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Touch {
-    /// Attributes alone, which no oplock and no lease is about.
+    /// Attributes only, which break no oplock and no lease.
     Attributes,
-    /// Attributes or the security descriptor, which no lease is about.
+    /// Attributes or the security descriptor, which break no lease.
     Security,
-    /// The file.
+    /// Anything else.
     Content,
 }
 
 impl Touch {
-    /// Of an open with these rights.
+    /// Returns the extent of an open with these rights.
     pub fn of(access: AccessMask) -> Touch {
         const ATTRIBUTES: u32 =
             AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0 | AccessMask::SYNCHRONIZE.0;
@@ -99,35 +99,35 @@ impl Touch {
     }
 }
 
-/// What an open means for the caches of others.
+/// The properties of an open that determine which caches it breaks.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// The content is thrown away, so nobody's copy of it stays valid.
+    /// The content is discarded, so no cached copy stays valid.
     pub overwrites: bool,
-    /// The file goes with the open, so nobody should keep it open only to be quick.
+    /// The file is deleted on close, so clients should not keep it open only to cache the handle.
     pub deletes: bool,
-    /// How little it touches.
+    /// The extent of the access.
     pub touch: Touch,
-    /// The lease that it is made under: one's own cache is not broken.
+    /// The lease that the open is made under, which it does not break.
     pub lease: Option<LeaseId>,
     /// `World::uptime`.
     pub now: Duration,
 }
 
 impl Opening {
-    /// An open with these rights.
+    /// Creates the properties of an open with these rights.
     pub fn new(desired_access: AccessMask, overwrites: bool, lease: Option<LeaseId>, now: Duration) -> Self {
         let touch = if overwrites { Touch::Content } else { Touch::of(desired_access) };
         Opening { overwrites, deletes: false, touch, lease, now }
     }
 }
 
-/// A break that must be acknowledged before the operation can go on.
+/// A break that must be acknowledged before the operation can continue.
 #[derive(Debug)]
 pub struct Wait {
-    /// Ends, with whatever result, when the break is acknowledged or its holder is gone.
+    /// Completes, with any result, when the break is acknowledged or its holder is gone.
     pub changed: oneshot::Receiver<()>,
-    /// `World::uptime` at which the holder has lost its cache even without a word.
+    /// `World::uptime` at which the holder loses its cache without an acknowledgment.
     pub deadline: Duration,
 }
 
@@ -135,12 +135,12 @@ pub struct Wait {
 #[derive(Default)]
 pub(super) struct Oplocks {
     held: Vec<Held>,
-    /// Opens that lost level II and were told so, which they might take for a question.
+    /// Opens that were notified of the end of level II, which they might acknowledge needlessly.
     told: Vec<u64>,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-/// The oplock that stands for a state.
+/// Returns the oplock level of a state.
 pub fn level(state: LeaseState) -> OplockLevel {
     match (state.contains(WRITE), state.contains(HANDLE), state.contains(READ)) {
         (true, true, _) => OplockLevel::BATCH,
@@ -160,10 +160,10 @@ fn state(level: OplockLevel) -> LeaseState {
 }
 
 impl Oplocks {
-    /// Until anything of this changes.
+    /// Returns a wait until a state changes.
     pub(super) fn wait(&mut self, deadline: Duration) -> Wait {
         let (sender, changed) = oneshot::channel();
-        // Who stopped waiting leaves nothing behind, however often it tries.
+        // Cancelled waits are removed, so that repeated attempts do not accumulate.
         self.waiting.retain(|waiting| !waiting.is_closed());
         self.waiting.push(sender);
         Wait { changed, deadline }
@@ -171,30 +171,31 @@ impl Oplocks {
 
     fn wake(&mut self) {
         for waiting in self.waiting.drain(..) {
-            // Whoever was cancelled meanwhile does not listen any more.
+            // A cancelled wait does not listen any more.
             let _ = waiting.send(());
         }
     }
 
-    /// What an open caches: its oplock, or the lease that it shares.
+    /// Returns the state of an open's oplock, or of the lease that it shares.
     pub(super) fn caches(&self, open: u64) -> LeaseState {
         let held = self.held.iter().find(|held| held.is_of(open));
         held.map_or(NOTHING, |held| held.state)
     }
 
-    /// Whether the client of an open may keep it open behind its user's back, and nobody has asked for that back.
+    /// Whether the client of an open may keep the handle open after the application closed it, and no break is in
+    /// progress.
     pub(super) fn holds_handle_caching(&self, open: u64) -> bool {
         let held = self.held.iter().find(|held| held.is_of(open));
         held.is_some_and(|held| held.state.contains(HANDLE) && held.breaking.is_none())
     }
 
-    /// What a lease is now; `None` where no open has it.
+    /// Returns the state of a lease; `None` if no open has it.
     pub(super) fn lease(&self, id: LeaseId) -> Option<LeaseGranted> {
         let held = self.held.iter().find(|held| held.lease == Some(id))?;
         Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch })
     }
 
-    /// The epoch goes on from `epoch`, if that is ahead: the server was restarted and knows no later one.
+    /// Raises the epoch to `epoch` if that is ahead, because the server was restarted and lost a later one.
     pub(super) fn raise_epoch(&mut self, id: LeaseId, epoch: u16) {
         let held = self.held.iter_mut().filter(|held| held.lease == Some(id));
         for known in held.filter_map(|held| held.epoch.as_mut()) {
@@ -205,7 +206,7 @@ impl Oplocks {
         }
     }
 
-    /// Somebody else is to be told from now on: an open was taken up again by its client.
+    /// Replaces the holder of an open that its client has reclaimed.
     pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>) {
         let opens = self.held.iter_mut().flat_map(|held| &mut held.opens);
         for entry in opens.filter(|(id, _)| *id == open) {
@@ -213,7 +214,7 @@ impl Oplocks {
         }
     }
 
-    /// The open is closed; with it goes its oplock, or its part of a lease (2.1.4.12, case CLOSE).
+    /// Removes an open with its oplock, or its share in a lease (2.1.4.12, case CLOSE).
     pub(super) fn close(&mut self, open: u64) {
         self.told.retain(|told| *told != open);
         let before = self.held.len();

@@ -1,20 +1,20 @@
-//! Share modes: which accesses of two opens of one file go together ([MS-FSA] 2.1.5.1.2.2).
+//! Share modes: which accesses of two opens of one file are compatible ([MS-FSA] 2.1.5.1.2.2).
 
 use proto::dtyp::AccessMask;
 use proto::smb2::create::ShareAccess;
 
-/// What one open does with a file, and what it lets others do.
+/// The access and the share mode of one open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShareMode {
     /// The access granted to the open.
     pub access: AccessMask,
-    /// What it shares.
+    /// The access that it shares.
     pub share: ShareAccess,
 }
 
 impl ShareMode {
-    /// Whether both may be open at the same time. An open that neither reads, writes, executes nor deletes meets
-    /// nobody.
+    /// Whether both may be open at the same time. An open that neither reads, writes, executes nor deletes is
+    /// compatible with all others.
     pub fn admits(&self, other: &ShareMode) -> bool {
         self.lets(other) && other.lets(self)
     }

@@ -24,57 +24,55 @@ fn shard_of(file: FileId) -> usize {
     (mixed >> 58) as usize % SHARDS
 }
 
-/// Where an open file is: renames through the server keep it up to date for every open.
+/// The name of an open file, shared by its opens and updated by renames through the server.
 #[derive(Debug)]
 pub struct OpenName {
-    /// Which volume the path is relative to.
+    /// The volume that the path is relative to.
     pub volume: u64,
-    /// The path as it is on disk.
+    /// The path on disk.
     pub path: Mutex<RelPath>,
 }
 
-/// Why a file cannot be opened now.
+/// The reason why a file cannot be opened now.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Another open does not share what is asked for, or the other way round.
+    /// A sharing violation with another open.
     SharingViolation,
-    /// The file goes away with its last open.
+    /// The file is deleted with its last open.
     DeletePending,
-    /// A name was removed or changed since the caller looked the file up: look again.
+    /// A name was removed or changed since the lookup: look up again.
     Raced,
-    /// Somebody must give up an oplock or a lease first, or the name is about to lead to another file: wait, then look
-    /// again.
+    /// A client must give up an oplock or lease first, or the name is being replaced: wait, then look up again.
     OplockBreak(Wait),
     /// The lease that the open is to be made under belongs to another file.
     LeaseElsewhere,
 }
 
-/// What became of a file when one of its opens was closed.
+/// Result of closing an open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closed {
-    /// Others still have it open, or it stays.
+    /// The file has other opens, or is not deleted.
     Stays,
     /// That was the last open of a file that is to be deleted: unlink it, then call [`Table::deleted`].
     Delete,
 }
 
-/// How many names had been removed or changed at a moment.
+/// A snapshot of the counters of removed and changed names.
 #[derive(Clone, Copy)]
 pub struct Removals([u32; SHARDS]);
 
 /// All open files of the server.
 pub struct Table {
     shards: [Mutex<HashMap<FileId, File>>; SHARDS],
-    /// Which file each lease belongs to. Locked after a shard, never before one.
+    /// The file of each lease. Locked after a shard, never before one.
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
-    /// Names of files that are being made.
+    /// Names of files that are being created.
     pub(super) making: Mutex<Vec<Arc<OpenName>>>,
-    /// How many leases on directories may have been granted and not ended: 0 spares looking for them.
+    /// Upper bound of the number of leases on directories. If it is 0 they need not be searched.
     directory_leases: AtomicUsize,
-    /// Counts names that were removed or changed, by the shard of their file: tells an open that its look-up may be out of
-    /// date.
+    /// Number of names removed or changed, per shard of their file. Detects that the lookup of an open is out of date.
     removals: [AtomicU32; SHARDS],
-    /// A test wants to see that it finds out when clients are not told of changes.
+    /// Suppresses breaks, so that a test can show that it detects missing ones.
     #[cfg(any(test, feature = "contract"))]
     pub(crate) silent: std::sync::atomic::AtomicBool,
 }
@@ -83,22 +81,22 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
-    /// Another file is about to get its name; nobody has it open.
+    /// The name is being replaced by another file; the file has no opens.
     pub(super) leaving: bool,
-    /// Which name goes, and who wanted it.
+    /// The name to be deleted, and the user who deletes it.
     doom: Option<Doom>,
     pub(super) oplocks: Oplocks,
     pub(super) locks: Locks,
     pub(super) write_time: WriteTime,
 }
 
-/// The deletion of a file that somebody has open still: other names of it stay, and who closes it last need not be
-/// allowed to delete it.
+/// The deletion of a file that is still open. Only this name is removed, and the user who closes the last handle need
+/// not have the right to delete.
 #[derive(Clone)]
 pub struct Doom {
-    /// The name that goes.
+    /// The name to be removed.
     pub name: Arc<OpenName>,
-    /// On whose behalf.
+    /// The user who deletes it.
     pub identity: Arc<Identity>,
 }
 
@@ -107,7 +105,7 @@ struct Entry {
     mode: ShareMode,
     name: Arc<OpenName>,
     lease: Option<LeaseId>,
-    /// It was granted a lease on a directory, which [`Table::directory_leases`] counts.
+    /// The open was granted a lease on a directory, counted in [`Table::directory_leases`].
     on_directory: bool,
 }
 
@@ -130,22 +128,22 @@ impl Table {
         &self.shards[shard_of(file)]
     }
 
-    /// What `look` makes of the state of a file; `None` where nobody has it open.
+    /// Calls `look` with the state of a file; `None` if it is not open.
     pub(super) fn with<T>(&self, file: FileId, look: impl FnOnce(&mut File) -> T) -> Option<T> {
         self.shard(file).lock().get_mut(&file).map(look)
     }
 
-    /// To be read before a look-up and given to [`Table::open`] after it.
+    /// Returns the counters to read before a lookup and to pass to [`Table::open`] after it.
     pub fn removals(&self) -> Removals {
         Removals(std::array::from_fn(|shard| self.removals[shard].load(Ordering::Acquire)))
     }
 
-    /// What has looked the file up must look again.
+    /// Invalidates lookups of the file.
     pub(super) fn removed(&self, file: FileId) {
         self.removals[shard_of(file)].fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Adds an open, if share modes and the file's state admit it.
+    /// Adds an open, if share modes and the file's state permit it.
     pub fn open(
         &self,
         file: FileId,
@@ -183,8 +181,8 @@ impl Table {
         Ok(())
     }
 
-    /// Grants an oplock to an open, or as much of it as goes ([MS-SMB2] 3.3.5.9 "Oplock Acquisition").
-    /// `level_two`: whether several clients may cache the file for reading.
+    /// Grants an open the requested oplock or a lower level ([MS-SMB2] 3.3.5.9 "Oplock Acquisition"). `level_two`:
+    /// whether several clients may cache the file for reading.
     pub fn grant_oplock(
         &self,
         file: FileId,
@@ -201,7 +199,7 @@ impl Table {
         .unwrap_or(OplockLevel::NONE)
     }
 
-    /// As [`Table::grant_oplock`], an oplock that the kernel's lease on the file stands behind.
+    /// As [`Table::grant_oplock`], for an oplock backed by a lease from the kernel on the file.
     pub fn grant_backed_oplock(
         &self,
         file: FileId,
@@ -218,13 +216,13 @@ impl Table {
         .unwrap_or(OplockLevel::NONE)
     }
 
-    /// A local program opens a file, on which `open` has the kernel's lease: the oplock before it ends. Answers when at
-    /// the latest; `None` where there is none any more.
+    /// Breaks the oplock of `open` because a local program opens the file, on which the open has a lease from the
+    /// kernel. Returns the deadline; `None` if there is no such oplock any more.
     pub fn open_locally(&self, file: FileId, open: u64, now: Duration) -> Option<Duration> {
         self.with(file, |state| state.oplocks.open_locally(open, now)).flatten()
     }
 
-    /// Grants a lease to an open that was made under it, or as much of it as goes (3.3.5.9.8, 3.3.5.9.11).
+    /// Grants an open made under a lease the requested state or a part of it (3.3.5.9.8, 3.3.5.9.11).
     pub fn grant_lease(
         &self,
         file: FileId,
@@ -246,34 +244,34 @@ impl Table {
         .flatten()
     }
 
-    /// Whether an open may be kept open by its client alone, by a batch oplock or a lease, and that is not about to end:
-    /// what makes it worth keeping while the client is away.
+    /// Whether an open has handle caching by a batch oplock or a lease, and no break of it is in progress. This is the
+    /// condition for preserving it while the client is disconnected.
     pub fn holds_handle_caching(&self, file: FileId, open: u64) -> bool {
         self.with(file, |state| state.oplocks.holds_handle_caching(open)).unwrap_or(false)
     }
 
-    /// What an open caches by its oplock or lease.
+    /// Returns the state of an open's oplock or lease.
     pub fn caches(&self, file: FileId, open: u64) -> LeaseState {
         self.with(file, |state| state.oplocks.caches(open)).unwrap_or(LeaseState::NONE)
     }
 
-    /// What a lease on this file is now.
+    /// Returns the state of a lease on this file.
     pub fn lease(&self, file: FileId, lease: LeaseId) -> Option<LeaseGranted> {
         self.with(file, |state| state.oplocks.lease(lease)).flatten()
     }
 
-    /// The epoch of a lease goes on from `epoch`, if that is ahead.
+    /// Raises the epoch of a lease to `epoch`, if that is ahead.
     pub fn raise_epoch(&self, file: FileId, lease: LeaseId, epoch: u16) {
         self.with(file, |state| state.oplocks.raise_epoch(lease, epoch));
     }
 
-    /// Tells somebody else of the breaks of an open from now on.
+    /// Replaces the recipient of the breaks of an open.
     pub fn change_holder(&self, file: FileId, open: u64, holder: Arc<dyn Holder>) {
         self.with(file, |state| state.oplocks.change_holder(open, holder));
     }
 
-    /// A rename, a deletion or a new security descriptor is about to come through `open`: `Some` where clients that cache
-    /// their handles must close them first.
+    /// Called before a rename, a deletion or a change of the security descriptor through `open`. `Some` if clients that
+    /// cache their handles must close them first.
     pub fn name_changes(
         &self,
         file: FileId,
@@ -285,8 +283,8 @@ impl Table {
         self.with(file, |state| state.oplocks.change_name(open, lease, renames, now)).flatten()
     }
 
-    /// The directory `path` of `volume` is about to get another name: `Some` where a client that caches its handle of
-    /// something beneath must close it first, and what that is.
+    /// Called before a rename of the directory `path` of `volume`. `Some`, with the file, if a client that caches its
+    /// handle of a file below the directory must close it first.
     pub fn names_beneath_change(&self, volume: u64, path: &RelPath, now: Duration) -> Option<(FileId, Wait)> {
         self.shards.iter().find_map(|shard| {
             let mut shard = shard.lock();
@@ -300,31 +298,30 @@ impl Table {
         })
     }
 
-    /// Whether any client may cache a directory: if not, nobody need look for the directory of what changes.
+    /// Whether any client may have a lease on a directory. If not, the parent of a changed file need not be looked up.
     pub fn has_directory_leases(&self) -> bool {
         self.directory_leases.load(Ordering::Acquire) > 0
     }
 
-    /// Something in a directory changes, made under the lease `by` on it.
+    /// Breaks the leases on a directory whose content changes, except for `by`, under which the change is made.
     pub fn directory_changes(&self, directory: FileId, by: Option<LeaseId>, now: Duration) {
         self.with(directory, |state| state.oplocks.directory_changes(by, now));
     }
 
-    /// The holder of an oplock acknowledges its break; answers what it holds now ([MS-SMB2] 3.3.5.22.1).
+    /// Acknowledges an oplock break; returns the new level ([MS-SMB2] 3.3.5.22.1).
     pub fn acknowledge_oplock(&self, file: FileId, open: u64, level: OplockLevel) -> Result<OplockLevel, Status> {
         let mut shard = self.shard(file).lock();
         shard.get_mut(&file).ok_or(Status::INVALID_DEVICE_STATE)?.oplocks.acknowledge(open, level)
     }
 
-    /// The time to acknowledge a break has perhaps run out.
+    /// Ends breaks whose time to be acknowledged is over.
     pub fn expire_oplocks(&self, file: FileId, now: Duration) {
         if let Some(state) = self.shard(file).lock().get_mut(&file) {
             state.oplocks.expire(now);
         }
     }
 
-    /// The content of a file is about to change, or a range of it to be locked, under the lease `by`: what others cached
-    /// is out of date.
+    /// Breaks caches of a file whose content is about to change or to be locked, except for the lease `by`.
     pub fn content_changes(&self, file: FileId, by: Option<LeaseId>, now: Duration) {
         #[cfg(any(test, feature = "contract"))]
         if self.silent.load(Ordering::Relaxed) {
@@ -333,7 +330,7 @@ impl Table {
         self.with(file, |state| state.oplocks.write(by, now));
     }
 
-    /// Whether `mode` would be admitted now.
+    /// Whether an open with `mode` would be admitted now.
     pub fn admits(&self, file: FileId, mode: ShareMode) -> Result<(), Refusal> {
         match self.shard(file).lock().get(&file) {
             Some(state) if state.delete_pending => Err(Refusal::DeletePending),
@@ -342,14 +339,14 @@ impl Table {
         }
     }
 
-    /// Whether anybody has the file open for deletion.
+    /// Whether the file is open for deletion.
     pub fn is_open_for_deletion(&self, file: FileId) -> bool {
         let deletes = |entry: &Entry| entry.mode.access.contains(proto::dtyp::AccessMask::DELETE);
         self.shard(file).lock().get(&file).is_some_and(|state| state.opens.iter().any(deletes))
     }
 
-    /// Takes an open out; with `delete`, the file is to be deleted with its last open.
-    /// A file that is to be deleted stays in the table, refusing new opens, until [`Table::deleted`].
+    /// Removes an open. If `delete` is set, the file is to be deleted with its last open. A file to be deleted stays in
+    /// the table, refusing new opens, until [`Table::deleted`].
     pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {
         let mut shard = self.shard(file).lock();
         let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
@@ -374,7 +371,7 @@ impl Table {
         Closed::Stays
     }
 
-    /// The name of a file that [`Closed::Delete`] was answered for is gone, or could not be removed.
+    /// Called after the name of a file for which [`Closed::Delete`] was returned was removed, or could not be removed.
     pub fn deleted(&self, file: FileId) {
         let mut shard = self.shard(file).lock();
         self.removed(file);
@@ -383,7 +380,7 @@ impl Table {
         }
     }
 
-    /// Marks an open file for deletion with its last open, or takes the mark back.
+    /// Marks an open file for deletion with its last open, or clears the mark.
     pub fn set_delete_pending(&self, file: FileId, pending: bool) {
         if let Some(state) = self.shard(file).lock().get_mut(&file) {
             state.delete_pending = pending;
@@ -391,27 +388,27 @@ impl Table {
         }
     }
 
-    /// Says how an open file is to be deleted that is marked for it, or is about to be. The first to say so decides.
+    /// Sets how an open file is deleted that is or is about to be marked for deletion. The first call decides.
     pub fn set_doom(&self, file: FileId, doom: Doom) {
         self.with(file, |state| state.doom.get_or_insert(doom).name.volume);
     }
 
-    /// How a file that is to be deleted is; `None` where nobody has said.
+    /// Returns how a file is deleted; `None` if that was not set.
     pub fn doom(&self, file: FileId) -> Option<Doom> {
         self.with(file, |state| state.doom.clone()).flatten()
     }
 
-    /// Whether the file goes away with its last open.
+    /// Whether the file is deleted with its last open.
     pub fn is_delete_pending(&self, file: FileId) -> bool {
         self.shard(file).lock().get(&file).is_some_and(|state| state.delete_pending)
     }
 
-    /// Whether anybody has the file open, or it is about to lose its name.
+    /// Whether the file is open, or its name is being replaced.
     pub fn is_open(&self, file: FileId) -> bool {
         self.shard(file).lock().contains_key(&file)
     }
 
-    /// Whether all opens of the file but `except` share deletion, as a rename needs ([MS-FSA] 2.1.5.15.11).
+    /// Whether all opens of the file except `except` share deletion, as a rename requires ([MS-FSA] 2.1.5.15.11).
     pub fn shares_delete(&self, file: FileId, except: u64) -> bool {
         self.shard(file).lock().get(&file).is_none_or(|state| {
             let deletes = ShareMode { access: proto::dtyp::AccessMask::DELETE, share: EVERYTHING };
@@ -419,7 +416,7 @@ impl Table {
         })
     }
 
-    /// Whether an open of the file but `except` has more than attributes and permissions of it.
+    /// Whether an open of the file except `except` has access to more than attributes and permissions.
     pub fn is_used_by_others(&self, file: FileId, except: u64) -> bool {
         use proto::dtyp::AccessMask;
         const USES: AccessMask = AccessMask(
@@ -434,14 +431,14 @@ impl Table {
         })
     }
 
-    /// Whether the opens of a directory let a name be added to it: a rename opens the destination for that, sharing
-    /// reading and writing but not deletion ([MS-FSA] 2.1.5.15.12, note 185).
+    /// Whether the opens of a directory permit adding a name. A rename opens the destination for that, sharing reading
+    /// and writing but not deletion ([MS-FSA] 2.1.5.15.12, note 185).
     pub fn admits_new_name(&self, directory: FileId) -> bool {
         let access = proto::dtyp::AccessMask::FILE_ADD_FILE;
         !matches!(self.admits(directory, ShareMode { access, share: ShareAccess(3) }), Err(Refusal::SharingViolation))
     }
 
-    /// Whether anything beneath the directory `path` of `volume` is open.
+    /// Whether any file below the directory `path` of `volume` is open.
     pub fn is_open_beneath(&self, volume: u64, path: &RelPath) -> bool {
         self.shards.iter().any(|shard| {
             let shard = shard.lock();
@@ -452,8 +449,8 @@ impl Table {
         })
     }
 
-    /// A file or directory was renamed: every open that had it by its old name has it by the new one, and what was opened
-    /// beneath a directory while it was renamed is beneath the new name. Whoever looked it up before must look again.
+    /// Updates the names of opens after a rename. For a directory, the names of files opened below it during the rename
+    /// change, too. Lookups of the old name are invalidated.
     pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath, kind: Kind) {
         let rename_one = |name: &Arc<OpenName>| {
             if name.volume != volume {
@@ -473,13 +470,13 @@ impl Table {
             let doomed = state.doom.iter().map(|doom| &doom.name);
             state.opens.iter().map(|entry| &entry.name).chain(doomed).for_each(rename_one);
         };
-        // Who was let in before has its name changed here, others look again.
+        // Opens admitted before get their name changed here; others look up again.
         if kind != Kind::Directory {
             let shard = self.shard(file).lock();
             self.removed(file);
             return shard.get(&file).map_or((), rename);
         }
-        // First those: what is entered meanwhile is met below.
+        // First, because files entered into the table meanwhile are handled by the loop below.
         self.making.lock().iter().for_each(rename_one);
         for (shard, removals) in self.shards.iter().zip(&self.removals) {
             let shard = shard.lock();
@@ -488,7 +485,7 @@ impl Table {
         }
     }
 
-    /// Adds an open without asking anybody.
+    /// Adds an open unconditionally.
     #[cfg(test)]
     pub(super) fn add_for_test(&self, file: FileId, open: u64, mode: ShareMode, name: &Arc<OpenName>) {
         self.shard(file).lock().entry(file).or_default().opens.push(Entry {
@@ -500,19 +497,19 @@ impl Table {
         });
     }
 
-    /// How many files it knows.
+    /// Returns the number of files in the table.
     pub fn files(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// How many opens there are, for status.
+    /// Returns the number of opens, for status.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().values().map(|state| state.opens.len()).sum::<usize>()).sum()
     }
 }
 
 impl File {
-    /// `None` where the open is gone already.
+    /// `None` if the open was removed already.
     fn circumstances(&self, open: u64, level_two: bool, directory: bool) -> Option<Circumstances> {
         let own = self.opens.iter().find(|entry| entry.open == open)?;
         let is_other = |entry: &&Entry| entry.open != open && (entry.lease.is_none() || entry.lease != own.lease);

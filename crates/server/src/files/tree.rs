@@ -1,22 +1,22 @@
-//! A balanced tree (AVL) whose nodes summarize what is below them, so that a question about all of its elements visits a
-//! number of nodes that grows with the logarithm of theirs.
+//! A balanced tree (AVL) whose nodes summarize their subtrees, so that a query over all elements visits a logarithmic
+//! number of nodes.
 //!
-//! Keys come from clients, so the balance must not depend on chance that a client can predict.
+//! Keys come from clients, so the balance must not depend on randomness that a client can predict.
 
 use std::cmp::Ordering;
 
-/// What a tree keeps for a key.
+/// The value stored for a key.
 pub(crate) trait Element<K> {
-    /// What is known of several elements together.
+    /// A summary of several elements.
     type Summary: Clone + std::fmt::Debug;
 
     /// The summary of no elements.
     const NOTHING: Self::Summary;
 
-    /// The summary of this element, which `key` leads to.
+    /// Returns the summary of this element, stored under `key`.
     fn summary(&self, key: &K) -> Self::Summary;
 
-    /// The summary of the elements of `first` and of those of `second`, whose keys come after.
+    /// Returns the summary of two sequences of elements, where the keys of `second` come after those of `first`.
     fn join(first: &Self::Summary, second: &Self::Summary) -> Self::Summary;
 }
 
@@ -32,7 +32,7 @@ struct Node<K, V: Element<K>> {
     right: Link<K, V>,
 }
 
-/// Elements by their keys, each key once.
+/// A map from keys to elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<K, V: Element<K>> {
     root: Link<K, V>,
@@ -56,7 +56,7 @@ pub(crate) mod steps {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// How many nodes `work` visits.
+    /// Returns the number of nodes that `work` visits.
     pub(crate) fn of<T>(work: impl FnOnce() -> T) -> (T, usize) {
         let before = STEPS.get();
         let done = work();
@@ -70,20 +70,20 @@ fn visit() {
 }
 
 impl<K: Ord, V: Element<K>> Tree<K, V> {
-    /// Bytes that an element takes, as they are allocated.
+    /// Allocated memory per element in bytes.
     pub(crate) const BYTES_PER_ELEMENT: usize = size_of::<Node<K, V>>().next_multiple_of(16);
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes that all elements take, as they are allocated.
+    /// Returns the allocated memory of all elements in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.len * Self::BYTES_PER_ELEMENT
     }
 
-    /// The element at `key`.
+    /// Returns the element at `key`.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let mut link = &self.root;
         while let Some(node) = link {
@@ -97,14 +97,14 @@ impl<K: Ord, V: Element<K>> Tree<K, V> {
         None
     }
 
-    /// Makes the element at `key` what `change` makes of it; `None` stands for no element.
+    /// Replaces the element at `key` by the result of `change`, where `None` is no element.
     pub(crate) fn change(&mut self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
         let mut grown = 0;
         self.root = altered(self.root.take(), key, change, &mut grown);
         self.len = self.len.saturating_add_signed(grown);
     }
 
-    /// The summary of the elements up to `key`, that one included.
+    /// Returns the summary of the elements up to and including `key`.
     pub(crate) fn until(&self, key: &K) -> V::Summary {
         let (mut link, mut sum) = (&self.root, V::NOTHING);
         while let Some(node) = link {
@@ -119,13 +119,14 @@ impl<K: Ord, V: Element<K>> Tree<K, V> {
         sum
     }
 
-    /// The first element from `start` on for which `holds(before, of)` is true: `before` summarizes all elements in front of
-    /// it, `of` itself. Asked of several elements together, `holds` says whether it holds for one of them.
+    /// Returns the first element from `start` on for which `holds(before, of)` is true. `before` summarizes all
+    /// elements before it, and `of` the element itself. For several elements, `holds` must return whether it holds for
+    /// one of them.
     pub(crate) fn first(&self, start: Option<&K>, holds: impl Fn(&V::Summary, &V::Summary) -> bool) -> Option<&K> {
         self.root.as_deref().and_then(|root| root.first(&V::NOTHING, start, &holds))
     }
 
-    /// All elements in the order of their keys.
+    /// Returns all elements in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let mut stack = Vec::new();
         let mut next = self.root.as_deref();
@@ -149,7 +150,7 @@ fn height<K, V: Element<K>>(link: &Link<K, V>) -> u8 {
     link.as_ref().map_or(0, |node| node.height)
 }
 
-/// The tree `link` with the element at `key` changed; `grown` is how many elements were added.
+/// Returns the tree `link` with the element at `key` changed; `grown` is the change in the number of elements.
 fn altered<K: Ord, V: Element<K>>(
     link: Link<K, V>,
     key: K,
@@ -180,7 +181,7 @@ fn altered<K: Ord, V: Element<K>>(
     Some(balanced(node))
 }
 
-/// All elements of `left`, then all of `right`; the two are almost equally high.
+/// Joins `left` and `right`, whose heights differ by at most one.
 fn merged<K: Ord, V: Element<K>>(left: Link<K, V>, right: Link<K, V>) -> Link<K, V> {
     let Some(right) = right else { return left };
     let (mut first, rest) = without_first(right);
@@ -188,7 +189,7 @@ fn merged<K: Ord, V: Element<K>>(left: Link<K, V>, right: Link<K, V>) -> Link<K,
     Some(balanced(first))
 }
 
-/// The first element, and the tree without it.
+/// Returns the first element, and the tree without it.
 fn without_first<K: Ord, V: Element<K>>(mut node: Box<Node<K, V>>) -> (Box<Node<K, V>>, Link<K, V>) {
     visit();
     match node.left.take() {
@@ -204,7 +205,7 @@ fn without_first<K: Ord, V: Element<K>>(mut node: Box<Node<K, V>>) -> (Box<Node<
     }
 }
 
-/// The node with its height and its summary as they are now, turned where one side is too high.
+/// Updates height and summary of the node, and rotates it if it is unbalanced.
 fn balanced<K: Ord, V: Element<K>>(mut node: Box<Node<K, V>>) -> Box<Node<K, V>> {
     let (left, right) = (height(&node.left), height(&node.right));
     if left > right + 1 {
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
 
     impl Element<u16> for i64 {
-        /// The sum, and the smallest sum of a beginning.
+        /// The sum, and the smallest sum of a prefix.
         type Summary = (i64, i64);
         const NOTHING: (i64, i64) = (0, i64::MAX / 2);
 
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Checks heights, order and summaries; answers the height.
+    /// Checks heights, order and summaries; returns the height.
     fn check(link: &Link<u16, i64>) -> u8 {
         let Some(node) = link else { return 0 };
         let (left, right) = (check(&node.left), check(&node.right));

@@ -1,7 +1,7 @@
-//! Names that just went away ([MS-FSA] 2.1.1.2): a program that saves by deleting a file by its short name and making it
-//! again by that gets the long name back. Only shares with short names have any use for it.
+//! Tunneling of names ([MS-FSA] 2.1.1.2). A program that saves a file by deleting it and creating it again by its short
+//! name gets the long name back. Only shares with short names need this.
 //!
-//! Leaves out what else Windows keeps so: creation times and object ids.
+//! Creation times and object ids, which Windows tunnels as well, are not kept.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::vfs::RelPath;
 
 /// How long a name is kept, as on Windows.
 const KEPT: Duration = Duration::from_secs(15);
-/// How many are kept: a program makes its file anew at once, before others delete so many.
+/// Maximum number of names. A program recreates its file before that many others are deleted.
 const LIMIT: usize = 256;
 
-/// The names that went away last.
+/// The names that were removed last.
 #[derive(Default)]
 pub struct Tunnel(Mutex<VecDeque<Gone>>);
 
@@ -27,7 +27,7 @@ struct Gone {
 }
 
 impl Tunnel {
-    /// A name is gone.
+    /// Records a removed name.
     pub fn enter(&self, volume: u64, path: RelPath, now: Duration) {
         let mut gone = self.0.lock();
         if gone.len() >= LIMIT {
@@ -36,7 +36,7 @@ impl Tunnel {
         gone.push_back(Gone { volume, path, until: now.saturating_add(KEPT) });
     }
 
-    /// The name in `directory` that was known by `short` and went away last.
+    /// Returns the name in `directory` with the short name `short` that was removed last.
     pub fn long_name(&self, volume: u64, directory: &RelPath, short: &[u8], now: Duration) -> Option<Box<[u8]>> {
         let mut gone = self.0.lock();
         gone.retain(|entry| entry.until > now);

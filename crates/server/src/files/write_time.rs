@@ -1,15 +1,16 @@
-//! When a write shows in the write time of an open file.
+//! Deferred updates of the write time of open files.
 //!
-//! At once, as on Windows since 10 1809; or later, as on Samba and on Windows before ([MS-FSA] 2.1.4.17, note 43), where
-//! a share asks for it: some time after the first write, once, and again when the handle is closed. What is on disk
-//! changes at once all the same; only what opens of the file are told is put off, listings tell what is on disk.
+//! A write shows in the write time at once, as on Windows since 10 1809. If so configured, it shows later, as on Samba
+//! and on earlier versions of Windows ([MS-FSA] 2.1.4.17, note 43): once, some time after the first write, and again
+//! when the handle is closed. The time on disk is always updated at once. Only the time reported for opens of the file
+//! is deferred; directory listings report the time on disk.
 
 use std::time::Duration;
 
 use super::Table;
 use crate::vfs::{FileId, Metadata, Time};
 
-/// What an open file shows as its write time.
+/// The write time reported for an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum WriteTime {
     /// The time on disk.
@@ -17,12 +18,12 @@ pub(super) enum WriteTime {
     OnDisk,
     /// The time from before the first write, until `until`; then the time on disk.
     Deferred { before: Time, until: Duration },
-    /// The time at which the first write showed, whatever was written later.
+    /// The time reported after the first write became visible, regardless of later writes.
     Settled { shown: Time },
 }
 
 impl WriteTime {
-    /// The file is about to be written to; its write time is `modified`.
+    /// Called before a write to the file, whose write time is `modified`.
     fn write(&mut self, modified: Time, now: Duration, delay: Duration) {
         match *self {
             WriteTime::OnDisk => *self = WriteTime::Deferred { before: modified, until: now.saturating_add(delay) },
@@ -41,19 +42,19 @@ impl WriteTime {
 }
 
 impl Table {
-    /// The file is about to be written to, on a share that defers write times by `delay`.
+    /// Called before a write to the file, on a share that defers write times by `delay`.
     pub(crate) fn defer_write_time(&self, file: FileId, modified: Time, now: Duration, delay: Duration) {
         self.with(file, |state| state.write_time.write(modified, now, delay));
     }
 
-    /// Ends the deferral: a flush, a close, or a change of size or times. Answers whether writes were left out of what
-    /// was shown.
+    /// Ends the deferral, on a flush, a close, or a change of size or times. Returns whether the reported time lacked
+    /// later writes.
     pub(crate) fn settle_write_time(&self, file: FileId) -> bool {
         let before = self.with(file, |state| std::mem::take(&mut state.write_time));
         matches!(before, Some(WriteTime::Settled { .. }))
     }
 
-    /// The metadata of an open file as it is to be shown.
+    /// Returns the metadata of an open file to be reported.
     pub(crate) fn shown(&self, metadata: Metadata, now: Duration) -> Metadata {
         let modified = self.with(metadata.id, |state| state.write_time.show(metadata.modified, now));
         Metadata { modified: modified.unwrap_or(metadata.modified), ..metadata }

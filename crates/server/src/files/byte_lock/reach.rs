@@ -1,9 +1,9 @@
-//! How far locks reach: what a tree of locks knows of those below a node, and how it finds one that overlaps a range.
+//! Summaries of byte-range locks in a tree, and the search for one that overlaps a range.
 
 use super::{Held, Owner, Range};
 use crate::files::tree::Element;
 
-/// The furthest last byte of several locks, and the furthest of those of all other owners.
+/// The largest last byte of several locks with its owner, and the largest one of all other owners.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
     furthest: Option<(u64, Owner)>,
@@ -11,7 +11,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Whether a lock ends at `offset` or behind, not counting those of `except`.
+    /// Whether a lock of an owner other than `except` ends at or after `offset`.
     fn reaches(&self, offset: u64, except: Option<Owner>) -> bool {
         let last = match self.furthest {
             Some((_, owner)) if Some(owner) == except => self.of_others,
@@ -41,10 +41,10 @@ impl Element<(Range, Owner)> for u32 {
     }
 }
 
-/// A lock that overlaps `range`, not counting those of `except`.
+/// Returns a lock of an owner other than `except` that overlaps `range`.
 pub(super) fn first(held: &Held, range: Range, except: Option<Owner>) -> Option<(Range, Owner)> {
     let last = range.last()?;
-    // The first that reaches the range also begins first of those that do.
+    // Of the locks that reach the range, this is the one with the smallest first byte.
     let found = held.first(None, |_, of| of.reaches(range.offset, except));
     found.filter(|(found, _)| found.offset <= last).copied()
 }

@@ -180,7 +180,7 @@ fn a_file_has_only_so_many() {
     assert_eq!((locks.close(1), locks.count()), (Closed { granted: vec![WaiterId(2)], abandoned: vec![] }, 1));
 }
 
-/// Many handles lock thousands of ranges, in the order that is worst for a list and in one that is not.
+/// Many handles lock thousands of ranges, in the worst order for a list and in another one.
 #[test]
 fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
     const LOCKS: u64 = 16_384;
@@ -216,7 +216,7 @@ fn what_a_request_costs_hardly_grows_with_the_locks_of_the_file() {
     }
 }
 
-/// All locks of one owner lie in the range that he reads, so each is looked at by who looks at one after another.
+/// All locks of one owner lie in the range that it reads, so a linear search would visit each.
 #[test]
 fn own_locks_are_not_looked_at_one_by_one() {
     let mut locks = ByteLocks::default();
@@ -230,7 +230,7 @@ fn own_locks_are_not_looked_at_one_by_one() {
     assert!(!free && steps < 100, "{steps}");
 }
 
-/// A release looks at the requests that wait for what is released, and at no others.
+/// A release visits only the requests that wait for the released lock.
 #[test]
 fn waiting_requests_do_not_look_at_all_locks_at_each_release() {
     let mut locks = ByteLocks::default();
@@ -284,14 +284,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same as a list, each lock of which is looked at.
+/// A reference implementation as a list that is searched linearly.
 #[derive(Default)]
 struct Model {
     held: Vec<Lock>,
     waiting: Vec<(u64, Lock)>,
 }
 
-/// The rule of [MS-FSA] 2.1.4.10 for two ranges, byte by byte where both have any.
+/// The rule of [MS-FSA] 2.1.4.10 for two ranges, byte by byte if both have any.
 fn overlap(one: &Range, two: &Range) -> bool {
     let (one_end, two_end) = (one.offset + one.length, two.offset + two.length);
     match (one.length, two.length) {
@@ -312,7 +312,7 @@ impl Model {
         self.held.iter().any(|held| blocks(held) && overlap(&held.range, &new.range))
     }
 
-    /// Grants from the front, one at a time, beginning anew after each.
+    /// Grants from the front, one at a time, restarting after each.
     fn grant(&mut self) -> Vec<WaiterId> {
         let mut granted = Vec::new();
         while let Some(index) = self.waiting.iter().position(|(_, lock)| !self.blocked(lock)) {

@@ -1,9 +1,9 @@
-//! What a watch of a tree may tell: names in directories that its user may list and search (`honor change notify
-//! privilege`). Each directory below the watched one is checked as that user, once for a while; what happens there
-//! meanwhile waits for the result, in its order.
+//! Filters the changes that a recursive watch reports to names in directories that its user may list and search (`honor
+//! change notify privilege`). Access to each directory below the watched one is checked as that user, and the result is
+//! cached for a short time. Changes in a directory wait for its check, in their order.
 //!
-//! Nothing here asks the file system but [`Checks::run`], beside the connections: who changes something has a look-up for
-//! each directory of its path.
+//! Only [`Checks::run`] accesses the file system, concurrently with the connections. A request that makes a change
+//! costs one hash lookup for each directory of its path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -25,17 +25,17 @@ use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 use crate::world::World;
 
-/// How long the result of a check counts: local programs change permissions without a word.
+/// Lifetime of a result, because local programs change permissions without notice.
 const LIFE: Duration = Duration::from_secs(2);
-/// Bytes of results that one watch keeps; with more, all are forgotten.
+/// Maximum size in bytes of the results of one watch. Beyond it, all are discarded.
 const BYTES_OF_RESULTS: usize = 128 * 1024;
-/// Bytes of memory that a result or a waiting change takes beyond those of its path.
+/// Memory in bytes that a result or a waiting change takes in addition to its path.
 const OVERHEAD: usize = 96;
 
-/// Whose watch it is, and of what.
+/// The user and the directory of a watch.
 pub(crate) struct Guard {
     disk: Disk,
-    /// The watched directory, wherever it is now.
+    /// The current name of the watched directory.
     name: Arc<OpenName>,
     world: Arc<dyn World>,
     checks: Arc<Checks>,
@@ -43,50 +43,50 @@ pub(crate) struct Guard {
     pub(super) watch: Weak<Watch>,
 }
 
-/// What is known of the directories below a watched one, and what waits to be told.
+/// Results of checks below a watched directory, and changes that wait to be reported.
 #[derive(Default)]
 pub(super) struct Known {
     results: BTreeMap<Box<[u8]>, (bool, Duration)>,
-    /// Changes that belong together each, with their paths.
+    /// Groups of changes that belong together, with their paths.
     waiting: VecDeque<Vec<(Box<[u8]>, Event)>>,
-    /// Bytes of memory that each of these takes.
+    /// Memory of the results and of the waiting changes in bytes.
     bytes_of_results: usize,
     bytes_waiting: usize,
-    /// When the first of `waiting` was first looked at: what counts then counts until it is told.
+    /// When the first of `waiting` was first considered. Results valid at that time apply until it is reported.
     since: Option<Duration>,
-    /// The watch is among those to be checked.
+    /// The watch is queued for checks.
     queued: bool,
-    /// The directory that is checked now, and whether it has changed meanwhile.
+    /// The directory being checked, and whether it has changed meanwhile.
     checked: Option<(Box<[u8]>, bool)>,
 }
 
-/// A directory that must be checked: all on the way to it of which nothing is known.
+/// A directory to be checked, including all directories on its path without a result.
 pub(super) struct Unchecked {
     path: Box<[u8]>,
-    /// Bytes of `path` up to which all may be listed.
+    /// Length in bytes of the prefix of `path` that may be listed.
     known: usize,
 }
 
-/// Changes that belong together each, and whether each of those may be told.
+/// Groups of changes that belong together, with whether each may be reported.
 pub(super) type Decided = Vec<(Vec<bool>, Vec<Event>)>;
 
 impl Known {
-    /// Bytes of memory that it takes.
+    /// Returns the memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes_of_results + self.bytes_waiting
     }
 
-    /// Those of what waits.
+    /// Returns the memory of waiting changes in bytes.
     pub(super) fn bytes_waiting(&self) -> usize {
         self.bytes_waiting
     }
 
-    /// Whether nothing waits to be told.
+    /// Whether no changes wait.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether changes of `paths` may be told at `now`, each; or what must be checked first.
+    /// Returns whether changes of `paths` may each be reported at `now`, or what must be checked first.
     pub(super) fn decide<'a>(
         &self,
         paths: impl Iterator<Item = &'a [u8]>,
@@ -95,7 +95,7 @@ impl Known {
         paths.map(|path| self.permits(path, now)).collect()
     }
 
-    /// Whether the user may know of `path`: he may list each directory above it that lies below the watched one.
+    /// Whether the user may see `path`, by the right to list each directory above it that is below the watched one.
     fn permits(&self, path: &[u8], now: Duration) -> Result<bool, Unchecked> {
         let Some(parent) = parent_end(path) else { return Ok(true) };
         let mut end = Some(parent);
@@ -109,19 +109,19 @@ impl Known {
         Err(Unchecked { path: path[..parent].into(), known: 0 })
     }
 
-    /// Puts changes behind those that wait.
+    /// Queues changes.
     pub(super) fn wait(&mut self, changes: Vec<(Box<[u8]>, Event)>) {
         self.bytes_waiting += cost(&changes);
         self.waiting.push_back(changes);
     }
 
-    /// Forgets what waits.
+    /// Discards the queued changes.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         (self.bytes_waiting, self.since) = (0, None);
     }
 
-    /// The permissions of `path`, or what it is, may have changed, and with it of all below.
+    /// Discards the results of `path` and everything below, because its permissions or the file may have changed.
     pub(super) fn forget(&mut self, path: &[u8]) {
         let is_below =
             |other: &[u8]| other.strip_prefix(path).is_some_and(|rest| rest.first().is_none_or(|it| *it == b'/'));
@@ -139,7 +139,7 @@ impl Known {
         }
     }
 
-    /// Takes note of the result of a check.
+    /// Records the result of a check.
     fn note(&mut self, permits: bool, now: Duration) {
         let Some((directory, false)) = self.checked.take() else { return };
         let bytes = directory.len() + OVERHEAD;
@@ -152,7 +152,7 @@ impl Known {
         }
     }
 
-    /// What can be told of what waits, in its order; and the directory that is to be checked before the rest.
+    /// Returns the waiting changes that are decided, in order, and the directory to be checked for the rest.
     fn next(&mut self, now: Duration) -> (Decided, Option<Unchecked>) {
         let mut told = Vec::new();
         while let Some(first) = self.waiting.front() {
@@ -180,15 +180,15 @@ fn cost(changes: &[(Box<[u8]>, Event)]) -> usize {
 }
 
 impl Guard {
-    /// Guards the watch of the directory `name`, which is checked as the user of `disk`. `None` where nothing is to be
-    /// checked.
+    /// Creates a guard for the watch of the directory `name`, checked as the user of `disk`. `None` if no checks are
+    /// needed.
     pub(crate) fn new(
         disk: &Disk,
         name: &Arc<OpenName>,
         world: &Arc<dyn World>,
         checks: &Arc<Checks>,
     ) -> Option<Guard> {
-        // The administrator's users may list everything.
+        // Root may list everything.
         let wanted = disk.share.honor_change_notify_privilege && disk.identity.uid != 0;
         wanted.then(|| Guard {
             disk: disk.clone(),
@@ -203,7 +203,7 @@ impl Guard {
         self.world.uptime()
     }
 
-    /// Has the first that waits checked, where that does not happen yet.
+    /// Queues the watch for checks, unless it is queued already.
     pub(super) fn check(&self, known: &mut Known) {
         if !std::mem::replace(&mut known.queued, true)
             && let Some(watch) = self.watch.upgrade()
@@ -212,7 +212,7 @@ impl Guard {
         }
     }
 
-    /// Whether the user may list and search a directory below the watched one, and those on the way.
+    /// Whether the user may list and search a directory below the watched one, and those on its path.
     async fn permits(&self, unchecked: &Unchecked) -> bool {
         let Unchecked { path, known } = unchecked;
         let watched = self.name.path.lock().clone();
@@ -228,7 +228,7 @@ impl Guard {
         true
     }
 
-    /// What is gone nobody may list.
+    /// A directory that no longer exists may not be listed.
     async fn permits_one(&self, path: &RelPath) -> bool {
         let disk = &self.disk;
         let Ok(Some((node, metadata))) = access::find(disk, path).await else { return false };
@@ -238,7 +238,7 @@ impl Guard {
     }
 }
 
-/// Whose file system calls one after another belong to: a volume, and a user of it. One that hangs holds up no other.
+/// Checks are sequential per volume and user, so that a hanging one blocks no others.
 type Lane = (u64, u32);
 
 /// Watches with changes that wait for a check.
@@ -254,7 +254,7 @@ impl Checks {
         self.added.notify_one();
     }
 
-    /// The next of a lane, which ends with the last.
+    /// Returns the next watch of a lane; removes the lane when it is empty.
     fn next(&self, lane: Lane) -> Option<Arc<Watch>> {
         let mut queues = self.queues.lock();
         let next = queues.get_mut(&lane).and_then(VecDeque::pop_front);
@@ -264,7 +264,7 @@ impl Checks {
         next
     }
 
-    /// Checks and tells what waits, for ever.
+    /// Runs the checks and reports their changes, forever.
     pub(crate) async fn run(&self) {
         let mut lanes: HashMap<Lane, Pin<Box<dyn Future<Output = ()> + Send + '_>>> = HashMap::new();
         loop {
@@ -293,7 +293,7 @@ impl Checks {
     }
 }
 
-/// Lets others go on.
+/// Yields once.
 async fn breathe() {
     let mut over = false;
     poll_fn(|context| {
@@ -307,7 +307,7 @@ async fn breathe() {
 }
 
 impl Watch {
-    /// Tells what can be told; answers the directory that is to be checked before the rest.
+    /// Reports the decided changes; returns the directory to be checked for the rest.
     fn next_unchecked(&self, guard: &Guard) -> Option<Unchecked> {
         self.with_known(|known| known.next(guard.now()))
     }
@@ -319,7 +319,7 @@ impl Watch {
         });
     }
 
-    /// `path`, relative to the watched directory, is another, or its permissions are.
+    /// Called when `path`, relative to the watched directory, is another file or has other permissions.
     pub(super) fn forget(&self, path: &[u8]) {
         if self.terms.guard.is_some() {
             self.with_known(|known| {
@@ -330,7 +330,7 @@ impl Watch {
     }
 }
 
-/// Whether a path lies deeper than in the watched directory itself.
+/// Whether a path lies in a subdirectory of the watched directory.
 pub(super) fn is_deep(path: &[u8]) -> bool {
     parent_end(path).is_some()
 }

@@ -1,4 +1,4 @@
-//! What the file system notices of local programs, as those who watch are told it.
+//! Conversion of the file system's notifications about local programs to events for watches.
 
 use proto::fscc::FileAction;
 use proto::smb2::change_notify::CompletionFilter;
@@ -8,10 +8,10 @@ use super::{Event, Watch, to_wire};
 use crate::vfs::RelPath;
 use crate::vfs::watch::{Listener, Noticed, Wanted};
 
-/// What a change of content shows in.
+/// The filters that match a change of content.
 const CONTENT: CompletionFilter = CompletionFilter(CompletionFilter::SIZE.0 | CompletionFilter::LAST_WRITE.0);
 
-/// What any other change of a file may show in: Linux does not say which.
+/// The filters that may match any other change of a file, because Linux does not say what changed.
 const ATTRIBUTES: CompletionFilter = CompletionFilter(
     CompletionFilter::ATTRIBUTES.0
         | CompletionFilter::LAST_WRITE.0
@@ -22,7 +22,7 @@ const ATTRIBUTES: CompletionFilter = CompletionFilter(
 );
 
 impl Watch {
-    /// What the file system is to look out for.
+    /// Returns what the file system must watch.
     pub(crate) fn wanted(&self) -> Wanted {
         let filter = self.terms.filter;
         let (content, attributes) = (filter.intersects(CONTENT), filter.intersects(ATTRIBUTES));

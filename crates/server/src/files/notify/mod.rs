@@ -1,9 +1,11 @@
-//! Who watches which directory, and what happens there ([MS-FSA] 2.1.4.1): pure and synchronous.
+//! Watches of directories, and the changes reported to them ([MS-FSA] 2.1.4.1). Synchronous, except for the access
+//! checks in `guard`.
 //!
-//! Directories are known by their absolute paths, so that a change made through one share is told to those who watch
-//! through another whose directory holds it. A change costs a look-up for each directory above it, however many others
-//! are watched, and nothing but the look at a counter while nobody watches. A path is the one that the server was led by: links make it another, and
-//! changes made through such a path are told by the file system, where it can ([`crate::vfs::Vfs::watch`]).
+//! Directories are identified by their absolute paths, so that a change made through one share is reported to watches
+//! through another share that contains the file. A change costs a lookup for each directory above it, however many
+//! others are watched, and only the check of a counter while there are no watches. The path is the one by which the
+//! server reached the file. Through symbolic links it may be a different one; changes made through such a path are
+//! reported by the file system if it can ([`crate::vfs::Vfs::watch`]).
 
 mod guard;
 mod local;
@@ -32,15 +34,15 @@ use crate::vfs::{FileId, RelPath};
 /// All watches of the server.
 #[derive(Default)]
 pub(crate) struct Watches {
-    /// How many there are: what happens while there are none is told to nobody.
+    /// Number of watches. Without any, changes are not reported.
     count: AtomicUsize,
     /// By the absolute path of the directory.
     directories: RwLock<Place>,
-    /// Those whose users' rights are to be checked.
+    /// Watches that wait for access checks.
     pub(crate) checks: Arc<Checks>,
 }
 
-/// The absolute path of `path` beneath `root`, without a slash at its end.
+/// Returns the absolute path of `path` below `root`, without a trailing slash.
 fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
     let root = root.as_os_str().as_bytes();
     let end = root.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
@@ -52,12 +54,12 @@ fn absolute(root: &Path, path: &RelPath) -> Vec<u8> {
     absolute
 }
 
-/// Where the last component of an absolute path begins, the slash before it left out.
+/// Returns the end of the parent directory in a path, which is the position of the last slash.
 fn parent_end(path: &[u8]) -> Option<usize> {
     path.iter().rposition(|&byte| byte == b'/')
 }
 
-/// A relative path, its components joined by `/`, in UTF-16LE as clients are shown it.
+/// Converts a relative path, with components separated by `/`, to the UTF-16LE form sent to clients.
 fn to_wire(path: &[u8]) -> Vec<u8> {
     let mut units = Vec::with_capacity(path.len());
     for (index, component) in path.split(|&byte| byte == b'/').enumerate() {
@@ -69,22 +71,22 @@ fn to_wire(path: &[u8]) -> Vec<u8> {
     units.iter().flat_map(|unit| unit.to_le_bytes()).collect()
 }
 
-/// Something that happened to a name in a directory.
+/// A change of a name in a directory.
 struct Happening<'a> {
     action: FileAction,
     /// The absolute path.
     path: &'a [u8],
-    /// What follows the path, for a stream: `:` and its name.
+    /// Suffix of the path for a stream: `:` and its name.
     stream: &'a str,
 }
 
 impl Watches {
-    /// Whether nobody watches anything.
+    /// Whether there are no watches.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Adds a watch of the directory `path` beneath `root`.
+    /// Adds a watch of the directory `path` below `root`.
     pub(crate) fn add(&self, root: &Path, path: &RelPath, terms: Terms) -> Arc<Watch> {
         let watch = Watch::new(terms);
         self.directories.write().make(&absolute(root, path)).watches.push(watch.clone());
@@ -92,16 +94,16 @@ impl Watches {
         watch
     }
 
-    /// Takes a watch out, whose directory is now at `path`: its handle was closed.
+    /// Removes a watch of a closed handle, whose directory is now at `path`.
     pub(crate) fn remove(&self, root: &Path, path: &RelPath, watch: &Arc<Watch>) {
         watch.close();
-        // A rename at this moment may have moved the watch already, or not yet.
+        // A concurrent rename may or may not have moved the watch.
         if self.directories.write().remove(&absolute(root, path), watch) {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// The directory `file` at `path` is to be deleted: who watches it is told so and nothing more.
+    /// Notifies the watches of the directory `file` at `path` that it is to be deleted. They get no further events.
     fn doom(&self, path: &[u8], file: FileId) {
         for watch in self.directories.read().get(path).into_iter().flat_map(|place| &place.watches) {
             if watch.terms.file == file {
@@ -110,7 +112,7 @@ impl Watches {
         }
     }
 
-    /// A directory was renamed: watches in it and below it move along.
+    /// Moves the watches of a renamed directory and below it.
     fn moved(&self, from: &[u8], to: &[u8]) {
         let mut directories = self.directories.write();
         if let Some(place) = directories.take(from) {
@@ -118,7 +120,7 @@ impl Watches {
         }
     }
 
-    /// Tells what happened to names of one directory, at once for each watch.
+    /// Reports changes of names of one directory, as one group to each watch.
     fn happened(&self, happenings: &[Happening<'_>], filter: CompletionFilter) {
         let Some(path) = happenings.first().map(|first| first.path) else { return };
         let Some(parent) = parent_end(path) else { return };
@@ -149,7 +151,7 @@ impl Watches {
 }
 
 impl Happening<'_> {
-    /// Whether the name leads to another file now, or others may be allowed to know what is below.
+    /// Whether the name leads to another file now, or the rights to list directories below it may have changed.
     fn may_change_rights(&self, filter: CompletionFilter) -> bool {
         const RIGHTS: CompletionFilter = CompletionFilter(
             CompletionFilter::SECURITY.0 | CompletionFilter::ATTRIBUTES.0 | CompletionFilter::DIR_NAME.0,
@@ -157,7 +159,7 @@ impl Happening<'_> {
         self.stream.is_empty() && filter.intersects(RIGHTS)
     }
 
-    /// The event for those who watch the directory whose names begin at `start`.
+    /// Returns the event for watches of the directory whose names begin at `start`.
     fn event(&self, start: usize) -> Event {
         let mut name = to_wire(&self.path[start..]);
         name.extend(self.stream.encode_utf16().flat_map(u16::to_le_bytes));

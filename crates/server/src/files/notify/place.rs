@@ -1,19 +1,19 @@
-//! Watched directories as a tree of names: the way from the root to a path costs a look-up for each component, and a
-//! directory that is renamed takes along what is below it in one step.
+//! Watched directories as a tree of names. Finding a path costs a lookup for each component, and the rename of a
+//! directory moves everything below it in one step.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Watch;
 
-/// A directory that is watched, or leads to one that is.
+/// A node for a directory that is watched, or is on the path to one.
 #[derive(Default)]
 pub(super) struct Place {
     below: HashMap<Box<[u8]>, Place>,
     pub(super) watches: Vec<Arc<Watch>>,
 }
 
-/// The components of an absolute path.
+/// Splits an absolute path into its components.
 fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|component| !component.is_empty())
 }
@@ -24,28 +24,28 @@ impl Place {
         self.watches.is_empty() && self.below.is_empty()
     }
 
-    /// What is called `name` in this directory.
+    /// Returns the child called `name`.
     pub(super) fn below(&self, name: &[u8]) -> Option<&Place> {
         #[cfg(test)]
         crate::files::tree::steps::count();
         self.below.get(name)
     }
 
-    /// The place of a path.
+    /// Returns the node of a path.
     pub(super) fn get(&self, path: &[u8]) -> Option<&Place> {
         components(path).try_fold(self, |place, name| place.below(name))
     }
 
-    /// The place of a path, made where it is missing.
+    /// Returns the node of a path, creating it if it is missing.
     pub(super) fn make(&mut self, path: &[u8]) -> &mut Place {
         components(path).fold(self, |place, name| place.below.entry(name.into()).or_default())
     }
 
-    /// Takes out the place of a path, with all below it.
+    /// Removes the node of a path and everything below.
     pub(super) fn take(&mut self, path: &[u8]) -> Option<Place> {
         self.get(path)?;
         let names: Vec<_> = components(path).collect();
-        // What leads only there goes along: it begins at `cut`.
+        // Ancestors without other children are removed as well, from `cut` on.
         let (mut cut, mut place) = (0, &*self);
         for (index, name) in names.iter().enumerate() {
             if !place.watches.is_empty() || place.below.len() > 1 {
@@ -63,20 +63,20 @@ impl Place {
         Some(taken)
     }
 
-    /// Everything at `other` is here, too.
+    /// Merges everything at `other` into this node.
     pub(super) fn add(&mut self, mut other: Place) {
         self.watches.append(&mut other.watches);
         if self.below.is_empty() {
             std::mem::swap(&mut self.below, &mut other.below);
             return;
         }
-        // Names that both have are rare: a directory whose name another one gets is gone.
+        // Names in both are rare, because a directory whose name another one gets no longer exists.
         for (name, place) in std::mem::take(&mut other.below) {
             self.below.entry(name).or_default().add(place);
         }
     }
 
-    /// Takes a watch out, wherever it is; most likely that is `path`. Answers whether it was there.
+    /// Removes a watch from wherever it is, most likely `path`. Returns whether it was found.
     pub(super) fn remove(&mut self, path: &[u8], watch: &Arc<Watch>) -> bool {
         if self.get(path).is_some_and(|place| place.has(watch)) {
             self.remove_at(path, watch);
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// The path of a watch.
+    /// Returns the path of a watch.
     fn find(&self, watch: &Arc<Watch>) -> Option<Vec<u8>> {
         let mut left = vec![(Vec::new(), self)];
         while let Some((path, place)) = left.pop() {
@@ -115,7 +115,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// One after another: a path has thousands of components.
+    /// Iterative, because a path can have thousands of components.
     fn drop(&mut self) {
         let mut left: Vec<_> = std::mem::take(&mut self.below).into_values().collect();
         while let Some(mut place) = left.pop() {

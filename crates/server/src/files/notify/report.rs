@@ -1,4 +1,4 @@
-//! What commands call when they have changed something, and what that is to those who watch ([MS-FSA] 2.1.4.1).
+//! Functions that commands call after a change, and the events that it causes ([MS-FSA] 2.1.4.1).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use crate::streams;
 use crate::tree::Disk;
 use crate::vfs::{Kind, RelPath};
 
-/// A change of one name or of what it names.
+/// A change of one name or of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     action: FileAction,
     filter: CompletionFilter,
 }
 
-/// What is new where a name came to stand for another file ([MS-FSA] 2.1.5.15.12).
+/// What changes when a name is replaced by another file ([MS-FSA] 2.1.5.15.12).
 const EVERYTHING: CompletionFilter = CompletionFilter(
     CompletionFilter::ATTRIBUTES.0
         | CompletionFilter::SIZE.0
@@ -35,7 +35,7 @@ const EVERYTHING: CompletionFilter = CompletionFilter(
 /// The content of a stream.
 const STREAM: CompletionFilter = CompletionFilter(CompletionFilter::STREAM_SIZE.0 | CompletionFilter::STREAM_WRITE.0);
 
-/// The name of the alternate stream that is open.
+/// Returns the name of the open alternate stream.
 fn stream(file: &FileOpen) -> Option<Arc<str>> {
     streams::of(&file.node).and_then(|node| node.stream.name())
 }
@@ -45,65 +45,65 @@ fn name_of(kind: Kind) -> CompletionFilter {
 }
 
 impl Change {
-    /// A file or directory appeared.
+    /// A file or directory was added.
     pub fn added(kind: Kind) -> Change {
         Change { action: FileAction::ADDED, filter: name_of(kind) }
     }
 
-    /// A file or directory vanished.
+    /// A file or directory was removed.
     pub fn removed(kind: Kind) -> Change {
         Change { action: FileAction::REMOVED, filter: name_of(kind) }
     }
 
-    /// Something about a file or directory is different: `what`.
+    /// Properties of a file or directory changed.
     pub fn modified(what: CompletionFilter) -> Change {
         Change { action: FileAction::MODIFIED, filter: what }
     }
 
-    /// The name stands for another file.
+    /// The name now belongs to another file.
     pub fn replaced() -> Change {
         Change::modified(EVERYTHING)
     }
 
-    /// A size was set, or content thrown away.
+    /// A size was set, or the content was discarded.
     pub fn resized() -> Change {
         Change::modified(CompletionFilter::SIZE | CompletionFilter::LAST_WRITE | CompletionFilter::ATTRIBUTES)
     }
 
-    /// Who is told: those who asked for any of these.
+    /// Returns the filter: watches with any of these bits are notified.
     pub fn filter(self) -> CompletionFilter {
         self.filter
     }
 
-    /// A stream appeared.
+    /// A stream was added.
     pub fn stream_added() -> Change {
         Change { action: FileAction::ADDED_STREAM, filter: CompletionFilter::STREAM_NAME }
     }
 
-    /// A stream vanished.
+    /// A stream was removed.
     pub fn stream_removed() -> Change {
         Change { action: FileAction::REMOVED_STREAM, filter: CompletionFilter::STREAM_NAME }
     }
 
-    /// A stream's content or size changed.
+    /// The content or size of a stream changed.
     pub fn stream_modified() -> Change {
         Change { action: FileAction::MODIFIED_STREAM, filter: STREAM }
     }
 }
 
-/// `File.PendingNotifications` ([MS-FSA] 2.1.1.3), kept with each open: changes that are told when the open is closed.
+/// `File.PendingNotifications` ([MS-FSA] 2.1.1.3) of an open: changes that are reported when it is closed.
 #[derive(Default)]
 pub(crate) struct Unreported {
     what: AtomicU32,
-    /// When a change of content was told last, in milliseconds of the server's life; 0: never.
+    /// When a change of content was last reported, in milliseconds of uptime; 0: never.
     told: AtomicU64,
 }
 
-/// How often those who watch are told of a file that is written to all the time.
+/// Minimum interval of reports of a file that is continuously written.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Unreported {
-    /// A change that is told later.
+    /// Records a change to be reported later.
     pub(crate) fn add(&self, what: CompletionFilter) {
         self.what.fetch_or(what.0, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ impl Unreported {
         CompletionFilter(self.what.swap(0, Ordering::Relaxed))
     }
 
-    /// Whether the next change of content is to be told at once, which it then is.
+    /// Whether a change of content is to be reported now; records that it is.
     fn is_due(&self, now: Duration) -> bool {
         let (now, told) = (now.as_millis() as u64, self.told.load(Ordering::Relaxed));
         let due = told == 0 || now >= told.saturating_add(PAUSE.as_millis() as u64);
@@ -124,12 +124,12 @@ impl Unreported {
 }
 
 impl Server {
-    /// `path` on `disk` has changed: those who watch are told.
+    /// Reports a change of `path` on `disk`.
     pub(crate) fn changed(&self, disk: &Disk, path: &RelPath, change: Change) {
         self.stream_changed(disk, path, "", change);
     }
 
-    /// The stream `stream` of `path` has changed; without a name, the file itself.
+    /// Reports a change of the stream `stream` of `path`, or of the file itself if the name is empty.
     pub(crate) fn stream_changed(&self, disk: &Disk, path: &RelPath, stream: &str, change: Change) {
         if self.watches.is_idle() {
             return;
@@ -139,7 +139,7 @@ impl Server {
         self.watches.happened(&[Happening { action: change.action, path: &path, stream: &stream }], change.filter);
     }
 
-    /// `from` is now called `to` ([MS-FSA] 2.1.5.15.12). `replaced`: that name stood for another file.
+    /// Reports the rename of `from` to `to` ([MS-FSA] 2.1.5.15.12). `replaced`: that name belonged to another file.
     pub(crate) fn name_changed(&self, disk: &Disk, from: &RelPath, to: &RelPath, kind: Kind, replaced: bool) {
         if self.watches.is_idle() {
             return;
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Something about the open file has changed that its streams share.
+    /// Reports a change of the open file that concerns all its streams.
     pub(crate) fn file_changed(&self, disk: &Disk, file: &FileOpen, change: Change) {
         if !self.watches.is_idle() {
             let path = file.name.path.lock().clone();
@@ -170,7 +170,7 @@ impl Server {
         }
     }
 
-    /// The open file, or the open stream of it, was given a size or emptied.
+    /// Reports that the size of the open file or stream was set, or that it was emptied.
     pub(crate) fn resized(&self, disk: &Disk, file: &FileOpen) {
         if self.watches.is_idle() {
             return;
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// The file was written to through `file`. Told at once, but not all the time: the rest with the close.
+    /// Reports a write through `file`, at a limited rate. The rest is reported at close.
     pub(crate) fn written(&self, disk: &Disk, file: &FileOpen) {
         if self.watches.is_idle() {
             return;
@@ -198,7 +198,7 @@ impl Server {
         }
     }
 
-    /// Tells what is not told yet of the changes made through `file`.
+    /// Reports the pending changes made through `file`.
     pub(crate) fn report(&self, disk: &Disk, file: &FileOpen) {
         let what = file.unreported.take();
         if what.intersects(STREAM) {
@@ -210,7 +210,8 @@ impl Server {
         }
     }
 
-    /// The open directory is to be deleted: who watches it is told so, and nothing after it ([MS-FSA] 2.1.5.15.3).
+    /// Notifies the watches of the open directory that it is to be deleted; they get no further events ([MS-FSA]
+    /// 2.1.5.15.3).
     pub(crate) fn doomed(&self, disk: &Disk, file: &FileOpen) {
         if file.kind == Kind::Directory && !self.watches.is_idle() {
             let path = absolute(&disk.share.path, &file.name.path.lock());

@@ -48,7 +48,7 @@ fn text(event: &Event) -> String {
     format!("{} {}", event.action.0, String::from_utf16_lossy(&units))
 }
 
-/// What a request gets at once: `+1 name`, or what it is told instead; nothing where it has to wait.
+/// Returns what a request gets at once: `+1 name`, or another result; nothing if it has to wait.
 fn told(watch: &Watch) -> Vec<String> {
     match watch.ask(1000) {
         Ok(Told::Changes(events)) => events.iter().map(text).collect(),
@@ -142,7 +142,7 @@ fn the_changes_that_watches_keep_are_paid_by_their_users() {
     let watches = Watches::default();
     let accounting = Accounting::new(&accounting::Bounds::of_memory(1 << 30).with(Resource::Changes, 6 * 1024));
     let add = |user| watches.add(Path::new("/share"), &RelPath::root(), terms_of(&accounting, user, ALL, false));
-    // An event takes 80 bytes, and is charged as one KiB. A user alone may hold half of what there is.
+    // An event takes 80 bytes, and is charged as one KiB. A single user may hold half of the total.
     let ann: Vec<_> = (0..4).map(|_| add("ann")).collect();
     let bob = add("bob");
     let path = absolute(Path::new("/share"), &path("x"));
@@ -233,7 +233,7 @@ fn names_are_shown_as_clients_know_them() {
     assert_eq!(told(&watch), ["6 f:s"]);
 }
 
-/// Ten thousand watches elsewhere cost a change nothing.
+/// Ten thousand watches elsewhere do not add to the cost of a change.
 #[test]
 fn a_change_looks_at_no_watches_of_other_directories() {
     use crate::files::tree::steps;
@@ -301,7 +301,7 @@ fn what_local_programs_do_is_told_by_the_filter() {
     }
 }
 
-/// A watch that is held by the file system, too, ends all the same.
+/// A watch that the file system also references ends nevertheless.
 #[test]
 fn a_closed_handle_lets_go_of_the_file_system() {
     struct Held(Arc<AtomicUsize>);

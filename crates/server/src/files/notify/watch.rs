@@ -1,7 +1,7 @@
-//! One watch: what a directory handle's CHANGE_NOTIFY requests are answered from ([MS-FSA] 2.1.1.8, 2.1.5.11).
+//! A watch that answers the CHANGE_NOTIFY requests of one directory handle ([MS-FSA] 2.1.1.8, 2.1.5.11).
 //!
-//! The first request of a handle fixes what is watched and how many bytes of changes are kept between requests; more
-//! than that, and the next request is told to read the directory again.
+//! The first request of a handle determines what is watched and how many bytes of changes are kept between requests.
+//! After an overflow the next request is answered with STATUS_NOTIFY_ENUM_DIR.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use crate::streams::layout::is_store_name;
 use crate::vfs::FileId;
 use crate::vfs::watch::Watching;
 
-/// What the first request of a handle fixes.
+/// The parameters determined by the first request of a handle.
 pub(crate) struct Terms {
-    /// Changes of which kinds.
+    /// The kinds of changes to report.
     pub(crate) filter: CompletionFilter,
-    /// The whole tree below the directory.
+    /// Whether the whole tree below the directory is watched.
     pub(crate) tree: bool,
-    /// Most bytes of changes that are kept, as they stand in a response.
+    /// Maximum size in bytes of the kept changes, in the encoding of a response.
     pub(crate) room: usize,
     /// The directory.
     pub(crate) file: FileId,
-    /// Names that clients are not shown.
+    /// Names hidden from clients.
     pub(crate) veto: Globs,
-    /// What the watch takes of its user's share; the same accounts pay for the changes that it keeps.
+    /// The charge for the watch. Kept changes are charged to the same payers.
     pub(crate) charge: Charge,
-    /// Who may be told what, where that must be checked.
+    /// The filter by access rights, if that is needed.
     pub(crate) guard: Option<Guard>,
 }
 
-/// One change as a client is told it.
+/// A change, as reported to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
     /// What happened.
     pub(crate) action: FileAction,
-    /// The path below the watched directory in UTF-16LE.
+    /// The path relative to the watched directory in UTF-16LE.
     pub(crate) name: Arc<[u8]>,
 }
 
 impl Event {
-    /// Bytes of the event in a response.
+    /// Returns the size of the event in a response in bytes.
     fn size(&self) -> usize {
         FileNotifyInformation::FIXED_SIZE + self.name.len().next_multiple_of(FileNotifyInformation::ALIGNMENT)
     }
 }
 
-/// Bytes of memory that an event takes beyond those of its response.
+/// Memory in bytes that an event takes in addition to its size in a response.
 const OVERHEAD: usize = 64;
-/// Changes are charged in steps of so many bytes.
+/// Granularity in bytes in which changes are charged.
 const STEP: usize = 1024;
-/// Bytes that what waits for a check may take, however small the client's buffer is.
+/// Maximum size in bytes of changes that wait for a check, if the client's buffer is smaller.
 const ROOM_TO_WAIT: usize = 64 * 1024;
 
-/// What happened to a name that was renamed, where the other one is not told.
+/// Returns the action for one name of a rename whose other name is not reported.
 fn alone(action: FileAction) -> FileAction {
     match action {
         FileAction::RENAMED_OLD_NAME => FileAction::REMOVED,
@@ -68,41 +68,41 @@ fn alone(action: FileAction) -> FileAction {
     }
 }
 
-/// What a request is answered.
+/// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
-    /// This happened.
+    /// These changes were made.
     Changes(Vec<Event>),
-    /// More happened than was kept, or than the request has room for.
+    /// There were more changes than were kept, or than fit into the response.
     TooMuch,
-    /// The directory is to be deleted: nothing more will be told.
+    /// The directory is to be deleted; no further changes are reported.
     Doomed,
 }
 
-/// A request's place in the queue of its watch. The sender is dropped when the handle is closed.
+/// The position of a request in the queue of its watch. The sender is dropped when the handle is closed.
 #[derive(Debug)]
 pub(crate) struct Wait {
     number: u64,
-    /// The answer, once there is one.
+    /// Receives the result.
     pub(crate) told: oneshot::Receiver<Told>,
 }
 
-/// A watched directory, as one handle watches it.
+/// The watch of a directory by one handle.
 pub(crate) struct Watch {
     pub(crate) terms: Terms,
     state: Mutex<State>,
-    /// The file system's watch of what local programs do.
+    /// The file system's watch of changes by local programs.
     local: Mutex<Option<Watching>>,
 }
 
 struct State {
     known: Known,
-    /// What the events and `known` take.
+    /// The charge for the events and `known`.
     charge: Charge,
     events: Vec<Event>,
-    /// Bytes of `events` in a response.
+    /// Size of `events` in a response in bytes.
     size: usize,
-    /// Something happened that is not among `events`.
+    /// Changes were lost that are not in `events`.
     lost: bool,
     waiting: VecDeque<Waiting>,
     next: u64,
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// Records the bytes of memory that is kept now; whether it may be kept.
+    /// Records the memory used now; returns whether it is within the limit.
     fn record(&mut self) -> bool {
         let bytes = self.size + self.events.len() * OVERHEAD + self.known.bytes();
         let (before, now) = (self.charge.amount(), bytes.next_multiple_of(STEP));
@@ -157,7 +157,7 @@ impl Watch {
         })
     }
 
-    /// Holds the file system's watch for as long as the handle is open.
+    /// Keeps the file system's watch until the handle is closed.
     pub(crate) fn hold(&self, local: Watching) {
         *self.local.lock() = Some(local);
         if self.state.lock().phase == Phase::Closed {
@@ -165,14 +165,14 @@ impl Watch {
         }
     }
 
-    /// Whether a client must not see the path.
+    /// Whether the path is hidden from clients.
     pub(super) fn is_vetoed(&self, path: &[u8]) -> bool {
         let veto = &self.terms.veto;
         path.split(|&byte| byte == b'/').any(|component| veto.matches(component) || is_store_name(component))
     }
 
-    /// What a request with `room` bytes is answered: at once, or when something happens. Requests are answered in the
-    /// order in which they came.
+    /// Returns the result of a request whose response has `room` bytes, at once or when a change is made. Requests are
+    /// answered in the order of their arrival.
     pub(crate) fn ask(&self, room: usize) -> Result<Told, Wait> {
         let mut state = self.state.lock();
         if state.phase == Phase::Doomed {
@@ -186,20 +186,20 @@ impl Watch {
         let (sender, told) = oneshot::channel();
         let number = state.next;
         state.next += 1;
-        // Who asks on a closed handle is told by the dropped sender.
+        // On a closed handle the sender is dropped, which notifies the caller.
         if state.phase == Phase::Open {
             state.waiting.push_back(Waiting { number, room, told: sender });
         }
         Err(Wait { number, told })
     }
 
-    /// Gives up a wait; answers what was told at the same moment.
+    /// Cancels a wait; returns a result that was sent at the same moment.
     pub(crate) fn give_up(&self, mut wait: Wait) -> Option<Told> {
         self.state.lock().waiting.retain(|waiting| waiting.number != wait.number);
         wait.told.try_recv().ok()
     }
 
-    /// These things happened to paths below the directory, to be told together but for what the client must not see.
+    /// Reports changes of paths below the directory as one group, without those hidden from clients.
     pub(super) fn show<'a>(&self, happened: impl IntoIterator<Item = (&'a [u8], Event)>) {
         let happened: Vec<_> = happened.into_iter().collect();
         let visible = happened.iter().map(|(path, _)| !self.is_vetoed(path)).collect::<Vec<_>>();
@@ -223,7 +223,7 @@ impl Watch {
         }
         let mut changes: Vec<(Box<[u8]>, Event)> = Vec::new();
         for ((path, mut event), _) in happened.into_iter().zip(&visible).filter(|(_, shown)| **shown) {
-            // A rename from or to what is vetoed is a name that came or went.
+            // If the other name of a rename is hidden, the visible one was added or removed.
             if visible.contains(&false) {
                 event.action = alone(event.action);
             }
@@ -240,8 +240,8 @@ impl Watch {
         }
     }
 
-    /// These things happened, to be told together but for those that are not `shown`. Where a rename has led into or out of
-    /// what is, the name came or went.
+    /// Reports events as one group, without those that are not `shown`. If only one name of a rename is shown, it was
+    /// added or removed.
     fn happened(&self, state: &mut State, shown: &[bool], events: impl IntoIterator<Item = Event>) {
         let hidden = shown.contains(&false);
         for (mut event, _) in events.into_iter().zip(shown).filter(|(_, shown)| **shown) {
@@ -253,7 +253,7 @@ impl Watch {
         self.tell(state);
     }
 
-    /// Changes what is known of directories, counting its bytes, and tells what can be told then.
+    /// Changes the results of checks, charges their memory, and reports the changes that are decided then.
     pub(super) fn with_known<T>(&self, change: impl FnOnce(&mut Known) -> (Decided, T)) -> T {
         let mut state = self.state.lock();
         let (told, answer) = change(&mut state.known);
@@ -266,7 +266,7 @@ impl Watch {
         answer
     }
 
-    /// Something happened that is not known more closely.
+    /// Reports a change without details.
     pub(super) fn lose(&self) {
         let mut state = self.state.lock();
         if state.phase == Phase::Open {
@@ -275,12 +275,12 @@ impl Watch {
         }
     }
 
-    /// The directory is to be deleted ([MS-FSA] 2.1.5.15.3).
+    /// Called when the directory is to be deleted ([MS-FSA] 2.1.5.15.3).
     pub(crate) fn doom(&self) {
         self.end(Phase::Doomed);
     }
 
-    /// The handle was closed.
+    /// Called when the handle is closed.
     pub(crate) fn close(&self) {
         self.end(Phase::Closed);
         self.local.lock().take();
@@ -296,13 +296,13 @@ impl Watch {
         }
         for waiting in std::mem::take(&mut state.waiting) {
             if phase == Phase::Doomed {
-                // Nobody hears it where the request was given up.
+                // Fails if the request was cancelled.
                 let _ = waiting.told.send(Told::Doomed);
             }
         }
     }
 
-    /// Keeps an event, as long as there is room. One that repeats the last tells nothing new.
+    /// Keeps an event if there is space. A repetition of the last event is dropped.
     fn keep(&self, state: &mut State, event: Event) {
         if state.lost || state.events.last() == Some(&event) {
             return;
@@ -321,7 +321,7 @@ impl Watch {
         state.lost = true;
     }
 
-    /// Forgets all that happened; answers what was kept of it.
+    /// Discards all events; returns those that were kept.
     fn clear(&self, state: &mut State) -> Vec<Event> {
         state.size = 0;
         state.lost = false;
@@ -330,7 +330,7 @@ impl Watch {
         events
     }
 
-    /// What there is to tell to a request with `room` bytes; `None` where nothing happened.
+    /// Returns the result for a response of `room` bytes; `None` if there are no changes.
     fn take(&self, state: &mut State, room: usize) -> Option<Told> {
         if state.events.is_empty() && !state.lost {
             return None;
@@ -340,13 +340,13 @@ impl Watch {
         Some(if fits { Told::Changes(events) } else { Told::TooMuch })
     }
 
-    /// Answers the oldest request.
+    /// Answers waiting requests, oldest first.
     fn tell(&self, state: &mut State) {
         while let Some(room) = state.waiting.front().map(|first| first.room)
             && let Some(told) = self.take(state, room)
             && let Some(first) = state.waiting.pop_front()
         {
-            // Whoever gave up does not take what happened along.
+            // Events sent to a cancelled request are kept.
             match first.told.send(told) {
                 Ok(()) => {}
                 Err(Told::Changes(events)) => events.into_iter().for_each(|event| self.keep(state, event)),

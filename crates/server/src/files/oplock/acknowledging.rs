@@ -1,4 +1,4 @@
-//! How a break ends: by an acknowledgment, or when its time is over.
+//! The end of a break, by an acknowledgment or by timeout.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::files::lease::LeaseId;
 use crate::session::Session;
 
 impl Oplocks {
-    /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder gives way and keeps `level`. Answers what it holds now.
+    /// [MS-SMB2] 3.3.5.22.1 with [MS-FSA] 2.1.5.19: the holder acknowledges and keeps `level`. Returns the new level.
     pub(in crate::files) fn acknowledge(
         &mut self,
         open: u64,
@@ -39,13 +39,13 @@ impl Oplocks {
         result
     }
 
-    /// Whether one of the opens that share the lease is the user's of `session`.
+    /// Whether one of the opens that share the lease belongs to the user of `session`.
     pub(in crate::files) fn lease_is_of(&self, id: LeaseId, session: &Session) -> bool {
         let held = self.held.iter().find(|held| held.lease == Some(id));
         held.is_none_or(|held| held.opens.iter().any(|(_, holder)| holder.is_of(session)))
     }
 
-    /// [MS-SMB2] 3.3.5.22.2: the holder of a lease gives way and keeps `kept`. Answers what it holds now.
+    /// [MS-SMB2] 3.3.5.22.2: the holder of a lease acknowledges and keeps `kept`. Returns the new state.
     pub(in crate::files) fn acknowledge_lease(
         &mut self,
         id: LeaseId,
@@ -61,7 +61,8 @@ impl Oplocks {
         held.state = kept;
         held.breaking = None;
         if !breaking.required.contains(kept) {
-            // More came up meanwhile, all of it one change of state. Reading goes last, so that handles are closed before.
+            // Further breaks were requested meanwhile; they are combined into one. Read caching is removed last, so
+            // that handles are closed before.
             let rest = if kept == READ { NOTHING } else { READ & kept };
             held.begin_break(breaking.required | rest, now);
             if let Some(again) = &mut held.breaking {
@@ -74,7 +75,7 @@ impl Oplocks {
         Ok(kept)
     }
 
-    /// [MS-SMB2] 3.3.6.1, 3.3.6.5: who has not acknowledged in time caches nothing any more.
+    /// [MS-SMB2] 3.3.6.1, 3.3.6.5: a holder that has not acknowledged in time loses its cache.
     pub(in crate::files) fn expire(&mut self, now: Duration) {
         let mut changed = false;
         self.held.retain_mut(|held| {

@@ -1,4 +1,4 @@
-//! What an operation breaks of the caches of others ([MS-FSA] 2.1.4.12).
+//! The oplocks and leases that an operation breaks ([MS-FSA] 2.1.4.12).
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use super::{HANDLE, NOTHING, Opening, Oplocks, READ, WRITE, Wait};
 use crate::files::lease::LeaseId;
 
 impl Oplocks {
-    /// [MS-FSA] 2.1.4.12, cases OPEN and OPEN_BREAK_H: breaks what an open breaks. `Some` where that must be waited for.
-    /// `violation`: share modes of others forbid the open. A client that caches its handle may have closed the file long
-    /// ago, so it is asked; what else is cached does not matter then, as the open fails.
+    /// [MS-FSA] 2.1.4.12, cases OPEN and OPEN_BREAK_H: breaks what an open breaks. `Some` if the open must wait.
+    /// `violation`: the open violates share modes. A client with handle caching may have closed the file in the
+    /// application already, so its handle cache is broken. Other caches do not matter then because the open fails.
     pub(in crate::files) fn open(&mut self, opening: Opening, violation: bool) -> Option<Wait> {
         let awaited = if violation { HANDLE } else { WRITE };
         let mut deadline = None;
@@ -17,7 +17,7 @@ impl Oplocks {
             if held.is(opening.lease) || held.ignores(opening.touch) {
                 continue;
             }
-            // As Windows does, though [MS-FSA] 2.1.5.1.2 does not say so.
+            // As Windows does, although [MS-FSA] 2.1.5.1.2 does not say so.
             let closes = opening.deletes && held.lease.is_some();
             let awaited = if closes { awaited | HANDLE } else { awaited };
             let waits = held.state.intersects(awaited);
@@ -28,12 +28,12 @@ impl Oplocks {
             if held.lease.is_none() {
                 to = to & READ;
             }
-            // An exclusive oplock whose handle nobody keeps back does not help against a violation.
+            // Breaking an exclusive oplock without handle caching does not resolve a violation.
             if to == held.state || (violation && !waits) {
                 continue;
             }
             if held.lease.is_none() && !waits {
-                // Level II goes without a question, below.
+                // Level II is broken without an acknowledgment, below.
                 continue;
             }
             held.take_back(to, opening.now);
@@ -47,7 +47,7 @@ impl Oplocks {
         Some(self.wait(deadline?))
     }
 
-    /// Level II ends; nobody need acknowledge.
+    /// Ends level II oplocks, without acknowledgments.
     fn end_level_two(&mut self) {
         let told = &mut self.told;
         self.held.retain_mut(|held| {
@@ -60,7 +60,7 @@ impl Oplocks {
         });
     }
 
-    /// Leases by which others than `by` read end.
+    /// Breaks all leases with read caching except `by`.
     fn end_leases(&mut self, by: Option<LeaseId>, now: Duration) {
         for held in &mut self.held {
             if held.lease.is_some() && !held.is(by) && held.state.contains(READ) {
@@ -69,8 +69,8 @@ impl Oplocks {
         }
     }
 
-    /// The content changes, or a range is locked (2.1.4.12, cases WRITE and LOCK_CONTROL): nobody else's copy stays valid.
-    /// Level II ends for the writer as well, a lease does not. Nobody is waited for.
+    /// Breaks caches because the content changes or a range is locked (2.1.4.12, cases WRITE and LOCK_CONTROL). Level
+    /// II also ends for the writer, but the writer's lease does not. There is nothing to wait for.
     pub(in crate::files) fn write(&mut self, lease: Option<LeaseId>, now: Duration) {
         if self.held.is_empty() {
             return;
@@ -79,13 +79,14 @@ impl Oplocks {
         self.end_leases(lease, now);
     }
 
-    /// Something in this directory changes (2.1.4.12 with PARENT_OBJECT). `by`: the lease under which the change is made.
+    /// Breaks leases because the content of this directory changes (2.1.4.12 with PARENT_OBJECT). `by`: the lease under
+    /// which the change is made.
     pub(in crate::files) fn directory_changes(&mut self, by: Option<LeaseId>, now: Duration) {
         self.end_leases(by, now);
     }
 
-    /// A rename, a deletion or another security descriptor (2.1.4.12, case SET_INFORMATION): who keeps the file open only
-    /// to be quick closes it. `renames`: a batch oplock ends with it.
+    /// Breaks handle caching because of a rename, a deletion or a new security descriptor (2.1.4.12, case
+    /// SET_INFORMATION). `renames`: a batch oplock ends with it.
     pub(in crate::files) fn change_name(
         &mut self,
         open: u64,
@@ -109,7 +110,7 @@ impl Oplocks {
         Some(self.wait(deadline?))
     }
 
-    /// A local program opens the file. Answers by when the oplock of `open` is over.
+    /// Breaks the oplock of `open` because a local program opens the file. Returns the deadline.
     pub(in crate::files) fn open_locally(&mut self, open: u64, now: Duration) -> Option<Duration> {
         let of = |held: &&mut Held| held.backing.is_some() && held.is_of(open);
         let held = self.held.iter_mut().find(of)?;

@@ -1,4 +1,4 @@
-//! What is granted of an oplock or a lease that is asked for ([MS-FSA] 2.1.5.18, [MS-SMB2] 3.3.5.9).
+//! The part of a requested oplock or lease that is granted ([MS-FSA] 2.1.5.18, [MS-SMB2] 3.3.5.9).
 
 use std::sync::Arc;
 
@@ -9,47 +9,47 @@ use super::{HANDLE, Holder, NOTHING, Oplocks, READ, WRITE, level, state};
 use crate::files::lease::LeaseId;
 use crate::vfs;
 
-/// What else there is to be known for granting something.
+/// Further conditions of a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Nobody else has the file open, but to look at it.
+    /// The file has no other opens, except for attributes.
     pub alone: bool,
-    /// Several clients may cache the file for reading: `level2 oplocks`, and no range of it is locked.
+    /// Several clients may cache the file for reading: `level2 oplocks` is set, and no range is locked.
     pub shared: bool,
-    /// It is a directory: there is nothing to write, and oplocks are for files alone.
+    /// It is a directory. Write caching and oplocks do not apply.
     pub directory: bool,
 }
 
-/// What is asked for with a lease ([MS-SMB2] 3.3.5.9.8, 3.3.5.9.11).
+/// A requested lease ([MS-SMB2] 3.3.5.9.8, 3.3.5.9.11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseAsked {
-    /// Which lease.
+    /// The lease.
     pub id: LeaseId,
-    /// What the client would like to cache.
+    /// The requested state.
     pub state: LeaseState,
     /// The client's epoch; `None` in version 1.
     pub epoch: Option<u16>,
 }
 
-/// What was granted.
+/// A granted lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseGranted {
-    /// What the client may cache.
+    /// The granted state.
     pub state: LeaseState,
-    /// A break is under way.
+    /// A break is in progress.
     pub breaking: bool,
-    /// Counts the changes of state; `None` for a lease of version 1, which is what the first of its opens asked for.
+    /// Number of state changes; `None` for a lease of version 1, as determined by its first open.
     pub epoch: Option<u16>,
 }
 
-/// What others than an open cache.
+/// The caches of other opens.
 struct Others {
     any: LeaseState,
     oplock: bool,
 }
 
 impl Oplocks {
-    /// 2.1.5.18 with [MS-SMB2] 3.3.5.9 "Oplock Acquisition": what is granted of `asked`.
+    /// 2.1.5.18 with [MS-SMB2] 3.3.5.9 "Oplock Acquisition": grants `asked` or a lower level.
     pub(in crate::files) fn grant(
         &mut self,
         open: u64,
@@ -59,8 +59,8 @@ impl Oplocks {
     ) -> OplockLevel {
         let others = self.others(open, None);
         let mut granted = state(asked);
-        // Who keeps its handle for caching would have to be asked at each open of the other. Beside one who caches writing,
-        // which an open that only looks at attributes leaves be, nothing can be cached.
+        // A holder with handle caching would get a break on each open by the other client. Next to a holder with write
+        // caching, which an open for attributes does not break, nothing can be cached.
         if others.any.intersects(HANDLE | WRITE) || circumstances.directory {
             return OplockLevel::NONE;
         }
@@ -77,8 +77,8 @@ impl Oplocks {
         level(granted)
     }
 
-    /// As [`Oplocks::grant`], with the kernel's lease behind it, which is given up where nothing or less is granted: an
-    /// oplock that caches writing or none.
+    /// As [`Oplocks::grant`], backed by a lease from the kernel. That is released if less or nothing is granted: an
+    /// oplock with write caching, or none.
     pub(in crate::files) fn grant_backed(
         &mut self,
         open: u64,
@@ -96,7 +96,7 @@ impl Oplocks {
         granted
     }
 
-    /// [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11: what is granted of a lease, or added to one that the client has.
+    /// [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11: grants a lease, or upgrades one that the client has.
     pub(in crate::files) fn grant_lease(
         &mut self,
         open: u64,
@@ -127,7 +127,7 @@ impl Oplocks {
             return LeaseGranted { state: granted, breaking: false, epoch };
         };
         held.opens.push((open, holder));
-        // A lease is never cut down by its own client's opens, and grows only by all that is asked for.
+        // A lease is never downgraded by opens of its own client, and is upgraded only to the full requested state.
         let grows = granted == wanted && granted != held.state && granted.contains(held.state);
         if held.breaking.is_none() && grows {
             held.state = granted;

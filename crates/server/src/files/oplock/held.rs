@@ -1,4 +1,4 @@
-//! One oplock or lease, and the break of it that is under way.
+//! One oplock or lease, and its break in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use super::{ACKNOWLEDGMENT_TIME, Break, HANDLE, Holder, LeaseBreak, NOTHING, Tou
 use crate::files::lease::LeaseId;
 use crate::vfs;
 
-/// What one client, or one open of it, may cache.
+/// The cache of one client, or of one open.
 pub(super) struct Held {
-    /// Which lease it is; `None` for an oplock.
+    /// The lease; `None` for an oplock.
     pub(super) lease: Option<LeaseId>,
     pub(super) state: LeaseState,
     pub(super) breaking: Option<Breaking>,
-    /// Counts changes of state, in version 2 of leases.
+    /// Number of state changes, in version 2 of leases.
     pub(super) epoch: Option<u16>,
     /// The opens that share it, the oldest first; one for an oplock.
     pub(super) opens: Vec<(u64, Arc<dyn Holder>)>,
-    /// The kernel's lease that stands behind an oplock, and ends with it: local programs are kept out, too.
+    /// The kernel's lease that backs an oplock, so that it is also broken for local programs.
     pub(super) backing: Option<Box<dyn vfs::Lease>>,
 }
 
 /// A break that is not acknowledged yet.
 #[derive(Clone, Copy)]
 pub(super) struct Breaking {
-    /// What the holder was told to keep.
+    /// The state that the holder was told to keep.
     pub(super) requested: LeaseState,
-    /// What it may keep by what has come up since.
+    /// The state that later operations require.
     pub(super) required: LeaseState,
     pub(super) deadline: Duration,
 }
@@ -38,17 +38,17 @@ impl Held {
         lease.is_some() && self.lease == lease
     }
 
-    /// Whether the open is one of those that share it.
+    /// Whether the open shares it.
     pub(super) fn is_of(&self, open: u64) -> bool {
         self.opens.iter().any(|(id, _)| *id == open)
     }
 
-    /// Whether an operation that touches so much leaves this cache alone.
+    /// Whether an operation with this extent leaves the cache intact.
     pub(super) fn ignores(&self, touch: Touch) -> bool {
         touch == Touch::Attributes || (touch == Touch::Security && self.lease.is_some())
     }
 
-    /// Tells the first holder that can be told.
+    /// Notifies the first holder that is reachable.
     pub(super) fn tell(&self, to: LeaseState, acknowledge: bool) -> bool {
         let what = match self.lease {
             None => Break::Oplock(level(to)),
@@ -58,13 +58,15 @@ impl Held {
             }
         };
         let told = self.opens.iter().any(|(_, holder)| holder.broken(what));
-        // Each of them is to know, so none is left out.
+        // All of them are called, without short-circuiting.
         told || self.opens.iter().filter(|(_, holder)| holder.unreachable(what)).count() > 0
     }
 
-    /// Takes the cache back to `to`. Reading alone ends at once, more when the holder has written back and answered.
+    /// Reduces the cache to `to`: at once for read caching alone, otherwise after the holder has written back and
+    /// acknowledged.
     pub(super) fn take_back(&mut self, to: LeaseState, now: Duration) {
-        // Reading alone cannot be backed: nobody would tell of writes by local programs that have the file open.
+        // Read caching alone cannot be backed, because the kernel does not report writes by local programs that have
+        // the file open.
         let to = if self.backing.is_some() { NOTHING } else { to };
         if let Some(breaking) = &mut self.breaking {
             breaking.required = breaking.required & to;
@@ -78,7 +80,7 @@ impl Held {
         let acknowledge = self.state.intersects(WRITE | HANDLE);
         let told = self.tell(to, acknowledge);
         if acknowledge {
-            // Nobody will answer where nobody was told.
+            // If no holder was notified, there will be no acknowledgment.
             let deadline = if told { now + ACKNOWLEDGMENT_TIME } else { now };
             self.breaking = Some(Breaking { requested: to, required: to, deadline });
         } else {

@@ -1,4 +1,4 @@
-//! Oplocks as before leases, and leases.
+//! Tests of oplocks and leases.
 
 use parking_lot::Mutex;
 use proto::status::Status;
@@ -150,7 +150,7 @@ fn id(key: u8) -> LeaseId {
     LeaseId { client: CLIENT, key: [key; 16] }
 }
 
-/// `RWH` and parts of it.
+/// Parses `RWH` and parts of it.
 fn states(text: &str) -> LeaseState {
     text.chars().fold(NOTHING, |state, letter| {
         state
@@ -162,7 +162,7 @@ fn states(text: &str) -> LeaseState {
     })
 }
 
-/// Leases of one file, and what their clients were told.
+/// Leases of one file, and the notifications of their clients.
 #[derive(Default)]
 struct Leases {
     oplocks: Oplocks,
@@ -170,7 +170,7 @@ struct Leases {
 }
 
 impl Leases {
-    /// An open under the lease `key`, which asks for `asked`; what it gets.
+    /// Opens the file under the lease `key`, requesting `asked`; returns what is granted.
     #[track_caller]
     fn grant(&mut self, open: u64, key: u8, asked: &str, alone: bool, expected: &str) -> LeaseGranted {
         let asked = LeaseAsked { id: id(key), state: states(asked), epoch: Some(0x10) };
@@ -179,13 +179,13 @@ impl Leases {
         granted
     }
 
-    /// An open by somebody else, or under the lease `key`; whether it must wait.
+    /// Opens the file without a lease, or under the lease `key`; returns whether the open must wait.
     fn open(&mut self, key: Option<u8>, overwrites: bool, violation: bool) -> bool {
         let opening = Opening::new(AccessMask::FILE_READ_DATA, overwrites, key.map(id), NOW);
         self.oplocks.open(opening, violation).is_some()
     }
 
-    /// What was told since the last look: `RWH>RH` and the like, with `!` where an answer is expected.
+    /// Returns the notifications since the last call: `RWH>RH` and the like, with `!` if an acknowledgment is expected.
     fn told(&self) -> Vec<String> {
         let letters = |state: LeaseState| {
             [(READ, 'R'), (WRITE, 'W'), (HANDLE, 'H')]
@@ -304,7 +304,7 @@ fn silence_ends_a_lease_but_not_its_opens() {
     assert_eq!(leases.acknowledge(1, "R"), Err(Status::UNSUCCESSFUL), "too late");
 }
 
-/// Nobody is there any more to be told.
+/// A holder that cannot be notified.
 struct Gone;
 
 impl Holder for Gone {
@@ -348,7 +348,7 @@ fn a_directory_is_cached_until_somebody_else_changes_it() {
     assert_eq!(oplock, NONE, "directories have no oplocks");
 }
 
-/// A lease of the kernel that tells when it is given up.
+/// A lease of the kernel that records its release.
 struct Backing(Arc<std::sync::atomic::AtomicBool>);
 
 impl vfs::Lease for Backing {}
@@ -365,7 +365,7 @@ fn the_kernels_lease_ends_with_its_oplock() {
     let given_up = Arc::default();
     let lease = |given_up: &Arc<_>| Box::new(Backing(Arc::clone(given_up)));
     let free = |given_up: &Arc<std::sync::atomic::AtomicBool>| given_up.load(std::sync::atomic::Ordering::Relaxed);
-    // Level II is nothing that the kernel could stand behind.
+    // The kernel cannot back level II.
     let granted = oplocks.grant_backed(1, II, circumstances(true, true), told.clone(), lease(&given_up));
     assert_eq!((granted, free(&given_up)), (NONE, true));
     let given_up = Arc::default();
@@ -379,7 +379,7 @@ fn the_kernels_lease_ends_with_its_oplock() {
     assert!(!free(&given_up));
     assert_eq!(oplocks.acknowledge(1, II), Ok(NONE));
     assert!(free(&given_up));
-    // Nobody local asked: another client does.
+    // Broken by another client rather than by a local program.
     let given_up = Arc::default();
     oplocks.grant_backed(1, EXCLUSIVE, circumstances(true, true), told.clone(), lease(&given_up));
     assert!(oplocks.open(opening(false), false).is_some());
