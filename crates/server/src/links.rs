@@ -1,29 +1,28 @@
-//! Look-ups as a share follows symbolic links, with what `veto files` says of where those lead.
+//! Lookups that follow symbolic links as configured for the share, and apply `veto files` to their targets.
 //!
-//! A link to a vetoed name is one that leads nowhere, for whoever asks: as the last component it is found itself, before
-//! that it ends the search with `Errno::LOOP`. Where no file is vetoed, and where no link stands on the way, a look-up is
-//! one call.
+//! For clients, a link to a vetoed name is dangling: as the last component the link itself is found, before that the
+//! lookup fails with `Errno::LOOP`. If no files are vetoed, or the path has no links, a lookup is a single call.
 
 use std::sync::Arc;
 
 use crate::tree::Disk;
 use crate::vfs::{Case, Errno, Identity, Kind, Links, Lookup, Node, RelPath, Result};
 
-/// What a look-up is for.
+/// The purpose of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Anything.
+    /// Any purpose.
     Any,
     /// A regular file that is found will be read.
     Reading,
 }
 
-/// Looks `path` up on behalf of `who`, by the rules of the share of `disk`.
+/// Looks up `path` on behalf of `who`, by the rules of the share of `disk`.
 pub(crate) async fn look_up(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case) -> Result<Lookup> {
     look_up_with(disk, who, path, case, disk.share.links(), Purpose::Any).await
 }
 
-/// The same with `links` in the place of the share's.
+/// As [`look_up`], with `links` instead of the share's setting.
 pub(crate) async fn look_up_with(
     disk: &Disk,
     who: &Arc<Identity>,
@@ -39,7 +38,7 @@ pub(crate) async fn look_up_with(
     if disk.veto.is_empty() || !links.follow {
         return ask(links).await;
     }
-    // Where no link is on the way, the names that were asked for are all that counts.
+    // If the path has no links, only its own names matter.
     match ask(Links::NONE).await {
         Err(Errno::LOOP) => {}
         Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Symlink && !links.itself => {}
@@ -81,7 +80,7 @@ async fn leads_to_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case:
     }
 }
 
-/// Whether the last directory on the way to `path` that is there is vetoed: what is there beneath must not show.
+/// Whether the last existing directory on `path` is vetoed. If so, nothing below it must be revealed.
 async fn deepest_is_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> bool {
     let mut search = Search::new(path);
     while let Some(count) = search.next() {
@@ -91,15 +90,16 @@ async fn deepest_is_vetoed(disk: &Disk, who: &Arc<Identity>, path: &RelPath, cas
     leads_to_vetoed(disk, who, &prefix(path, search.found), case, links).await
 }
 
-/// The first `count` components of `path`.
+/// Returns the first `count` components of `path`.
 pub(crate) fn prefix(path: &RelPath, count: usize) -> RelPath {
     let mut prefix = RelPath::root();
-    // What was a component of one path may be one of another, so none is refused.
+    // Components of one path are valid in another, so none is refused.
     let _ = path.components().take(count).all(|component| prefix.push(component));
     prefix
 }
 
-/// The search for the longest part of a path that something holds for, which holds for all shorter parts as well.
+/// A binary search for the longest prefix of a path for which a condition holds that also holds for all shorter
+/// prefixes.
 pub(crate) struct Search {
     /// The number of its components.
     pub(crate) found: usize,
@@ -111,12 +111,12 @@ impl Search {
         Search { found: 0, limit: path.components().count() }
     }
 
-    /// How many components to look at next.
+    /// Returns the number of components to check next.
     pub(crate) fn next(&self) -> Option<usize> {
         (self.found < self.limit).then(|| self.found + (self.limit - self.found).div_ceil(2))
     }
 
-    /// Whether it holds for the first `count` components.
+    /// Records whether the condition holds for the first `count` components.
     pub(crate) fn note(&mut self, count: usize, holds: bool) {
         if holds {
             self.found = count;
@@ -126,17 +126,17 @@ impl Search {
     }
 }
 
-/// Whether a file that was made just now lies where `veto files` lets one be.
+/// Whether a file that was just created is at a location that `veto files` permits.
 pub(crate) async fn admits(disk: &Disk, node: &Arc<dyn Node>) -> bool {
     disk.veto.is_empty() || !disk.share.follow_symlinks || !is_vetoed(disk, node).await
 }
 
-/// Whether `veto files` hides what `node` is now; so it does where nobody can say what that is called.
+/// Whether `veto files` hides the current location of `node`. Also true if the location cannot be determined.
 async fn is_vetoed(disk: &Disk, node: &Arc<dyn Node>) -> bool {
     const GONE: &[u8] = b" (deleted)";
     let Ok(location) = node.location().await else { return true };
     location.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).any(|name| {
-        // The kernel writes so of a directory that was removed.
+        // The kernel appends this to the name of a removed directory.
         disk.veto.matches(name) || name.strip_suffix(GONE).is_some_and(|name| disk.veto.matches(name))
     })
 }

@@ -1,13 +1,14 @@
-//! Reparse points ([MS-FSCC] 2.1.2): what clients store under a tag, and symbolic links of Linux, which clients see as
-//! reparse points where the server does not follow them or FILE_OPEN_REPARSE_POINT asks for the link itself.
+//! Reparse points ([MS-FSCC] 2.1.2): data that clients store under a tag, and symbolic links of Linux. Clients see the
+//! latter as reparse points if the server does not follow them, or if FILE_OPEN_REPARSE_POINT requests the link itself.
 //!
-//! What a client stores lies in an extended attribute, as in Samba 4.20 and later, under the attribute
-//! FILE_ATTRIBUTE_REPARSE_POINT, which is set after it and cleared before it: the attribute alone means nothing, and
-//! FILE_ATTRIBUTE_REPARSE_POINT without it neither. The server follows none of them; where one is a symbolic link, the
-//! client is told where it leads ([MS-SMB2] 2.2.2.2.1).
+//! Reparse data is stored in an extended attribute, as in Samba 4.20 and later, together with
+//! FILE_ATTRIBUTE_REPARSE_POINT. The file attribute is set after the extended attribute and cleared before it; either
+//! one without the other has no effect. The server follows no stored reparse points. For a symbolic link, the client is
+//! told its target ([MS-SMB2] 2.2.2.2.1).
 //!
-//! A stored link becomes one of Linux when its maker closes it ([`settle`]), where no rename of it or of a directory above
-//! can ever make it lead out of the share: its target has no `..`. A share with `wide links` has no such links at all.
+//! A stored symbolic link is converted to one of Linux when its creator closes it ([`settle`]), provided that no rename
+//! of it or of a directory above can make it lead out of the share. This is the case if its target has no `..`. On a
+//! share with `wide links` no links are converted.
 
 use std::sync::Arc;
 
@@ -32,9 +33,9 @@ use crate::tree::Disk;
 use crate::vfs::xattr::DOSATTRIB;
 use crate::vfs::{Case, Errno, Identity, Kind, Lookup, Metadata, Node, RelPath};
 
-/// The attribute that keeps what clients store: a whole REPARSE_DATA_BUFFER.
+/// The extended attribute that stores reparse data: a whole REPARSE_DATA_BUFFER.
 pub(crate) const ATTRIBUTE: &str = "user.SmbReparse";
-/// The longest buffer ([MS-FSA] 2.1.5.10.37), bytes.
+/// Maximum size of the buffer in bytes ([MS-FSA] 2.1.5.10.37).
 pub(crate) const LONGEST: usize = 16_384;
 
 /// Whether a client has stored reparse data in the file.
@@ -43,21 +44,21 @@ pub(crate) fn is_stored(share: &Share, metadata: &Metadata) -> bool {
     share.store_dos_attributes && metadata.dos_attributes.is_some_and(has) && metadata.kind != Kind::Symlink
 }
 
-/// The tag in a buffer.
+/// Returns the tag in a buffer.
 pub(crate) fn tag(buffer: &[u8]) -> ReparseTag {
     ReparseDataBuffer::decode(buffer).map_or(ReparseTag(0), |buffer| buffer.reparse_tag())
 }
 
-/// What a client has stored in a file that has the mark; `None` where only the mark is there.
+/// Returns the reparse data of a file that has the file attribute; `None` if there is no data.
 pub(crate) async fn stored(node: &dyn Node, who: &Arc<Identity>) -> Result<Option<Vec<u8>>> {
     match node.get_xattr(who, ATTRIBUTE).await {
-        // Who may not read the file may know that it is a reparse point.
+        // A user who may not read the file may know that it is a reparse point.
         Err(Errno::ACCES | Errno::PERM) => Ok(node.get_xattr(&SERVER, ATTRIBUTE).await?),
         found => Ok(found?),
     }
 }
 
-/// The tag of what a client has stored in a file.
+/// Returns the tag of the reparse data of a file.
 pub(crate) async fn stored_tag(node: &dyn Node, who: &Arc<Identity>) -> ReparseTag {
     match stored(node, who).await {
         Ok(Some(buffer)) => tag(&buffer),
@@ -65,7 +66,7 @@ pub(crate) async fn stored_tag(node: &dyn Node, who: &Arc<Identity>) -> ReparseT
     }
 }
 
-/// The buffer of a link that leads to `target`.
+/// Returns the buffer of a symbolic link to `target`.
 pub(crate) fn link_buffer(target: &[u8]) -> Option<Vec<u8>> {
     let (names, flags) = shown_target(target);
     let data = SymbolicLinkReparseData { substitute_name: &names, print_name: &names, flags }.to_bytes()?;
@@ -75,8 +76,8 @@ pub(crate) fn link_buffer(target: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A target as clients see it. An absolute one is a path of the server's machine; for who resolves it, it is one
-/// of the client's.
+/// Returns a link target as clients see it. An absolute one is a path on the server's machine, but the client resolves
+/// it as one of its own.
 pub(crate) fn shown_target(target: &[u8]) -> (Vec<u8>, SymlinkFlags) {
     let mut units: Vec<u16> = Vec::new();
     for (index, component) in target.split(|&byte| byte == b'/').enumerate() {
@@ -92,8 +93,8 @@ pub(crate) fn shown_target(target: &[u8]) -> (Vec<u8>, SymlinkFlags) {
     (units.into_iter().flat_map(u16::to_le_bytes).collect(), flags)
 }
 
-/// Refuses to open what `found` leads to where that is a reparse point and not asked for itself ([MS-FSA] 2.1.5.1.2).
-/// A link out of the share is there for nobody.
+/// Refuses to open a reparse point unless it is requested itself ([MS-FSA] 2.1.5.1.2). A symbolic link out of the share
+/// is reported as not found.
 pub(crate) async fn check_open(
     request: &Request<'_>,
     disk: &Disk,
@@ -109,8 +110,8 @@ pub(crate) async fn check_open(
     }
 }
 
-/// The answer to an open that meets this file, with `behind` bytes of the path still to come. `None` where it is no
-/// reparse point, or a link of Linux that leads out of the share.
+/// Returns the error for an open whose path leads to this file, with `behind` bytes of the path remaining. `None` if it
+/// is not a reparse point, or is a Linux symbolic link out of the share.
 async fn stop(
     request: &Request<'_>,
     disk: &Disk,
@@ -137,8 +138,8 @@ async fn stop(
     }))
 }
 
-/// The answer to an open of `path` where a link on the way ends the search, so that the client can go where it leads.
-/// `None` where there is no such link, or one that leads out of the share.
+/// Returns the error for an open of `path` whose lookup ended at a symbolic link, so that the client can follow it.
+/// `None` if there is no such link, or it leads out of the share.
 pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
     let (who, links, case) = (&disk.identity, disk.share.links().to_last(), case(disk));
     let mut search = Search::new(path);
@@ -153,8 +154,8 @@ pub(crate) async fn stopped(request: &Request<'_>, disk: &Disk, path: &RelPath) 
     stop(request, disk, &node, &metadata, behind(path, search.found)).await.ok()?
 }
 
-/// The answer to an open of `path` where a directory on the way is missing because a client has stored a reparse point in
-/// its place. `None` where that is not so.
+/// Returns the error for an open of `path` with a missing directory, because a reparse point is stored in its place.
+/// `None` if that is not the case.
 pub(crate) async fn stopped_by_stored(request: &Request<'_>, disk: &Disk, path: &RelPath) -> Option<Error> {
     let (who, case) = (&disk.identity, case(disk));
     let mut search = Search::new(path);
@@ -171,7 +172,7 @@ fn case(disk: &Disk) -> Case {
     if disk.share.case_sensitive { Case::Sensitive } else { Case::Insensitive }
 }
 
-/// The bytes that the path has behind its first `count` components, on the wire.
+/// Returns the length in bytes, as sent on the wire, of the path after its first `count` components.
 fn behind(path: &RelPath, count: usize) -> usize {
     path.components().skip(count).map(|name| 2 * (1 + name::to_wire(name).len())).sum()
 }
@@ -190,7 +191,7 @@ fn stopped_at(request: &Request<'_>, link: &SymbolicLinkReparseData<'_>, behind:
     Error { data, ..Error::because(Status::STOPPED_ON_SYMLINK, "a link that the server does not follow") }
 }
 
-/// Whether a link of Linux leads to a directory, as far as the server follows it; `None` where it does not.
+/// Whether a Linux symbolic link leads to a directory; `None` if the server does not follow it.
 pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bool> {
     match links::look_up(disk, &disk.identity, path, Case::Sensitive).await {
         Ok(Lookup::Found { metadata, .. }) if metadata.kind != Kind::Symlink => Some(metadata.kind == Kind::Directory),
@@ -198,11 +199,11 @@ pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bo
     }
 }
 
-/// Puts a link of Linux in the place of a file that a client has made one of its own links and closed, where it can be
-/// one and nothing of the file is lost. Otherwise that stays what it is.
+/// Replaces a file in which a client stored a symbolic link by one of Linux after the close, if that is possible
+/// without losing data. Otherwise the file is left as it is.
 pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     let path = file.name.path.lock().clone();
-    // Nobody opens it meanwhile, and nobody has it open.
+    // The file has no opens, and cannot be opened meanwhile.
     let Ok(_leaving) = server.files.leave(file.file, server.world.uptime()) else { return };
     let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
     if let Err(errno) = disk.vfs.become_link(&file.identity, &path, file.file, &target).await {
@@ -210,7 +211,7 @@ pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     }
 }
 
-/// The target of the link of Linux that a file can become.
+/// Returns the target of the Linux symbolic link that a file can be converted to.
 async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Option<Vec<u8>>> {
     const LOST: u32 = FileAttributes::READONLY.0 | FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
     let metadata = file.node.metadata().await?;
@@ -233,7 +234,7 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
         return Ok(None);
     };
     let Some(target) = target(&link) else { return Ok(None) };
-    // Streams and extended attributes are the file's, and a link of Linux has none.
+    // A Linux symbolic link has no streams and extended attributes.
     let kept = |name: &String| name.starts_with("user.") && name != ATTRIBUTE && name != DOSATTRIB;
     if file.node.list_xattrs(&file.identity).await?.iter().any(kept) {
         return Ok(None);
@@ -242,7 +243,7 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
     Ok(Some(target))
 }
 
-/// Whether what a link at the place `at` in the share names lies in the share, as far as the names say.
+/// Whether the target of a link at the path `at` lies in the share, judged by the names alone.
 fn stays(target: &[u8], at: &[u8]) -> bool {
     let components = at.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).count();
     let Some(mut depth) = components.checked_sub(1).filter(|_| at.first() != Some(&b'/')) else { return false };
@@ -254,7 +255,7 @@ fn stays(target: &[u8], at: &[u8]) -> bool {
         })
 }
 
-/// The names of a client's relative link, as Linux writes them; `None` for an absolute one.
+/// Returns the components of a client's relative link in Linux form; `None` for an absolute one.
 fn relative_target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<Vec<u8>>> {
     if link.flags != SymlinkFlags::RELATIVE {
         return None;
@@ -263,16 +264,16 @@ fn relative_target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<Vec<u8>>> {
     Some(units.split(|&unit| unit == u16::from(b'\\')).map(name::from_wire).collect())
 }
 
-/// The target of a link of Linux that does what a client's link does; `None` where none could do that within the share
-/// wherever it is moved: it is not relative, has `..`, or names what no file is called.
+/// Returns the target of the Linux symbolic link equivalent to a client's link. `None` if it could lead out of the
+/// share after a rename: it is not relative, has `..`, or has a component that is not a valid name.
 fn target(link: &SymbolicLinkReparseData<'_>) -> Option<Vec<u8>> {
     let parts = relative_target(link)?;
-    // An empty component, or one with a slash, makes another path of it; `..` is none of a path's components.
+    // An empty component, or one with a slash, would change the path. `..` is not a valid component of a `RelPath`.
     let goes_down = parts.iter().all(|part| part == b"." || RelPath::root().join(part).is_some());
     goes_down.then(|| parts.join(&b'/'))
 }
 
-/// Whether a client's link names what `veto files` hides, or what is the server's own.
+/// Whether a client's link names a file that is hidden by `veto files`, or an internal one of the server.
 pub(crate) fn names_hidden(disk: &Disk, link: &SymbolicLinkReparseData<'_>) -> bool {
     let hidden = |name: &Vec<u8>| disk.veto.matches(name) || is_store_name(name);
     relative_target(link).is_some_and(|parts| parts.iter().any(hidden))

@@ -1,5 +1,5 @@
-//! CREATE requests that can be told from their repetitions, by the CreateGuid that their client chose ([MS-SMB2]
-//! 3.3.5.9, 3.3.5.9.10): `Open.CreateGuid` and `Open.IsReplayEligible`.
+//! Detection of replayed CREATE requests by their CreateGuid ([MS-SMB2] 3.3.5.9, 3.3.5.9.10): `Open.CreateGuid` and
+//! `Open.IsReplayEligible`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ use super::Owner;
 use crate::open::{FileOpen, Open};
 use crate::server::Server;
 
-/// Which CREATE: the client's `ClientGuid`, and its CreateGuid.
+/// Identifies a CREATE: the client's `ClientGuid`, and its CreateGuid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CreationId {
     /// `ClientGuid`.
@@ -23,32 +23,32 @@ pub struct CreationId {
     pub create: Guid,
 }
 
-/// What became of a CREATE.
+/// The result of a CREATE.
 #[derive(Clone)]
 pub(crate) struct Creation {
     open: Weak<Open>,
-    /// What it did.
+    /// The action taken.
     pub(crate) action: CreateAction,
-    /// Whose it is; `None` for a guest's, which nobody can prove to be his.
+    /// The owner; `None` for a guest, whose identity cannot be verified.
     pub(crate) owner: Option<Owner>,
 }
 
-/// What is known of a CREATE that came.
+/// The state of a received CREATE.
 pub(crate) enum Standing {
-    /// It is the first.
+    /// It is new.
     New(Claim),
-    /// The first is still being executed.
+    /// The original is still being executed.
     UnderWay,
-    /// It was executed before, and nobody has used its open since.
+    /// It was executed before, and its open has not been used since.
     Done(Arc<Open>, Creation),
 }
 
-/// All of them; `None` while they are executed.
+/// All CREATE requests; `None` while they are executed.
 #[derive(Default)]
 pub(crate) struct Creations(Mutex<HashMap<CreationId, Option<Creation>>>);
 
 impl Creations {
-    /// A CREATE came.
+    /// Registers a received CREATE.
     pub(crate) fn begin(&self, server: &Arc<Server>, id: CreationId) -> Standing {
         match self.0.lock().entry(id) {
             Entry::Vacant(entry) => {
@@ -67,12 +67,13 @@ impl Creations {
         Standing::New(Claim { server: server.clone(), id, done: false })
     }
 
-    /// Its client has used the open, so it knows of it; or the open is closed.
+    /// Removes a CREATE, because its client has used the open and so has received the response, or because the open was
+    /// closed.
     pub(crate) fn forget(&self, id: CreationId) {
         self.0.lock().remove(&id);
     }
 
-    /// The open is another one now: it was claimed back.
+    /// Updates the open after a reconnect replaced it.
     pub(crate) fn moved(&self, file: &FileOpen, open: &Arc<Open>) {
         let Some(id) = file.durability.creation() else { return };
         if let Some(Some(creation)) = self.0.lock().get_mut(&id) {
@@ -81,7 +82,7 @@ impl Creations {
     }
 }
 
-/// A CREATE that is being executed. Forgotten when it is dropped, unless it was executed.
+/// A CREATE that is being executed. Removed on drop, unless it was completed.
 pub(crate) struct Claim {
     server: Arc<Server>,
     id: CreationId,
@@ -89,13 +90,14 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// It was executed and led to `open`.
+    /// Records the resulting open.
     pub(crate) fn done(mut self, open: &Arc<Open>, action: CreateAction, owner: Option<Owner>) {
         let Some(file) = open.file() else { return };
         file.durability.made_by(self.id);
         let creation = Creation { open: Arc::downgrade(open), action, owner };
         self.server.creations.0.lock().insert(self.id, Some(creation));
-        // Its session may have ended meanwhile, and the open with it: nobody else would forget it. Dropping this does.
+        // The session and the open may have ended meanwhile, so the entry must be removed here. Dropping `self` does
+        // that.
         self.done = !file.closed.load(Ordering::Acquire);
     }
 }

@@ -1,4 +1,4 @@
-//! Persistent opens by their files and by the CREATE requests that made them.
+//! Index of persistent opens by file and by CreateGuid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use proto::dtyp::Guid;
 use crate::open::Open;
 use crate::vfs::FileId;
 
-/// All persistent opens, those with a session included.
+/// All persistent opens, including those with a session.
 #[derive(Default)]
 pub(super) struct Index {
     opens: HashMap<u64, Entry>,
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl Index {
-    /// An open is persistent, or is another one after its client has come back.
+    /// Adds a persistent open, or replaces it after a reconnect.
     pub(super) fn add(&mut self, open: &Arc<Open>) {
         let Some(file) = open.file() else { return };
         let create_guid = file.durability.terms().and_then(|terms| terms.create_guid).unwrap_or_default();
@@ -35,7 +35,7 @@ impl Index {
         }
     }
 
-    /// It is closed.
+    /// Removes a closed open.
     pub(super) fn remove(&mut self, id: u64) {
         let Some(entry) = self.opens.remove(&id) else { return };
         if let Some(ids) = self.by_file.get_mut(&entry.file) {
@@ -49,18 +49,18 @@ impl Index {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of opens.
     pub(super) fn len(&self) -> usize {
         self.opens.len()
     }
 
-    /// Those of a file.
+    /// Returns the opens of a file.
     pub(super) fn of(&self, file: FileId) -> Vec<Arc<Open>> {
         let ids = self.by_file.get(&file).into_iter().flatten();
         ids.filter_map(|id| self.opens.get(id)?.open.upgrade()).collect()
     }
 
-    /// The one that a CREATE with this CreateGuid made.
+    /// Returns the open that a CREATE with this CreateGuid made.
     pub(super) fn made_by(&self, create_guid: Guid) -> Option<u64> {
         self.by_guid.get(&create_guid).copied()
     }

@@ -1,5 +1,5 @@
-//! Opens of application instances: what fails over to another machine opens its files there with the same AppInstanceId,
-//! and what the lost machine had open is closed ([MS-SMB2] 3.3.5.9.13).
+//! Opens of application instances. An application that fails over to another machine opens its files there with the
+//! same AppInstanceId, and the opens of the lost machine are closed ([MS-SMB2] 3.3.5.9.13).
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use proto::smb2::create_context::AppInstanceVersion;
 
 use crate::open::Open;
 
-/// The instance that an open belongs to.
+/// The application instance that an open belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instance {
     /// `Open.AppInstanceId`.
@@ -29,7 +29,7 @@ type Opens = Vec<(Instance, Weak<Open>)>;
 pub(crate) struct Instances(Mutex<HashMap<[u8; 16], Opens>>);
 
 impl Instances {
-    /// A new open, or one that was claimed back.
+    /// Adds a new or reclaimed open.
     pub(crate) fn add(&self, open: &Arc<Open>) {
         if let Some(instance) = open.file().and_then(|file| file.durability.instance()) {
             let mut instances = self.0.lock();
@@ -37,14 +37,14 @@ impl Instances {
             opens.retain(|(_, other)| other.strong_count() > 0);
             opens.push((*instance, Arc::downgrade(open)));
             drop(instances);
-            // It may have been closed before it was there to be taken out.
+            // It may have been closed before it was added, so it was not removed then.
             if open.file().is_some_and(|file| file.closed.load(Ordering::Acquire)) {
                 self.remove(instance, open);
             }
         }
     }
 
-    /// An open is closed.
+    /// Removes a closed open.
     pub(crate) fn remove(&self, instance: &Instance, open: &Arc<Open>) {
         let mut instances = self.0.lock();
         if let Some(opens) = instances.get_mut(&instance.id) {
@@ -55,7 +55,7 @@ impl Instances {
         }
     }
 
-    /// What the instance has open by way of other clients than `client`.
+    /// Returns the opens of the instance by clients other than `client`.
     pub(crate) fn elsewhere(&self, id: [u8; 16], client: Guid) -> Vec<(Instance, Arc<Open>)> {
         let instances = self.0.lock();
         let opens = instances.get(&id).into_iter().flatten().filter(|(instance, _)| instance.client != client);

@@ -1,19 +1,19 @@
-//! LOCK requests that a client sends again because it has not seen the response: `Open.LockSequenceArray` ([MS-SMB2]
-//! 3.3.1.10, 3.3.5.14).
+//! Detection of LOCK requests that a client repeats because it has not received the response: `Open.LockSequenceArray`
+//! ([MS-SMB2] 3.3.1.10, 3.3.5.14).
 
 use parking_lot::Mutex;
 
-/// How many requests a client may have in flight that are told from their repetitions.
+/// Number of requests in flight per client whose repetitions are detected.
 pub(super) const ENTRIES: usize = 64;
-/// An entry that is not valid; numbers have four bits.
+/// An invalid entry; valid numbers have four bits.
 const INVALID: u8 = 0xff;
 
-/// The sequence numbers of LOCK requests that were executed; nothing is set aside until there is one.
+/// The sequence numbers of executed LOCK requests, allocated when the first one is executed.
 #[derive(Default)]
 pub struct LockSequences(Mutex<Option<Box<[u8; ENTRIES]>>>);
 
 impl LockSequences {
-    /// A LOCK with this index and number comes. `true`: it was executed before.
+    /// Registers a received LOCK with this index and number. Returns `true` if it was executed before.
     pub(crate) fn is_repeated(&self, index: u32, number: u8) -> bool {
         let mut entries = self.0.lock();
         let entry = entries.as_mut().and_then(|entries| entries.get_mut(Self::place(index)?));
@@ -27,7 +27,7 @@ impl LockSequences {
         }
     }
 
-    /// It was executed.
+    /// Records that it was executed.
     pub(crate) fn executed(&self, index: u32, number: u8) {
         let Some(place) = Self::place(index) else { return };
         let mut entries = self.0.lock();
@@ -37,7 +37,7 @@ impl LockSequences {
         }
     }
 
-    /// It was not executed after all.
+    /// Records that it was not executed after all.
     pub(crate) fn forget(&self, index: u32) {
         let mut entries = self.0.lock();
         if let Some(entry) = entries.as_mut().and_then(|entries| entries.get_mut(Self::place(index)?)) {
@@ -45,17 +45,17 @@ impl LockSequences {
         }
     }
 
-    /// All of them; 255 where there is none.
+    /// Returns all entries; 255 for invalid ones.
     pub(crate) fn all(&self) -> [u8; ENTRIES] {
         self.0.lock().as_deref().copied().unwrap_or([INVALID; ENTRIES])
     }
 
-    /// Puts back what [`LockSequences::all`] gave.
+    /// Restores the result of [`LockSequences::all`].
     pub(crate) fn restore(&self, entries: [u8; ENTRIES]) {
         *self.0.lock() = Some(Box::new(entries));
     }
 
-    /// Indices begin with 1; 0 and those beyond the last name nothing.
+    /// Indices begin with 1. Index 0 and those beyond the last are not valid.
     fn place(index: u32) -> Option<usize> {
         usize::try_from(index.checked_sub(1)?).ok().filter(|place| *place < ENTRIES)
     }

@@ -1,10 +1,10 @@
-//! Opens that outlive their connection: durable and resilient handles ([MS-SMB2] 3.3.1.10, 3.3.5.9.6, 3.3.5.9.10,
-//! 3.3.5.15.9, 3.3.7.1).
+//! Opens that outlive their connection: durable, resilient and persistent handles ([MS-SMB2] 3.3.1.10, 3.3.5.9.6,
+//! 3.3.5.9.10, 3.3.5.15.9, 3.3.7.1).
 //!
-//! An open that is to be kept stays in the table of open files with its share mode, its locks and its oplock when its
-//! session ends; only the session and the tree connect are taken from it. [`Registry`] has such opens until their owner
-//! comes back for them, their time is up, or somebody else needs what they hold. Whether a local program has changed the
-//! file meanwhile is not looked at: the descriptor stays open, and a connected client would not have been told either.
+//! When its session ends, such an open stays in the table of open files with its share mode, its locks and its oplock;
+//! only its session and tree connect are removed. [`Registry`] holds these opens until their owner reclaims them, their
+//! time is over, or another client needs what they hold. Changes of the file by local programs meanwhile are not
+//! detected: the file descriptor stays open, and a connected client would not have been notified either.
 
 mod creations;
 mod index;
@@ -40,30 +40,31 @@ use crate::principals::UnixId;
 use crate::session::User;
 use crate::vfs::Time;
 
-/// How long an open of the first version is kept: what Windows has done since Windows 8 (note <335>).
+/// Timeout of a durable open of version 1, as in Windows since Windows 8 (note <335>).
 pub const DURABLE_TIME: Duration = Duration::from_secs(120);
-/// How long an open of the second version is kept whose client leaves it to the server (note <344>).
+/// Timeout of a durable open of version 2 whose client requests none (note <344>).
 pub const DURABLE_TIME_V2: Duration = Duration::from_secs(60);
-/// The longest time that a client gets for an open of the second version (3.3.5.9.10).
+/// Maximum timeout of a durable open of version 2 (3.3.5.9.10).
 pub const MAX_DURABLE_TIME_V2: Duration = Duration::from_secs(300);
 
-/// Whose open it is: `Open.DurableOwner`. Nobody is told apart among guests and anonymous users, so they have none.
+/// The owner of an open: `Open.DurableOwner`. Guests and anonymous users have none because they cannot be
+/// distinguished.
 ///
-/// Whether two are one is [`Owner::is`]'s to say; that all fields are equal means less.
+/// Use [`Owner::is`] to compare owners instead of comparing the fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The account's own SID, where it has one that is more than its uid in another form.
+    /// The account's SID, unless it is just another form of its uid.
     pub sid: Option<Sid>,
     /// The account's name.
     pub name: String,
     /// The domain or server that the account belongs to.
     pub domain: String,
-    /// The user that the kernel knows.
+    /// The Linux user.
     pub uid: u32,
 }
 
 impl Owner {
-    /// The owner of what `user` opens; `None` for guests and anonymous users.
+    /// Returns the owner of the opens of `user`; `None` for guests and anonymous users.
     pub fn of(user: &User) -> Option<Owner> {
         let known = !user.guest && !user.anonymous;
         known.then(|| Owner {
@@ -74,8 +75,8 @@ impl Owner {
         })
     }
 
-    /// Whether both are one account. Where both have a SID that alone counts, as names and uids are given anew to others
-    /// and SIDs never ([MS-SMB2] 3.3.5.9.7 compares security contexts).
+    /// Whether both are the same account. If both have a SID, only the SIDs are compared, because names and uids may be
+    /// reassigned and SIDs are not ([MS-SMB2] 3.3.5.9.7 compares security contexts).
     pub fn is(&self, other: &Owner) -> bool {
         match (self.sid, other.sid) {
             (Some(one), Some(two)) => one == two,
@@ -84,33 +85,33 @@ impl Owner {
     }
 }
 
-/// Why an open is kept.
+/// The kind of a preserved open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// `Open.IsDurable`: for as long as nobody else needs what it holds.
+    /// `Open.IsDurable`: preserved until another client needs what it holds.
     Durable,
-    /// `Open.IsResilient`: whoever needs what it holds must wait.
+    /// `Open.IsResilient`: other clients must wait for what it holds.
     Resilient,
-    /// `Open.IsPersistent`: even a restart of the server does not end it, and nobody else opens the file meanwhile.
+    /// `Open.IsPersistent`: preserved across a restart of the server; no other client can open the file meanwhile.
     Persistent,
 }
 
-/// What was agreed on with a client whose open is kept.
+/// The terms of a preserved open, as agreed with its client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Why it is kept.
+    /// The kind.
     pub reason: Reason,
-    /// How long: `Open.DurableOpenTimeout` or `Open.ResiliencyTimeout`.
+    /// The timeout: `Open.DurableOpenTimeout` or `Open.ResiliencyTimeout`.
     pub timeout: Duration,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
-    /// `Open.CreateGuid`; `None` for the first version of durable handles.
+    /// `Open.CreateGuid`; `None` for version 1 of durable handles.
     pub create_guid: Option<Guid>,
-    /// What else is known of a persistent open.
+    /// Further properties of a persistent open.
     pub persistent: Option<Persistent>,
 }
 
-/// What is known of a persistent open, to tell the CREATE that made it, and its file, from others.
+/// Properties of a persistent open that identify the CREATE that made it and its file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Persistent {
     /// `Open.DesiredAccess`.
@@ -119,16 +120,16 @@ pub struct Persistent {
     pub create_options: u32,
     /// `Open.ShareAccess`.
     pub share_access: u32,
-    /// What the CREATE did, to be said again.
+    /// The action of the CREATE, to be repeated in the response to a replay.
     pub action: CreateAction,
-    /// When the file system made the file.
+    /// The birth time of the file.
     pub born: Option<Time>,
-    /// The server was restarted since, and the client has not come back yet.
+    /// The server was restarted, and the client has not reconnected yet.
     pub restored: bool,
 }
 
 impl Terms {
-    /// The context that tells the client of them ([MS-SMB2] 2.2.14.2.3, 2.2.14.2.12).
+    /// Returns the create context that reports the terms to the client ([MS-SMB2] 2.2.14.2.3, 2.2.14.2.12).
     pub(crate) fn response(&self) -> CreateContext<'static> {
         if self.create_guid.is_none() {
             return DurableHandleResponse.to_context();
@@ -140,13 +141,13 @@ impl Terms {
     }
 }
 
-/// Whether an open is kept when its connection is lost, and on which terms; and which CREATE made it.
+/// Whether and on which terms an open is preserved when its connection is lost; and the CREATE that made it.
 #[derive(Default)]
 pub struct Durability {
     terms: Mutex<Option<Box<Terms>>>,
     /// `terms` has [`Reason::Persistent`].
     persistent: AtomicBool,
-    /// It is closed, and has no record any more.
+    /// The open is closed, and its record was removed.
     gone: Mutex<bool>,
     /// `Open.IsReplayEligible`.
     replayable: AtomicBool,
@@ -157,7 +158,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// The terms; `None` where the open ends with its session.
+    /// Returns the terms; `None` if the open ends with its session.
     pub fn terms(&self) -> Option<Terms> {
         self.terms.lock().as_deref().cloned()
     }
@@ -167,56 +168,56 @@ impl Durability {
         self.terms.lock().is_some()
     }
 
-    /// Whether not even a restart of the server ends it.
+    /// Whether it is preserved across a restart of the server.
     pub fn is_persistent(&self) -> bool {
         self.persistent.load(Ordering::Acquire)
     }
 
-    /// Agrees on `terms`, whatever they were before.
+    /// Sets or replaces the terms.
     pub fn set(&self, terms: Terms) {
         self.persistent.store(terms.reason == Reason::Persistent, Ordering::Release);
         *self.terms.lock() = Some(Box::new(terms));
     }
 
-    /// Whether the server was restarted and the client has not come back before. Asked once.
+    /// Whether the server was restarted and the client had not reconnected before. Returns `true` only once.
     pub(crate) fn take_restored(&self) -> bool {
         let mut terms = self.terms.lock();
         let persistent = terms.as_mut().and_then(|terms| terms.persistent.as_mut());
         persistent.is_some_and(|persistent| std::mem::take(&mut persistent.restored))
     }
 
-    /// There are no terms after all.
+    /// Removes the terms.
     pub(crate) fn clear(&self) {
         self.persistent.store(false, Ordering::Release);
         *self.terms.lock() = None;
     }
 
-    /// The application instance that it belongs to.
+    /// Returns the application instance that it belongs to.
     pub(crate) fn instance(&self) -> Option<&Instance> {
         self.instance.get().map(|instance| &**instance)
     }
 
-    /// It belongs to an application instance, for good.
+    /// Sets the application instance, which never changes.
     pub(crate) fn belongs_to(&self, instance: Instance) {
-        // Said once, by the CREATE that makes it.
+        // Set once, by the CREATE that makes it.
         let _ = self.instance.set(Box::new(instance));
     }
 
-    /// The CREATE that made it can be repeated until [`Durability::take_creation`].
+    /// Sets the CREATE that made it, which can be replayed until [`Durability::take_creation`].
     fn made_by(&self, id: CreationId) {
         if self.creation.set(id).is_ok() {
             self.replayable.store(true, Ordering::Release);
         }
     }
 
-    /// The CREATE that made it and can be repeated.
+    /// Returns the CREATE that made it, if that can be replayed.
     fn creation(&self) -> Option<CreationId> {
         self.creation.get().copied().filter(|_| self.replayable.load(Ordering::Acquire))
     }
 
-    /// The CREATE that made it, which cannot be repeated any more; `None` where it could not before.
+    /// Returns the CREATE that made it and ends its replay; `None` if it could not be replayed before.
     pub(crate) fn take_creation(&self) -> Option<CreationId> {
-        // Most often there is none: no more than a look.
+        // Usually there is none, which a single load shows.
         if !self.replayable.load(Ordering::Relaxed) || !self.replayable.swap(false, Ordering::AcqRel) {
             return None;
         }

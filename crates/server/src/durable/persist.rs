@@ -1,5 +1,5 @@
-//! Keeping the records of persistent opens true ([MS-SMB2] 3.3.5.9.10): what a client was answered must be found again
-//! after a crash.
+//! Updates of the records of persistent opens ([MS-SMB2] 3.3.5.9.10). A state that was reported to a client must
+//! survive a crash.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::open::Open;
 use crate::server::Server;
 use crate::vfs::FileId;
 
-/// Keeps a persistent open as it is now. To be called before the client is told of the change; does nothing for other
-/// opens.
+/// Writes the record of a persistent open. Must be called before the client is notified of a change. Does nothing for
+/// other opens.
 pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
     let Some(file) = open.file().filter(|file| file.durability.is_persistent()) else { return Ok(()) };
     let Some(store) = server.store() else { return Ok(()) };
     let answer = {
-        // The record is taken and put without anybody between, so that a later one is never overwritten.
+        // Creating and queueing the record is atomic, so that a later record is never overwritten by an earlier one.
         let gone = file.durability.gone.lock();
         let Some(record) = Record::of(server, open, file).filter(|_| !*gone) else { return Ok(()) };
         store.put(open.persistent_id, record.encode())
@@ -28,7 +28,7 @@ pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
     })
 }
 
-/// Keeps all persistent opens of a file as they are now: its name or its fate has changed.
+/// Writes the records of all persistent opens of a file, because its name or deletion state has changed.
 pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
     for open in server.durable.persistent_of(file) {
         save(server, &open).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
     Ok(())
 }
 
-/// An open is closed, so its record goes.
+/// Removes the record of a closed open.
 pub(crate) async fn remove(server: &Server, open: &Open) {
     let Some(file) = open.file().filter(|file| file.durability.is_persistent()) else { return };
     server.durable.forget_persistent(open.persistent_id);
@@ -47,6 +47,10 @@ pub(crate) async fn remove(server: &Server, open: &Open) {
         store.remove(open.persistent_id)
     };
     if let Err(failed) = answer.await {
-        tracing::error!(path = %*file.name.path.lock(), %failed, "the record of a closed open stays until the next start");
+        tracing::error!(
+            path = %*file.name.path.lock(),
+            %failed,
+            "the record of a closed open stays until the next start"
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! What is kept of a persistent open: enough to open its file again and to know its client.
+//! The record of a persistent open: the data needed to reopen its file and to recognize its client.
 //!
-//! Little-endian, behind a number that tells the layout. Not kept: where a directory listing stands (directories are
-//! never persistent), times that the handle holds back, watches, and whatever else a client asks for again.
+//! Little-endian, preceded by a layout number. Not stored: positions in directory listings (directories are never
+//! persistent), deferred times, watches, and other state that a client sets up again.
 
 use std::time::Duration;
 
@@ -23,33 +23,33 @@ use crate::vfs::{RelPath, Time};
 /// The layout that is written, and the only one that is read.
 const LAYOUT: u8 = 2;
 
-/// What is kept of a persistent open.
+/// The record of a persistent open.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Record {
     pub(crate) terms: Terms,
     /// The share's name.
     pub(crate) share: String,
     pub(crate) path: RelPath,
-    /// The file's number and birth, by which nobody gets another one of the same name.
+    /// The file's inode number and birth time, which prevent opening another file of the same name.
     pub(crate) inode: u64,
     pub(crate) born: Option<Time>,
     pub(crate) granted: AccessMask,
     pub(crate) share_access: ShareAccess,
-    /// The options that stand.
+    /// The options in force.
     pub(crate) options: CreateOptions,
     pub(crate) delete_on_close: bool,
-    /// The file goes with its last open, whoever said so.
+    /// The file is deleted with its last open, at the request of any client.
     pub(crate) delete_pending: bool,
     pub(crate) asked_allocation: u64,
     pub(crate) created: Time,
     pub(crate) caching: Caching,
     pub(crate) instance: Option<Instance>,
     pub(crate) lock_sequences: [u8; ENTRIES],
-    /// Offset, length, exclusive.
+    /// Range, exclusive.
     pub(crate) locks: Vec<(Range, bool)>,
 }
 
-/// What the client caches.
+/// The client's oplock or lease.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Caching {
     Oplock(OplockLevel),
@@ -57,7 +57,7 @@ pub(crate) enum Caching {
 }
 
 impl Record {
-    /// Of an open as it is now; `None` where it is not persistent.
+    /// Creates the record of an open; `None` if it is not persistent.
     pub(crate) fn of(server: &Server, open: &Open, file: &FileOpen) -> Option<Record> {
         let terms = file.durability.terms().filter(|terms| terms.reason == Reason::Persistent)?;
         let locks = server.files.locks_of(file.file, open.persistent_id);
@@ -89,13 +89,13 @@ impl Record {
         })
     }
 
-    /// The byte-range locks as the open `open` holds them.
+    /// Returns the byte-range locks as those of the open `open`.
     pub(crate) fn locks_of(&self, open: u64) -> Vec<Lock> {
         let owner = LockOwner { open, key: 0 };
         self.locks.iter().map(|&(range, exclusive)| Lock { owner, range, exclusive }).collect()
     }
 
-    /// The lease that the open is made under.
+    /// Returns the lease that the open was made under.
     pub(crate) fn lease(&self) -> Option<OpenLease> {
         match self.caching {
             Caching::Oplock(_) => None,
@@ -103,7 +103,7 @@ impl Record {
         }
     }
 
-    /// The bytes that are kept.
+    /// Encodes the record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let out = &mut Writer::new(&mut bytes);
@@ -132,7 +132,7 @@ impl Record {
         bytes
     }
 
-    /// Reads what [`Record::encode`] wrote.
+    /// Decodes what [`Record::encode`] returned.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Record> {
         let reader = &mut Reader::new(bytes);
         if reader.u8()? != LAYOUT {
@@ -299,7 +299,7 @@ fn decode_locks(reader: &mut Reader<'_>) -> Result<Vec<(Range, bool)>> {
     Ok(locks)
 }
 
-/// What is asked for again of a lease: the epoch counts up with what is granted.
+/// Returns the lease request that restores a lease. Granting it increments the epoch.
 pub(crate) fn asked_again(lease: &OpenLease, state: LeaseState, epoch: Option<u16>) -> LeaseAsked {
     LeaseAsked { id: lease.id, state, epoch: epoch.map(|epoch| epoch.wrapping_sub(1)) }
 }

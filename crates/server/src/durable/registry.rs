@@ -1,4 +1,4 @@
-//! Opens without a session, and when they end ([MS-SMB2] 3.3.2.2, 3.3.2.4, 3.3.6.2, 3.3.6.4).
+//! Opens without a session, and their expiry ([MS-SMB2] 3.3.2.2, 3.3.2.4, 3.3.6.2, 3.3.6.4).
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -22,23 +22,23 @@ use crate::open::Open;
 use crate::server::Server;
 use crate::vfs::FileId;
 
-/// The opens of the server that have no session now.
+/// The opens of the server that have no session.
 #[derive(Default)]
 pub(crate) struct Registry {
     state: Mutex<State>,
-    /// How many persistent opens there are: mostly none, and then nobody need ask further.
+    /// Number of persistent opens. It is usually 0, so that no further lookup is needed.
     persistent: AtomicUsize,
-    /// There is less time until something is to be closed than there was.
+    /// Notified when the next expiry became earlier.
     sooner: Notify,
 }
 
 #[derive(Default)]
 struct State {
     detached: HashMap<u64, Detached>,
-    /// Persistent ids of opens that stand in somebody's way.
+    /// Persistent ids of opens that must be closed because they block another client.
     condemned: Vec<u64>,
     persistent: Index,
-    /// How many persistent opens of each file have no session.
+    /// Number of persistent opens without a session, by file.
     awaited: HashMap<FileId, usize>,
 }
 
@@ -47,12 +47,13 @@ struct Detached {
     terms: Terms,
     /// `World::uptime` at which it is closed.
     until: Duration,
-    /// Breaks that nobody could be told of: one of an oplock and one of each lease at the most.
+    /// Breaks that could not be sent: at most one of an oplock and one of each lease.
     missed: Vec<Break>,
     _charge: Charge,
 }
 
-/// Adds a break. Of several of one oplock or lease the client is told at once: what it was at first, and what is left.
+/// Adds a break. Several breaks of one oplock or lease are combined into one with the first former state and the last
+/// new state.
 fn note_missed(missed: &mut Vec<Break>, what: Break) {
     for known in missed.iter_mut() {
         match (known, what) {
@@ -68,13 +69,13 @@ fn note_missed(missed: &mut Vec<Break>, what: Break) {
 }
 
 impl Registry {
-    /// The opens that have no session now, and how long they are still kept.
+    /// Returns the opens that have no session, with the time until their expiry.
     pub(crate) fn kept(&self, now: Duration) -> Vec<(Arc<Open>, Duration)> {
         let left = |detached: &Detached| (detached.open.clone(), detached.until.saturating_sub(now));
         self.state.lock().detached.values().map(left).collect()
     }
 
-    /// Keeps an open whose session has ended, if it is to be kept ([MS-SMB2] 3.3.7.1); `false` where it is to be closed.
+    /// Preserves an open whose session has ended, if it has terms ([MS-SMB2] 3.3.7.1). `false` if it must be closed.
     pub(crate) fn detach(&self, server: &Server, open: &Arc<Open>) -> bool {
         let Some(file) = open.file() else { return false };
         let Some(terms) = file.durability.terms() else { return false };
@@ -86,7 +87,7 @@ impl Registry {
         let Ok(charge) = open.charge.payer().charge(Resource::DetachedOpens, 1) else { return false };
         let detached = Detached { open: open.clone(), until, terms, missed: Vec::new(), _charge: charge };
         self.state.lock().insert(open.persistent_id, detached);
-        // Looked at only now: a break that came before finds nobody to tell, one that comes later condemns the open.
+        // Checked last. A break before this found no client to notify, and a later one condemns the open.
         let holds = reason != Reason::Durable || server.files.holds_handle_caching(file.file, open.persistent_id);
         if !holds && self.state.lock().remove(open.persistent_id).is_some() {
             return false;
@@ -95,8 +96,8 @@ impl Registry {
         true
     }
 
-    /// Takes the open `persistent` out for a client that comes back for it, if `check` finds nothing wrong, with the
-    /// breaks that the client was not told of.
+    /// Removes the open `persistent` for a client that reclaims it, if `check` succeeds. Also returns the breaks that
+    /// could not be sent.
     pub(crate) fn reclaim(
         &self,
         persistent: u64,
@@ -109,9 +110,9 @@ impl Registry {
         Ok((detached.open, detached.missed))
     }
 
-    /// Somebody needs what the open caches, and its client cannot be told: a durable one is closed ([MS-SMB2] 3.3.4.6,
-    /// 3.3.4.7), the client of another one is told when it comes back. Answers whether it will be. May be called while the
-    /// table of open files is locked.
+    /// Called when another client needs what the open caches, and its own client cannot be notified. A durable open is
+    /// closed ([MS-SMB2] 3.3.4.6, 3.3.4.7); the client of another one is notified when it reconnects. Returns whether
+    /// it will be notified. May be called while the table of open files is locked.
     pub(crate) fn missed(&self, persistent: u64, what: Break) -> bool {
         let state = &mut *self.state.lock();
         let Some(detached) = state.detached.get_mut(&persistent) else { return false };
@@ -124,27 +125,27 @@ impl Registry {
         true
     }
 
-    /// An open is persistent from now on, or is another one after its client has come back.
+    /// Adds an open that became persistent, or replaces it after a reconnect.
     pub(crate) fn add_persistent(&self, open: &Arc<Open>) {
         let mut state = self.state.lock();
         state.persistent.add(open);
         self.persistent.store(state.persistent.len(), Ordering::Release);
     }
 
-    /// A persistent open is closed.
+    /// Removes a closed persistent open.
     pub(crate) fn forget_persistent(&self, persistent: u64) {
         let mut state = self.state.lock();
         state.persistent.remove(persistent);
         self.persistent.store(state.persistent.len(), Ordering::Release);
     }
 
-    /// A persistent open of the server's previous run; `false` where there are too many.
+    /// Adds a persistent open of the server's previous run; `false` if there are too many.
     pub(crate) fn add_restored(&self, server: &Server, open: &Arc<Open>) -> bool {
         self.add_persistent(open);
         self.detach(server, open)
     }
 
-    /// The persistent opens of a file.
+    /// Returns the persistent opens of a file.
     pub(crate) fn persistent_of(&self, file: FileId) -> Vec<Arc<Open>> {
         if self.persistent.load(Ordering::Acquire) == 0 {
             return Vec::new();
@@ -152,7 +153,7 @@ impl Registry {
         self.state.lock().persistent.of(file)
     }
 
-    /// The persistent open that a CREATE with this CreateGuid made, and whether it has no session.
+    /// Returns the persistent open that a CREATE with this CreateGuid made, and whether it has no session.
     pub(crate) fn persistent_by(&self, create_guid: Guid) -> Option<(u64, bool)> {
         let state = self.state.lock();
         let id = state.persistent.made_by(create_guid)?;
@@ -164,17 +165,17 @@ impl Registry {
         self.state.lock().detached.contains_key(&persistent)
     }
 
-    /// Whether the client of a persistent open of this file is awaited: nobody else opens it then (3.3.5.9).
+    /// Whether a persistent open of this file waits for its client. No other client can open the file then (3.3.5.9).
     pub(crate) fn is_awaited(&self, file: FileId) -> bool {
         self.persistent.load(Ordering::Acquire) > 0 && self.state.lock().awaited.contains_key(&file)
     }
 
-    /// Takes out all that end with the server.
+    /// Removes and returns all opens that end with the server.
     pub(crate) fn take(&self) -> Vec<Arc<Open>> {
         self.state.lock().extract(|_, detached| detached.terms.reason != Reason::Persistent)
     }
 
-    /// What is to be closed at `now`, taken out.
+    /// Removes and returns the opens to be closed at `now`.
     fn take_ended(&self, now: Duration) -> Vec<Arc<Open>> {
         let mut state = self.state.lock();
         let condemned = std::mem::take(&mut state.condemned);
@@ -182,7 +183,7 @@ impl Registry {
         state.extract(ended)
     }
 
-    /// How long until something is to be closed.
+    /// Returns the time until the next open must be closed.
     fn next_end(&self, now: Duration) -> Option<Duration> {
         let state = self.state.lock();
         if !state.condemned.is_empty() {
@@ -225,13 +226,13 @@ impl State {
 }
 
 impl Detached {
-    /// The file that nobody else opens while the client is away.
+    /// Returns the file that no other client can open while the client is disconnected.
     fn awaits(&self) -> Option<FileId> {
         self.open.file().filter(|_| self.terms.reason == Reason::Persistent).map(|file| file.file)
     }
 }
 
-/// Closes the opens whose time is up and those that stand in somebody's way.
+/// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
     for open in server.durable.take_ended(server.world.uptime()) {
         tracing::debug!(persistent = open.persistent_id, "a kept open ends");
@@ -239,7 +240,7 @@ pub(crate) async fn close_ended(server: &Server) {
     }
 }
 
-/// Closes each kept open when its time has come, for ever.
+/// Closes preserved opens as they expire, forever.
 pub(crate) async fn scavenge(server: &Server) {
     loop {
         close_ended(server).await;

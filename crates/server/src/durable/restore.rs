@@ -1,7 +1,7 @@
-//! Persistent opens of the server's previous run, opened again before the first client comes: they wait for their clients
-//! as if those had only lost the connection.
+//! Restores persistent opens of the server's previous run before the first client connects. They then wait for their
+//! clients as after a lost connection.
 //!
-//! Share modes first, then locks, then what is cached: so nothing that was held together stands in its own way.
+//! First share modes, then locks, then oplocks and leases are restored, so that states that coexisted do not conflict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -28,18 +28,18 @@ use crate::tickets::ClientName;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Lookup};
 
-/// What became of the records of the previous run.
+/// Result of restoring the records of the previous run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Restored {
-    /// Opens that wait for their clients.
+    /// Number of opens that wait for their clients.
     pub opens: usize,
-    /// Records whose file, account or share is not there any more, or another one.
+    /// Number of records whose file, account or share no longer exists or is another one.
     pub lost: usize,
 }
 
 type Reopened = (Arc<Open>, Record);
 
-/// Opens again what the store has. An error means that the store cannot be read.
+/// Reopens what the store has. An error means that the store cannot be read.
 pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Failed> {
     let Some(store) = server.store() else { return Ok(Restored::default()) };
     let records = store.load().await?;
@@ -69,7 +69,10 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
         match server.durable.add_restored(server, &open) {
             true => opens += 1,
             false => {
-                tracing::warn!(path = %record.path, "a persistent open of the previous run is lost: there are too many");
+                tracing::warn!(
+                    path = %record.path,
+                    "a persistent open of the previous run is lost: there are too many"
+                );
                 close_open(server, &open).await;
                 too_many += 1;
             }
@@ -78,8 +81,9 @@ pub(crate) async fn restore(server: &Arc<Server>) -> Result<Restored, super::Fai
     Ok(Restored { opens, lost: lost + without_locks + too_many })
 }
 
-/// Locks what was locked. They were held together before, but a local program may have come between: then the open is
-/// closed, so that its client does not count on what it has not. How many were.
+/// Restores byte-range locks. They coexisted before, but a local program may have taken a conflicting lock meanwhile.
+/// The open is closed then, so that its client does not rely on a lock that it has lost. Also returns the number of
+/// closed opens.
 async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened>, usize) {
     let bounds = server.policy().limits.locks();
     let (mut locked, mut lost) = (Vec::new(), 0);
@@ -100,7 +104,7 @@ async fn lock_again(server: &Arc<Server>, found: Vec<Reopened>) -> (Vec<Reopened
     (locked, lost)
 }
 
-/// Opens the file of a record again, if it is still the same and its owner may.
+/// Reopens the file of a record, if it is still the same and its owner has access.
 async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Open>, String> {
     let disk = disk(server, record).await?;
     let removals = server.files.removals();
@@ -163,7 +167,7 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     }))
 }
 
-/// The share as the owner of the record would have it by connecting to it.
+/// Returns the share as the record's owner would see it after a tree connect.
 async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     let policy = server.policy().clone();
     let share = policy.share(&record.share).filter(|share| share.available && share.continuously_available).cloned();
@@ -179,7 +183,8 @@ async fn disk(server: &Arc<Server>, record: &Record) -> Result<Disk, String> {
     tree_connect::disk_of(server, share, &user, false).await.map_err(|error| error.to_string())
 }
 
-/// Who the owner is now: a user of the domain, an account, or a user of the kernel's alone, whom a ticket let in.
+/// Returns the owner's present account: a user of the domain, a local account, or a Linux user without an account, who
+/// was admitted by a Kerberos ticket.
 async fn account(server: &Server, owner: &Owner, member: bool) -> Result<Option<Account>, Unavailable> {
     // Names of the server's own accounts have no backslash.
     if let Some(domain) = server.domain().filter(|_| domain::split(&owner.name).is_some()) {
@@ -194,7 +199,7 @@ async fn account(server: &Server, owner: &Owner, member: bool) -> Result<Option<
     }
 }
 
-/// Gives the open its oplock, or its part of a lease, again.
+/// Restores the open's oplock, or its share in a lease.
 async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
     let (Some(file), Some(disk)) = (open.file(), open.tree.disk()) else { return };
     let holder = Arc::new(Absent { server: Arc::downgrade(server), open: open.persistent_id });
@@ -214,7 +219,7 @@ async fn cache(server: &Arc<Server>, open: &Arc<Open>, record: &Record) {
     }
 }
 
-/// A client that has not come back to this server yet.
+/// A client that has not reconnected yet.
 struct Absent {
     server: std::sync::Weak<Server>,
     open: u64,

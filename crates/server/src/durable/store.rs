@@ -1,5 +1,5 @@
-//! Where persistent opens are kept while the server is not there ([MS-SMB2] 3.3.5.9.10, `Open.IsPersistent`): a trait that
-//! the daemon fills.
+//! Storage of persistent opens across restarts of the server ([MS-SMB2] 3.3.5.9.10, `Open.IsPersistent`): a trait that
+//! the daemon implements.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use crate::answer::Answer;
 /// Records by the persistent ids of their opens.
 pub type Records = Vec<(u64, Vec<u8>)>;
 
-/// Keeps a record of each persistent open by its persistent id.
+/// Stores a record of each persistent open by its persistent id.
 ///
-/// Changes take effect in the order in which they are asked for, whenever their answers come.
+/// Changes take effect in the order of the calls, even if their answers arrive in another order.
 pub trait Store: Send + Sync {
-    /// Keeps a record, in place of the one of this id that there may be. Safe from a crash once it is answered.
+    /// Stores a record, replacing the one of this id. The record survives a crash once this has completed.
     fn put(&self, id: u64, record: Vec<u8>) -> Answer<Result<(), Failed>>;
 
-    /// Forgets the record of this id, if there is one. Answered as [`Store::put`] is.
+    /// Removes the record of this id, if there is one. Durable on completion, like [`Store::put`].
     fn remove(&self, id: u64) -> Answer<Result<(), Failed>>;
 
-    /// All records.
+    /// Returns all records.
     fn load(&self) -> Answer<Result<Records, Failed>>;
 }
 
-/// The store could not do it; the text says what and why, for the log.
+/// The error of a store operation, as text for the log.
 #[derive(Clone, Debug)]
 pub struct Failed(pub String);
 

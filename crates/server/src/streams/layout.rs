@@ -1,29 +1,30 @@
-//! In which extended attributes of a file its alternate streams lie: the form of Samba's `streams_xattr`, so that a share
-//! changes hands without losing any of them.
+//! The extended attributes that store the alternate streams of a file. The format is that of Samba's `streams_xattr`,
+//! so that a share can be migrated in either direction without losing streams.
 //!
-//! A stream is the attribute `user.DosStream.NAME:$DATA`, its value the content and one byte 0 behind it. Without
-//! `streams_xattr:store_stream_type` the attribute's name ends with the stream's. A stream that no attribute can hold has
-//! `user.FrevoStream.NAME` instead, whose value names the file in the [store](super::store) that has the content.
+//! A stream is stored in the attribute `user.DosStream.NAME:$DATA`, whose value is the content followed by a zero byte.
+//! Without `streams_xattr:store_stream_type` the attribute's name has no `:$DATA`. A stream that does not fit in an
+//! attribute has the attribute `user.FrevoStream.NAME` instead, whose value names the file with the content in the
+//! [store](super::store).
 
 use super::store;
 use crate::name::fold_key;
 use crate::vfs::Errno;
 
-/// What the name of an overflown stream's attribute begins with.
+/// Prefix of the attribute of an overflown stream.
 pub(crate) const OVERFLOW: &str = "user.FrevoStream.";
 
-/// The type that every alternate data stream has ([MS-FSCC] 2.1.5.4), as it is appended to a name.
+/// The type of all alternate data streams ([MS-FSCC] 2.1.5.4), as a suffix of the name.
 pub(crate) const TYPE: &str = ":$DATA";
 
-/// The longest name of an attribute on Linux, in bytes.
+/// Maximum length of an attribute's name on Linux in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// How streams are named in attributes.
+/// The names of the attributes that store streams.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// `streams_xattr:prefix`: what the attribute's name begins with, its namespace included.
+    /// `streams_xattr:prefix`: the prefix of the attribute's name, including its namespace.
     pub prefix: String,
-    /// `streams_xattr:store_stream_type`: whether `:$DATA` ends it.
+    /// `streams_xattr:store_stream_type`: whether the name ends with `:$DATA`.
     pub typed: bool,
 }
 
@@ -33,29 +34,29 @@ impl Default for Layout {
     }
 }
 
-/// A stream that a file has, by the attributes that say so.
+/// A stream of a file, as found in its attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stored {
     /// The stream's name.
     pub(crate) name: String,
-    /// The attribute that holds it; kept as it was found, for not every one of a foreign hand has `:$DATA` in it.
+    /// The attribute that stores it. Its name is kept as found, because attributes of other programs may lack `:$DATA`.
     pub(crate) inline: Option<String>,
-    /// The attribute that says which file of the store holds it. Where there are both, this one counts.
+    /// The attribute that names its file in the store. If both are present, this one is valid.
     pub(crate) overflow: Option<String>,
 }
 
 impl Layout {
-    /// The attribute that holds the stream `name`.
+    /// Returns the attribute that stores the stream `name`.
     pub(crate) fn inline(&self, name: &str) -> Result<String, Errno> {
         fitting(format!("{}{name}{}", self.prefix, if self.typed { TYPE } else { "" }))
     }
 
-    /// The attribute that says where the overflown stream `name` is.
+    /// Returns the attribute that names the file of the overflown stream `name`.
     pub(crate) fn overflow(name: &str) -> Result<String, Errno> {
         fitting(format!("{OVERFLOW}{name}"))
     }
 
-    /// The streams that the attributes of these names make.
+    /// Returns the streams stored in the attributes of these names.
     pub(crate) fn streams(&self, attributes: Vec<String>) -> Vec<Stored> {
         let mut streams: Vec<Stored> = Vec::new();
         for attribute in attributes {
@@ -76,21 +77,21 @@ impl Layout {
         streams
     }
 
-    /// The name of the stream that `attribute` holds, where it holds one.
+    /// Returns the name of the stream stored in `attribute`, if it stores one.
     fn name_of<'a>(&self, attribute: &'a str) -> Option<&'a str> {
         let name = attribute.strip_prefix(&self.prefix)?;
         let name = name.strip_suffix(TYPE).unwrap_or(name);
-        // With a prefix as short as `user.`, attributes of others would look like streams.
+        // With a prefix as short as `user.`, other attributes would look like streams.
         (!name.is_empty() && !name.contains(':') && !is_samba(attribute)).then_some(name)
     }
 
-    /// Whether `attribute` is the server's business and none of a client's extended attributes.
+    /// Whether `attribute` stores a stream and is not one of the client's extended attributes.
     pub(crate) fn is_stream(&self, attribute: &str) -> bool {
         self.name_of(attribute).is_some()
     }
 }
 
-/// Whether the attribute holds state of Samba's or of this server's own, whatever the share's layout.
+/// Whether the attribute holds internal state of Samba or of this server, regardless of the share's layout.
 pub(crate) fn is_samba(attribute: &str) -> bool {
     let Some(name) = attribute.strip_prefix("user.") else { return true };
     let fixed =
@@ -99,7 +100,7 @@ pub(crate) fn is_samba(attribute: &str) -> bool {
     fixed.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || lower.starts_with("frevostream.")
 }
 
-/// Which of a file's streams `wanted` means: the one of exactly that name, else one that differs in case only.
+/// Returns the stream of exactly the name `wanted`, otherwise one whose name differs only in case.
 pub(crate) fn find(streams: Vec<Stored>, wanted: &str) -> Option<Stored> {
     let exact = streams.iter().position(|stream| stream.name == wanted);
     let key = fold_key(wanted.as_bytes());
@@ -107,21 +108,21 @@ pub(crate) fn find(streams: Vec<Stored>, wanted: &str) -> Option<Stored> {
     found.and_then(|at| streams.into_iter().nth(at))
 }
 
-/// Content as the value of an attribute.
+/// Returns the attribute value for a content.
 pub(crate) fn value(content: &[u8]) -> Vec<u8> {
     [content, &[0]].concat()
 }
 
-/// The content that the value of an attribute holds.
+/// Returns the content stored in an attribute value.
 pub(crate) fn content(mut value: Vec<u8>) -> Vec<u8> {
     value.pop();
     value
 }
 
-/// The largest content that an attribute can hold: Linux ends values at 65,536 bytes (XATTR_SIZE_MAX).
+/// Maximum size in bytes of a content stored in an attribute: Linux limits values to 65,536 bytes (XATTR_SIZE_MAX).
 pub(crate) const LARGEST_INLINE: u64 = 65_535;
 
-/// Whether a write of an attribute failed because there is no room for it there, which the store may have.
+/// Whether writing an attribute failed for lack of space, so that the content should go to the store.
 pub(crate) fn is_too_large(errno: Errno) -> bool {
     matches!(errno, Errno::TOOBIG | Errno::NOSPC | Errno::RANGE)
 }
@@ -130,12 +131,13 @@ fn fitting(attribute: String) -> Result<String, Errno> {
     if attribute.len() <= LONGEST_NAME { Ok(attribute) } else { Err(Errno::NAMETOOLONG) }
 }
 
-/// Whether a path leads into a store, which no client sees. Shares may lie in each other, so it may lie anywhere.
+/// Whether a path leads into a store, which is hidden from clients. Shares may be nested, so a store may be at any
+/// depth.
 pub(crate) fn is_store(path: &crate::vfs::RelPath) -> bool {
     path.components().any(is_store_name)
 }
 
-/// Whether a name is that of a store, or of what the file system below keeps for itself.
+/// Whether a name is that of a store or of an internal directory of the file system back end.
 pub(crate) fn is_store_name(name: &[u8]) -> bool {
     [store::DIRECTORY, crate::vfs::LINKS].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }

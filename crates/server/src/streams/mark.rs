@@ -1,9 +1,10 @@
-//! The mark of a file of the store: which file its stream belongs to.
+//! The owner mark of a file in the store, which identifies the file that its stream belongs to.
 //!
-//! It is an attribute that only root can set (`trusted.*`), so it says more than the file's name does. The birth time tells
-//! the owner from a later file with the same inode number. A server that is not root, or lacks CAP_SYS_ADMIN, or a file
-//! system without such attributes has no marks: there the store's directory, which nobody else can reach into, is
-//! all that is relied on. Files from before there were marks have none either, and get one when their owner is opened.
+//! The mark is an attribute that only root can set (`trusted.*`), so it is more reliable than the file's name. The
+//! birth time distinguishes the owner from a later file with the same inode number. Marks are not available if the
+//! server is not root, if it lacks CAP_SYS_ADMIN, or if the file system does not support such attributes. Only the
+//! permissions of the store's directory protect the streams then. Files created before marks were introduced get one
+//! when their owner is opened.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const VERSION: &str = "1";
 pub(super) struct Mark {
     /// Its inode number.
     pub(super) inode: u64,
-    /// When it was made, where its file system says.
+    /// Its birth time, if the file system provides one.
     pub(super) born: Option<Time>,
 }
 
@@ -28,7 +29,8 @@ impl Mark {
         Mark { inode: owner.id.inode, born: owner.born }
     }
 
-    /// The mark of `node`; `None` where it has none, or marks cannot be read. `Errno::INVAL` for a value that is no mark.
+    /// Reads the mark of `node`; `None` if it has none, or marks are not available. `Errno::INVAL` for a malformed
+    /// value.
     pub(super) async fn read(node: &Arc<dyn Node>, own: &Arc<Identity>) -> Result<Option<Mark>> {
         match node.get_xattr(own, ATTRIBUTE).await {
             Ok(Some(value)) => Mark::decode(&value).ok_or(Errno::INVAL).map(Some),
@@ -37,7 +39,7 @@ impl Mark {
         }
     }
 
-    /// Marks `node`, where that is possible.
+    /// Writes the mark of `node`, if marks are available.
     pub(super) async fn write(&self, node: &Arc<dyn Node>, own: &Arc<Identity>) -> Result<()> {
         match node.set_xattr(own, ATTRIBUTE, Some(self.encode())).await {
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES) => Ok(()),
@@ -45,7 +47,7 @@ impl Mark {
         }
     }
 
-    /// Whether `owner` is the file that the mark names, as far as the file system tells.
+    /// Whether the mark identifies `owner`, as far as the file system provides the data.
     pub(super) fn names(&self, owner: &Metadata) -> bool {
         let same_birth = match (self.born, owner.born) {
             (Some(born), Some(present)) => born == present,

@@ -1,12 +1,13 @@
-//! Alternate data streams ([MS-FSCC] 2.1.5.3, [MS-FSA] 2.1.1.7): content that a file or directory has beside its own.
+//! Alternate data streams ([MS-FSCC] 2.1.5.3, [MS-FSA] 2.1.1.7): content of a file or directory in addition to its
+//! unnamed stream.
 //!
-//! `layout` says in which extended attributes they lie, `store` keeps what no attribute can hold, `stream` is one open
-//! stream as all its handles share it, `node` makes it a [`Node`], so that commands need not know of streams.
-//! [`Streams`] knows which streams of which files are open.
+//! `layout` defines the extended attributes that store them, and `store` holds what does not fit in attributes.
+//! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
+//! special cases. [`Streams`] lists the open streams of all files.
 //!
-//! Every open stream has a [`FileId`] of its own, in which share modes, locks and oplocks are kept: that of its file, with
-//! a number in `stream` that is given anew when a stream is opened that nobody had open. A number, and no hash of the
-//! name, because it stays what it is when the stream is renamed and never meets another one.
+//! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
+//! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
+//! the name, because it must survive a rename of the stream and never collide.
 
 pub(crate) mod layout;
 mod mark;
@@ -32,7 +33,7 @@ use crate::tree::Disk;
 use crate::vfs::{FileId, Identity, Metadata, Node, RelPath, Result, Vfs};
 use crate::world::World;
 
-/// Which file a stream is of: device and inode.
+/// The file of a stream: device and inode.
 type Owner = (u64, u64);
 
 fn owner(file: FileId) -> Owner {
@@ -46,7 +47,7 @@ pub(crate) struct Streams {
     stores: Mutex<HashMap<u64, Arc<Store>>>,
 }
 
-/// By file, the streams that somebody has open.
+/// The open streams by file.
 #[derive(Default)]
 struct Open {
     files: Mutex<HashMap<Owner, Vec<Weak<Stream>>>>,
@@ -54,7 +55,7 @@ struct Open {
 }
 
 impl Open {
-    /// A stream was closed by the last who had it.
+    /// Removes a stream whose last reference was dropped.
     fn forget(&self, file: FileId) {
         let mut files = self.files.lock();
         if let Some(streams) = files.get_mut(&owner(file)) {
@@ -71,10 +72,11 @@ impl Streams {
         Streams { world, open: Arc::default(), stores: Mutex::default() }
     }
 
-    /// The stream `name` of `file`, which need not exist: the same for all who have it open at the same time.
+    /// Returns the stream `name` of `file`, which need not exist. All who have it open at the same time share the
+    /// object.
     pub(crate) fn stream(&self, disk: &Disk, layout: &Layout, file: FileId, name: &str) -> Arc<Stream> {
         let key = fold_key(name.as_bytes());
-        // Dropped after the lock, which the last drop of a stream takes.
+        // Dropped after the lock is released, because dropping the last reference to a stream takes it.
         let known: Vec<Arc<Stream>>;
         let mut files = self.open.files.lock();
         let streams = files.entry(owner(file)).or_default();
@@ -88,13 +90,13 @@ impl Streams {
         stream
     }
 
-    /// The streams of `file` that somebody has open, or is about to.
+    /// Returns the streams of `file` that are open, or about to be opened.
     pub(crate) fn open(&self, file: FileId) -> Vec<Arc<Stream>> {
         let files = self.open.files.lock();
         files.get(&owner(file)).map(|streams| streams.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
-    /// The store of the share's volume. A previous version has its own.
+    /// Returns the store of the share's volume. A snapshot has its own.
     pub(crate) fn store(&self, disk: &Disk) -> Arc<Store> {
         match &disk.snapshot {
             Some(root) => Arc::new(Store::new(Arc::clone(&disk.vfs), root.clone(), Arc::clone(&self.world))),
@@ -107,14 +109,15 @@ impl Streams {
         Arc::clone(self.stores.lock().entry(volume).or_insert_with(make))
     }
 
-    /// Some files are reached through both volumes, and their streams may lie in the store of either.
+    /// Registers that some files are reachable through both volumes, so that their streams may be in the store of
+    /// either.
     pub(crate) fn overlap(&self, first: (u64, &Arc<dyn Vfs>), second: (u64, &Arc<dyn Vfs>)) {
         let (first, second) = (self.store_of(first.0, first.1), self.store_of(second.0, second.1));
         first.is_beside(&second);
         second.is_beside(&first);
     }
 
-    /// Removes all alternate streams of a file whose content is thrown away ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).
+    /// Removes all alternate streams of a file whose content is replaced ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).
     pub(crate) async fn remove_all(&self, disk: &Disk, node: &Arc<dyn Node>, file: FileId) -> Result<()> {
         let Some(layout) = &disk.share.streams else { return Ok(()) };
         for stored in list(node, &disk.identity, layout).await? {
@@ -124,7 +127,7 @@ impl Streams {
         Ok(())
     }
 
-    /// A name of the file was removed: its streams in the store go with the last name.
+    /// Called after a name of the file was removed. If it was the last one, its streams are removed from the store.
     pub(crate) async fn unlinked(&self, disk: &Disk, node: &Arc<dyn Node>) {
         let Some(layout) = &disk.share.streams else { return };
         let store = self.store(disk);
@@ -145,17 +148,17 @@ impl Streams {
     }
 }
 
-/// The streams that the file has.
+/// Returns the streams of the file.
 pub(crate) async fn list(node: &Arc<dyn Node>, who: &Arc<Identity>, layout: &Layout) -> Result<Vec<Stored>> {
     Ok(layout.streams(node.list_xattrs(who).await?))
 }
 
-/// The file that a handle's stream is of; `None` where it leads to the file itself.
+/// Returns the file of a handle's stream; `None` if the handle leads to the file itself.
 pub(crate) fn file_of(node: &Arc<dyn Node>) -> Option<&Arc<dyn Node>> {
     node::of(node).map(|stream| &stream.file)
 }
 
-/// What is shown of a stream whose file has `metadata`: times, attributes and owner are the file's.
+/// Returns the metadata of a stream whose file has the metadata `file`: times, attributes and owner are the file's.
 fn metadata(file: Metadata, id: FileId, size: u64, allocated: u64) -> Metadata {
     Metadata { id, kind: crate::vfs::Kind::File, size, allocated, ..file }
 }

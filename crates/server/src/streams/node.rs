@@ -1,5 +1,5 @@
-//! A handle to an alternate stream, as a [`Node`]: what it does to content it does to the stream, everything else to the
-//! file that the stream is of.
+//! A handle to an alternate stream that implements [`Node`]. Operations on content apply to the stream, all others to
+//! its file.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::world::World;
 /// A handle.
 pub(crate) struct StreamNode {
     pub(crate) stream: Arc<Stream>,
-    /// The file that the stream is of.
+    /// The file of the stream.
     pub(crate) file: Arc<dyn Node>,
     who: Arc<Identity>,
     access: Access,
     world: Arc<dyn World>,
 }
 
-/// The stream that a handle leads to, where it leads to one.
+/// Returns the stream that a handle leads to, if any.
 pub(crate) fn of(node: &Arc<dyn Node>) -> Option<&StreamNode> {
     node.as_any().downcast_ref()
 }
@@ -37,8 +37,8 @@ impl StreamNode {
         StreamNode { stream, file, who, access, world }
     }
 
-    /// Whether the kernel lets `who` have `access` to the file: asked when a stream is opened, for its attributes are read
-    /// and written without opening anything.
+    /// Checks whether the kernel gives `who` the `access` to the file. Needed when a stream is opened, because its
+    /// attributes are read and written without opening a file.
     pub(crate) async fn check(file: &Arc<dyn Node>, who: &Arc<Identity>, access: Access) -> Result<()> {
         let wanted = u32::from(access.read) << 2 | u32::from(access.write) << 1;
         if wanted != 0 && file.permissions(who).await? & wanted != wanted {
@@ -51,7 +51,7 @@ impl StreamNode {
         if self.access.write { Ok((Arc::clone(&self.stream), Arc::clone(&self.file))) } else { Err(Errno::BADF) }
     }
 
-    /// Does `change` to the content, which shows in the file's times ([MS-FSA] 2.1.4.17).
+    /// Applies `change` to the content and updates the file's times ([MS-FSA] 2.1.4.17).
     fn change<F, R>(&self, change: F) -> Answer<Result<()>>
     where
         F: FnOnce(Arc<Stream>, Arc<dyn Node>) -> R + Send + 'static,
@@ -119,7 +119,7 @@ impl Node for StreamNode {
         self.change(move |stream, file| async move { stream.set_size(&file, &who, size).await })
     }
 
-    /// Attributes are not set aside.
+    /// Space for attributes cannot be reserved.
     fn allocate(&self, _who: &Arc<Identity>, _size: u64) -> Answer<Result<()>> {
         Answer::now(self.writer().and(Err(Errno::OPNOTSUPP)))
     }
@@ -129,7 +129,7 @@ impl Node for StreamNode {
         self.change(move |stream, file| async move { stream.zero(&file, &who, offset, length).await })
     }
 
-    /// All of it is data.
+    /// Streams have no holes.
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>> {
         let (stream, file) = (Arc::clone(&self.stream), Arc::clone(&self.file));
         Answer::later(async move {

@@ -1,18 +1,20 @@
-//! The overflow store: a directory in the share's root with a file for each stream that no extended attribute can hold.
+//! The overflow store: a directory in the share's root with a file for each stream that does not fit in an extended
+//! attribute.
 //!
-//! The file that has such a stream says so in an attribute ([`layout`](super::layout)), whose value is the name of the
-//! store's file: the inode number of its owner, and 128 random bits. So the stream goes where its file goes, whoever
-//! renames it. An attribute that names the inode of another file came with a copy: the content is shared for reading and
-//! copied before the first write, and it is never removed through the copy.
+//! A file with such a stream has an attribute ([`layout`](super::layout)) whose value is the name of the store's file:
+//! the inode number of the owner, and 128 random bits. The stream therefore survives renames of its file by any
+//! program. An attribute with the inode number of another file is the result of a copy. The content is then shared for
+//! reading and copied before the first write, and is never removed through the copy.
 //!
-//! Where shares overlap, a file that is reached through one of them may have its stream in the store of the other: each
-//! store is looked into, the share's own first.
+//! If shares overlap, a file that is reached through one of them may have its stream in the store of the other. All
+//! these stores are searched, the share's own first.
 //!
-//! Anybody may make a directory of the store's name in a share's root, and name any file in an attribute. So the store is a
-//! [private directory](Private), and a file of it has a [mark](super::mark) that only root can set where there can be one.
+//! Any user may create a directory with the store's name in a share's root, and name any file in an attribute. The
+//! store is therefore a [private directory](Private), and its files have a [mark](super::mark) that only root can set,
+//! where that is supported.
 //!
-//! What is written is on disk before an attribute names it, and no longer named when it is removed: a crash leaves
-//! nothing worse than a file of the store that nobody names.
+//! Content is on disk before an attribute names it, and the attribute is removed before the content. A crash therefore
+//! leaves at most an unreferenced file in the store.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,54 +29,54 @@ use crate::world::World;
 /// The store's name in the root of a share.
 pub(crate) const DIRECTORY: &str = ".frevo-streams";
 
-/// How much is copied at a time.
+/// Chunk size of copies in bytes.
 const COPY: usize = 1 << 20;
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
 
-/// The streams of one share's files that no attribute can hold.
+/// The streams of one share's files that do not fit in attributes.
 pub(crate) struct Store {
     vfs: Arc<dyn Vfs>,
     world: Arc<dyn World>,
-    /// Where the share's root is in `vfs`: a previous version lies deeper.
+    /// The share's root in `vfs`. For a snapshot it is a subdirectory.
     root: RelPath,
-    /// The stores of shares that overlap with this one.
+    /// The stores of overlapping shares.
     beside: Mutex<Vec<Weak<Store>>>,
-    /// The server itself: no user reaches into the store.
+    /// The server's own identity, because users have no access to the store.
     own: Arc<Identity>,
     state: AtomicU8,
-    /// Whether it has been said that something else has the store's name.
+    /// Whether it has been logged that the store's name is taken by something else.
     warned: AtomicBool,
 }
 
-/// Nobody has looked yet; there is none; there is one.
+/// Values of `state`: not known yet, no store, store exists.
 const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const USED: u8 = 2;
 
-/// A file of some store.
+/// A file found in a store.
 struct Found {
     directory: Arc<dyn Private>,
     node: Arc<dyn Node>,
-    /// `None` for files from before there were marks, and where there can be none.
+    /// `None` for files created before marks were introduced, and where marks are not available.
     mark: Option<Mark>,
 }
 
 impl Found {
-    /// Whether the stream belongs to `owner`, whose attribute names it as one of the file `inode`.
+    /// Whether the stream belongs to `owner`, whose attribute names it as a stream of the file `inode`.
     fn belongs_to(&self, owner: &Metadata, inode: u64) -> bool {
         inode == owner.id.inode && self.mark.is_none_or(|mark| mark.names(owner))
     }
 }
 
-/// A file of the store, open.
+/// An open file of the store.
 pub(crate) struct Sidecar {
-    /// Its name there.
+    /// Its name in the store.
     pub(crate) name: String,
-    /// Open for reading and, where it can be, writing.
+    /// Open for reading and, if possible, writing.
     pub(crate) node: Arc<dyn Node>,
-    /// It belongs to the file that names it, and not to one that was copied.
+    /// It belongs to the file that names it, which is not a copy.
     pub(crate) owned: bool,
 }
 
@@ -92,7 +94,7 @@ impl Store {
         }
     }
 
-    /// The share of `other` overlaps with that of this store.
+    /// Registers that the share of `other` overlaps with that of this store.
     pub(super) fn is_beside(&self, other: &Arc<Store>) {
         let mut beside = self.beside.lock();
         if !beside.iter().any(|known| known.as_ptr() == Arc::as_ptr(other)) {
@@ -100,17 +102,18 @@ impl Store {
         }
     }
 
-    /// The stores beside this one.
+    /// Returns the stores of overlapping shares.
     fn others(&self) -> Vec<Arc<Store>> {
         self.beside.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The identity that acts on the store, and on attributes that lead there.
+    /// Returns the identity that accesses the store, and attributes that name its files.
     pub(crate) fn own(&self) -> &Arc<Identity> {
         &self.own
     }
 
-    /// Whether any stream was ever kept here or beside. Most shares have none, and are asked for nothing.
+    /// Whether this store or one of an overlapping share exists. For most shares there is none, so streams need no
+    /// further checks.
     pub(crate) async fn is_used(&self) -> bool {
         if self.has_any().await {
             return true;
@@ -128,16 +131,16 @@ impl Store {
             let state = match self.directory(false).await {
                 Ok(Some(_)) => USED,
                 Ok(None) => NONE,
-                // Asked again next time.
+                // Retried next time.
                 Err(_) => return false,
             };
-            // Somebody may have made it meanwhile.
+            // The store may have been created meanwhile.
             _ = self.state.compare_exchange(UNKNOWN, state, Ordering::Relaxed, Ordering::Relaxed);
         }
         self.state.load(Ordering::Relaxed) == USED
     }
 
-    /// The store's directory, opened and checked anew each time.
+    /// Opens and checks the store's directory; not cached.
     async fn directory(&self, make: bool) -> Result<Option<Arc<dyn Private>>> {
         let found = self.vfs.private(&self.root, DIRECTORY, make).await;
         if matches!(found, Err(Errno::PERM)) && !self.warned.swap(true, Ordering::Relaxed) {
@@ -149,7 +152,8 @@ impl Store {
         found
     }
 
-    /// A new, empty file of the store for a stream of the file `owner`. It counts for the quota of the owner's user.
+    /// Creates an empty file in the store for a stream of the file `owner`. It is charged to the quota of the owner's
+    /// user.
     pub(crate) async fn create(&self, owner: &Metadata) -> Result<Sidecar> {
         let directory = self.directory(true).await?.ok_or(Errno::STALE)?;
         self.state.store(USED, Ordering::Relaxed);
@@ -168,7 +172,7 @@ impl Store {
         Ok(Sidecar { name, node, owned: true })
     }
 
-    /// The file of the store that an attribute of the file `owner` names.
+    /// Opens the file of the store that an attribute of the file `owner` names.
     pub(crate) async fn open(&self, value: &[u8], owner: &Metadata) -> Result<Sidecar> {
         let (name, inode) = parse(value).ok_or(Errno::INVAL)?;
         let Some(found) = self.find(name, inode).await? else {
@@ -186,14 +190,14 @@ impl Store {
             tracing::debug!(?errno, name, "a file of the store stays without a mark");
         }
         let node = match found.node.open(&self.own, BOTH).await {
-            // What cannot be changed, a previous version say, can be read.
+            // A stream that cannot be changed, for example in a snapshot, can still be read.
             Err(Errno::ROFS | Errno::ACCES) => found.node.open(&self.own, READ).await?,
             opened => opened?,
         };
         Ok(Sidecar { name: name.to_owned(), node, owned })
     }
 
-    /// A copy of `from` that belongs to the file `owner`, on disk.
+    /// Returns a copy of `from` that belongs to the file `owner`, written to disk.
     pub(crate) async fn copy(&self, from: &Sidecar, owner: &Metadata) -> Result<Sidecar> {
         let copy = self.create(owner).await?;
         match copy_content(&self.own, &from.node, &copy.node).await {
@@ -205,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Removes what the attribute `value` of the file `owner` named, if it was that file's own.
+    /// Removes the file that the attribute `value` of the file `owner` named, if it belongs to that file.
     pub(crate) async fn remove(&self, value: &[u8], owner: &Metadata) {
         if let Some((name, inode)) = parse(value)
             && inode == owner.id.inode
@@ -231,7 +235,7 @@ impl Store {
         }
     }
 
-    /// Looks in this store and in those beside it for a stream of the file `inode`.
+    /// Searches this store and those of overlapping shares for a stream of the file `inode`.
     async fn find(&self, name: &str, inode: u64) -> Result<Option<Found>> {
         let here = self.find_here(name, inode).await;
         if !matches!(here, Ok(None) | Err(Errno::PERM)) {
@@ -272,8 +276,8 @@ pub(super) async fn copy_content(who: &Arc<Identity>, from: &Arc<dyn Node>, to: 
     to.flush().await
 }
 
-/// The name that an attribute's value is, and the inode number of the file that the stream belongs to. Anything else,
-/// which somebody else must have written, leads nowhere.
+/// Returns the file name in an attribute's value, and the inode number of the file that the stream belongs to. `None`
+/// for any other value, which the server did not write.
 fn parse(value: &[u8]) -> Option<(&str, u64)> {
     let name = std::str::from_utf8(value).ok()?;
     let (inode, random) = name.split_once('-')?;

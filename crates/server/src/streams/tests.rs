@@ -1,4 +1,4 @@
-//! Streams on a file system in memory, whose attributes hold 65,536 bytes as Linux's do.
+//! Tests of streams on a file system in memory, whose attributes are limited to 65,536 bytes as on Linux.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// On a file system with room for so much.
+    /// Creates a file system of limited capacity.
     fn new(capacity: u64) -> Bed {
         let world: Arc<dyn World> = Arc::new(Still::default());
         let options = Options { mode: 0o777, capacity, ..Options::default() };
@@ -40,13 +40,13 @@ impl Bed {
         Bed { vfs, store, open: Arc::default(), who, file, metadata }
     }
 
-    /// The stream `name`, as one that opens it first finds it.
+    /// Returns the stream `name` as a first open finds it.
     fn stream(&self, file: FileId, name: &str) -> Stream {
         let id = FileId { stream: 1, ..file };
         Stream::new(id, name, &Layout::default(), self.store.clone(), self.open.clone())
     }
 
-    /// The file's own stream `s`, made if it is not there.
+    /// Returns the file's stream `s`, created if it does not exist.
     fn opened(&self) -> Stream {
         let stream = self.stream(self.metadata.id, "s");
         block_on(stream.create(&self.file, &self.who)).expect("it can be made");
@@ -58,7 +58,7 @@ impl Bed {
         block_on(stream.write(&self.file, &self.who, offset, Bytes::copy_from_slice(data), false))
     }
 
-    /// The whole content of a stream, whose size must be told right.
+    /// Returns the whole content of a stream, and checks its size.
     #[track_caller]
     fn content(&self, file: &Arc<dyn Node>, stream: &Stream) -> Vec<u8> {
         let (mut buffer, count) = block_on(stream.read(file, &self.who, 0, vec![0; 1 << 20], 0));
@@ -75,7 +75,7 @@ impl Bed {
         block_on(self.file.set_xattr(&self.who, name, Some(value.to_vec()))).unwrap();
     }
 
-    /// How many files the store has.
+    /// Returns the number of files in the store.
     fn stored(&self) -> usize {
         let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap();
         let links = Links::NONE;
@@ -106,7 +106,7 @@ fn a_small_stream_is_one_attribute_as_samba_writes_it() {
     assert_eq!(bed.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
     block_on(stream.set_size(&bed.file, &bed.who, 4)).unwrap();
     assert_eq!(bed.content(&bed.file, &stream), b"\0\0ab");
-    // What another program wrote is there at once.
+    // Content written by another program is visible at once.
     bed.set(INLINE, b"samba\0");
     assert_eq!(bed.content(&bed.file, &stream), b"samba");
     bed.write(&stream, 65_530, b"12345").unwrap();
@@ -125,7 +125,7 @@ fn a_large_stream_moves_to_the_store_and_comes_back_when_it_is_emptied() {
     let expected = [b"begin\0\0\0\0\0", &large()[..]].concat();
     assert_eq!(bed.content(&bed.file, &stream), expected);
     assert_eq!((bed.attribute(INLINE), bed.stored()), (None, 1));
-    // Who opens it anew finds it there.
+    // A new open finds it there.
     let again = bed.stream(bed.metadata.id, "S");
     assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
     assert_eq!((bed.content(&bed.file, &again), &*again.name().unwrap()), (expected, "s"));
@@ -186,7 +186,7 @@ fn after_a_crash_the_store_counts() {
     let again = bed.stream(bed.metadata.id, "s");
     assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap());
     assert_eq!((bed.content(&bed.file, &again), bed.attribute(INLINE)), (large(), None));
-    // Two names of one file of the store, as in the middle of a rename: it goes with the last.
+    // Two names of one file in the store, as during a rename. It is removed with the last name.
     bed.set("user.FrevoStream.t", &bed.attribute(OVERFLOW).unwrap());
     block_on(again.remove(&bed.file, &bed.who)).unwrap();
     let other = bed.stream(bed.metadata.id, "t");
@@ -223,8 +223,8 @@ fn a_directory_of_another_is_no_store() {
     assert_eq!(bed.content(&bed.file, &stream), b"kept");
 }
 
-/// A directory of mallory's in the place of the store, into which he has moved bob's private file, as he may in a directory
-/// that he may write to. An attribute of his own file names it.
+/// A directory of mallory's with the name of the store, into which mallory has moved bob's private file, which is
+/// possible in a directory that mallory may write to. An attribute of mallory's own file names it.
 fn planted(mode: u32) -> (Bed, Arc<dyn Node>) {
     let bed = Bed::new(16 << 20);
     let (mallory, bob) = (user(2000), user(3000));
@@ -270,7 +270,7 @@ fn a_file_that_was_moved_into_a_planted_store_is_neither_read_nor_written_nor_re
     }
 }
 
-/// The store's only file.
+/// Returns the store's only file.
 fn sidecar(bed: &Bed) -> Arc<dyn Node> {
     let name = String::from_utf8(bed.attribute(OVERFLOW).unwrap()).unwrap();
     let path = RelPath::root().join(DIRECTORY.as_bytes()).unwrap().join(name.as_bytes()).unwrap();
@@ -361,8 +361,8 @@ fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
     assert_eq!((bed.stored(), other.stored()), (0, 0));
 }
 
-/// Does `change` to the stream `s`, which holds `kept`, on a file system of whose calls the one numbered `at` fails; what
-/// it says, and what the stream then holds, and whether the file system was asked that often.
+/// Applies `change` to the stream `s` with the content `kept`, on a file system whose call number `at` fails. Returns
+/// the result, the content of the stream afterwards, and whether that many calls were made.
 fn failing(
     at: u64,
     errno: Errno,
@@ -380,7 +380,7 @@ fn failing(
     let store = Arc::new(Store::new(faulty, RelPath::root(), world));
     let stream = Stream::new(FileId { stream: 1, ..bed.metadata.id }, "s", &Layout::default(), store, bed.open.clone());
     let done = block_on(stream.exists(&node, &bed.who)).and_then(|_| change(&stream, &node, &bed));
-    // Whoever comes next, on a file system that does not fail.
+    // A later open, on a file system that does not fail.
     let again = bed.stream(bed.metadata.id, "s");
     assert!(block_on(again.exists(&bed.file, &bed.who)).unwrap(), "the stream is lost, call {at}");
     (done.is_ok(), bed.content(&bed.file, &again))

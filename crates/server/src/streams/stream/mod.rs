@@ -1,5 +1,5 @@
-//! One alternate stream, as everybody who has it open shares it: reads and writes of it take turns, for an extended
-//! attribute is only ever read and written whole.
+//! An open alternate stream, shared by all its handles. Reads and writes are serialized, because an extended attribute
+//! is always read and written as a whole.
 
 mod places;
 
@@ -15,36 +15,36 @@ use super::{Open, list};
 use crate::name::fold_key;
 use crate::vfs::{Errno, FileId, Identity, Metadata, Node, Result};
 
-/// A stream that somebody has open, or is about to.
+/// A stream that is open, or about to be opened.
 pub(crate) struct Stream {
-    /// Which stream of which file.
+    /// Identifies the stream and its file.
     pub(crate) id: FileId,
     layout: Layout,
     store: Arc<Store>,
-    /// As it is on disk, or as it will be; `None` once the stream was removed, so that it is found no more.
+    /// The name on disk, existing or not. `None` after the stream was removed, so that it is not found any more.
     name: Cell<Option<Arc<str>>>,
-    /// Whoever reads or changes the content has this.
+    /// Locked by all operations on the content.
     place: Mutex<Place>,
     open: Arc<Open>,
 }
 
-/// Where the content is.
+/// The location of the content.
 enum Place {
-    /// Nobody has looked yet, or it is not there.
+    /// Not looked up yet, or not present.
     Nowhere,
     /// In the value of this attribute.
     Inline(String),
-    /// In the store; the attribute says so.
+    /// In the store, named by this attribute.
     Store(String, Sidecar),
-    /// Out of reach: the store does not have what the attribute names. All that can be done with it is to throw it away.
+    /// Not available: the store does not have the file that the attribute names. The stream can only be discarded.
     Lost(Stored),
-    /// It was renamed to the unnamed stream: it is the file's own content.
+    /// The stream was renamed to the unnamed stream, so this is the file's own content.
     Own(Arc<dyn Node>),
-    /// It was removed.
+    /// The stream was removed.
     Removed,
 }
 
-/// What a stream is renamed to.
+/// The new name of a stream.
 pub(crate) enum Target {
     /// Another alternate stream.
     Named(String),
@@ -70,17 +70,17 @@ impl Stream {
         }
     }
 
-    /// The file that it is a stream of.
+    /// Returns the id of its file.
     pub(crate) fn file(&self) -> FileId {
         FileId { stream: 0, ..self.id }
     }
 
-    /// Its name, as it is on disk; `None` once it is there no more.
+    /// Returns its name on disk; `None` after it was removed.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         self.name.lock().clone()
     }
 
-    /// The server's own identity.
+    /// Returns the server's own identity.
     pub(super) fn server(&self) -> Arc<Identity> {
         Arc::clone(self.store.own())
     }
@@ -89,14 +89,14 @@ impl Stream {
         self.layout == *layout && self.name.lock().as_ref().is_some_and(|name| fold_key(name.as_bytes()) == *key)
     }
 
-    /// Looks whether the file has the stream.
+    /// Whether the file has the stream.
     pub(crate) async fn exists(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
         Ok(!matches!(*place, Place::Nowhere | Place::Removed))
     }
 
-    /// Makes the stream, empty. `false` where it is there already.
+    /// Creates the stream, empty. `false` if it exists already.
     pub(crate) async fn create(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<bool> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
@@ -115,13 +115,13 @@ impl Stream {
         Ok(true)
     }
 
-    /// Takes note of where the content is, from a list of the file's streams.
+    /// Records the location of the content, taken from a listing of the file's streams.
     pub(crate) async fn is_at(&self, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
         let mut place = self.place.lock().await;
         if matches!(*place, Place::Nowhere) { self.settle(&mut place, file, stored).await } else { Ok(()) }
     }
 
-    /// Finds where the content is, if that is not known.
+    /// Looks up the location of the content, if it is not known.
     async fn find(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         if !matches!(*place, Place::Nowhere) {
             return Ok(());
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// The attributes that the stream has.
+    /// Returns the attributes of the stream.
     async fn stored(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<Option<Stored>> {
         let Some(name) = self.name() else { return Ok(None) };
         Ok(layout::find(list(file, who, &self.layout).await?, &name))
@@ -149,7 +149,7 @@ impl Stream {
                     }
                     Err(errno) => return Err(errno),
                 };
-                // Only a crash leaves both: the store has what was written last.
+                // Both are present only after a crash. The store has the content written last.
                 if let Some(inline) = inline
                     && let Err(errno) = file.set_xattr(self.store.own(), inline, None).await
                 {
@@ -164,19 +164,19 @@ impl Stream {
         Ok(())
     }
 
-    /// The file of the store that `attribute` names.
+    /// Opens the file of the store that `attribute` names.
     async fn sidecar(&self, file: &Arc<dyn Node>, attribute: &str) -> Result<Sidecar> {
         let value = file.get_xattr(self.store.own(), attribute).await?.ok_or(Errno::STALE)?;
         self.store.open(&value, &file.metadata().await?).await
     }
 
-    /// The stream's metadata: its own size, and everything else the file's.
+    /// Returns the stream's metadata: its own size, and everything else from the file.
     pub(crate) async fn metadata(&self, file: &Arc<dyn Node>) -> Result<Metadata> {
         let place = self.place.lock().await;
         let of_file = file.metadata().await?;
         let (size, allocated) = match &*place {
             Place::Inline(attribute) => {
-                // A size is no secret: whoever may list attributes is told it.
+                // Users who may list attributes may see their sizes.
                 let size = inline(file, self.store.own(), attribute).await?.len() as u64;
                 (size, allocated(size))
             }
@@ -217,7 +217,7 @@ impl Stream {
         (buffer, done)
     }
 
-    /// Writes all of `data` at `offset`; what lies between the end and there becomes zeros.
+    /// Writes all of `data` at `offset`, and fills a gap after the former end with zeros.
     pub(super) async fn write(
         &self,
         file: &Arc<dyn Node>,
@@ -252,7 +252,7 @@ impl Stream {
         }
     }
 
-    /// Cuts or extends the content.
+    /// Truncates or extends the content.
     pub(super) async fn set_size(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, size: u64) -> Result<()> {
         let mut place = self.place.lock().await;
         if let Place::Inline(attribute) = &*place {
@@ -283,7 +283,7 @@ impl Stream {
         }
     }
 
-    /// Makes the range read as zeros.
+    /// Fills the range with zeros.
     pub(super) async fn zero(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, offset: u64, length: u64) -> Result<()> {
         let mut place = self.place.lock().await;
         self.own_sidecar(&mut place, file, who).await?;
@@ -304,7 +304,7 @@ impl Stream {
         }
     }
 
-    /// What was written is on disk.
+    /// Flushes written data to disk.
     pub(super) async fn flush(&self, file: &Arc<dyn Node>) -> Result<()> {
         let node = match &*self.place.lock().await {
             Place::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
@@ -316,14 +316,14 @@ impl Stream {
         file.flush().await
     }
 
-    /// Removes the stream. Whoever still has it open finds nothing any more.
+    /// Removes the stream. Remaining handles fail.
     pub(crate) async fn remove(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         self.make_way(file, who).await?;
         self.made_way();
         Ok(())
     }
 
-    /// Removes the stream, which keeps its name until [`Stream::made_way`], so that who looks for it finds it.
+    /// Removes the stream, but keeps its name until [`Stream::made_way`], so that lookups find it.
     pub(crate) async fn make_way(&self, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         let mut place = self.place.lock().await;
         self.find(&mut place, file, who).await?;
@@ -332,18 +332,19 @@ impl Stream {
         Ok(())
     }
 
-    /// It has no name any more.
+    /// Removes its name.
     pub(crate) fn made_way(&self) {
         *self.name.lock() = None;
     }
 }
 
-/// The content that an attribute holds; nothing where somebody else has removed it.
+/// Returns the content stored in an attribute; empty if another program has removed the attribute.
 async fn inline(file: &Arc<dyn Node>, who: &Arc<Identity>, attribute: &str) -> Result<Vec<u8>> {
     Ok(layout::content(file.get_xattr(who, attribute).await?.unwrap_or_default()))
 }
 
-/// What an attribute of `size` bytes of content is said to take: whole units of 8 bytes, as in a file record of NTFS.
+/// Returns the allocated size reported for `size` bytes in an attribute: rounded up to 8 bytes, as in a file record of
+/// NTFS.
 pub(super) fn allocated(size: u64) -> u64 {
     size.next_multiple_of(8)
 }

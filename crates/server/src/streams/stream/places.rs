@@ -1,5 +1,5 @@
-//! Where the content of a stream moves: from its attribute to the store and back, to another name, to nowhere. Whatever
-//! fails on the way, the content is where it was.
+//! Moves of a stream's content: from the attribute to the store and back, to another name, and removal. If an operation
+//! fails, the content is at its former location.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::streams::store::{Sidecar, copy_content};
 use crate::vfs::{Errno, Identity, Node, Result};
 
 impl Stream {
-    /// Sets the attribute to `content`. Where it has no room there, the content goes to the store instead, and the answer
-    /// is `false`: `before`, that is, to which the caller does then what it was about to do.
+    /// Sets the attribute to `content`. If it does not fit, moves the content `before` the change to the store and
+    /// returns `false`; the caller then applies the change there.
     pub(super) async fn put(
         &self,
         place: &mut Place,
@@ -33,7 +33,7 @@ impl Stream {
         }
     }
 
-    /// Moves the content to the store. Where that fails, everything is as it was.
+    /// Moves the content to the store. On failure, nothing is changed.
     pub(super) async fn overflow(
         &self,
         place: &mut Place,
@@ -53,7 +53,7 @@ impl Stream {
             sidecar.node.flush().await?;
             match file.set_xattr(who, &attribute, Some(value.clone())).await {
                 Ok(()) => {}
-                // What the attribute to come needs is what the one to go takes.
+                // The old attribute takes the space that the new one needs.
                 Err(errno) if layout::is_too_large(errno) && inline.is_some() => {
                     self.exchange(file, who, inline.as_deref(), content, &attribute, value).await?;
                 }
@@ -77,7 +77,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Removes one attribute to make room for another; puts it back where that room is not enough.
+    /// Removes one attribute to free space for another. Restores it if the space does not suffice.
     async fn exchange(
         &self,
         file: &Arc<dyn Node>,
@@ -96,14 +96,14 @@ impl Stream {
         Err(Errno::NOSPC)
     }
 
-    /// A stream in the store that was cut to nothing is an attribute again, which Samba sees too.
+    /// Moves a stream that was truncated to zero bytes from the store to an attribute, where Samba can see it, too.
     pub(super) async fn bring_home(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         self.own_sidecar(place, file, who).await?;
         let Place::Store(attribute, sidecar) = &*place else { return Err(Errno::STALE) };
         sidecar.node.set_size(self.store.own(), 0).await?;
         let home = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         if file.set_xattr(who, &home, Some(layout::value(b""))).await.is_err() {
-            // It is empty where it is, too.
+            // The stream in the store is empty as well.
             return Ok(());
         }
         file.set_xattr(who, attribute, None).await?;
@@ -112,7 +112,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What is lost is thrown away.
+    /// Replaces a stream whose content is lost by an empty one.
     pub(super) async fn begin_anew(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         self.remove_from(place, file, who).await?;
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
@@ -121,7 +121,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Before a change: a file of the store that came with a copy of its owner is copied, too.
+    /// Called before a change. Copies a file of the store that belongs to another file, of which this one is a copy.
     pub(super) async fn own_sidecar(&self, place: &mut Place, file: &Arc<dyn Node>, who: &Arc<Identity>) -> Result<()> {
         let Place::Store(attribute, sidecar) = &*place else { return Ok(()) };
         if sidecar.owned {
@@ -163,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// Whether another stream of the file names the same file of the store, as after a crash in a rename.
+    /// Whether another stream of the file names the same file of the store, as after a crash during a rename.
     async fn is_named(&self, file: &Arc<dyn Node>, name: &str) -> Result<bool> {
         for stored in list(file, self.store.own(), &self.layout).await? {
             if let Stored { overflow: Some(attribute), .. } = stored
@@ -175,7 +175,7 @@ impl Stream {
         Ok(false)
     }
 
-    /// Gives the stream another name ([MS-FSA] 2.1.5.15.12.1), which no other stream may have.
+    /// Renames the stream ([MS-FSA] 2.1.5.15.12.1). No other stream may have the new name.
     pub(crate) async fn rename(&self, file: &Arc<dyn Node>, who: &Arc<Identity>, to: Target) -> Result<()> {
         let mut place = self.place.lock().await;
         let name = match to {
@@ -209,7 +209,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The stream becomes the unnamed one: the file, empty so far, gets its content.
+    /// Makes the stream the unnamed one, by copying its content to the empty file.
     async fn become_own(
         &self,
         place: &mut Place,
