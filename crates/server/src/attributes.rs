@@ -1,4 +1,4 @@
-//! From what Linux knows of a file to what Windows calls attributes ([MS-FSCC] 2.6), and back.
+//! Conversion between Linux metadata and Windows file attributes ([MS-FSCC] 2.6).
 
 use proto::dtyp::FileTime;
 use proto::fscc::FileAttributes;
@@ -9,17 +9,17 @@ use crate::policy::Share;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, Time};
 
-/// The attributes that a client may set and that are kept in `user.DOSATTRIB`.
+/// The attributes that a client may set, stored in `user.DOSATTRIB`.
 pub(crate) const STORED: u32 = FileAttributes::READONLY.0
     | FileAttributes::HIDDEN.0
     | FileAttributes::SYSTEM.0
     | FileAttributes::ARCHIVE.0
     | FileAttributes::SPARSE_FILE.0;
 
-/// What of `user.DOSATTRIB` counts: besides those, that a client has stored reparse data.
+/// The attributes read from `user.DOSATTRIB`: also the one that marks stored reparse data.
 pub(crate) const KEPT: u32 = STORED | FileAttributes::REPARSE_POINT.0;
 
-/// The attributes that a file called `name` shows.
+/// Returns the attributes of a file called `name`.
 pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metadata) -> FileAttributes {
     let share = &disk.share;
     let mut bits = match metadata.dos_attributes {
@@ -42,14 +42,14 @@ pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metad
     FileAttributes(if bits == 0 { FileAttributes::NORMAL.0 } else { bits })
 }
 
-/// The attributes that an open file shows.
+/// Returns the attributes of an open file.
 pub(crate) fn of_open(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> FileAttributes {
     let shown = file_attributes(disk, file.name.path.lock().name(), metadata);
     if file.leads_to_directory { shown | FileAttributes::DIRECTORY } else { shown }
 }
 
-/// `map archive`, `map system`, `map hidden`, `map read only`: attributes hidden in permission bits, for files that have
-/// none stored.
+/// Returns the attributes of a file without stored ones, from its permission bits: `map archive`, `map system`, `map
+/// hidden`, `map read only`.
 fn from_mode(share: &Share, metadata: &Metadata) -> u32 {
     if metadata.kind == Kind::Directory {
         return 0;
@@ -63,16 +63,17 @@ fn from_mode(share: &Share, metadata: &Metadata) -> u32 {
     mapped.iter().filter(|(set, _)| *set).map(|(_, attribute)| attribute.0).sum()
 }
 
-/// A time on the wire.
+/// Converts a time to the wire format.
 pub(crate) fn file_time(time: Time) -> u64 {
     FileTime::from(time).0
 }
 
-/// The unit in which Linux file systems give room to files, as a rule.
+/// The usual allocation unit of Linux file systems in bytes.
 const PAGE: u64 = 4096;
 
-/// `AllocationSize`: what the file's content takes on disk, at least what its opener asked to be set aside. Blocks beyond
-/// those that the size explains hold extended attributes (a stored ACL is too long for most inodes) and file system's own.
+/// `AllocationSize`: the space that the file's content takes on disk, at least what its opener asked to reserve. Blocks
+/// beyond the rounded size are not counted. They hold extended attributes (a stored ACL is too long for most inodes)
+/// and file system metadata.
 pub(crate) fn allocation_size(metadata: &Metadata, asked: u64) -> u64 {
     match metadata.kind {
         Kind::Directory => 0,
@@ -81,12 +82,12 @@ pub(crate) fn allocation_size(metadata: &Metadata, asked: u64) -> u64 {
     }
 }
 
-/// `EndOfFile`: 0 for all but files.
+/// `EndOfFile`: 0 except for regular files.
 pub(crate) fn end_of_file(metadata: &Metadata) -> u64 {
     if metadata.kind == Kind::File { metadata.size } else { 0 }
 }
 
-/// The attributes that a CLOSE response carries when asked ([MS-SMB2] 2.2.16).
+/// Returns the attributes for a CLOSE response that requests them ([MS-SMB2] 2.2.16).
 pub(crate) fn close_response(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> CloseResponse {
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,

@@ -1,8 +1,8 @@
-//! The channels of a session: the connections that it is used over, and what one of them knows of it ([MS-SMB2] 3.3.1.8
+//! The channels of a session: the connections that it is used over, and the state of each of them ([MS-SMB2] 3.3.1.8
 //! `Session.ChannelList`, 3.3.1.14).
 //!
-//! A connection owns its channels and they own the session; the session knows its connections weakly. What is open
-//! belongs to the session alone, so no channel sees more than another.
+//! A connection owns its channels, which own the session; the session has weak references to its connections. Opens
+//! belong to the session, so all channels can use them.
 
 use std::sync::{Arc, Weak};
 
@@ -15,43 +15,44 @@ use crate::command::session_setup::Authentication;
 use crate::conn::Connection;
 use crate::session::Session;
 
-/// A session as one connection sees it ([MS-SMB2] 3.3.1.14), or as one that wants to (`PreauthSession`, 3.3.1.15).
+/// A session on one connection ([MS-SMB2] 3.3.1.14), or a session that is being bound to it (`PreauthSession`,
+/// 3.3.1.15).
 pub struct Channel {
     /// The session.
     pub session: Arc<Session>,
     /// `Channel.SigningKey`.
     signing: RwLock<Option<Arc<SigningKey>>>,
-    /// The authentication under way on this connection.
+    /// The authentication in progress on this connection.
     pub(crate) authentication: Mutex<Option<Authentication>>,
-    /// On 3.1.1, while the connection's first authentication of the session is under way:
-    /// `Session.PreauthIntegrityHashValue`, or `PreauthSession.PreauthIntegrityHashValue` of a further channel.
+    /// On 3.1.1, during the connection's first authentication of the session: `Session.PreauthIntegrityHashValue`, or
+    /// `PreauthSession.PreauthIntegrityHashValue` of a further channel.
     pub(crate) preauth: Mutex<Option<PreauthHash>>,
 }
 
 impl Channel {
-    /// A channel of `session`; `preauth` is the connection's hash on 3.1.1.
+    /// Creates a channel of `session`; `preauth` is the connection's hash on 3.1.1.
     pub fn new(session: Arc<Session>, preauth: Option<PreauthHash>) -> Self {
         Channel { session, signing: RwLock::new(None), authentication: Mutex::new(None), preauth: Mutex::new(preauth) }
     }
 
-    /// The key that signs on this channel; `None` before authentication and for anonymous and guest sessions.
+    /// Returns the signing key of this channel; `None` before authentication and for anonymous and guest sessions.
     pub fn signing(&self) -> Option<Arc<SigningKey>> {
         self.signing.read().clone()
     }
 
-    /// Sets the signing key, once.
+    /// Sets the signing key; called once.
     pub fn set_signing(&self, key: Option<Arc<SigningKey>>) {
         *self.signing.write() = key;
     }
 }
 
-/// What the connection that a session was established on had negotiated (`Session.Connection`): a further channel must
-/// have the same.
+/// The negotiated parameters of the connection that a session was established on (`Session.Connection`). Further
+/// channels must have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// `Connection.Dialect`.
     pub dialect: Dialect,
-    /// `Connection.CipherId`: the session's sealing keys are made for it.
+    /// `Connection.CipherId`, which the session's encryption keys depend on.
     pub cipher: Option<CipherId>,
     /// `Connection.SigningAlgorithmId`.
     pub signing: SigningAlgorithm,
@@ -61,21 +62,21 @@ pub struct Terms {
 #[derive(Default)]
 pub(crate) struct Channels {
     connections: Vec<Weak<Connection>>,
-    /// The last one has gone, or the session has ended: no further one comes.
+    /// The last connection or the session has ended, so no further one is accepted.
     closed: bool,
 }
 
-/// Why a session takes no further channel.
+/// The reason why a session accepts no further channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoChannel {
     /// It has ended.
     Closed,
-    /// It has as many as it may.
+    /// It has reached the limit.
     TooMany,
 }
 
 impl Channels {
-    /// Adds a connection that is not among them yet.
+    /// Adds a connection that is not in the list.
     pub(crate) fn add(&mut self, connection: &Arc<Connection>, limit: usize) -> Result<(), NoChannel> {
         if self.closed {
             return Err(NoChannel::Closed);
@@ -87,8 +88,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Takes a connection out. `true` where it was the last, which ends the session: the caller sees to that, and only
-    /// one caller is told so.
+    /// Removes a connection. Returns `true` if it was the last one, for one caller only. The caller must then end the
+    /// session.
     pub(crate) fn remove(&mut self, connection: &Arc<Connection>) -> bool {
         let before = self.connections.len();
         self.connections.retain(|other| other.as_ptr() != Arc::as_ptr(connection));
@@ -97,18 +98,18 @@ impl Channels {
         last
     }
 
-    /// Takes all out; no further one comes.
+    /// Removes all connections; no further one is accepted.
     pub(crate) fn close(&mut self) -> Vec<Arc<Connection>> {
         self.closed = true;
         std::mem::take(&mut self.connections).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// Those that have not ended.
+    /// Returns the connections that have not ended.
     pub(crate) fn live(&self) -> Vec<Arc<Connection>> {
         self.connections.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
     }

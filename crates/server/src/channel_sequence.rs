@@ -1,6 +1,6 @@
-//! The channel sequence of an open ([MS-SMB2] 3.3.1.10, 3.3.5.2.10): a client that loses a channel sends again what was
-//! not answered, over another one and with a higher ChannelSequence. What was sent before must then change nothing any
-//! more, and what is sent again must not overtake what is still being executed.
+//! The ChannelSequence of an open ([MS-SMB2] 3.3.1.10, 3.3.5.2.10). A client that loses a channel repeats unanswered
+//! requests over another one with a higher ChannelSequence. The original requests must then have no effect any more,
+//! and the repeated ones must not overtake originals that are still being executed.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ struct State {
     before: u32,
 }
 
-/// What becomes of a request.
+/// The result of the check of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
-    /// It is executed, and counted until it is done.
+    /// It is executed, and counted until it completes.
     Counted,
-    /// It is too late, or too early: it must change nothing.
+    /// It is stale or premature, so it must not change anything.
     Stale,
 }
 
 impl ChannelSequence {
-    /// Of an open made by a request with this ChannelSequence.
+    /// Creates the state of an open made by a request with this ChannelSequence.
     pub fn new(current: u16) -> Self {
         ChannelSequence(Mutex::new(State { current, outstanding: 0, before: 0 }))
     }
@@ -63,14 +63,14 @@ impl State {
     }
 }
 
-/// A request on an open that counts as outstanding until this is dropped.
+/// A request on an open that is counted as outstanding until this is dropped.
 pub(crate) struct Outstanding {
     open: Arc<Open>,
     sequence: u16,
 }
 
 impl Outstanding {
-    /// Counts the request with `header`. `None`: it is not counted. An error: it would change something, and must not.
+    /// Counts the request with `header`. `None` if it is not counted. Fails if it would change something, and must not.
     pub(crate) fn begin(open: &Arc<Open>, header: &Header) -> Result<Option<Outstanding>> {
         let sequence = header.channel_sequence();
         let replay = header.flags.contains(Flags::REPLAY_OPERATION);
@@ -83,7 +83,7 @@ impl Outstanding {
         }
     }
 
-    /// Whether it counts on this open.
+    /// Whether it is counted on this open.
     pub(crate) fn is_on(&self, open: &Arc<Open>) -> bool {
         Arc::ptr_eq(&self.open, open)
     }
@@ -99,7 +99,8 @@ impl Drop for Outstanding {
 mod tests {
     use super::*;
 
-    /// Requests as (sequence, replay, whether it is admitted, whether it is still under way when the next one comes).
+    /// Checks requests given as (sequence, replay, whether it is admitted, whether it is still in progress when the
+    /// next one arrives).
     fn check(first: u16, requests: &[(u16, bool, bool, bool)]) {
         let mut state = State { current: first, outstanding: 0, before: 0 };
         for (index, &(sequence, replay, admitted, stays)) in requests.iter().enumerate() {

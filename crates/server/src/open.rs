@@ -1,4 +1,4 @@
-//! Opens: a file, directory or pipe as one client holds it ([MS-SMB2] 3.3.1.10).
+//! Opens: files, directories and pipes opened by clients ([MS-SMB2] 3.3.1.10).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,31 +22,31 @@ use crate::server::Server;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Identity, Kind, Node, SetMetadata, Time};
 
-/// A file, directory or pipe as one client holds it.
+/// An open file, directory or pipe.
 pub struct Open {
     /// `FileId.Persistent`: unique in the server.
     pub persistent_id: u64,
     /// `FileId.Volatile`: unique in the session.
     pub volatile_id: u64,
-    /// The session that made it.
+    /// The session that opened it.
     pub session_id: u64,
-    /// The tree connect that it was made through.
+    /// The tree connect through which it was opened.
     pub tree: Arc<Tree>,
     /// `Open.GrantedAccess`.
     pub granted: AccessMask,
-    /// What it shares.
+    /// The share mode.
     pub share: ShareAccess,
-    /// When it was made.
+    /// The time of the CREATE.
     pub created: Time,
-    /// Which of the client's requests are to be executed still.
+    /// The state of ChannelSequence verification.
     pub sequence: ChannelSequence,
-    /// What it leads to.
+    /// The file or pipe.
     pub target: Target,
-    /// What it takes of its user's share.
+    /// The charge for it to its user.
     pub charge: Charge,
 }
 
-/// What an open leads to.
+/// The target of an open.
 pub enum Target {
     /// A file or directory.
     File(Arc<FileOpen>),
@@ -58,67 +58,68 @@ pub enum Target {
 pub struct FileOpen {
     /// The handle.
     pub node: Arc<dyn Node>,
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// What it is.
+    /// The kind of file.
     pub kind: Kind,
-    /// Where it is, kept up to date by renames.
+    /// The current path, updated by renames.
     pub name: Arc<OpenName>,
-    /// On whose behalf.
+    /// The user who opened it.
     pub identity: Arc<Identity>,
-    /// Something was written through it, which its directory shows once it is closed.
+    /// The file was written through it, so its directory entry must be updated at close.
     pub(crate) modified: AtomicBool,
     /// The lease that it was made under.
     pub lease: Option<OpenLease>,
-    /// The options given to CREATE, less those that only matter there; `FileModeInformation` shows some.
+    /// The options given to CREATE that remain relevant; `FileModeInformation` reports some of them.
     pub options: AtomicU32,
-    /// A link of Linux that leads to a directory, which clients see as one.
+    /// A Linux symbolic link to a directory, which clients see as a directory.
     pub(crate) leads_to_directory: bool,
-    /// A client has made the file a symbolic link through this open: closing it calls [`crate::reparse::settle`].
+    /// A client has stored a symbolic link in the file through this open, so closing it calls
+    /// [`crate::reparse::settle`].
     pub(crate) settles: AtomicBool,
-    /// The file goes when this open is closed.
+    /// The file is deleted when this open is closed.
     pub delete_on_close: AtomicBool,
-    /// `FilePositionInformation`: the byte behind the last one read or written. Kept for the client, used by nobody.
+    /// `FilePositionInformation`: the position after the last byte read or written. Only reported to the client.
     pub position: AtomicU64,
-    /// `Open.CurrentEaIndex`, counted from 0: the extended attribute that a query goes on with.
+    /// `Open.CurrentEaIndex`, counted from 0: the extended attribute at which the next query continues.
     pub ea_index: AtomicUsize,
-    /// Bytes that the opener asked to be set aside; shown as `AllocationSize` where the file takes less.
+    /// Bytes that the opener asked to reserve; reported as `AllocationSize` if the file takes less.
     pub asked_allocation: AtomicU64,
-    /// Times that this handle's I/O must not change.
+    /// Times that I/O through this handle must not change.
     pub sticky: StickyTimes,
-    /// `Open.ResumeKey`: names the handle as the source of a copy, once the client has asked for it.
+    /// `Open.ResumeKey`: identifies the handle as the source of a copy, after the client has requested it.
     pub resume_key: std::sync::OnceLock<[u8; 24]>,
-    /// Requests that wait for something to happen to this handle.
+    /// Requests that wait for an event of this handle.
     pub(crate) waiting: parking_lot::Mutex<Vec<Arc<Pending>>>,
-    /// The handle was closed: whoever still waits on it is to go.
+    /// The handle was closed: requests that wait on it must end.
     pub(crate) closed: AtomicBool,
-    /// What its locks take of its user's share.
+    /// The charge for its locks to its user.
     pub(crate) lock_charge: parking_lot::Mutex<Option<Charge>>,
-    /// Its locks as local programs meet them.
+    /// Its locks as exported to local programs.
     pub(crate) shown: Shown,
-    /// Whether it is kept when its connection is lost.
+    /// Whether it survives the loss of its connection.
     pub durability: Durability,
-    /// What its CHANGE_NOTIFY requests are answered from, from the first one on.
+    /// The watch that answers its CHANGE_NOTIFY requests, created by the first one.
     pub(crate) watch: OnceLock<Arc<Watch>>,
-    /// Changes made through this open that those who watch are told when it is closed.
+    /// Changes made through this open that are reported to watches when it is closed.
     pub(crate) unreported: Unreported,
-    /// Where a directory listing stands.
+    /// The position in a directory listing.
     pub listing: tokio::sync::Mutex<Listing>,
 }
 
 impl Open {
-    /// What the administrator decided for its share; `None` for a pipe.
+    /// Returns the configuration of its share; `None` for a pipe.
     pub(crate) fn policy(&self) -> Option<&Share> {
         self.tree.disk().map(|disk| &*disk.share)
     }
 
-    /// Whether locks of others let it read `length` bytes (`strict locking`).
+    /// Whether the locks of other opens permit reading `length` bytes (`strict locking`).
     pub(crate) fn may_read(&self, server: &Server, offset: u64, length: u64) -> bool {
         self.ignores_locks()
             || self.file().is_none_or(|file| server.files.permits_read(file.file, self.persistent_id, offset, length))
     }
 
-    /// Whether locks of others let it write `length` bytes.
+    /// Whether the locks of other opens permit writing `length` bytes.
     pub(crate) fn may_write(&self, server: &Server, offset: u64, length: u64) -> bool {
         self.ignores_locks()
             || self.file().is_none_or(|file| server.files.permits_write(file.file, self.persistent_id, offset, length))
@@ -128,12 +129,12 @@ impl Open {
         self.policy().is_some_and(|share| !share.strict_locking)
     }
 
-    /// Whether it leads to a pipe.
+    /// Whether it is a pipe.
     pub(crate) fn is_pipe(&self) -> bool {
         matches!(self.target, Target::Pipe(_))
     }
 
-    /// The open file, where it is one.
+    /// Returns the open file, if it is one.
     pub fn file(&self) -> Option<&FileOpen> {
         match &self.target {
             Target::File(file) => Some(file),
@@ -141,7 +142,7 @@ impl Open {
         }
     }
 
-    /// The same open as the session that comes back for it has it ([MS-SMB2] 3.3.5.9.7); `None` for a pipe.
+    /// Returns the open as reclaimed by a new session ([MS-SMB2] 3.3.5.9.7); `None` for a pipe.
     pub(crate) fn reclaimed(
         &self,
         volatile_id: u64,
@@ -161,15 +162,15 @@ impl Open {
             created: self.created,
             sequence,
             target: Target::File(file.clone()),
-            // Its descriptor is open already.
+            // Its file descriptor is open already.
             charge: Charge::recorded(payer, Resource::Opens, 1),
         })
     }
 }
 
-/// `Open.UserSetAccessTime`, `UserSetModificationTime` and `UserSetChangeTime` ([MS-FSA] 2.1.1.9): times that the client has set through
-/// the handle, or stopped with -1, and that the handle's own I/O leaves alone from then on until it says -2
-/// ([MS-FSCC] 2.4.7).
+/// `Open.UserSetAccessTime`, `UserSetModificationTime` and `UserSetChangeTime` ([MS-FSA] 2.1.1.9): times that the
+/// client has set through the handle, or frozen with -1. I/O through the handle does not change them until the client
+/// sets -2 ([MS-FSCC] 2.4.7).
 #[derive(Default)]
 pub struct StickyTimes(AtomicU32);
 
@@ -178,10 +179,10 @@ impl StickyTimes {
     pub const ACCESSED: u32 = 1;
     /// The last change of content.
     pub const MODIFIED: u32 = 2;
-    /// The last change of anything.
+    /// The last change of content or metadata.
     pub const CHANGED: u32 = 4;
 
-    /// Takes note of what FileBasicInformation says of a time.
+    /// Records a time set by FileBasicInformation.
     pub fn set(&self, which: u32, time: FileTime) {
         match time.0 as i64 {
             0 => {}
@@ -190,27 +191,28 @@ impl StickyTimes {
         }
     }
 
-    /// Whether the handle's I/O must leave the time alone.
+    /// Whether I/O through the handle must not change the time.
     pub fn has(&self, which: u32) -> bool {
         self.0.load(Ordering::Relaxed) & which != 0
     }
 }
 
-/// A change of a file's content that is under way.
+/// A change of a file's content in progress.
 pub(crate) struct ContentChange<'a> {
     file: &'a FileOpen,
     server: &'a Server,
 }
 
 impl Drop for ContentChange<'_> {
-    /// Who was let cache the file during the change may have read it as it was before.
+    /// Breaks caches again, because a client granted an oplock or lease during the change may have read the old
+    /// content.
     fn drop(&mut self) {
         self.file.end_caches(self.server);
     }
 }
 
 impl FileOpen {
-    /// An open file of which nothing special is known yet.
+    /// Creates an open file in its initial state.
     pub(crate) fn new(
         node: Arc<dyn Node>,
         file: FileId,
@@ -246,17 +248,17 @@ impl FileOpen {
         }
     }
 
-    /// Which lease it was made under.
+    /// Returns the lease that it was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
     }
 
-    /// How the file is deleted where this handle wants it.
+    /// Returns how the file is deleted through this handle.
     pub(crate) fn doom(&self) -> Doom {
         Doom { name: self.name.clone(), identity: self.identity.clone() }
     }
 
-    /// Charges the locks of this handle, which is of `open`, to its user: those that it has, and `more`.
+    /// Charges the locks of this handle, which belongs to `open`, to its user: those that it has, and `more`.
     pub(crate) fn charge_locks(&self, server: &Server, open: &Open, more: usize) -> Result<()> {
         let held = server.files.lock_count_of(self.file, open.persistent_id);
         let mut charge = self.lock_charge.lock();
@@ -264,13 +266,13 @@ impl FileOpen {
         Ok(charge.grow(held + more)?)
     }
 
-    /// To be asked after a wait: whether the handle was closed meanwhile.
+    /// Must be called after a wait. Fails if the handle was closed meanwhile.
     pub(crate) fn still_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::new(Status::FILE_CLOSED)) } else { Ok(()) }
     }
 
-    /// To be called before the content changes through this handle, and kept until it has: what other clients have
-    /// cached of it ends at the beginning, and what they have begun to cache meanwhile ends with it.
+    /// Must be called before the content is changed through this handle. Breaks the caches of other clients now, and
+    /// again when the result is dropped after the change.
     #[must_use = "the change ends when this goes"]
     pub(crate) fn content_changes<'a>(&'a self, server: &'a Server) -> ContentChange<'a> {
         self.modified.store(true, Ordering::Relaxed);
@@ -278,13 +280,13 @@ impl FileOpen {
         ContentChange { file: self, server }
     }
 
-    /// Ends what other clients have cached of the content.
+    /// Breaks other clients' caches of the content.
     pub(crate) fn end_caches(&self, server: &Server) {
         server.files.content_changes(self.file, self.lease_id(), server.world.uptime());
         server.offloads.forget(self.file);
     }
 
-    /// The times to put back after a change through this handle; `None` where the change may show.
+    /// Returns the times to restore after a change through this handle; `None` if the times may change.
     pub(crate) async fn hold_times(&self) -> Result<Option<SetMetadata>> {
         if !self.sticky.has(StickyTimes::MODIFIED | StickyTimes::CHANGED) {
             return Ok(None);
@@ -297,7 +299,7 @@ impl FileOpen {
         }))
     }
 
-    /// Puts back what [`FileOpen::hold_times`] gave.
+    /// Restores the result of [`FileOpen::hold_times`].
     pub(crate) async fn restore_times(&self, held: Option<SetMetadata>) -> Result<()> {
         if let Some(held) = held {
             self.node.set_metadata(&self.identity, held).await?;
@@ -305,12 +307,12 @@ impl FileOpen {
         Ok(())
     }
 
-    /// Bytes that the opener asked to be set aside.
+    /// Returns the number of bytes that the opener asked to reserve.
     pub fn asked_allocation(&self) -> u64 {
         self.asked_allocation.load(Ordering::Relaxed)
     }
 
-    /// The CREATE options that stand.
+    /// Returns the CREATE options in force.
     pub fn options(&self) -> CreateOptions {
         CreateOptions(self.options.load(Ordering::Relaxed))
     }

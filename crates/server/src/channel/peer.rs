@@ -1,4 +1,4 @@
-//! A client of SMB 3 for tests: it signs, and binds its session to further connections.
+//! An SMB 3 client for tests that signs requests and binds its session to further connections.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::conn::Connection;
 use crate::rig::{Client, PASSWORD, status};
 use crate::server::Server;
 
-/// A session as its client knows it.
+/// The client's state of a session.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) session_id: u64,
     pub(super) tree_id: u32,
-    /// `Session.SigningKey`, where it is known.
+    /// `Session.SigningKey`, if known.
     pub(super) key: Option<Arc<SigningKey>>,
 }
 
-/// One connection of a client, and at most one session on it.
+/// A connection of a client, with at most one session.
 pub(super) struct Peer {
     rig: Client,
     dialect: Dialect,
@@ -42,19 +42,19 @@ pub(super) struct Peer {
     signing: SigningAlgorithm,
     /// `ChannelSequence` of requests.
     pub(super) sequence: u16,
-    /// `Channel.SigningKey`; requests are signed with it.
+    /// `Channel.SigningKey`, which signs requests.
     pub(super) key: Option<Arc<SigningKey>>,
 }
 
 impl Peer {
-    /// A connection that has negotiated `dialect`.
+    /// Connects and negotiates `dialect`.
     pub(super) fn new(server: &Arc<Server>, dialect: Dialect) -> Peer {
         let signing =
             if dialect == Dialect::SMB_2_1 { SigningAlgorithm::HMAC_SHA256 } else { SigningAlgorithm::AES_CMAC };
         Peer::with_signing(server, dialect, signing)
     }
 
-    /// A connection that has negotiated `dialect` and, on 3.1.1, how to sign.
+    /// Connects and negotiates `dialect` and, on 3.1.1, the signing algorithm.
     pub(super) fn with_signing(server: &Arc<Server>, dialect: Dialect, signing: SigningAlgorithm) -> Peer {
         let mut peer =
             Peer { signing, rig: Client::new(server), dialect, hash: PreauthHash::new(), sequence: 0, key: None };
@@ -80,7 +80,7 @@ impl Peer {
         peer
     }
 
-    /// A client that has the share connected.
+    /// Connects, logs on, and connects to the share.
     pub(super) fn logged_on(server: &Arc<Server>, dialect: Dialect, user: &str) -> Peer {
         let mut peer = Peer::new(server, dialect);
         assert_eq!(peer.log_on(user, PASSWORD), Status::SUCCESS);
@@ -96,35 +96,35 @@ impl Peer {
         &self.rig.connection
     }
 
-    /// The session, as far as what it was established on is this connection.
+    /// Returns the session, provided that it was established on this connection.
     pub(super) fn session(&self) -> Known {
         Known { session_id: self.rig.session_id, tree_id: self.rig.tree_id, key: self.key.clone() }
     }
 
-    /// A new session.
+    /// Establishes a new session.
     pub(super) fn log_on(&mut self, user: &str, password: &str) -> Status {
         self.rig.session_id = 0;
         self.authenticate(user, password, SessionSetupFlags(0), None)
     }
 
-    /// Authenticates the session once more.
+    /// Reauthenticates the session.
     pub(super) fn log_on_again(&mut self, user: &str, password: &str, key: Option<&SigningKey>) -> Status {
         self.authenticate(user, password, SessionSetupFlags(0), key)
     }
 
-    /// Names a session in requests from now on, without having it.
+    /// Uses the ids of a session in further requests, without being part of it.
     pub(super) fn pretend(&mut self, session: &Known) {
         self.rig.session_id = session.session_id;
         self.rig.tree_id = session.tree_id;
     }
 
-    /// Binds a session to this connection; each request is signed with the key that is known.
+    /// Binds a session to this connection. Each request is signed with the key, if it is known.
     pub(super) fn bind(&mut self, session: &Known, user: &str, password: &str) -> Status {
         self.pretend(session);
         self.authenticate(user, password, SessionSetupFlags::BINDING, session.key.as_deref())
     }
 
-    /// One more channel of the session of `first`, alice's, which was established on that connection.
+    /// Binds the session of `first`, alice's, which was established on that connection, to a new connection.
     pub(super) fn channel_of(server: &Arc<Server>, first: &Peer) -> Peer {
         let mut peer = Peer::new(server, first.dialect);
         assert_eq!(peer.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
@@ -150,7 +150,7 @@ impl Peer {
         let challenge = SessionSetupResponse::decode(&first.1).expect("a challenge");
         check_signature(&first.1, sign_with);
         self.rig.session_id = Header::decode(&first.1).expect("a header").session_id;
-        // Each channel has a session key of its own, so that a mixture would show.
+        // Each channel has its own session key, so that a mix-up would be detected.
         let random = Random { client_challenge: [4; 8], session_key: [self.rig.connection.id as u8; 16] };
         let (proof, session) = initiator.authenticate(challenge.buffer, &random, 0).expect("NTLM answers NTLM");
         let last = self.set_up(&proof, flags, sign_with);
@@ -169,7 +169,7 @@ impl Peer {
         status(&last.1)
     }
 
-    /// The request, and its response.
+    /// Returns the request and its response.
     fn set_up(&mut self, token: &[u8], flags: SessionSetupFlags, sign_with: Option<&SigningKey>) -> (Vec<u8>, Vec<u8>) {
         let setup = SessionSetupRequest {
             flags,
@@ -183,7 +183,7 @@ impl Peer {
         (message, response)
     }
 
-    /// Sends a request, signed on the channel, and answers the response.
+    /// Sends a request signed on the channel, and returns the response.
     pub(super) fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let key = self.key.clone();
         let message = self.compose(command, key.as_deref(), encode);
@@ -210,7 +210,7 @@ impl Peer {
         message
     }
 
-    /// Sends a message and answers the first that is neither an interim response nor unasked for.
+    /// Sends a message, and returns the first response that is neither interim nor unsolicited.
     pub(super) fn exchange(&mut self, message: &[u8]) -> Vec<u8> {
         let mut frames = self.rig.send(message);
         for _ in 0..1_000 {
@@ -226,14 +226,14 @@ impl Peer {
         panic!("no answer; the connection: {:?}", self.rig.connection.ended());
     }
 
-    /// Opens or makes `name`.
+    /// Opens or creates `name`.
     pub(super) fn create(&mut self, name: &str, oplock: OplockLevel) -> Result<FileId, Status> {
         let message = self.compose_create(name, oplock);
         let response = self.exchange(&message);
         CreateResponse::decode(&response).map(|created| created.file_id).map_err(|_| status(&response))
     }
 
-    /// Sends the request and waits for nothing.
+    /// Sends the request without waiting.
     pub(super) fn begin_to_create(&mut self, name: &str, oplock: OplockLevel) {
         let message = self.compose_create(name, oplock);
         self.rig.send(&message);
@@ -255,12 +255,12 @@ impl Peer {
         self.compose(Command::CREATE, key.as_deref(), |out| create.encode(out))
     }
 
-    /// What the server says now.
+    /// Returns the messages that the server has sent since.
     pub(super) fn messages(&mut self) -> Vec<Vec<u8>> {
         self.rig.proceed()
     }
 
-    /// The transport goes away.
+    /// Closes the transport connection.
     pub(super) fn disconnect(self) {
         self.rig.disconnect();
     }

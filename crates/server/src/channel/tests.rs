@@ -44,13 +44,13 @@ fn what_one_channel_opens_another_one_uses() {
         let (one, two) = (open(&mut first, "one"), open(&mut second, "two"));
         assert_eq!(close(&mut second, one), Status::SUCCESS, "{dialect:?}");
         assert_eq!(close(&mut first, two), Status::SUCCESS, "{dialect:?}");
-        // The keys differ: what is signed with the other channel's is refused.
+        // The keys differ: a request signed with the other channel's key is refused.
         second.key = first.key.clone();
         assert_eq!(second.create("three", OplockLevel::NONE), Err(Status::ACCESS_DENIED), "{dialect:?}");
     }
 }
 
-/// `attack` tries to bind the session of its first argument; whatever it does, the session is as it was.
+/// `attack` tries to bind the session of its first argument. Afterwards the session must be unchanged.
 fn check_refused(expected: Status, attack: impl FnOnce(&Arc<Server>, &mut Peer) -> (Peer, Status)) {
     let server = rig::plain_server();
     let mut victim = Peer::logged_on(&server, NEWEST, "alice");
@@ -100,7 +100,7 @@ fn a_binding_that_failed_can_be_tried_again() {
     let mut second = Peer::new(&server, NEWEST);
     assert_eq!(second.bind(&first.session(), "alice", "guess"), Status::LOGON_FAILURE);
     assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
-    // On its channel the channel's key signs, also what asks for the channel once more.
+    // On its channel the channel's key signs, even a request to bind the channel again.
     assert_eq!(second.bind(&first.session(), "alice", PASSWORD), Status::ACCESS_DENIED);
     let known = Known { key: second.key.clone(), ..first.session() };
     assert_eq!(second.bind(&known, "alice", PASSWORD), Status::REQUEST_NOT_ACCEPTED);
@@ -181,7 +181,8 @@ fn a_session_that_has_ended_stays_so() {
     assert_eq!(session.phase(), Phase::Closed);
 }
 
-/// Whether the refusal of a request that is signed with the key of a session of another connection is signed with it.
+/// Checks whether the refusal of a request that is signed with the key of another connection's session is signed with
+/// it.
 fn check_refusal_signed(signing: SigningAlgorithm, here: Option<&str>, expected: bool) {
     let server = rig::plain_server();
     let mut victim = Peer::with_signing(&server, NEWEST, signing);
@@ -198,7 +199,8 @@ fn check_refusal_signed(signing: SigningAlgorithm, here: Option<&str>, expected:
     assert_eq!(signed, expected, "{signing:?} {here:?}");
 }
 
-/// Two messages with one MessageId give the key of AES-GMAC away: no second one for who may have just seen the first.
+/// Two messages with one MessageId reveal the key of AES-GMAC, so a client that may have seen the first gets no second
+/// one.
 #[test]
 fn a_stranger_gets_nothing_signed_that_tells_a_key() {
     check_refusal_signed(SigningAlgorithm::AES_CMAC, None, true);
@@ -207,7 +209,7 @@ fn a_stranger_gets_nothing_signed_that_tells_a_key() {
     check_refusal_signed(SigningAlgorithm::AES_GMAC, Some("alice"), true);
 }
 
-/// 3.3.5.2.10, on the wire: what is late changes nothing.
+/// 3.3.5.2.10, on the wire: stale requests have no effect.
 #[test]
 fn a_write_of_a_lost_channel_comes_too_late() {
     let server = rig::plain_server();
@@ -260,7 +262,7 @@ fn clients_are_told_of_interfaces() {
     assert_eq!(status(&ask(Dialect::SMB_2_1, FileId::ANY, 304)), Status::NOT_SUPPORTED);
 }
 
-/// Nobody's time is ever up.
+/// A world in which no timeout expires.
 #[derive(Default)]
 struct Patience(rig::Still);
 
@@ -282,13 +284,13 @@ impl World for Patience {
     }
 }
 
-/// How many breaks of oplocks the client is told of on this connection.
+/// Returns the number of oplock breaks that the client received on this connection.
 fn breaks(peer: &mut Peer) -> usize {
     let is_break = |message: &&Vec<u8>| Header::decode(message).is_ok_and(|it| it.command == Command::OPLOCK_BREAK);
     peer.messages().iter().filter(is_break).count()
 }
 
-/// 3.3.4.6. Whether TCP had acknowledged the break, and how often it is told in the end.
+/// 3.3.4.6. Whether TCP had acknowledged the break, and how often it is sent in total.
 fn check_break(arrived: bool, expected: usize) {
     let world: Arc<dyn World> = Arc::new(Patience::default());
     let server = rig::server(rig::policy(), world.clone(), rig::memory(world));
@@ -318,7 +320,7 @@ fn a_break_that_does_not_arrive_is_sent_over_another_channel() {
     check_break(true, 0);
 }
 
-/// Connections drop, the session is logged off and bound again, all at once: nothing is left, and nothing is closed twice.
+/// Connections drop while the session is logged off and bound again. Nothing must be left, and nothing is closed twice.
 #[test]
 fn teardown_storms() {
     for round in 0..20 {
@@ -339,7 +341,7 @@ fn teardown_storms() {
                 scope.spawn(|| block_on(server.end_session(&session)));
             }
             scope.spawn(move || {
-                // Whether it comes in time is left to chance.
+                // Whether it succeeds in time depends on chance.
                 late.bind(&known, "alice", PASSWORD);
                 late.disconnect();
             });

@@ -1,8 +1,8 @@
-//! Extended attributes ([MS-FSCC] 2.4.16, [MS-SMB2] 3.3.5.20.1, [MS-FSA] 2.1.5.12.12, 2.1.5.15.6): Linux's of the `user.`
-//! namespace, where Samba keeps them, too. What the server itself or Samba keeps there, streams above all, is none of a
-//! client's business and never shown.
+//! Extended attributes ([MS-FSCC] 2.4.16, [MS-SMB2] 3.3.5.20.1, [MS-FSA] 2.1.5.12.12, 2.1.5.15.6), stored in Linux's
+//! `user.` namespace as in Samba. Attributes in which the server or Samba keeps internal data, streams in particular,
+//! are hidden from clients.
 //!
-//! Leaves out FILE_NEED_EA, which Linux has no place for: who asks for it is answered as if it were not there.
+//! FILE_NEED_EA is not supported because Linux cannot store it. Requests for it are answered as if no attribute had it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,15 +21,16 @@ use crate::tree::Disk;
 use crate::vfs::{Errno, Identity, Node};
 
 const NAMESPACE: &str = "user.";
-/// What a name may not have, besides control characters.
+/// The characters that a name must not contain, besides control characters.
 const FORBIDDEN: &[u8] = b"\\/:*?\"<>|,+=[];";
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 254;
 
-/// A name, without its namespace, and a value.
+/// A name without its namespace, and a value.
 type Attribute = (String, Vec<u8>);
 
-/// The attributes of the request are those that it names, or those from where the handle stands. As many as fit whole.
+/// Returns the attributes that the request names, or those after the handle's current position, as many as fit
+/// completely.
 pub(crate) async fn query(asked: &QueryInfoRequest<'_>, file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let present = list(file, disk).await?;
     if !asked.buffer.is_empty() {
@@ -41,7 +42,7 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, file: &FileOpen, disk: &
     }
     let by_index = asked.flags.contains(QueryInfoFlags::INDEX_SPECIFIED);
     let from = if by_index {
-        // It counts from 1.
+        // The index starts at 1.
         let index = (asked.additional_information as usize).checked_sub(1).filter(|&index| index < present.len());
         index.ok_or(Error::new(Status::NONEXISTENT_EA_ENTRY))?
     } else if asked.flags.contains(QueryInfoFlags::RESTART_SCAN) {
@@ -58,7 +59,7 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, file: &FileOpen, disk: &
     Ok(answer)
 }
 
-/// As many attributes as fit, and how many those are.
+/// Encodes as many attributes as fit; returns their number, too.
 fn page(list: &[Attribute], room: u32) -> Result<(Answer, usize)> {
     let mut count = 0;
     let bytes = encoded(|out| {
@@ -75,7 +76,7 @@ fn page(list: &[Attribute], room: u32) -> Result<(Answer, usize)> {
     Ok((Answer { bytes, fixed: 0, more: count < list.len() }, count))
 }
 
-/// Names of the list that the file has, with their values; those that it has not, with none.
+/// Returns the attributes of the requested names, with an empty value for those that the file does not have.
 fn named(input: &[u8], present: Vec<Attribute>) -> Result<Vec<Attribute>> {
     let mut list = Vec::new();
     for entry in FileGetEaInformation::list(input) {
@@ -87,7 +88,7 @@ fn named(input: &[u8], present: Vec<Attribute>) -> Result<Vec<Attribute>> {
     Ok(list)
 }
 
-/// Name and value of each attribute that is a client's business and that the structure can hold.
+/// Returns name and value of each attribute that is not hidden and that the structure can represent.
 async fn list(file: &FileOpen, disk: &Disk) -> Result<Vec<Attribute>> {
     let mut list = Vec::new();
     if !disk.share.ea_support {
@@ -104,13 +105,13 @@ async fn list(file: &FileOpen, disk: &Disk) -> Result<Vec<Attribute>> {
     Ok(list)
 }
 
-/// What clients call the attribute `full`, where they may know of it and have a name for it.
+/// Returns the name of the attribute `full` for clients; `None` if it is hidden or not representable.
 fn shown_name<'a>(full: &'a str, share: &Share) -> Option<&'a str> {
     let name = full.strip_prefix(NAMESPACE)?;
     (!is_reserved(full, share) && check_name(name.as_bytes()).is_ok()).then_some(name)
 }
 
-/// `EaSize`: the bytes that a full EA list takes ([MS-FSCC] 2.4.12); 0 where there is none or it cannot be read.
+/// `EaSize`: the size in bytes of a full EA list ([MS-FSCC] 2.4.12); 0 if there is none or it cannot be read.
 pub(crate) async fn size(file: &FileOpen, disk: &Disk) -> u32 {
     match list(file, disk).await {
         Ok(list) if !list.is_empty() => {
@@ -121,11 +122,11 @@ pub(crate) async fn size(file: &FileOpen, disk: &Disk) -> u32 {
     }
 }
 
-/// What a client wants attributes to be: an empty value removes one. Checked, with Linux's names.
+/// Changes of attributes requested by a client, checked, with Linux names. An empty value removes an attribute.
 pub(crate) struct Changes(Vec<(String, Vec<u8>)>);
 
 impl Changes {
-    /// Reads a list of FILE_FULL_EA_INFORMATION.
+    /// Decodes a list of FILE_FULL_EA_INFORMATION.
     pub(crate) fn decode(buffer: &[u8]) -> Result<Changes> {
         let mut changes = Vec::new();
         for entry in FileFullEaInformation::list(buffer) {
@@ -139,7 +140,7 @@ impl Changes {
         Ok(Changes(changes))
     }
 
-    /// Refuses what no file of the share can have.
+    /// Refuses attributes that files of the share cannot have.
     pub(crate) fn check(&self, disk: &Disk) -> Result<()> {
         if !disk.share.ea_support && !self.0.is_empty() {
             return Err(Error::because(Status::EAS_NOT_SUPPORTED, "ea support = no"));
@@ -150,7 +151,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Sets and removes them. A name that differs from one on the file in case only means that one.
+    /// Applies the changes. A name that differs only in case from an existing one refers to that one.
     pub(crate) async fn apply(&self, node: &Arc<dyn Node>, who: &Arc<Identity>, disk: &Disk) -> Result<()> {
         self.check(disk)?;
         if self.0.is_empty() {
@@ -170,7 +171,7 @@ impl Changes {
     }
 }
 
-/// Whether the attribute `full` holds what the server or Samba keeps there.
+/// Whether the attribute `full` holds internal data of the server or Samba.
 fn is_reserved(full: &str, share: &Share) -> bool {
     let samba = Layout::default().prefix;
     let starts = |prefix: &str| full.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
@@ -180,7 +181,7 @@ fn is_reserved(full: &str, share: &Share) -> bool {
         || share.acls.as_ref().is_some_and(|acls| acls.attribute.eq_ignore_ascii_case(full))
 }
 
-/// The name, where it is one that [MS-FSCC] 2.4.16 allows. Linux has UTF-8 there, so more than ASCII is let through.
+/// Checks a name according to [MS-FSCC] 2.4.16. Names on Linux are UTF-8, so they are not restricted to ASCII.
 fn check_name(name: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(name).ok();
     let legal = |name: &&str| {
@@ -218,7 +219,7 @@ mod tests {
         check_page(&[2, 2], 23, Ok((1, true)));
         check_page(&[3, 2, 2], 28, Ok((2, true)));
         check_page(&[2], 0, Err(Status::BUFFER_TOO_SMALL));
-        // A short one behind one that does not fit is not taken before its turn.
+        // After an entry that does not fit, a shorter one must not be returned out of order.
         check_page(&[2, 100, 2], 40, Ok((1, true)));
     }
 

@@ -24,7 +24,7 @@ use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
 
-/// The file's answer to `class`. Extended attributes are [`ea`](super::ea)'s.
+/// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea).
 pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let metadata = server.files.shown(file.node.metadata().await?, server.world.uptime());
     let files = &server.files;
@@ -60,10 +60,10 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
     Ok(answer)
 }
 
-/// The highest class that [MS-FSCC] 2.4 numbers.
+/// The highest class defined in [MS-FSCC] 2.4.
 const LAST: u8 = Class::ID_ALL_EXTD_BOTH_DIRECTORY.0;
 
-/// Nothing needs aligning: the server copies.
+/// No alignment is required because the server copies the data.
 const ALIGNMENT: FileAlignmentInformation = FileAlignmentInformation { alignment_requirement: 0 };
 
 fn shown_attributes(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> proto::fscc::FileAttributes {
@@ -85,7 +85,7 @@ fn standard(files: &files::Table, file: &FileOpen, metadata: &Metadata) -> FileS
     FileStandardInformation {
         allocation_size: attributes::allocation_size(metadata, file.asked_allocation()),
         end_of_file: attributes::end_of_file(metadata),
-        // [MS-FSA] 2.1.5.12.28: the name that will go is not counted.
+        // [MS-FSA] 2.1.5.12.28: a name to be deleted is not counted.
         number_of_links: metadata.links.max(1).saturating_sub(u32::from(delete_pending)),
         delete_pending,
         directory: metadata.kind == Kind::Directory || file.leads_to_directory,
@@ -106,7 +106,7 @@ fn position(file: &FileOpen) -> FilePositionInformation {
 
 fn mode(file: &FileOpen) -> FileModeInformation {
     use proto::smb2::create::CreateOptions as Options;
-    // [MS-FSCC] 2.4.31: what CREATE was told, as far as it is a mode.
+    // [MS-FSCC] 2.4.31: the CREATE options that are modes.
     let shown = Options::WRITE_THROUGH.0
         | Options::SEQUENTIAL_ONLY.0
         | Options::NO_INTERMEDIATE_BUFFERING.0
@@ -137,7 +137,7 @@ fn attribute_tag(
     FileAttributeTagInformation { file_attributes: shown_attributes(file, disk, metadata), reparse_tag }
 }
 
-/// The tag of a reparse point; 0 for anything else.
+/// Returns the tag of a reparse point; 0 for other files.
 async fn reparse_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> ReparseTag {
     match metadata.kind {
         Kind::Symlink => ReparseTag::SYMLINK,
@@ -154,7 +154,7 @@ fn compression(metadata: &Metadata) -> FileCompressionInformation {
     }
 }
 
-/// [MS-FSCC] 2.4.2. The name is the whole path from the share's root, with a leading backslash.
+/// [MS-FSCC] 2.4.2. The name is the full path from the share's root, with a leading backslash.
 fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata: &Metadata, ea_size: u32) -> Answer {
     let name = wire_path(file, disk, true);
     let information = FileAllInformation {
@@ -171,13 +171,13 @@ fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata
     Answer::variable(encoded(|out| information.encode(out)), padded(FileAllInformation::FIXED_SIZE + 2, 8))
 }
 
-/// The room that a structure needs at least: that of its declaration, with one character of its name and padding up to
-/// its alignment. It is what servers compare `OutputBufferLength` with ([MS-SMB2] 3.3.5.20.1).
+/// Returns the minimum size in bytes of a structure, as declared: with one character of its name, and padded to its
+/// alignment. Servers compare `OutputBufferLength` with it ([MS-SMB2] 3.3.5.20.1).
 pub(super) const fn padded(size: usize, alignment: usize) -> usize {
     size.next_multiple_of(alignment)
 }
 
-/// The path as clients write it, in UTF-16LE.
+/// Returns the path in the form sent to clients, in UTF-16LE.
 fn wire_path(file: &FileOpen, disk: &Disk, absolute: bool) -> Vec<u8> {
     let path = disk.shown(&file.name.path.lock());
     let mut units: Vec<u16> = Vec::new();
@@ -203,7 +203,7 @@ fn normalized_name(file: &FileOpen, disk: &Disk) -> Answer {
     )
 }
 
-/// The 8.3 name: a name that is one already is its own ([MS-FSA] 2.1.5.12.5), others have one with `mangled names`.
+/// Returns the 8.3 name. A valid 8.3 name is its own ([MS-FSA] 2.1.5.12.5); others have one with `mangled names`.
 fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let path = file.name.path.lock().clone();
     let short = match path.name() {

@@ -18,9 +18,9 @@ use crate::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Features, Space};
 
-/// Sectors are what disks have; allocation units are counted in them.
+/// Sector size in bytes, the unit of allocation units.
 const SECTOR: u32 = 512;
-/// What every share can do.
+/// The attributes of every share.
 const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
     FileSystemAttributes::CASE_SENSITIVE_SEARCH.0
         | FileSystemAttributes::CASE_PRESERVED_NAMES.0
@@ -30,7 +30,7 @@ const ATTRIBUTES: FileSystemAttributes = FileSystemAttributes(
         | FileSystemAttributes::SUPPORTS_HARD_LINKS.0,
 );
 
-/// Quotas are neither kept nor enforced.
+/// Quotas are neither tracked nor enforced.
 const NO_QUOTAS: FileFsControlInformation = FileFsControlInformation {
     free_space_start_filtering: 0,
     free_space_threshold: 0,
@@ -107,7 +107,8 @@ fn serial_number(space: &Space) -> u32 {
     (space.id ^ (space.id >> 32)) as u32
 }
 
-/// What this share can do: that of every share, and what its file system and its configuration add.
+/// Returns the attributes of this share: those of every share, and those that depend on its file system and
+/// configuration.
 fn attributes(disk: &Disk, features: Features) -> FileSystemAttributes {
     let added = [
         (disk.share.store_dos_attributes, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
@@ -136,15 +137,15 @@ fn object_id(request: &Request<'_>, space: &Space) -> FileFsObjectIdInformation 
     FileFsObjectIdInformation { object_id: volume_id(request, space), extended_info: ExtendedInfo::default() }
 }
 
-/// Tells a volume apart from all others, of this server and of others.
+/// Returns a globally unique volume id.
 pub(crate) fn volume_id(request: &Request<'_>, space: &Space) -> Guid {
     let mut id = request.connection.server.guid.0;
     id[..8].copy_from_slice(&space.id.to_le_bytes());
     Guid(id)
 }
 
-/// Partition and sectors are aligned, and no seek penalty is claimed: what is behind a Linux file system is unknown.
-/// Trimming makes holes.
+/// Partition and sectors are reported as aligned. No seek penalty is reported because the device is unknown. Trimming
+/// punches holes.
 fn sector_size(space: &Space, features: Features) -> FileFsSectorSizeInformation {
     let aligned = SectorSizeFlags::ALIGNED_DEVICE | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE;
     FileFsSectorSizeInformation {

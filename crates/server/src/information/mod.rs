@@ -1,4 +1,4 @@
-//! What files, file systems and their security say of themselves, class by class ([MS-FSCC] 2.4, 2.5; [MS-DTYP] 2.4.6).
+//! Information classes of files, file systems and security ([MS-FSCC] 2.4, 2.5; [MS-DTYP] 2.4.6).
 
 pub(crate) mod ea;
 pub(crate) mod file;

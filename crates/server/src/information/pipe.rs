@@ -1,4 +1,4 @@
-//! What a named pipe says of itself ([MS-FSCC] 2.4.37 to 2.4.39, 2.4.41), and the one class that can be set.
+//! Information classes of named pipes ([MS-FSCC] 2.4.37 to 2.4.39, 2.4.41), and the one class that can be set.
 
 use proto::bytes::Reader;
 use proto::dtyp::AccessMask;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::open::Open;
 use crate::pipe::Pipe;
 
-/// The few classes that pipes answer.
+/// Answers the few classes that pipes support.
 pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<Answer> {
     if asked.info_type != InfoType::FILE {
         return Err(Error::new(Status::INVALID_PARAMETER));
@@ -36,7 +36,7 @@ pub(crate) fn query(request: &Request<'_>, asked: &QueryInfoRequest<'_>, open: &
     }))
 }
 
-/// How the pipe is read from now on.
+/// Sets the read mode of the pipe.
 pub(crate) fn set(asked: &SetInfoRequest<'_>, open: &Open, pipe: &Pipe) -> Result<()> {
     if asked.info_type != InfoType::FILE || Class(asked.file_info_class) != Class::PIPE {
         return Err(Error::because(Status::NOT_SUPPORTED, "SET_INFO on a pipe"));

@@ -1,4 +1,4 @@
-//! Security descriptors of files asked for and set ([MS-SMB2] 3.3.5.20.3, 3.3.5.21.3; [MS-FSA] 2.1.5.14, 2.1.5.17).
+//! Queries and changes of security descriptors ([MS-SMB2] 3.3.5.20.3, 3.3.5.21.3; [MS-FSA] 2.1.5.14, 2.1.5.17).
 
 use std::sync::Arc;
 
@@ -43,21 +43,21 @@ pub(crate) async fn query(
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }
 
-/// The parts that `AdditionalInformation` names; what is not known is ignored. BACKUP stands for all of them.
+/// Returns the known parts in `AdditionalInformation`; others are ignored. BACKUP means all of them.
 fn known_parts(asked: u32) -> SecurityInformation {
     let asked = SecurityInformation(asked);
     let parts = SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL | OF_SACL;
     if asked.contains(SecurityInformation::BACKUP) { parts } else { asked & parts }
 }
 
-/// What is shown with `nt acl support = no`, as in Samba: everybody's file, which nothing protects.
+/// Returns the descriptor shown with `nt acl support = no`, as in Samba: owned by Everyone, without a DACL.
 fn no_descriptor() -> SecurityDescriptor {
     let everybody = Some(Sid::EVERYONE);
     let control = Control::SELF_RELATIVE;
     SecurityDescriptor { control, owner: everybody, group: everybody, ..SecurityDescriptor::default() }
 }
 
-/// The rights that asking for parts takes ([MS-FSA] 2.1.5.14).
+/// Returns the rights needed to query these parts ([MS-FSA] 2.1.5.14).
 fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
     let sacl = parts.contains(SecurityInformation::SACL);
     let others = !parts.without(SecurityInformation::SACL).is_empty();
@@ -65,7 +65,7 @@ fn needed_to_ask(parts: SecurityInformation) -> AccessMask {
     need(others, AccessMask::READ_CONTROL) | need(sacl, AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 
-/// The rights that setting parts takes ([MS-SMB2] 3.3.5.21.3).
+/// Returns the rights needed to set these parts ([MS-SMB2] 3.3.5.21.3).
 fn needed_to_set(parts: SecurityInformation) -> AccessMask {
     type Part = SecurityInformation;
     let need = |by: Part, right| if parts.intersects(by) { right } else { AccessMask::NONE };
@@ -74,7 +74,7 @@ fn needed_to_set(parts: SecurityInformation) -> AccessMask {
         | need(Part::SACL | Part::SCOPE, AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 
-/// Leaves what was asked for.
+/// Removes the parts that were not requested.
 fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
     if !parts.contains(SecurityInformation::OWNER) {
         descriptor.owner = None;
@@ -92,8 +92,9 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
     }
 }
 
-/// Where descriptors are stored, what is set is kept as it is. Elsewhere what permission bits can say is applied, and the
-/// rest is refused rather than dropped without a word.
+/// Sets parts of a security descriptor. On shares that store descriptors it is stored unchanged. On others it is
+/// converted to permission bits or a POSIX ACL, and refused if that would lose anything, rather than truncated
+/// silently.
 pub(crate) async fn set(
     asked: &SetInfoRequest<'_>,
     open: &Arc<Open>,
@@ -106,8 +107,8 @@ pub(crate) async fn set(
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let given = placing::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
-    // An owner or group that was named but is not there stays as it is; a list that is not there lets everybody do
-    // everything, and audits nobody.
+    // An owner or group that was requested but is absent is not changed. An absent DACL grants full control to
+    // everyone; an absent SACL audits nothing.
     let parts = Parts {
         owner: asked_parts.contains(SecurityInformation::OWNER) && given.owner.is_some(),
         group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),

@@ -1,4 +1,4 @@
-//! The streams of a file ([MS-FSA] 2.1.5.12.29), and the names of those that are open.
+//! The streams of a file ([MS-FSA] 2.1.5.12.29), and the names of open streams.
 
 use proto::fscc::{EntryChain, FileStreamInformation};
 
@@ -12,7 +12,7 @@ use crate::streams::{self, StreamNode};
 use crate::tree::Disk;
 use crate::vfs::Kind;
 
-/// What the list says of one stream.
+/// The entry of one stream in the list.
 struct Listed {
     /// `:name:$DATA`, UTF-16LE.
     name: Vec<u8>,
@@ -20,8 +20,8 @@ struct Listed {
     allocated: u64,
 }
 
-/// FileStreamInformation: the file's own data, which a directory does not have, and its alternate streams. The same for
-/// the file and each of its streams.
+/// FileStreamInformation: the unnamed stream, which a directory does not have, and the alternate streams. The result is
+/// the same for the file and for each of its streams.
 pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Result<Answer> {
     let node = streams::of(&file.node).map_or(&file.node, |stream| &stream.file);
     let metadata = node.metadata().await?;
@@ -54,7 +54,7 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
     Ok(Answer::variable(bytes, fixed))
 }
 
-/// What stands behind the file's name in that of an open stream: `:name`, UTF-16; nothing for the file itself.
+/// Returns the suffix of the file's name for an open stream: `:name` in UTF-16; empty for the file itself.
 pub(super) fn suffix(file: &FileOpen) -> Vec<u16> {
     let name = streams::of(&file.node).and_then(|StreamNode { stream, .. }| stream.name());
     name.map(|name| format!(":{name}").encode_utf16().collect()).unwrap_or_default()

@@ -1,15 +1,14 @@
-//! Which bytes are covered by ranges that may overlap, and which are not: found in logarithmic time, however many ranges
-//! cover a byte.
+//! The set of bytes covered by overlapping ranges. Queries take logarithmic time, however many ranges cover a byte.
 
 use std::ops::Range;
 
 use crate::files::tree::{Element, Tree};
 
-/// How many more ranges begin at a byte than end before it.
+/// The number of ranges that begin at a byte minus the number of those that end before it.
 #[derive(Clone, Copy, Debug)]
 struct Edge(i64);
 
-/// What edges add up to, and the least that a beginning of them does.
+/// The sum of several edges, and the minimum sum of a non-empty prefix.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     all: i64,
@@ -19,7 +18,7 @@ struct Sum {
 impl Element<u64> for Edge {
     type Summary = Sum;
 
-    /// No beginning: more than any number of ranges.
+    /// There is no prefix, so this exceeds any number of ranges.
     const NOTHING: Sum = Sum { all: 0, least: i64::MAX / 2 };
 
     fn summary(&self, _: &u64) -> Sum {
@@ -31,21 +30,21 @@ impl Element<u64> for Edge {
     }
 }
 
-/// The bytes that ranges cover.
+/// The bytes covered by ranges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coverage(Tree<u64, Edge>);
 
 impl Coverage {
-    /// Bytes that a range takes at the most, as they are allocated: both its edges.
+    /// Maximum allocated memory per range in bytes, for its two edges.
     pub(super) const BYTES_PER_RANGE: usize = 2 * Tree::<u64, Edge>::BYTES_PER_ELEMENT;
 
-    /// A range more, which is not empty.
+    /// Adds a range, which must not be empty.
     pub(super) fn add(&mut self, range: &Range<u64>) {
         self.shift(range.start, 1);
         self.shift(range.end, -1);
     }
 
-    /// A range less, which was added before.
+    /// Removes a range that was added before.
     pub(super) fn remove(&mut self, range: &Range<u64>) {
         self.shift(range.start, -1);
         self.shift(range.end, 1);
@@ -55,7 +54,7 @@ impl Coverage {
         self.0.change(at, |edge| Some(Edge(edge.map_or(0, |edge| edge.0) + by)).filter(|edge| edge.0 != 0));
     }
 
-    /// The parts of `range` in order, each with whether it is covered.
+    /// Splits `range` into parts in order, each with whether it is covered.
     pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -64,7 +63,7 @@ impl Coverage {
             }
             let covered = self.0.until(&at).all > 0;
             let next = at.checked_add(1);
-            // Where nothing covers a byte, the next edge is a beginning.
+            // If no range covers a byte, the next edge starts one.
             let turn = self.0.first(next.as_ref(), |before, of| !covered || before.all + of.least <= 0);
             let end = turn.copied().unwrap_or(range.end).min(range.end);
             let part = at..end;

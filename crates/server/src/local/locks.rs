@@ -1,13 +1,14 @@
-//! Byte-range locks of clients as local programs meet them, and theirs as clients do (`posix locking`): each lock that a
-//! client gets is an advisory lock of its handle in the kernel, too (fcntl(2), open file description locks).
+//! Exchange of byte-range locks between clients and local programs (`posix locking`): each lock of a client is also an
+//! advisory lock of its handle in the kernel (fcntl(2), open file description locks), and conflicts with those of local
+//! programs.
 //!
-//! The rules among clients stay with `files::byte_lock`; the kernel is asked only about what local programs have locked.
-//! Reads and writes look at the locks of clients alone: those of local programs are advisory.
+//! `files::byte_lock` implements the rules among clients; the kernel is only needed for locks of local programs. Reads
+//! and writes check only the locks of clients, because those of local programs are advisory.
 //!
-//! An open may lock a range shared within one that it has locked exclusively, and take back either; the kernel knows one
-//! lock for each byte. So what it is told of a byte is the strongest lock that the open has there, and only where that
-//! changes. What the kernel has no words for is not shown: empty ranges, bytes from 2^63 on, an exclusive lock of a handle
-//! that may not write (shown as shared), and a shared one of a handle that may not read.
+//! An open may place a shared lock within its own exclusive one and remove either, while the kernel has a single lock
+//! per byte. The kernel is therefore given the strongest lock of the open on each byte, when that changes. Locks that
+//! the kernel cannot represent are not exported or are weakened: empty ranges, bytes from 2^63 on, an exclusive lock of
+//! a handle without write access (exported as shared), and a shared one of a handle without read access.
 
 use std::collections::HashMap;
 use std::ops;
@@ -23,43 +24,43 @@ use crate::open::{FileOpen, Open};
 use crate::server::Server;
 use crate::vfs::{Errno, Kind, RangeChange, RangeLock};
 
-/// Behind the last byte that the kernel can lock.
+/// The end of the bytes that the kernel can lock.
 const END: u64 = 1 << 63;
-/// The most calls that one lock may take: only who locks pieces first and then everything shared needs several, and the
-/// kernel looks through all of a file's locks in each.
+/// Maximum number of system calls for one lock. Only a client that locks pieces first and then everything shared needs
+/// several, and in each the kernel scans all of a file's locks.
 const PIECES: usize = 256;
-/// With more locks than these on the file, the kernel changes them on a worker: it looks through all of them.
+/// If a file has more locks, changes in the kernel are made by a worker thread, because the kernel scans all of them.
 const FEW_LOCKS: usize = 64;
-/// More changes than these at once are made on a worker.
+/// If more changes are made at once, they are made by a worker thread.
 const FEW_CHANGES: usize = 4;
-/// How much longer than the first the last pause between two tries for a lock is.
+/// Ratio of the longest to the first pause between two attempts.
 const LONGEST_PAUSE: u32 = 10;
 
-/// What the kernel is told of the locks of an open. Whoever changes that holds it meanwhile, so that what the kernel is
-/// told last is what holds.
+/// The locks of an open that the kernel has. Locked during changes, so that the kernel's state matches after concurrent
+/// ones.
 #[derive(Default)]
 pub(crate) struct Shown(tokio::sync::Mutex<Known>);
 
-/// The locks of one open that are shown, and the bytes that they cover.
+/// The exported locks of one open, and the bytes that they cover.
 #[derive(Default)]
 struct Known {
-    /// How often each lock is shown.
+    /// The number of times that each lock is exported.
     times: HashMap<(Range, bool), u32>,
-    /// What is locked at all, and what is locked exclusively.
+    /// The bytes that are locked at all, and those that are locked exclusively.
     locked: Coverage,
     exclusive: Coverage,
 }
 
-/// Bytes of memory that a lock takes at the most for being shown, as they are allocated.
+/// Maximum allocated memory per exported lock in bytes.
 pub(crate) const BYTES_PER_LOCK: usize = 2 * size_of::<((Range, bool), u32)>() + 2 * Coverage::BYTES_PER_RANGE;
 
-/// Whether the locks of an open are shown at all.
+/// Whether the locks of an open are exported.
 fn are_shown(open: &Open, file: &FileOpen) -> bool {
     let wanted = open.tree.disk().is_some_and(|disk| disk.share.posix_locking);
     wanted && file.kind == Kind::File && file.file.stream == 0
 }
 
-/// The pause between two tries for a lock that a local program has, longer each time.
+/// The increasing pauses between attempts to get a lock that a local program holds.
 pub(crate) struct Pauses {
     next: Duration,
     longest: Duration,
@@ -78,21 +79,21 @@ impl Pauses {
     }
 }
 
-/// Locks all of `locks`, which are of `open`, or none.
+/// Locks all of `locks`, which belong to `open`, or none.
 pub(crate) async fn lock(server: &Server, open: &Open, file: &FileOpen, locks: &[Lock], bounds: Bounds) -> Result<()> {
     server.files.lock(file.file, locks, bounds)?;
     if show(server, open, file, locks).await? { Ok(()) } else { Err(Refused::Conflict.into()) }
 }
 
-/// Shows locks that an open has got just now. `false` where a local program has something in the way: then they are taken
-/// back.
+/// Exports locks that an open has just got. Returns `false`, and removes the locks, if one of a local program
+/// conflicts.
 pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &[Lock]) -> Result<bool> {
     if !are_shown(open, file) {
         return Ok(true);
     }
     let mut known = file.shown.0.lock().await;
     let (mut added, mut changes) = (Vec::new(), Vec::new());
-    // One may have been unlocked meanwhile.
+    // A lock may have been removed meanwhile.
     let is_held = |known: &Known, lock: &Lock| server.files.times_locked(file.file, lock) > known.times(lock);
     let locked: Vec<_> = locks.iter().filter(|lock| is_held(&known, lock)).collect();
     let mut shown = Ok(());
@@ -114,13 +115,13 @@ pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &
         known.remove(lock, kind(open, lock), &mut Vec::new());
     }
     for lock in locked {
-        // It may have ended with its open meanwhile.
+        // The lock may have ended with its open meanwhile.
         let _ = server.files.unlock_one(file.file, lock);
     }
     if error.status == Status::LOCK_NOT_GRANTED { Ok(false) } else { Err(error) }
 }
 
-/// Makes changes in the kernel, on a worker where they may take it long.
+/// Applies changes in the kernel, by a worker thread if they may take long.
 async fn tell(server: &Server, file: &FileOpen, changes: Vec<RangeChange>) -> std::result::Result<(), Errno> {
     if changes.is_empty() {
         return Ok(());
@@ -129,8 +130,8 @@ async fn tell(server: &Server, file: &FileOpen, changes: Vec<RangeChange>) -> st
     file.node.lock_ranges(changes, many).await
 }
 
-/// Unlocks ranges one after another, for local programs first: whoever of the clients waits for one must not find it
-/// locked still. Ends at the first that is not locked.
+/// Unlocks ranges in order, first in the kernel, so that a client that waits for a range can lock it there. Stops at
+/// the first range that is not locked.
 pub(crate) async fn unlock(
     server: &Server,
     open: &Open,
@@ -144,7 +145,7 @@ pub(crate) async fn unlock(
     let mut known = file.shown.0.lock().await;
     let (mut gone, mut changes, mut ended) = (HashMap::<Lock, u32>::new(), Vec::new(), Vec::new());
     for &range in ranges {
-        // The exclusive one goes first.
+        // An exclusive lock is removed first.
         let left = |lock: &Lock| {
             let times = server.files.times_locked(file.file, lock);
             times.saturating_sub(gone.get(lock).copied().unwrap_or(0))
@@ -163,12 +164,12 @@ pub(crate) async fn unlock(
         tracing::warn!(%errno, path = %*file.name.path.lock(), "a lock stays in local programs' way until its file is closed");
     }
     let all = ended.len() == ranges.len();
-    // Its locks may have ended with the open meanwhile.
+    // The locks may have ended with the open meanwhile.
     let unlocked = ended.iter().try_for_each(|lock| server.files.unlock_one(file.file, lock));
     unlocked.and(if all { Ok(()) } else { Err(NotLocked) })
 }
 
-/// An open is about to be closed: its locks are gone for local programs before clients that wait for them try.
+/// Called before an open is closed. Removes its locks from the kernel before waiting clients try to get them.
 pub(crate) async fn close(server: &Server, file: &FileOpen) {
     let mut known = file.shown.0.lock().await;
     if std::mem::take(&mut *known).times.is_empty() {
@@ -185,7 +186,7 @@ impl Known {
         self.times.get(&(lock.range, lock.exclusive)).copied().unwrap_or(0)
     }
 
-    /// A lock more, of which the kernel is told `kind`: adds what changes there.
+    /// Adds a lock that the kernel has as `kind`, and appends the resulting changes.
     fn add(&mut self, lock: &Lock, kind: RangeLock, changes: &mut Vec<RangeChange>) -> Result<()> {
         let bytes = bytes(lock).filter(|_| kind != RangeLock::Free);
         if let Some(bytes) = &bytes {
@@ -201,7 +202,7 @@ impl Known {
         Ok(())
     }
 
-    /// A lock less.
+    /// Removes a lock, and appends the resulting changes.
     fn remove(&mut self, lock: &Lock, kind: RangeLock, changes: &mut Vec<RangeChange>) {
         if let Some(times) = self.times.get_mut(&(lock.range, lock.exclusive)) {
             *times -= 1;
@@ -222,7 +223,7 @@ impl Known {
         }
     }
 
-    /// The parts of `bytes` where the locks are weaker than `kind`, and what they are.
+    /// Returns the parts of `bytes` where existing locks are weaker than `kind`, with those locks.
     fn weaker(&self, bytes: ops::Range<u64>, kind: RangeLock) -> impl Iterator<Item = (ops::Range<u64>, RangeLock)> {
         let stronger = if kind == RangeLock::Exclusive { &self.exclusive } else { &self.locked };
         let parts = stronger.parts(bytes).filter(|(_, is_covered)| !is_covered);
@@ -236,7 +237,7 @@ fn change(bytes: &ops::Range<u64>, before: RangeLock, after: RangeLock) -> Range
     RangeChange { offset: bytes.start, length: bytes.end - bytes.start, before, after }
 }
 
-/// What the kernel is told of a lock.
+/// Returns the kind of lock in the kernel.
 fn kind(open: &Open, lock: &Lock) -> RangeLock {
     const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
     const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -248,7 +249,7 @@ fn kind(open: &Open, lock: &Lock) -> RangeLock {
     }
 }
 
-/// The bytes of a lock as the kernel can have them.
+/// Returns the bytes of a lock that the kernel can lock.
 fn bytes(lock: &Lock) -> Option<ops::Range<u64>> {
     let (start, length) = (lock.range.offset(), lock.range.length());
     let end = start.saturating_add(length).min(END);
@@ -266,7 +267,7 @@ mod tests {
         Lock { owner: Owner { open: 1, key: 0 }, range, exclusive }
     }
 
-    /// Of a handle that may do both.
+    /// Returns the kind for a handle with read and write access.
     fn both(lock: &Lock) -> RangeLock {
         if lock.exclusive { RangeLock::Exclusive } else { RangeLock::Shared }
     }
@@ -309,7 +310,7 @@ mod tests {
         check(&[lock(5, 10, false)], lock(0, 20, false), &[(0, 5, Free), (15, 5, Free)]);
         check(&[lock(0, 10, false), lock(3, 2, false)], lock(0, 12, true), &[(0, 10, Shared), (10, 2, Free)]);
         check(&[lock(0, 3, true), lock(2, 4, false)], lock(0, 10, false), &[(6, 4, Free)]);
-        // What the kernel cannot lock.
+        // Ranges that the kernel cannot lock.
         check(&[], lock(5, 0, true), &[]);
         check(&[], lock(END, 5, true), &[]);
         check(&[], lock(0, u64::MAX, true), &[(0, END, Free)]);
@@ -317,7 +318,7 @@ mod tests {
     }
 
     proptest! {
-        /// Byte by byte, the kernel has the strongest lock.
+        /// For each byte, the kernel has the strongest lock.
         #[test]
         fn the_kernel_has_the_strongest_lock_of_each_byte(
             locks in prop::collection::vec((0..20u64, 0..8u64, any::<bool>()), 1..8)

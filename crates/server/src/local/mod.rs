@@ -1,7 +1,7 @@
-//! What local programs and clients know of each other: oplocks that the kernel's lease stands behind
-//! (`kernel oplocks`), and byte-range locks that local programs meet (`posix locking`).
+//! Interaction of clients with local programs: oplocks backed by leases from the kernel (`kernel oplocks`), and
+//! byte-range locks shared with local programs (`posix locking`).
 //!
-//! Left out: share modes (`kernel share modes`). Linux has no call left by which a program could say what it shares.
+//! Share modes (`kernel share modes`) are not supported, because Linux no longer has a system call for them.
 
 mod coverage;
 pub(crate) mod locks;

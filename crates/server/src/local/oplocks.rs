@@ -1,4 +1,4 @@
-//! Oplocks that the kernel's lease stands behind, and leases that local programs have.
+//! Oplocks backed by leases from the kernel, and opens that conflict with leases of local programs.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Access, Errno, FileId, Node, Told};
 
-/// Files that local programs wait for, and when their clients' time is up.
+/// Files that local programs wait for, with the deadlines of their oplock breaks.
 #[derive(Default)]
 pub(crate) struct Awaited {
     deadlines: Mutex<HashMap<FileId, Duration>>,
@@ -34,7 +34,7 @@ impl Awaited {
         self.added.notify_one();
     }
 
-    /// The files whose time is up at `now`, taken out.
+    /// Removes and returns the files whose deadline is not after `now`.
     fn take_late(&self, now: Duration) -> Vec<FileId> {
         self.deadlines.lock().extract_if(|_, deadline| *deadline <= now).map(|(file, _)| file).collect()
     }
@@ -45,7 +45,7 @@ impl Awaited {
 }
 
 impl Server {
-    /// Ends oplocks that local programs wait for when their holders have had their time, for ever.
+    /// Ends, forever, oplocks that local programs wait for when the deadlines of their breaks expire.
     pub(crate) async fn end_awaited(&self) {
         loop {
             for file in self.awaited.take_late(self.world.uptime()) {
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// A local program opens `file`, on which `open` has the kernel's lease.
+    /// Called when a local program opens `file`, on which `open` has a lease from the kernel.
     fn opened_locally(&self, file: FileId, open: u64) {
         if let Some(deadline) = self.files.open_locally(file, open, self.world.uptime()) {
             self.awaited.add(file, deadline);
@@ -70,8 +70,8 @@ impl Server {
     }
 }
 
-/// Grants an oplock with the kernel's lease behind it; none where the kernel refuses that, because somebody else has
-/// the file open, say. There is no level II, which no lease of the kernel could stand behind.
+/// Grants an oplock backed by a lease from the kernel. Grants none if the kernel refuses the lease, for example because
+/// the file has other opens. Level II is never granted, because no lease from the kernel can back it.
 pub(crate) async fn grant_oplock(
     server: &Arc<Server>,
     file: &FileOpen,
@@ -85,7 +85,7 @@ pub(crate) async fn grant_oplock(
     let early = Arc::new(AtomicBool::new(false));
     let lease = match file.node.lease(told(server, file.file, open, &early)).await {
         Ok(lease) => lease,
-        // No data access, or others have it open.
+        // The handle has no data access, or the file has other opens.
         Err(Errno::BADF | Errno::AGAIN) => return OplockLevel::NONE,
         Err(errno) => {
             tracing::debug!(?errno, path = %*file.name.path.lock(), "no oplock: the kernel grants no lease");
@@ -93,7 +93,7 @@ pub(crate) async fn grant_oplock(
         }
     };
     let granted = server.files.grant_backed_oplock(file.file, open, asked, holder, lease);
-    // Somebody came between the two: there was nothing to break yet.
+    // A local program opened the file before the oplock was registered, so the oplock must be broken now.
     if early.load(Ordering::Acquire) {
         server.opened_locally(file.file, open);
     }
@@ -110,13 +110,13 @@ fn told(server: &Arc<Server>, file: FileId, open: u64, early: &Arc<AtomicBool>) 
     })
 }
 
-/// How long a client waits for a local program to give up its lease: longer than the kernel lets the program take
-/// (`/proc/sys/fs/lease-break-time`, 45 seconds unless the administrator says otherwise).
+/// How long a client waits for a local program to release its lease: longer than the kernel allows the program
+/// (`/proc/sys/fs/lease-break-time`, 45 seconds by default).
 const LEASE_TIME: Duration = Duration::from_secs(90);
-/// The first and the longest pause between two tries.
+/// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Waits until a file can be opened on which a local program has a lease, of which it has been told.
+/// Waits until a file can be opened. A local program has a lease on it, and was notified of the break.
 pub(crate) async fn wait_for_lease(
     request: &Request<'_>,
     reply: &mut Reply,
@@ -130,7 +130,7 @@ pub(crate) async fn wait_for_lease(
     let mut pause = PAUSES.0;
     loop {
         pending.wait(world.sleep(pause)).await.map_err(|Cancelled| Error::new(Status::CANCELLED))?;
-        // The descriptor is not kept: after a wait the name may lead elsewhere.
+        // The file descriptor is not kept, because the name may lead to another file after the wait.
         match node.open(&disk.identity, wanted).await {
             Err(Errno::AGAIN) if world.uptime() < until => pause = (pause * 2).min(PAUSES.1),
             Err(Errno::AGAIN) => {

@@ -1,48 +1,48 @@
-//! Which converted descriptors are stored on access: `frevo:acl store`.
+//! The write-back setting `frevo:acl store`: which synthesized descriptors are stored on access.
 //!
-//! What counts is how many entries the POSIX lists of a file have: converting costs more the more there are, and storing
-//! costs in steps, as the attribute outgrows the inode and the block.
+//! The criterion is the number of entries in the POSIX ACLs of a file. The cost of a conversion grows with it. The cost
+//! of storing has steps where the attribute outgrows the inode and the block.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// The fewest entries that a file has: those of its permission bits.
+/// Minimum number of entries of a file: those of its permission bits.
 pub const FEWEST: u32 = 3;
 
-/// Numbers of POSIX entries of a file, those of its default list included.
+/// A range of numbers of POSIX ACL entries of a file, including those of its default ACL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entries(RangeInclusive<u32>);
 
 impl Entries {
-    /// No number at all.
+    /// The empty range.
     pub const NONE: Entries = Entries(RangeInclusive::new(1, 0));
 
     /// All numbers.
     pub const ALL: Entries = Entries(FEWEST..=u32::MAX);
 
-    /// `least` entries and more.
+    /// Returns the range from `least` on.
     pub fn at_least(least: u32) -> Entries {
         Entries(least.max(FEWEST)..=u32::MAX)
     }
 
-    /// `least` to `most` entries; none where `least` is more than `most`.
+    /// Returns the range from `least` to `most`; empty if `least` is more than `most`.
     pub fn between(least: u32, most: u32) -> Entries {
         let range = least.max(FEWEST)..=most;
         if range.is_empty() { Entries::NONE } else { Entries(range) }
     }
 
-    /// Whether a file with `count` entries is meant.
+    /// Whether the range contains `count`.
     pub fn contains(&self, count: usize) -> bool {
         u32::try_from(count).is_ok_and(|count| self.0.contains(&count))
     }
 
-    /// Whether no file is meant.
+    /// Whether the range is empty.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// As `frevo:acl store` writes it.
+/// In the syntax of `frevo:acl store`.
 impl fmt::Display for Entries {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (*self.0.start(), *self.0.end()) {
@@ -57,15 +57,15 @@ impl fmt::Display for Entries {
 /// `frevo:acl store`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AclStore {
-    /// The administrator said for which files.
+    /// The range that the administrator set.
     Said(Entries),
-    /// `auto`: for those for which `frevo acl calibrate` found that it pays; `None` where nothing was measured.
+    /// `auto`: the range for which `frevo acl calibrate` measured a benefit; `None` if nothing was measured.
     Auto(Option<Entries>),
 }
 
 impl AclStore {
-    /// For which files. Unmeasured, for none: what is stored is read together with the lists that its hash is over, so
-    /// reading it takes more calls than converting.
+    /// Returns the range. It is empty if nothing was measured. Reading a stored descriptor takes more system calls than
+    /// a conversion, because the POSIX ACLs are needed, too, to check its hash.
     pub fn entries(&self) -> &Entries {
         match self {
             AclStore::Said(entries) | AclStore::Auto(Some(entries)) => entries,

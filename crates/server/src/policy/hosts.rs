@@ -1,11 +1,11 @@
-//! `hosts allow` and `hosts deny`: which addresses may connect to the server or to one share.
+//! `hosts allow` and `hosts deny`: the addresses that may connect to the server or to a share.
 //!
-//! Rules are addresses and networks only. Host names are left out on purpose: to ask a name server during a connect
-//! would let whoever answers for it decide who gets in.
+//! Rules are addresses and networks only. Host names are not supported on purpose, because the result of a lookup
+//! during a connect would let the operator of a name server decide who may connect.
 
 use std::net::IpAddr;
 
-/// The two lists of one scope. Both empty lets everybody in.
+/// The two lists of one scope. If both are empty, all addresses may connect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostAccess {
     /// `hosts allow`.
@@ -15,8 +15,8 @@ pub struct HostAccess {
 }
 
 impl HostAccess {
-    /// Whether `address` may connect. As in Samba, what is allowed wins over what is denied, an allow list alone
-    /// shuts out all others, and the loopback address gets in unless it is denied and not allowed.
+    /// Whether `address` may connect. As in Samba, the allow list overrides the deny list, an allow list alone excludes
+    /// all other addresses, and the loopback address may connect unless it is denied and not allowed.
     pub fn permits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let (allowed, denied) = (self.allow.matches(address), self.deny.matches(address));
@@ -33,38 +33,38 @@ impl HostAccess {
     }
 }
 
-/// One list: alternatives, and what `EXCEPT` takes out of them again.
+/// A list of rules, with exceptions (`EXCEPT`).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostList {
-    /// An address that one of these matches is in the list,
+    /// The rules, one of which must match.
     pub any: Vec<HostRule>,
-    /// unless it is in this one.
+    /// The exceptions, which must not match.
     pub except: Option<Box<HostList>>,
 }
 
 impl HostList {
-    /// Whether nothing is listed.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.any.is_empty()
     }
 
-    /// Whether `address` is in the list.
+    /// Whether `address` matches the list.
     pub fn matches(&self, address: IpAddr) -> bool {
         self.any.iter().any(|rule| rule.matches(address))
             && !self.except.as_ref().is_some_and(|except| except.matches(address))
     }
 }
 
-/// One element of a list.
+/// A rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostRule {
     /// `ALL`.
     All,
-    /// The addresses whose first `prefix` bits are those of `network`; a single address has all its bits.
+    /// The addresses whose first `prefix` bits equal those of `network`. A single address has the full number of bits.
     Network {
         /// The network's address.
         network: IpAddr,
-        /// Number of bits that count, at most 32 or 128.
+        /// Number of significant bits, at most 32 or 128.
         prefix: u8,
     },
 }

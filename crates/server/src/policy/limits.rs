@@ -1,44 +1,47 @@
-//! Every limit on what clients can make the server hold, with its unit and its reason.
+//! The limits on the resources that clients can use, with units and reasons. Some fixed tables have their limits in
+//! their own modules.
 
 use std::time::Duration;
 
 use crate::accounting::{Bounds, Resource};
 use crate::files::byte_lock;
 
-/// The limits of one server. All are hard: past them a request is refused, nothing already granted is harmed.
+/// The limits of one server. All are hard: beyond them requests are refused, and what was granted before stays valid.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of memory that the whole server may use (`frevo:memory limit`). What clients make it hold is bounded by it, less
-    /// what the program itself needs.
+    /// Memory in bytes that the whole server may use (`frevo:memory limit`). It bounds the memory used for clients,
+    /// after the program's own needs are subtracted.
     pub memory: usize,
-    /// Connections in all (`max smbd processes`; 0 there means this default). Each costs a descriptor.
+    /// Connections in total (`max smbd processes`; 0 there means this default). Each takes a file descriptor.
     pub connections: usize,
-    /// Connections from one address (of a /64): one client cannot take them all.
+    /// Connections from one address (or /64), so that one client cannot take them all.
     pub connections_per_address: usize,
-    /// How long a connection may exist without an authenticated session: half-open logons are the cheapest attack.
+    /// How long a connection may exist without an authenticated session, because half-open logons are the cheapest
+    /// attack.
     pub logon_time: Duration,
-    /// How long a connection may exist with anonymous sessions only: enough to browse a server.
+    /// How long a connection may exist with anonymous sessions only. It suffices for browsing a server.
     pub anonymous_time: Duration,
-    /// How long a client may take none of its responses, or leave a request incomplete, before its connection ends.
+    /// How long a client may not accept responses, or leave a request incomplete, before its connection is closed.
     pub stall_time: Duration,
-    /// The slowest that a request may arrive, in bytes a second; a large one may take longer than `stall_time`.
+    /// Minimum rate of an incoming request in bytes per second. A large request may take longer than `stall_time`.
     pub slowest_request: usize,
-    /// Connections on which nobody has logged on yet; past it the oldest of the address that has most of them goes
-    /// (`newcomers`).
+    /// Connections without an authenticated session. Beyond it, the oldest one of the address with most of them is
+    /// closed (`newcomers`).
     pub newcomers: usize,
-    /// Those of one address (of a /64); past it its oldest goes.
+    /// Such connections of one address (or /64). Beyond it, the oldest one is closed.
     pub newcomers_per_address: usize,
-    /// Logons of one connection that are under way; past it the oldest ends.
+    /// Logons in progress on one connection. Beyond it, the oldest one is aborted.
     pub logons_per_connection: usize,
-    /// The same before a user has logged on.
+    /// As `logons_per_connection`, before a user has logged on.
     pub logons_before_logon: usize,
-    /// Failed logons of one connection whose answers wait (`guesses`).
+    /// Failed logons of one connection whose responses are delayed (`guesses`).
     pub failed_logons_per_connection: usize,
-    /// Bytes that all failed logons hold while their answers wait: 4 KiB each and the request.
+    /// Memory in bytes of all failed logons whose responses are delayed: 4 KiB each and the request.
     pub failed_logon_bytes: usize,
     /// Sessions on one connection.
     pub sessions_per_connection: usize,
-    /// Channels of one session: what is open outlives each of them but the last, so nobody needs many. Windows has 32.
+    /// Channels of one session. Few are needed, because opens survive the loss of all but the last channel. Windows has
+    /// 32.
     pub channels_per_session: usize,
     /// Sessions of the whole server.
     pub sessions: usize,
@@ -48,9 +51,9 @@ pub struct Limits {
     pub trees: usize,
     /// Opens of one session. smbtorture's maxfid opens 65,520.
     pub opens_per_session: usize,
-    /// Opens of the whole server (`max open files` bounds it further by descriptors).
+    /// Opens of the whole server (`max open files` limits it further, by file descriptors).
     pub opens: usize,
-    /// Opens of the whole server that outlived their connection: each keeps a descriptor for a client that may be gone.
+    /// Opens of the whole server without a connection. Each keeps a file descriptor for a client that may never return.
     pub detached_opens: usize,
     /// Open pipes of the whole server.
     pub pipes: usize,
@@ -58,66 +61,66 @@ pub struct Limits {
     pub pipes_per_session: usize,
     /// Open pipes of one anonymous session.
     pub pipes_per_anonymous_session: usize,
-    /// Frames of one connection that are executed at the same time.
+    /// Frames of one connection that are executed concurrently.
     pub in_flight: usize,
-    /// Bytes that those hold, and that their longest responses may have, before the connection is read from again.
+    /// Bytes of those frames and of their longest possible responses, before reading from the connection pauses.
     pub in_flight_bytes: usize,
-    /// Byte-range locks of the whole server, requests that wait included.
+    /// Byte-range locks of the whole server, including waiting requests.
     pub locks: usize,
-    /// Byte-range locks of one open, waiting requests included.
+    /// Byte-range locks of one open, including waiting requests.
     pub locks_per_open: usize,
-    /// Byte-range locks of one file. Each takes about 300 bytes here; in the kernel (`posix locking`) all are in a list,
-    /// which each new one goes through.
+    /// Byte-range locks of one file. Each takes about 300 bytes here. In the kernel (`posix locking`) they form a list
+    /// that is scanned for each new one.
     pub locks_per_file: usize,
-    /// Requests that wait for a byte-range lock of one file: when one is granted its lock, the others that waited for the
-    /// same are looked at.
+    /// Requests that wait for byte-range locks of one file. When one of them is granted, the others that waited for the
+    /// same lock are reconsidered.
     pub lock_waiters_per_file: usize,
     /// Ranges of one LOCK request. Windows sends one, Linux at most 170 (a page).
     pub ranges_per_lock: usize,
-    /// Requests of one connection that wait asynchronously ([MS-SMB2] 3.3.1.7: each holds memory).
+    /// Requests of one connection that wait asynchronously ([MS-SMB2] 3.3.1.7). Each takes memory.
     pub pending_per_connection: usize,
-    /// Directories that are watched by CHANGE_NOTIFY: each handle's watch costs memory for as long as it is open.
+    /// Directories watched by CHANGE_NOTIFY. Each watch takes memory until its handle is closed.
     pub watches: usize,
-    /// Bytes of changes that all watches together keep for requests to come; past it, clients are told to read the
-    /// directory again.
+    /// Bytes of changes that all watches together keep for later requests. Beyond it, clients get
+    /// STATUS_NOTIFY_ENUM_DIR.
     pub watch_bytes: usize,
-    /// Bytes of changes that one of them keeps, however large the client's buffer: Windows servers let nobody have more
-    /// than 65,536 ([MS-SMB2] 3.3.5.19, <411>).
+    /// Bytes of changes that one watch keeps, however large the client's buffer. Windows servers allow at most 65,536
+    /// ([MS-SMB2] 3.3.5.19, <411>).
     pub bytes_per_watch: usize,
-    /// Bytes of one frame: the largest write with its headers, and room for a compound.
+    /// Bytes of one frame: the largest write with its headers, and space for a compound.
     pub frame: usize,
-    /// Bytes of one frame before a user has logged on: a NEGOTIATE or a token is far smaller.
+    /// Bytes of one frame before a user has logged on. A NEGOTIATE or a token is far smaller.
     pub frame_before_logon: usize,
-    /// Bytes of one frame of responses. A chain whose responses are longer is answered in several frames. The largest READ
+    /// Bytes of one frame of responses. Longer responses to a compound are split into several frames. The largest READ
     /// fits in one; the transport's limit is 16 MiB ([MS-SMB2] 2.1).
     pub response_frame: usize,
-    /// Bytes of responses that wait for one connection before it is read from again.
+    /// Bytes of responses queued for one connection, beyond which reading from it pauses.
     pub backlog: usize,
-    /// The same before a user has logged on.
+    /// As `backlog`, before a user has logged on.
     pub backlog_before_logon: usize,
-    /// ECHO requests of a connection before a user has logged on: a monitor needs one.
+    /// ECHO requests of a connection before a user has logged on. A monitor needs one.
     pub echoes_before_logon: u32,
-    /// Bytes that all pipes together hold of calls that have not come whole and of answers that nobody has read; past it,
-    /// a pipe takes what a short call needs and no more.
+    /// Bytes of incomplete calls and unread results that all pipes together hold. Beyond it, a pipe accepts only what a
+    /// short call needs.
     pub pipe_bytes: usize,
-    /// Bytes of calls that one pipe holds before they are executed.
+    /// Bytes of calls that one pipe buffers before they are executed.
     pub pipe_input: usize,
-    /// Answers of one pipe that the client has not read; each keeps its results.
+    /// Results of one pipe that the client has not read. Each takes memory.
     pub pipe_answers: usize,
-    /// Presentation contexts of one pipe: each bind looks through them.
+    /// Presentation contexts of one pipe. Each bind searches them.
     pub pipe_contexts: usize,
     /// Elements of one compound chain.
     pub chain: usize,
-    /// Previous versions that a client is told of. The list is one response; each takes 50 bytes of it.
+    /// Previous versions listed for a client. The list is one response; each takes 50 bytes of it.
     pub snapshots: usize,
-    /// Tokens of offloaded copies: each keeps about 150 bytes.
+    /// Tokens of offloaded copies. Each takes about 150 bytes.
     pub offload_tokens: usize,
-    /// Those of one open; past it the oldest goes. A copy needs one at a time.
+    /// Tokens of one open. Beyond it, the oldest one is discarded. A copy needs one at a time.
     pub offload_tokens_per_open: usize,
-    /// How long a token is good: a copy writes what it has read at once.
+    /// Lifetime of a token. A copy writes what it has read at once.
     pub offload_token_life: Duration,
-    /// Bytes that are kept of what protects files (`frevo:acl cache`); 0 keeps nothing. An entry takes about 300, and most
-    /// files of a tree share a descriptor. Set once, when the server starts.
+    /// Size in bytes of the cache of security descriptors (`frevo:acl cache`); 0 disables it. An entry takes about 300
+    /// bytes, and most files of a tree share a descriptor. Read only when the server starts.
     pub descriptor_bytes: usize,
     /// Directory entries read ahead for one listing handle.
     pub listing_batch: usize,
@@ -182,21 +185,22 @@ impl Default for Limits {
     }
 }
 
-/// Memory that the program needs without any client: itself, its threads, and buffers kept for the next request.
+/// Memory in bytes that the program needs without clients: itself, its threads, and reusable buffers.
 const PROGRAM: usize = 96 << 20;
 
 impl Limits {
-    /// The least that `memory` may be: with less, a user's share would not hold the largest READ.
+    /// Minimum of `memory`. With less, a user's fair share would not suffice for the largest READ.
     pub const LEAST_MEMORY: usize = 128 << 20;
 
-    /// Bytes that the file systems may keep of names in directories, to find them whatever their case.
+    /// Returns the memory in bytes that the file systems may use for indexes of names in directories, for
+    /// case-insensitive lookups.
     pub fn index_bytes(&self) -> usize {
         self.memory / 8
     }
 
-    /// The bounds of what all clients together make the server hold.
+    /// Returns the bounds of the resources used by all clients together.
     pub fn bounds(&self) -> Bounds {
-        // A small limit is shared with the program as well as it can be.
+        // If the limit is small, at most half of it is reserved for the program.
         let own = (PROGRAM + self.descriptor_bytes + self.index_bytes()).min(self.memory / 2);
         Bounds::of_memory(self.memory - own)
             .with(Resource::Connections, self.connections)
@@ -213,7 +217,7 @@ impl Limits {
             .with(Resource::OffloadTokens, self.offload_tokens)
     }
 
-    /// Those on the byte-range locks of a file.
+    /// Returns the bounds of the byte-range locks of a file.
     pub(crate) fn locks(&self) -> byte_lock::Bounds {
         byte_lock::Bounds {
             per_open: self.locks_per_open,
@@ -222,8 +226,8 @@ impl Limits {
         }
     }
 
-    /// Lowers what takes a descriptor each to what `descriptors` of the process allow. Some are left for the program, a
-    /// quarter at most goes to connections, and an open may need two for a moment.
+    /// Reduces the limits of what takes a file descriptor each to fit `descriptors`, the limit of the process. Some are
+    /// reserved for the program, at most a quarter is for connections, and an open may temporarily need two.
     pub fn fit_descriptors(&mut self, descriptors: usize) {
         let rest = descriptors.saturating_sub(OWN_DESCRIPTORS.min(descriptors / 4));
         self.connections = self.connections.min(rest / 4).max(1);
@@ -232,7 +236,8 @@ impl Limits {
     }
 }
 
-/// Descriptors for the program itself: the log, the control socket, state, accounts, directories that are kept open.
+/// File descriptors for the program itself: the log, the control socket, state, accounts, and directories that are kept
+/// open.
 const OWN_DESCRIPTORS: usize = 1024;
 
 #[cfg(test)]

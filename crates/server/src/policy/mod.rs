@@ -1,6 +1,6 @@
-//! What the administrator decided, validated and immutable: built once from the configuration, swapped whole on reload.
+//! The validated, immutable configuration. It is built once from smb.conf and replaced as a whole on reload.
 //!
-//! Fields carry the names of the smb.conf parameters that they come from.
+//! Fields are named after their smb.conf parameters.
 
 mod acl_store;
 pub mod hosts;
@@ -25,11 +25,11 @@ use crate::vfs::Identity;
 /// The whole configuration of a running server.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// `netbios name`: how the server calls itself, upper case.
+    /// `netbios name`: the server's name, in upper case.
     pub netbios_name: String,
-    /// `workgroup`: the domain part that accounts of this server are shown with, upper case.
+    /// `workgroup`: the domain name shown for accounts of this server, in upper case.
     pub workgroup: String,
-    /// `security = ads`: the domain that the server is a member of; `None` where it is by itself.
+    /// `security = ads`: the domain that the server is a member of; `None` for a standalone server.
     pub membership: Option<Membership>,
     /// `server string`: the comment shown when browsing.
     pub server_string: String,
@@ -47,73 +47,73 @@ pub struct Policy {
     pub smb2_max_write: u32,
     /// `smb2 max trans`, bytes.
     pub smb2_max_trans: u32,
-    /// `smb2 max credits`: how many credits one connection may hold.
+    /// `smb2 max credits`: maximum number of credits of one connection.
     pub smb2_max_credits: u16,
-    /// `server smb3 encryption algorithms`, the preferred one first.
+    /// `server smb3 encryption algorithms`, in order of preference.
     pub server_smb3_encryption_algorithms: Vec<EncryptionAlgorithm>,
-    /// `server smb3 signing algorithms`, the preferred one first.
+    /// `server smb3 signing algorithms`, in order of preference.
     pub server_smb3_signing_algorithms: Vec<SigningAlgorithm>,
     /// `server multi channel support`: a session may be used over several connections.
     pub server_multi_channel_support: bool,
-    /// `hosts allow` and `hosts deny` of the global section: who may connect at all.
+    /// `hosts allow` and `hosts deny` of the global section: the addresses that may connect at all.
     pub hosts: HostAccess,
-    /// `smb2 leases`: offered.
+    /// `smb2 leases`: leases are offered.
     pub smb2_leases: bool,
-    /// Not `smb2 disable lock sequence checking`: a LOCK that is sent again is not executed twice.
+    /// Not `smb2 disable lock sequence checking`: a repeated LOCK request is not executed twice.
     pub lock_sequence_checking: bool,
-    /// `lock spin time`: the first pause between two tries for a lock that a local program has.
+    /// `lock spin time`: the first pause between two attempts to get a lock that a local program holds.
     pub lock_spin_time: Duration,
-    /// `smb3 directory leases`: offered, too.
+    /// `smb3 directory leases`: leases on directories are offered.
     pub smb3_directory_leases: bool,
-    /// Not `ntlm auth = disabled`: NTLM is offered and taken.
+    /// Not `ntlm auth = disabled`: NTLM is offered and accepted.
     pub ntlm: bool,
-    /// `frevo:spn check`: whether the server's name in an NTLM logon must be right.
+    /// `frevo:spn check`: whether the server name in an NTLM logon is checked.
     pub spn_check: SpnCheck,
-    /// `frevo:spn names`: names of the server besides its own and its addresses.
+    /// `frevo:spn names`: names of the server in addition to its own name and its addresses.
     pub spn_names: Vec<String>,
-    /// `min domain uid`: the lowest uid of a user whom a domain or a realm proves.
+    /// `min domain uid`: the lowest uid of a user authenticated by a domain or a realm.
     pub min_domain_uid: u32,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
-    /// `guest account`, resolved; `None` where the host has no such user: then nobody is a guest.
+    /// `guest account`, resolved; `None` if the host has no such user. Guest logons are not possible then.
     pub guest: Option<Guest>,
-    /// `restrict anonymous`: 0 lets anonymous callers open the samr and lsarpc services, 1 only list shares, 2 connect to
-    /// nothing.
+    /// `restrict anonymous`: with 0 anonymous users may open the samr and lsarpc services, with 1 they may only list
+    /// shares, with 2 they cannot connect.
     pub restrict_anonymous: u8,
-    /// `change notify`: clients are told of changes in directories.
+    /// `change notify`: clients are notified of changes in directories.
     pub change_notify: bool,
-    /// `kernel change notify`: and of those that local programs make.
+    /// `kernel change notify`: clients are also notified of changes by local programs.
     pub kernel_change_notify: bool,
     /// Local time, for the names of directories.
     pub utc_offset: UtcOffset,
-    /// `[homes]`: the users' homes as shares.
+    /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,
     /// `username map`.
     pub username_map: Option<Arc<dyn UsernameMap>>,
-    /// The shares by folded name ([`Policy::share`] looks one up), IPC$ not among them.
+    /// The shares by folded name ([`Policy::share`] looks one up), without IPC$.
     pub shares: BTreeMap<String, Arc<Share>>,
-    /// How much a client may make the server hold.
+    /// The limits on the resources that clients can use.
     pub limits: Limits,
 }
 
 impl Policy {
-    /// The share called `name`, compared without regard to case.
+    /// Returns the share called `name`, ignoring case.
     pub fn share(&self, name: &str) -> Option<&Arc<Share>> {
         self.shares.get(&fold(name))
     }
 }
 
-/// The key of a share's name: names are compared without regard to case.
+/// Returns the key of a share's name. Names are compared ignoring case.
 pub fn fold(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The identity behind anonymous and failed logons where the configuration lets them in.
+/// The identity for anonymous and failed logons that the configuration permits.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// `guest account`.
     pub name: String,
-    /// The UNIX user.
+    /// The Linux user.
     pub identity: Arc<Identity>,
 }
 
@@ -122,9 +122,9 @@ pub struct Guest {
 pub struct Share {
     /// The section's name, as written.
     pub name: String,
-    /// `path`, absolute. Where it has variables that a session fills, the text as written; see `path_template`.
+    /// `path`, absolute. If it has variables that depend on the session, the text as written; see `path_template`.
     pub path: std::path::PathBuf,
-    /// `path` where each session has its own; `None` where `path` is the path.
+    /// `path` if it depends on the session; `None` if `path` is the path.
     pub path_template: Option<Template>,
     /// `comment`.
     pub comment: String,
@@ -136,25 +136,25 @@ pub struct Share {
     pub read_only: bool,
     /// `guest ok`.
     pub guest_ok: bool,
-    /// `guest only`: everybody is the guest here. Only where `guest_ok` is set.
+    /// `guest only`: all users act as the guest. Requires `guest_ok`.
     pub guest_only: bool,
-    /// `hosts allow` and `hosts deny` of the share, beyond those of the server.
+    /// `hosts allow` and `hosts deny` of the share, in addition to those of the server.
     pub hosts: HostAccess,
-    /// `valid users`; empty lets everybody in.
+    /// `valid users`; if empty, all users may connect.
     pub valid_users: Vec<UserPattern>,
     /// `invalid users`.
     pub invalid_users: Vec<UserPattern>,
-    /// `read list`: may only read, whatever `read only` says.
+    /// `read list`: users who may only read, regardless of `read only`.
     pub read_list: Vec<UserPattern>,
-    /// `write list`: may write, whatever `read only` says.
+    /// `write list`: users who may write, regardless of `read only`.
     pub write_list: Vec<UserPattern>,
-    /// `admin users`: act as root.
+    /// `admin users`: users who act as root.
     pub admin_users: Vec<UserPattern>,
     /// `force user`, resolved.
     pub force_user: Option<Arc<Identity>>,
     /// `force group`, resolved to its gid.
     pub force_group: Option<u32>,
-    /// `force group = +group`: only for users who are in that group.
+    /// `force group = +group`: applies only to users who are members of the group.
     pub force_group_members_only: bool,
     /// `create mask`.
     pub create_mask: u32,
@@ -164,7 +164,7 @@ pub struct Share {
     pub directory_mask: u32,
     /// `force directory mode`.
     pub force_directory_mode: u32,
-    /// `case sensitive`: `auto` and `no` are both Windows's way here.
+    /// `case sensitive`: `auto` and `no` both mean case-insensitive, as in Windows.
     pub case_sensitive: bool,
     /// `follow symlinks`.
     pub follow_symlinks: bool,
@@ -180,56 +180,58 @@ pub struct Share {
     pub delete_veto_files: bool,
     /// `hide unreadable`.
     pub hide_unreadable: bool,
-    /// `honor change notify privilege`: who watches a tree is told of names in directories that he may list, and no others.
+    /// `honor change notify privilege`: recursive watches report only names in directories that their user may list.
     pub honor_change_notify_privilege: bool,
     /// `hide special files`.
     pub hide_special_files: bool,
     /// `store dos attributes`.
     pub store_dos_attributes: bool,
-    /// `map archive`: owner's x bit, where no attributes are stored.
+    /// `map archive`: the owner's x bit, for files without stored attributes.
     pub map_archive: bool,
-    /// `map system`: group's x bit.
+    /// `map system`: the group's x bit.
     pub map_system: bool,
-    /// `map hidden`: others' x bit.
+    /// `map hidden`: the x bit of others.
     pub map_hidden: bool,
-    /// `map read only` = yes: a file without the owner's w bit shows READONLY.
+    /// `map read only` = yes: a file without the owner's w bit has READONLY.
     pub map_read_only: bool,
     /// `delete readonly`: files with READONLY may be deleted.
     pub delete_readonly: bool,
-    /// `dos filemode`: who may write a file may also change its mode.
+    /// `dos filemode`: users who may write a file may also change its mode.
     pub dos_filemode: bool,
-    /// `vfs objects = acl_xattr`: security descriptors are stored; `None` where permissions are Linux's alone.
+    /// `vfs objects = acl_xattr`: security descriptors are stored; `None` if only Linux permissions apply.
     pub acls: Option<StoredAcls>,
-    /// `frevo:acl store`: which descriptors are stored that a conversion made. Only where `acls` is there.
+    /// `frevo:acl store`: the synthesized descriptors that are stored. Only used with `acls`.
     pub acl_store: AclStore,
-    /// `inherit owner`: to whom belongs what is made in a directory.
+    /// `inherit owner`: the owner of new files.
     pub inherit_owner: InheritOwner,
-    /// `inherit permissions`: new directories have the mode of theirs, new files its `r` and `w` bits, instead of what the
-    /// masks say.
+    /// `inherit permissions`: new directories have the mode of their parent, and new files its `r` and `w` bits,
+    /// instead of the masks.
     pub inherit_permissions: bool,
-    /// `acl flag inherited canonicalization`: the flag that a list was inherited is kept only where its setter asked for
-    /// inheritance, as Windows does.
+    /// `acl flag inherited canonicalization`: the AUTO_INHERITED flags are kept only if the client requested
+    /// inheritance, as in Windows.
     pub acl_flag_inherited_canonicalization: bool,
-    /// `acl allow execute always`: reading suffices to run a file. Only where descriptors are stored; elsewhere it does.
+    /// `acl allow execute always`: the right to read implies the right to execute. Only for stored descriptors; without
+    /// them it always does.
     pub acl_allow_execute_always: bool,
-    /// `nt acl support`: clients see and set security descriptors. Off, they see none, and what they set is left.
+    /// `nt acl support`: clients can query and set security descriptors. If off, they see none, and changes are
+    /// ignored.
     pub nt_acl_support: bool,
-    /// `acl group control`: members of a file's group may change its list. Only where no descriptors are stored.
+    /// `acl group control`: members of a file's group may change its ACL. Only where no descriptors are stored.
     pub acl_group_control: bool,
-    /// `acl map full control`: `rwx` is shown as all rights.
+    /// `acl map full control`: `rwx` is shown as full control.
     pub acl_map_full_control: bool,
-    /// `force unknown acl user`: an owner or group that nobody knows is the user's own instead of being refused. Where
-    /// descriptors are stored, that of Linux is always so.
+    /// `force unknown acl user`: an unknown owner or group is replaced by the user's own instead of being refused.
+    /// Where descriptors are stored, this always applies to the file's owner and group in Linux.
     pub force_unknown_acl_user: bool,
     /// `ea support`.
     pub ea_support: bool,
-    /// `vfs objects = streams_xattr`: where alternate data streams lie; `None` where files have none.
+    /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
     pub streams: Option<crate::streams::Layout>,
-    /// `locking`: off, every lock is granted and none is looked at.
+    /// `locking`: if off, every lock is granted and none is checked.
     pub locking: bool,
-    /// `strict locking`: reads and writes look at the locks of others.
+    /// `strict locking`: reads and writes check the locks of other opens.
     pub strict_locking: bool,
-    /// `posix locking`: clients and local programs meet each other's locks.
+    /// `posix locking`: locks of clients and local programs conflict with each other.
     pub posix_locking: bool,
     /// `blocking locks`: a client may wait for a lock.
     pub blocking_locks: bool,
@@ -239,40 +241,41 @@ pub struct Share {
     pub level2_oplocks: bool,
     /// `fake oplocks`: every oplock is granted and none is broken.
     pub fake_oplocks: bool,
-    /// `kernel oplocks`: local programs that open a file end its oplock; there is no level II, and no lease.
+    /// `kernel oplocks`: a local program that opens a file breaks its oplock. Level II oplocks and leases are not
+    /// granted.
     pub kernel_oplocks: bool,
-    /// `veto oplock files`: names of files that are never cached.
+    /// `veto oplock files`: names of files on which no oplocks or leases are granted.
     pub veto_oplock_files: Vec<String>,
-    /// `durable handles`: opens may outlive their connection.
+    /// `durable handles`: opens may survive the loss of their connection.
     pub durable_handles: bool,
-    /// `continuously available`: opens may outlive the server's run.
+    /// `continuously available`: opens may survive a restart of the server.
     pub continuously_available: bool,
-    /// `strict sync`: FLUSH reaches the disk. Off means that an acknowledged flush may be lost in a crash.
+    /// `strict sync`: FLUSH writes to disk. If off, an acknowledged flush may be lost in a crash.
     pub strict_sync: bool,
-    /// `sync always`: each write is on disk before its answer.
+    /// `sync always`: each write is on disk before its response.
     pub sync_always: bool,
-    /// `smbd:writetimeupdatedelay`: how long a write does not show in the write time that clients are told.
+    /// `smbd:writetimeupdatedelay`: how long a write does not change the write time reported to clients.
     pub write_time_delay: Duration,
     /// `mangled names`: long names have an 8.3 name.
     pub mangled_names: bool,
-    /// `strict allocate`: allocation sizes asked for are really reserved.
+    /// `strict allocate`: requested allocation sizes are reserved on disk.
     pub strict_allocate: bool,
     /// `server smb encrypt` of the share.
     pub server_smb_encrypt: Encryption,
     /// `max connections`: 0 is no limit.
     pub max_connections: u32,
-    /// `csc policy`: what clients may keep for use without the server.
+    /// `csc policy`: the files that clients may cache for offline use.
     pub csc_policy: CscPolicy,
-    /// `volume`: the label that clients see; the share's name where it is empty.
+    /// `volume`: the volume label; the share's name if empty.
     pub volume: String,
-    /// `fstype`: the name of the file system that clients see.
+    /// `fstype`: the reported name of the file system.
     pub fstype: String,
-    /// `vfs objects = shadow_copy2`: where previous versions are.
+    /// `vfs objects = shadow_copy2`: the location of previous versions.
     pub snapshots: Option<Arc<Snapshots>>,
 }
 
 impl Default for Policy {
-    /// What an empty configuration means, without a guest and without shares.
+    /// Returns an empty configuration, without a guest and without shares.
     fn default() -> Self {
         Policy {
             netbios_name: "FREVO".to_owned(),
@@ -314,17 +317,17 @@ impl Default for Policy {
 }
 
 impl Share {
-    /// Which links are followed.
+    /// Returns which symbolic links are followed.
     pub fn links(&self) -> crate::vfs::Links {
         crate::vfs::Links { follow: self.follow_symlinks, wide: self.wide_links, itself: false }
     }
 
-    /// Whether descriptors are stored that count together with POSIX ACLs, and those are converted where there is none.
+    /// Whether the share stores descriptors together with POSIX ACLs and synthesizes those that are not stored.
     pub fn converts(&self) -> bool {
         self.acls.as_ref().is_some_and(|acls| !acls.ignore_system_acls)
     }
 
-    /// The share that a section with nothing but a `path` makes: read only, for every account.
+    /// Returns the share of a section that contains only a `path`: read only, for all accounts.
     pub fn new(name: &str, path: impl Into<std::path::PathBuf>) -> Self {
         Share {
             name: name.to_owned(),
@@ -407,39 +410,41 @@ impl Share {
 /// How security descriptors are stored: the parameters `acl_xattr:...`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredAcls {
-    /// `acl_xattr:security_acl_name`: the extended attribute that holds them.
+    /// `acl_xattr:security_acl_name`: the extended attribute that stores them.
     pub attribute: String,
-    /// `acl_xattr:ignore system acls`: they count whatever Linux's lists say, and those are left alone.
+    /// `acl_xattr:ignore system acls`: they are valid regardless of POSIX ACLs, which are not changed.
     pub ignore_system_acls: bool,
-    /// `acl_xattr:default acl style`: what a file without one has, with `ignore system acls`.
+    /// `acl_xattr:default acl style`: the descriptor of a file without a stored one, with `ignore system acls`.
     pub default_style: AclStyle,
-    /// Only those of files that this user owns count: set where the server is not root and any user can write the attribute.
+    /// Only descriptors of files owned by this user are valid. Set if the server is not root and any user can write the
+    /// attribute.
     pub of_owner: Option<u32>,
 }
 
 /// `inherit owner`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InheritOwner {
-    /// It belongs to its maker.
+    /// The owner is the user who creates the file.
     No,
-    /// It belongs to the directory's owner.
+    /// The owner is that of the directory.
     WindowsAndUnix,
-    /// It belongs to the directory's owner, whose quota it counts for; its stored ACL names its maker as the owner.
+    /// The owner in Linux, charged by quotas, is that of the directory; the owner in the stored ACL is the user who
+    /// creates the file.
     UnixOnly,
 }
 
 /// `acl_xattr:default acl style`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AclStyle {
-    /// What the permission bits say.
+    /// According to the permission bits.
     Posix,
-    /// Everything for the owner and the system.
+    /// Full control for the owner and the system.
     Windows,
-    /// Everything for everybody.
+    /// Full control for everyone.
     Everyone,
 }
 
-/// A dialect, as `server min protocol` and `server max protocol` name it.
+/// A dialect, as named in `server min protocol` and `server max protocol`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the names are the protocol's own")]
 pub enum Protocol {
@@ -453,9 +458,9 @@ pub enum Protocol {
 /// `server signing`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signing {
-    /// Signed when the client asks for it ([MS-SMB2] knows no way to refuse).
+    /// Signed if the client requires it ([MS-SMB2] does not permit refusing it).
     Enabled,
-    /// Every request of an authenticated user is signed or sealed.
+    /// Every request of an authenticated user is signed or encrypted.
     Required,
 }
 
@@ -464,9 +469,9 @@ pub enum Signing {
 pub enum Encryption {
     /// Not offered.
     Off,
-    /// Offered: a client that wants it gets it.
+    /// Offered; used if the client requests it.
     Enabled,
-    /// Asked for where the client can do it.
+    /// Requested if the client supports it.
     Desired,
     /// Access without it is refused.
     Required,
@@ -475,26 +480,26 @@ pub enum Encryption {
 /// `map to guest`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapToGuest {
-    /// A failed logon is a failed logon.
+    /// Failed logons are refused.
     Never,
-    /// An unknown user becomes the guest; a wrong password is refused.
+    /// Unknown users become the guest; wrong passwords are refused.
     BadUser,
-    /// A wrong password becomes the guest, too.
+    /// Wrong passwords become the guest, too.
     BadPassword,
-    /// A user whom the domain has proven and whom the kernel does not know becomes the guest.
+    /// Users authenticated by the domain who have no Linux user become the guest.
     BadUid,
 }
 
-/// `csc policy`: the caching that a share's clients are told to do ([MS-SMB2] 2.2.10, ShareFlags).
+/// `csc policy`: the offline caching that clients of a share should use ([MS-SMB2] 2.2.10, ShareFlags).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CscPolicy {
-    /// The user chooses files to keep.
+    /// The user selects files to cache.
     Manual,
-    /// Opened files are kept.
+    /// Opened files are cached.
     Documents,
-    /// Opened programs are kept and run from there.
+    /// Opened programs are cached and run from the cache.
     Programs,
-    /// Nothing is kept.
+    /// Nothing is cached.
     Disable,
 }
 
@@ -509,7 +514,7 @@ pub enum EncryptionAlgorithm {
 }
 
 impl EncryptionAlgorithm {
-    /// All of them, in the order of preference that Samba has.
+    /// All of them, in Samba's order of preference.
     pub const ALL: [EncryptionAlgorithm; 4] = [
         EncryptionAlgorithm::Aes128Gcm,
         EncryptionAlgorithm::Aes128Ccm,
@@ -518,14 +523,15 @@ impl EncryptionAlgorithm {
     ];
 }
 
-/// `frevo:spn check`, as `SmbServerNameHardeningLevel` of Windows: a proof that was made for another server is a relayed one.
+/// `frevo:spn check`, like `SmbServerNameHardeningLevel` of Windows: an authentication for another server's name is a
+/// relay attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpnCheck {
-    /// Level 0: it is not looked at.
+    /// Level 0: the name is not checked.
     Off,
-    /// Level 1: a name that is sent must be right.
+    /// Level 1: a name, if sent, must be correct.
     IfSent,
-    /// Level 2: a right one must be sent.
+    /// Level 2: a correct name must be sent.
     Required,
 }
 
@@ -539,7 +545,7 @@ pub enum SigningAlgorithm {
 }
 
 impl SigningAlgorithm {
-    /// All of them, in the order of preference that Samba has.
+    /// All of them, in Samba's order of preference.
     pub const ALL: [SigningAlgorithm; 3] =
         [SigningAlgorithm::Aes128Gmac, SigningAlgorithm::Aes128Cmac, SigningAlgorithm::HmacSha256];
 }

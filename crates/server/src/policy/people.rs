@@ -1,5 +1,5 @@
-//! What the configuration says of people and only the host can tell: who is meant by a list of users, whose home a share
-//! is (`[homes]`), and whom a client's name stands for (`username map`).
+//! Settings about users that only the host can resolve: user lists, home directories as shares (`[homes]`), and the
+//! mapping of client user names (`username map`).
 
 use std::fmt;
 use std::path::Path;
@@ -11,25 +11,25 @@ use super::{Share, Template};
 use crate::accounts::Unavailable;
 use crate::answer::Answer;
 
-/// An element of a list of users.
+/// An element of a user list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserPattern {
-    /// A user's name; one of a domain has it in front.
+    /// A user's name, with a prefix if the user is of a domain.
     User(String),
-    /// `+group`: the members of a UNIX group, or of one that has this name in Windows.
+    /// `+group`: the members of a Linux group, or of a group with this name in Windows.
     Group(String),
     /// `&group`: the members of a netgroup.
     Netgroup(String),
-    /// `@group`: the members of a netgroup, or else of a group.
+    /// `@group`: the members of a netgroup, or otherwise of a group.
     NetgroupOrGroup(String),
     /// A user's or group's SID.
     Sid(Sid),
-    /// A text with variables that each session fills, which is read once they are filled.
+    /// A text with variables that depend on the session; parsed after they are expanded.
     Variable(Template),
 }
 
 impl UserPattern {
-    /// Reads one element. `own` are the names of this server, which may stand in front of a name.
+    /// Parses one element. `own` are the names of this server, which are accepted as a prefix.
     pub fn parse(element: &str, own: &[&str]) -> UserPattern {
         let name = element.trim_start_matches(['@', '+', '&']);
         let marks = &element[..element.len() - name.len()];
@@ -51,13 +51,13 @@ impl UserPattern {
     }
 }
 
-/// `[homes]`: a share for each user, made of the section and the user's home.
+/// `[homes]`: a share for each user, made from the section and the user's home directory.
 pub trait Homes: Send + Sync {
-    /// The share of the user `name`, or of the one with the number `uid` where that is known better; `None` where there is
-    /// no such user, or none with a home.
+    /// Returns the share of the user `name`, or of the user `uid` if that is known; `None` if there is no such user, or
+    /// the user has no home directory.
     fn share_of(&self, name: &str, uid: Option<u32>) -> Answer<Result<Option<Arc<Share>>, Unavailable>>;
 
-    /// The section itself, which `\\server\homes` means; its path is of no use.
+    /// Returns the section itself, which is the share `\\server\homes`. Its path must not be used.
     fn section(&self) -> &Share;
 }
 
@@ -67,19 +67,19 @@ impl fmt::Debug for dyn Homes {
     }
 }
 
-/// Whether a directory can be somebody's home that is shared. `/` is what those have who have none.
+/// Whether a directory can be shared as a home directory. `/` means that the user has none.
 pub fn is_home(path: &Path) -> bool {
     path.is_absolute() && path != Path::new("/")
 }
 
-/// `username map`: which account a client means by a name.
+/// `username map`: the account that a client's user name is mapped to.
 pub trait UsernameMap: Send + Sync {
-    /// The account's name for the `user` of `domain`, as the client sent them; `None` where the name is its own. An error
-    /// means that it cannot be told at the moment.
+    /// Returns the account's name for the `user` of `domain` as sent by the client; `None` if it is not mapped. An
+    /// error means that the mapping cannot be determined now.
     fn account_of(&self, domain: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>>;
 
-    /// The account's name for somebody whom a domain or realm has proven to be `full`, `DOMAIN\user`, and to be in
-    /// `groups`; `None` where nothing is said of that name in full.
+    /// Returns the account's name for a user whom a domain or realm has authenticated as `full`, `DOMAIN\user`, and as
+    /// a member of `groups`; `None` if that full name is not mapped.
     fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>>;
 }
 

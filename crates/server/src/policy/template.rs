@@ -1,12 +1,12 @@
-//! [`Template`]: a configured text with `%` variables that only a session can fill, such as `/srv/home/%U`.
+//! [`Template`]: a configured text with `%` variables that depend on the session, such as `/srv/home/%U`.
 //!
-//! Variables that are the same for the whole server are gone by the time a template is made. What fills the others may
-//! be chosen by a client, so a value that goes into a path must be one plain path component. Nothing is ever handed to
+//! Variables with one value for the whole server are expanded before a template is created. The values of the others
+//! may be chosen by a client, so a value in a path must be a single plain path component. Templates are never passed to
 //! a shell.
 
 use std::path::PathBuf;
 
-/// A text with variables in it.
+/// A text with variables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template(Vec<Part>);
 
@@ -16,16 +16,16 @@ enum Part {
     Variable(Variable),
 }
 
-/// A variable, by the letter that Samba gives it.
+/// A variable, identified by Samba's letter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Variable(pub char);
 
 impl Variable {
-    /// The user name that the client asked for.
+    /// The user name that the client requested.
     pub const SESSION_USER: Variable = Variable('U');
     /// The primary group of [`Self::SESSION_USER`].
     pub const SESSION_GROUP: Variable = Variable('G');
-    /// The user that the share is used as (`force user` counts).
+    /// The user as whom the share is accessed (after `force user`).
     pub const USER: Variable = Variable('u');
     /// The primary group of [`Self::USER`].
     pub const GROUP: Variable = Variable('g');
@@ -33,7 +33,7 @@ impl Variable {
     pub const HOME: Variable = Variable('H');
     /// The client's NetBIOS name; without one, its address.
     pub const CLIENT_NETBIOS_NAME: Variable = Variable('m');
-    /// The client's host name; names are not looked up, so its address.
+    /// The client's host name. Names are not looked up, so this is its address.
     pub const CLIENT_HOST: Variable = Variable('M');
     /// The client's address.
     pub const CLIENT_ADDRESS: Variable = Variable('I');
@@ -58,7 +58,7 @@ impl Variable {
     /// Date and time as `YYYYmmdd_HHMMSS`.
     pub const TIME_PLAIN: Variable = Variable('t');
 
-    /// Every variable that a session fills.
+    /// All variables that depend on the session.
     pub const ALL: [Variable; 18] = [
         Self::SESSION_USER,
         Self::SESSION_GROUP,
@@ -81,15 +81,15 @@ impl Variable {
     ];
 }
 
-/// A variable that no session fills.
+/// A variable that is not supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownVariable(
-    /// The character behind the percent sign; `None` at the end of the text.
+    /// The character after the percent sign; `None` at the end of the text.
     pub Option<char>,
 );
 
 impl Template {
-    /// Splits `text`; `%%` is a percent sign.
+    /// Parses `text`; `%%` is a percent sign.
     pub fn parse(text: &str) -> Result<Template, UnknownVariable> {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -116,12 +116,12 @@ impl Template {
         Ok(Template(parts))
     }
 
-    /// The text, where no session is needed for it.
+    /// Returns the text, if it has no variables.
     pub fn constant(&self) -> Option<String> {
         self.expand(|_| None)
     }
 
-    /// The variables in the order in which they occur.
+    /// Returns the variables in their order.
     pub fn variables(&self) -> impl Iterator<Item = Variable> {
         self.0.iter().filter_map(|part| match part {
             Part::Text(_) => None,
@@ -129,7 +129,7 @@ impl Template {
         })
     }
 
-    /// The text with every variable filled by `value`; `None` where `value` has none.
+    /// Expands every variable by `value`; `None` if `value` returns `None`.
     pub fn expand(&self, mut value: impl FnMut(Variable) -> Option<String>) -> Option<String> {
         let mut text = String::new();
         for part in &self.0 {
@@ -141,8 +141,8 @@ impl Template {
         Some(text)
     }
 
-    /// The path with every variable filled by `value`. `None` where `value` has none, where a value is not one plain
-    /// path component, or where the whole is not absolute; [`Variable::HOME`] may be a whole path, but only in front.
+    /// Expands every variable of a path by `value`. `None` if `value` returns `None`, if a value is not a single plain
+    /// path component, or if the result is not absolute. [`Variable::HOME`] may be a whole path, but only at the start.
     pub fn expand_path(&self, mut value: impl FnMut(Variable) -> Option<String>) -> Option<PathBuf> {
         let mut front = true;
         let text = self.expand(|variable| {
@@ -155,12 +155,12 @@ impl Template {
     }
 }
 
-/// Whether `value` can stand in a path without changing its shape.
+/// Whether `value` is a valid single component of a path.
 fn is_component(value: &str) -> bool {
     !value.is_empty() && value != "." && !value.contains("..") && !value.contains(['/', '\0'])
 }
 
-/// Whether `path` is absolute and never goes up.
+/// Whether `path` is absolute and has no `..`.
 fn is_clean(path: &str) -> bool {
     path.starts_with('/') && !path.contains('\0') && !path.split('/').any(|component| component == "..")
 }

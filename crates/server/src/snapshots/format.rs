@@ -1,25 +1,25 @@
-//! The names of snapshots: a moment as text, in the form that `shadow:format` gives, and back.
+//! Names of snapshots: conversion between a time and the form configured by `shadow:format`.
 //!
-//! The conversions of strftime(3) that stand for numbers of fixed length are understood, and `%s`, the seconds since
-//! 1970. Left out: names of months and days, and whatever depends on a locale.
+//! Supported are the strftime(3) conversions to numbers of fixed length, and `%s`, the seconds since 1970. Not
+//! supported are names of months and days, and anything that depends on a locale.
 
-/// How the name of a snapshot tells its moment.
+/// The form in which the name of a snapshot contains its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Format(Vec<Piece>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Piece {
     Literal(u8),
-    /// A part of the date or time, in so many digits.
+    /// A part of the date or time, with its number of digits.
     Field(Field, usize),
-    /// Seconds since 1970-01-01 UTC, as many digits as there are.
+    /// Seconds since 1970-01-01 UTC, of variable length.
     Seconds,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Year,
-    /// Within its century; from 69 on of the last one.
+    /// Without the century: from 69 on in the 20th.
     ShortYear,
     Month,
     Day,
@@ -29,21 +29,21 @@ enum Field {
     Second,
 }
 
-/// How far local time is ahead of UTC at a moment, in seconds; the moment in seconds since 1970-01-01 UTC.
+/// Returns the offset of local time from UTC in seconds, for a time in seconds since 1970-01-01 UTC.
 pub type UtcOffset = fn(i64) -> i64;
 
 const DAY: i64 = 86_400;
 
 impl Format {
-    /// The form of an @GMT token, which is the default.
+    /// Returns the form of an @GMT token, which is the default.
     pub fn token() -> Format {
         Format::parse("@GMT-%Y.%m.%d-%H.%M.%S", false).unwrap_or(Format(Vec::new()))
     }
 
-    /// Reads a form. With `sscanf`, the only conversion is a number of seconds (`%ld`, `%lu`).
+    /// Parses a form. With `sscanf`, the only conversion is a number of seconds (`%ld`, `%lu`).
     ///
     /// # Errors
-    /// The conversion that is none.
+    /// The unsupported conversion.
     pub fn parse(text: &str, sscanf: bool) -> Result<Format, String> {
         let mut pieces = Vec::new();
         let mut letters = text.chars();
@@ -64,7 +64,7 @@ impl Format {
         Ok(Format(pieces))
     }
 
-    /// The name of the snapshot of `moment` (seconds since 1970-01-01 UTC); in local time where `local` is given.
+    /// Returns the name of the snapshot of `moment` (seconds since 1970-01-01 UTC); in local time if `local` is given.
     pub fn name(&self, moment: i64, local: Option<UtcOffset>) -> Vec<u8> {
         let shown = local.map_or(moment, |local| moment.saturating_add(local(moment)));
         let (days, rest) = (shown.div_euclid(DAY), shown.rem_euclid(DAY));
@@ -96,7 +96,7 @@ impl Format {
         name
     }
 
-    /// The moment of the snapshot called `name`; `None` where it is no such name.
+    /// Returns the time of the snapshot called `name`; `None` if the name does not have this form.
     pub fn moment(&self, name: &[u8], local: Option<UtcOffset>) -> Option<i64> {
         let (mut year, mut month, mut day, mut day_of_year) = (1970, 1, 1, None);
         let (mut time, mut seconds, mut rest) = (0, None, name);
@@ -136,7 +136,7 @@ impl Format {
         };
         let shown = days * DAY + time;
         Some(local.map_or(shown, |local| {
-            // The offset at the moment itself is known only once the moment is: near enough is half a day off at most.
+            // The offset depends on the result. The first approximation is off by at most half a day.
             let near = shown - local(shown);
             shown - local(near)
         }))
@@ -168,15 +168,15 @@ fn conversion_pieces(conversion: &str, sscanf: bool) -> Option<Vec<Piece>> {
     })
 }
 
-/// The number in the first `digits` bytes.
+/// Parses the number in the first `digits` bytes.
 fn number(text: &[u8], digits: usize, largest: i64) -> Option<i64> {
     let text = std::str::from_utf8(text.get(..digits)?).ok()?;
     let number: i64 = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())??;
     (number <= largest).then_some(number)
 }
 
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Years are counted from March, so that the
-/// leap day is the last of its year; 146,097 days make one turn of 400 years.
+/// Returns year, month and day in the Gregorian calendar of the day `days` after 1970-01-01. Years start in March, so
+/// that the leap day is the last of its year; 400 years have 146,097 days.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let (turn, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -188,7 +188,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year + turn * 400 + carry, month, day)
 }
 
-/// How many days after 1970-01-01 a date is; the way back from [`civil`].
+/// Returns the number of days from 1970-01-01 to a date; the inverse of [`civil`].
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (turn, year) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,11 +1,11 @@
-//! Previous versions: snapshots of a share that lie in directories of their own, as Samba's module shadow_copy2 serves
-//! them ([MS-SMB2] 3.3.5.9.4, 3.3.5.15.1).
+//! Previous versions: snapshots of a share in directories, as served by Samba's module shadow_copy2 ([MS-SMB2]
+//! 3.3.5.9.4, 3.3.5.15.1).
 //!
-//! A client names one by the timewarp context of CREATE, or by an @GMT token as the first component of a path. The open
-//! then goes through a tree connect of its own, whose disk is read-only and whose root is the snapshot's copy of the share:
-//! paths and links resolve beneath that, so nothing leads to another snapshot or to another share's copy. The way there
-//! from the directory of the snapshots is the user's to go, and no link on it is followed. Left out: making and deleting
-//! snapshots, and telling clients other inode numbers for what is in them (`shadow:fixinodes`).
+//! A client selects one by the timewarp context of CREATE, or by an @GMT token as the first component of a path. The
+//! open then uses its own tree connect, which is read-only and whose root is the share's copy in the snapshot. Paths
+//! and links are resolved below that root, so they cannot lead to another snapshot or to another share's copy. The path
+//! from the directory of the snapshots to the root is looked up as the user, and symbolic links on it are not followed.
+//! Not supported: creating and deleting snapshots, and different inode numbers for files in them (`shadow:fixinodes`).
 
 mod format;
 mod views;
@@ -26,20 +26,19 @@ use crate::streams::layout::is_store_name;
 use crate::tree::{Disk, Tree, TreeKind};
 use crate::vfs::{Access, Case, Kind, Links, Lookup, Node, RelPath, Vfs};
 
-/// Where the snapshots of a share are, and what they are called.
+/// The location and names of the snapshots of a share.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
-    /// `shadow:snapdir`: the directory that holds one for each snapshot; relative to the mount point, or to any directory
-    /// of the share with `everywhere`.
+    /// `shadow:snapdir`: the directory with one subdirectory per snapshot, relative to the mount point, or to any
+    /// directory of the share with `everywhere`.
     pub directory: PathBuf,
-    /// `shadow:snapdirseverywhere`: any directory of the share may hold snapshots of itself.
+    /// `shadow:snapdirseverywhere`: any directory of the share may contain snapshots of itself.
     pub everywhere: bool,
-    /// `shadow:mountpoint`: of the file system that the snapshots are of; found out where it is not given.
+    /// `shadow:mountpoint`: the mount point of the file system; determined automatically if not set.
     pub mount_point: Option<PathBuf>,
-    /// `shadow:basedir`: the directory that the snapshots are of; the mount point where it is not given.
+    /// `shadow:basedir`: the directory that the snapshots contain; the mount point if not set.
     pub base: Option<PathBuf>,
-    /// `shadow:snapsharepath`: where in a snapshot the share is; what lies between `base` and the share where it is not
-    /// given.
+    /// `shadow:snapsharepath`: the path of the share in a snapshot; the path from `base` to the share if not set.
     pub share_path: Option<PathBuf>,
     /// `shadow:format`.
     pub format: Format,
@@ -49,32 +48,32 @@ pub struct Snapshots {
     pub sort: Sort,
 }
 
-/// The order in which clients are told of snapshots.
+/// The order in which snapshots are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// The latest first.
+    /// Newest first.
     Descending,
-    /// The oldest first.
+    /// Oldest first.
     Ascending,
-    /// As the directory has them.
+    /// In the order of the directory.
     Unsorted,
 }
 
-/// A directory that holds snapshots.
+/// A directory that contains snapshots.
 struct Folder {
     volume: u64,
     vfs: Arc<dyn Vfs>,
     path: RelPath,
-    /// Where in a snapshot the share is, or the directory that the snapshots are of.
+    /// The path in a snapshot of the share, or of the directory that the snapshots contain.
     within: RelPath,
-    /// What of the path that was asked for comes behind that.
+    /// The remaining requested path below that.
     rest: RelPath,
 }
 
-/// Links of the server's own ways: none is followed.
+/// Symbolic links are not followed on the server's own paths.
 const NO_LINKS: Links = Links::NONE;
 
-/// The moment that an open asks for, in seconds since 1970-01-01 UTC. A token is taken out of the name.
+/// Returns the time that an open requests, in seconds since 1970-01-01 UTC, and removes a token from the name.
 fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
     if let Some(timewarp) = timewarp.filter(|&timewarp| timewarp != 0) {
         return Some(FileTime(timewarp).to_unix().0);
@@ -86,8 +85,8 @@ fn moment(disk: &Disk, name: &mut Name, timewarp: Option<u64>) -> Option<i64> {
     Some(moment)
 }
 
-/// The tree that an open goes through where it asks for a previous version; `None` where it asks for none. From then on
-/// the name's path begins at the snapshot's file system.
+/// Returns the tree for an open that requests a previous version, and makes the name's path relative to the snapshot;
+/// `None` if it requests none.
 pub(crate) async fn tree(
     request: &Request<'_>,
     disk: &Disk,
@@ -102,7 +101,7 @@ pub(crate) async fn tree(
     let snapshot = folder.path.join(&called).ok_or(missing("no such snapshot"))?;
     let root = join(&snapshot, folder.within.components()).ok_or(missing("the path is too long"))?;
     let server = &request.connection.server;
-    // As the user: who may not enter the directory of the snapshots sees none of them.
+    // As the user, so that a user who may not enter the directory of the snapshots sees none of them.
     let view = server.views.open(server, disk, &(folder.volume, folder.vfs), &root).await;
     let (volume, vfs) = view.ok_or(missing("no such snapshot"))?;
     name.path = folder.rest;
@@ -122,7 +121,7 @@ pub(crate) async fn tree(
     })))
 }
 
-/// The @GMT tokens of all snapshots that the file or directory `path` may have a version in, at most `limit`.
+/// Returns the @GMT tokens, at most `limit`, of all snapshots that may have a version of the file or directory `path`.
 pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, limit: usize) -> Result<Vec<String>> {
     let Some(settings) = &disk.share.snapshots else { return Ok(Vec::new()) };
     let Some(folder) = find(request, disk, settings, path).await? else { return Ok(Vec::new()) };
@@ -148,7 +147,7 @@ pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, lim
     Ok(moments.into_iter().filter_map(|moment| String::from_utf8(token.name(moment, None)).ok()).collect())
 }
 
-/// The directory with the snapshots that `path` has versions in.
+/// Finds the directory of the snapshots that have versions of `path`.
 async fn find(request: &Request<'_>, disk: &Disk, settings: &Snapshots, path: &RelPath) -> Result<Option<Folder>> {
     if settings.everywhere {
         return Ok(find_everywhere(disk, settings, path).await);
@@ -167,18 +166,18 @@ async fn find(request: &Request<'_>, disk: &Disk, settings: &Snapshots, path: &R
         let (volume, vfs) = (disk.volume, disk.vfs.clone());
         return Ok(Some(Folder { volume, vfs, path, within, rest }));
     }
-    // Outside of the share nobody but the administrator makes names.
+    // Outside of the share only the administrator creates names, so any name is accepted.
     let outside = Share { path: at, ..(*disk.share).clone() };
     let Ok((volume, vfs)) = server.volume(&outside).await else { return Ok(None) };
     Ok(Some(Folder { volume, vfs, path: RelPath::root(), within, rest }))
 }
 
-/// The nearest directory on the way down to `path` that holds snapshots.
+/// Finds the nearest directory on `path`, from its end upwards, that contains snapshots.
 async fn find_everywhere(disk: &Disk, settings: &Snapshots, path: &RelPath) -> Option<Folder> {
     let called = relative(&settings.directory)?;
     let mut above = Some(path.clone());
     while let Some(at) = above {
-        // What lies above a snapshot is seen by nobody who checks the path within it.
+        // Checks of the path inside the snapshot do not see the directories above it, so vetoed names are checked here.
         if at.components().any(|name| disk.veto.matches(name) || is_store_name(name)) {
             above = at.parent();
             continue;
@@ -194,7 +193,7 @@ async fn find_everywhere(disk: &Disk, settings: &Snapshots, path: &RelPath) -> O
     None
 }
 
-/// The directory `path`, where there is one that the user can reach.
+/// Looks up the directory `path`; `None` if there is none or the user cannot reach it.
 async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<Arc<dyn Node>> {
     match vfs.lookup(&disk.identity, path, Case::Sensitive, NO_LINKS).await {
         Ok(Lookup::Found { node, metadata, .. }) if metadata.kind == Kind::Directory => Some(node),
@@ -202,7 +201,7 @@ async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<Ar
     }
 }
 
-/// A path of the configuration that is not absolute and leads nowhere but down.
+/// Converts a configured path that is relative and has no `..`.
 fn relative(path: impl AsRef<Path>) -> Option<RelPath> {
     use std::os::unix::ffi::OsStrExt;
     use std::path::Component;

@@ -1,5 +1,5 @@
-//! Snapshots as file systems of their own, so that links in one resolve beneath its copy of the share. One is shared by
-//! all who have something open in it, and goes with the last of them: it keeps nobody from removing the snapshot.
+//! Snapshots as separate file systems, so that links in one are resolved below its copy of the share. A view is shared
+//! by all opens in it and dropped with the last one, so that it does not prevent removal of the snapshot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,20 +10,21 @@ use crate::server::Server;
 use crate::tree::Disk;
 use crate::vfs::{Case, FileId, Kind, Links, Lookup, RelPath, Vfs};
 
-/// A file system, and the number that tells it apart from others.
+/// A file system with its unique number.
 pub(super) type Volume = (u64, Arc<dyn Vfs>);
 
-/// The snapshots that something is open in, by volume and directory.
+/// The snapshots with opens, by volume and directory.
 #[derive(Default)]
 pub(crate) struct Views(Mutex<HashMap<Directory, View>>);
 
 /// The number of a volume, and a directory in it.
 type Directory = (u64, FileId);
-/// The number of a view, and the view while something in it is open.
+/// The number of a view, and the view while files in it are open.
 type View = (u64, Weak<dyn Vfs>);
 
 impl Views {
-    /// The directory `path` of `vfs`, which is `volume`, as the user of `disk` reaches it without links.
+    /// Returns a view of the directory `path` of `vfs`, which is `volume`, looked up as the user of `disk` without
+    /// following links.
     pub(super) async fn open(
         &self,
         server: &Server,
@@ -58,7 +59,7 @@ impl Views {
     }
 }
 
-/// Which directory `path` is.
+/// Returns the id of the directory `path`.
 async fn directory(disk: &Disk, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Option<FileId> {
     match vfs.lookup(&disk.identity, path, Case::Sensitive, Links::NONE).await {
         Ok(Lookup::Found { metadata, .. }) if metadata.kind == Kind::Directory => Some(metadata.id),
