@@ -161,7 +161,11 @@ pub(crate) async fn unlock(
         ended.push(lock);
     }
     if let Err(errno) = tell(server, file, changes).await {
-        tracing::warn!(%errno, path = %*file.name.path.lock(), "a lock stays in local programs' way until its file is closed");
+        tracing::warn!(
+            %errno,
+            path = %*file.name.path.lock(),
+            "a lock stays in local programs' way until its file is closed"
+        );
     }
     let all = ended.len() == ranges.len();
     // The locks may have ended with the open meanwhile.
@@ -177,7 +181,11 @@ pub(crate) async fn close(server: &Server, file: &FileOpen) {
     }
     let everything = RangeChange { offset: 0, length: END, before: RangeLock::Exclusive, after: RangeLock::Free };
     if let Err(errno) = tell(server, file, vec![everything]).await {
-        tracing::warn!(%errno, path = %*file.name.path.lock(), "locks stay in local programs' way until their file is closed");
+        tracing::warn!(
+            %errno,
+            path = %*file.name.path.lock(),
+            "locks stay in local programs' way until their file is closed"
+        );
     }
 }
 
