@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::accounting::{Bounds, Resource};
 use crate::files::byte_lock;
 
-/// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless a field
-/// specifies otherwise.
+/// The limits of one server. Beyond a limit requests are refused and what was granted before stays valid, unless the
+/// field specifies otherwise.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Memory in bytes that the whole server may use (`frevo:memory limit`). It bounds the memory used for clients,

@@ -104,7 +104,8 @@ pub enum Outcome {
     Valid,
     /// A descriptor that is not valid is stored, and was kept.
     Kept,
-    /// It is neither a file nor a directory, or its POSIX ACL denies access that a stored descriptor would grant.
+    /// Skipped: it is neither a file nor a directory, or its POSIX ACL denies access that a stored descriptor would
+    /// grant.
     Passed,
     /// It changed during each attempt.
     Changing,

@@ -166,7 +166,7 @@ async fn find(request: &Request<'_>, disk: &Disk, settings: &Snapshots, path: &R
         let (volume, vfs) = (disk.volume, disk.vfs.clone());
         return Ok(Some(Folder { volume, vfs, path, within, rest }));
     }
-    // Outside of the share only the administrator creates names, so any name is accepted.
+    // Outside of the share only the administrator can create names, so this path is trusted.
     let outside = Share { path: at, ..(*disk.share).clone() };
     let Ok((volume, vfs)) = server.volume(&outside).await else { return Ok(None) };
     Ok(Some(Folder { volume, vfs, path: RelPath::root(), within, rest }))

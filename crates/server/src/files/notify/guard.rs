@@ -3,7 +3,7 @@
 //! cached for a short time. Changes in a directory wait for its check, in their order.
 //!
 //! Only [`Checks::run`] accesses the file system, concurrently with the connections. A request that makes a change
-//! costs one hash lookup for each directory of its path.
+//! costs one lookup in memory for each directory of its path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::{Future, poll_fn};

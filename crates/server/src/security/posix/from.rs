@@ -19,7 +19,8 @@ use crate::yielding::Work;
 pub enum Duty {
     /// No descriptor is stored. What POSIX ACLs cannot express reduces access, or is refused.
     Alone {
-        /// Rules for SIDs unknown to this server are ignored (`force unknown acl user`) instead of refused.
+        /// Allow rules for SIDs unknown to this server are ignored (`force unknown acl user`) instead of refused. Deny
+        /// rules for them are always refused.
         strangers: bool,
     },
     /// A descriptor is stored and checked before the kernel's check. The POSIX ACLs permit what the descriptor grants,
