@@ -78,8 +78,8 @@ pub trait UsernameMap: Send + Sync {
     /// error means that the mapping cannot be determined now.
     fn account_of(&self, domain: &str, user: &str) -> Answer<Result<Option<String>, Unavailable>>;
 
-    /// Returns the account's name for a user whom a domain or realm has authenticated as `full`, `DOMAIN\user`, and as
-    /// a member of `groups`; `None` if that full name is not mapped.
+    /// Returns the account's name for a user authenticated by a domain or realm as `full`, `DOMAIN\user`, and as a
+    /// member of `groups`; `None` if that full name is not mapped.
     fn account_of_proven(&self, full: &str, groups: &[String]) -> Answer<Result<Option<String>, Unavailable>>;
 }
 

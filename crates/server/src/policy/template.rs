@@ -25,7 +25,7 @@ impl Variable {
     pub const SESSION_USER: Variable = Variable('U');
     /// The primary group of [`Self::SESSION_USER`].
     pub const SESSION_GROUP: Variable = Variable('G');
-    /// The user as whom the share is accessed (after `force user`).
+    /// The user that accesses the share (after `force user`).
     pub const USER: Variable = Variable('u');
     /// The primary group of [`Self::USER`].
     pub const GROUP: Variable = Variable('g');

@@ -168,7 +168,8 @@ impl Cache {
         Place { volume, view: index as u32 }
     }
 
-    /// Returns a number that identifies a token: a keyed hash of it. The same user has the same number on all connections.
+    /// Returns a number that identifies a token: a keyed hash of it. The same user has the same number on all
+    /// connections.
     pub(crate) fn token(&self, identity: &Identity, token: &Token) -> u64 {
         self.prints.hash_one((identity, token))
     }

@@ -173,9 +173,9 @@ pub(crate) fn as_stored(disk: &Disk, given: SecurityDescriptor) -> SecurityDescr
     SecurityDescriptor { control, dacl: expand(given.dacl), sacl: expand(given.sacl), ..given }
 }
 
-/// Changes times and attributes of an open file. A user to whom a stored descriptor grants FILE_WRITE_ATTRIBUTES needs
-/// neither `w` nor ownership. If attributes map to permission bits, the kernel alone decides, because changing the bits
-/// invalidates the descriptor, and the one synthesized from the bits may grant more.
+/// Changes times and attributes of an open file. If a stored descriptor grants the user FILE_WRITE_ATTRIBUTES, neither
+/// `w` nor ownership is needed. If attributes map to permission bits, the kernel alone decides, because changing the
+/// bits invalidates the descriptor, and the one synthesized from the bits may grant more.
 pub(crate) async fn set_attributes(disk: &Disk, file: &FileOpen, granted: AccessMask, set: SetMetadata) -> Result<()> {
     let harmless = |acls: &StoredAcls| set.mode.is_none() || acls.ignore_system_acls;
     match file.node.set_metadata(&file.identity, set).await {
