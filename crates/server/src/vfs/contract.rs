@@ -1,5 +1,6 @@
-//! What every [`Vfs`] must do, as checks that panic where one does not: run against `memory` here, and by each crate
-//! that implements the trait against its own. Needs the feature `contract` outside this crate's tests.
+//! The contract of [`Vfs`] as checks that panic where an implementation violates it. They run against `memory` here,
+//! and each crate that implements the trait runs them against its own. Needs the feature `contract` outside this
+//! crate's tests.
 
 mod attributes;
 mod content;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use super::{Access, Case, Create, FileId, Identity, Kind, Links, Lookup, Metadata, Node, RelPath, Result, Time, Vfs};
 use crate::answer::{Answer, block_on};
 
-/// Makes a symbolic link at a path, with a target.
+/// Creates a symbolic link at a path, with a target.
 pub type MakeLink = Box<dyn Fn(&RelPath, &[u8])>;
 
 /// A fresh file system to check.
@@ -25,18 +26,18 @@ pub struct Fixture {
     /// A user who owns the root directory and may do everything in it.
     pub owner: Arc<Identity>,
     /// Another user, who is not root and shares no group with `owner` but may search the root directory; `None` where
-    /// the process cannot act as another.
+    /// the process cannot act as another user.
     pub other: Option<Arc<Identity>>,
-    /// How links are made; `None` where there are none.
+    /// Creates links; `None` where links are not supported.
     pub symlink: Option<MakeLink>,
-    /// Whatever must live as long as the file system (a temporary directory, say).
+    /// Keeps alive what must live as long as the file system (a temporary directory, for example).
     pub keep: Box<dyn Any>,
 }
 
 /// Runs every check, each on a fresh file system.
 ///
 /// # Panics
-/// At the first promise that is not kept.
+/// At the first violation.
 pub fn check(fresh: &dyn Fn() -> Fixture) {
     let checks = [&names::CHECKS[..], &content::CHECKS, &attributes::CHECKS, &local::CHECKS, &private::CHECKS];
     for check in checks.into_iter().flatten() {
@@ -95,7 +96,7 @@ impl Fixture {
         (node, metadata.id)
     }
 
-    /// A file with content.
+    /// Creates a file with content.
     #[track_caller]
     fn file(&self, text: &str, content: &str) -> (Arc<dyn Node>, FileId) {
         let made = self.create(text, Create::File(BOTH));
@@ -124,7 +125,7 @@ impl Fixture {
         block_on(self.vfs.unlink(&self.owner, &path(text), id, kind))
     }
 
-    /// All names of a directory, asked for `count` at a time.
+    /// Lists all names of a directory, `count` at a time.
     #[track_caller]
     fn names(&self, text: &str, count: usize) -> Vec<String> {
         let (_, node, _) = self.found(text);
@@ -142,7 +143,7 @@ impl Fixture {
     }
 }
 
-/// What a read brings, cut to what came.
+/// Reads a range and returns the bytes that were read.
 #[track_caller]
 fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
     let (mut buffer, count) = block_on(node.read(offset, vec![0xee; length], 0));

@@ -1,4 +1,4 @@
-//! Copying between files of which the file system cannot copy one to the other itself.
+//! Copying between files that the file system itself cannot copy from one to the other.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::{Errno, Identity, Node, Result};
 
-/// Bytes that pass through memory at once: enough that no call's own cost shows.
+/// Bytes that pass through memory at once, enough to make the cost of a single call negligible.
 const STEP: u64 = 1 << 20;
 
-/// Does what [`Node::copy_range`] of `to` does, whatever kinds of handles the two are.
+/// Does the work of `to`'s [`Node::copy_range`] for handles of any kind.
 ///
 /// # Errors
 /// Those of reading and writing.
@@ -35,9 +35,9 @@ async fn by_hand(
     offset: u64,
     length: u64,
 ) -> Result<u64> {
-    // What is there now is copied, not what the copy itself makes the source grow by.
+    // Copies the content present at the start, not what the copy itself appends to the source.
     let mut length = length.min(from.metadata().await?.size.saturating_sub(source));
-    // Two handles may lead to one file: from behind, no byte is overwritten before it was read.
+    // Two handles may refer to one file. Copying backwards then overwrites no byte before it was read.
     let backwards = offset > source;
     let (mut start, mut end) = (0, length);
     while start < end {
@@ -47,7 +47,7 @@ async fn by_hand(
         let read = read?;
         to.write(who, offset + at, Bytes::from(data).slice(..read), false).await?;
         if (read as u64) < count {
-            // The source was cut meanwhile.
+            // The source was truncated meanwhile.
             length = at + read as u64;
         }
         (start, end) = if backwards { (start, at) } else { (at + count, end.min(length)) };

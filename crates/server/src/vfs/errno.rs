@@ -1,7 +1,8 @@
-//! errno: what Linux says went wrong, and the one place where that becomes an NTSTATUS.
+//! Linux errno values, and the only place that converts them to NTSTATUS.
 //!
-//! The table gives what Windows clients act upon, which is what Samba gives, too. Where the status depends on what was
-//! asked (a missing directory on the way is STATUS_OBJECT_PATH_NOT_FOUND), the caller decides before it comes here.
+//! The table has the statuses that Windows clients act upon, which are also Samba's. Where the status depends on the
+//! request (a missing intermediate directory is STATUS_OBJECT_PATH_NOT_FOUND), the caller decides before using this
+//! table.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use proto::status::Status;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
-/// Declares the constants and the table in one, so that none can be left out.
+/// Declares the constants and the table together, so that they always match.
 macro_rules! errnos {
     ($($name:ident = $number:literal => $status:ident,)*) => {
         #[allow(missing_docs, reason = "the names are Linux's own")]
@@ -30,7 +31,7 @@ errnos! {
     INTR = 4 => RETRY,
     IO = 5 => IO_DEVICE_ERROR,
     NXIO = 6 => NO_SUCH_DEVICE,
-    // An extended attribute that is larger than the file system takes.
+    // An extended attribute that is larger than the file system permits.
     TOOBIG = 7 => EA_TOO_LARGE,
     BADF = 9 => INVALID_HANDLE,
     AGAIN = 11 => RETRY,
@@ -46,30 +47,30 @@ errnos! {
     NFILE = 23 => TOO_MANY_OPENED_FILES,
     MFILE = 24 => TOO_MANY_OPENED_FILES,
     TXTBSY = 26 => SHARING_VIOLATION,
-    // Beyond what the file system can hold in one file; clients expect no other status from a write.
+    // Beyond the file system's maximum file size; clients expect no other status from a write.
     FBIG = 27 => DISK_FULL,
     NOSPC = 28 => DISK_FULL,
     ROFS = 30 => MEDIA_WRITE_PROTECTED,
     MLINK = 31 => TOO_MANY_LINKS,
-    // The name of an extended attribute, or a buffer of ours, does not fit.
+    // The name of an extended attribute, or one of our buffers, does not fit.
     RANGE = 34 => INVALID_PARAMETER,
     NAMETOOLONG = 36 => OBJECT_NAME_INVALID,
     NOSYS = 38 => NOT_SUPPORTED,
     NOTEMPTY = 39 => DIRECTORY_NOT_EMPTY,
-    // Whatever the reason for not following a link: where it leads must not show.
+    // The status is the same for every reason not to follow a link, because it must not reveal where the link leads.
     LOOP = 40 => OBJECT_PATH_NOT_FOUND,
     NODATA = 61 => NOT_FOUND,
     OVERFLOW = 75 => FILE_TOO_LARGE,
     ILSEQ = 84 => OBJECT_NAME_INVALID,
     OPNOTSUPP = 95 => NOT_SUPPORTED,
-    // The name belongs to another file by now: the one that was meant is gone.
+    // The name now belongs to another file, so the intended one is gone.
     STALE = 116 => OBJECT_NAME_NOT_FOUND,
-    // Not QUOTA_EXCEEDED: programs know what a full disk is.
+    // Not QUOTA_EXCEEDED, because programs can handle a full disk.
     DQUOT = 122 => DISK_FULL,
 }
 
 impl Errno {
-    /// The status that a client is told; STATUS_UNSUCCESSFUL for a value that is not in the table.
+    /// Returns the NTSTATUS for clients; STATUS_UNSUCCESSFUL for a value that is not in the table.
     pub fn status(self) -> Status {
         self.row().map_or(Status::UNSUCCESSFUL, |(_, _, status)| *status)
     }

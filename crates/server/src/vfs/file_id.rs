@@ -1,14 +1,15 @@
-//! The number by which clients know a file.
+//! The number that identifies a file to clients.
 
 use super::Metadata;
 
 impl Metadata {
-    /// The 64-bit file ID that clients are given ([MS-FSCC] 2.4.26 and 2.4.27, [MS-SMB2] 2.2.14.2.9): the inode number, and above it bits
-    /// of the file's birth time, as NTFS has a sequence number there. Two files that exist have different ones, a file
-    /// keeps its own, and one that is made later with the same inode number has another, unless both were made in one tick
-    /// of the file system's clock. Where the file system says no birth time, or uses all 64 bits, it is the inode number.
+    /// Returns the 64-bit file ID that clients are given ([MS-FSCC] 2.4.26 and 2.4.27, [MS-SMB2] 2.2.14.2.9). The low
+    /// bits are the inode number and the high bits are derived from the birth time, where NTFS has a sequence number.
+    /// The ID of a file never changes, and existing files have different IDs. A file that reuses an inode number gets a
+    /// different ID unless both files were created in one tick of the file system's clock. If the file system does not
+    /// report birth times, or uses all 64 bits, the ID is the inode number.
     pub fn file_id(&self) -> u64 {
-        /// The form for inode numbers of more than 32 bits.
+        /// Marks the form for inode numbers of more than 32 bits.
         const LONG: u64 = 1 << 63;
         let inode = self.id.inode;
         let Some(born) = self.born else { return inode };

@@ -1,9 +1,9 @@
-//! The file system behind a share, in Linux's own words: what a share needs of it and nothing more.
+//! The file system interface of a share, in terms of Linux: only the operations that a share needs.
 //!
-//! Paths are relative to the share's root and already checked ([`RelPath`]); an implementation resolves them strictly
-//! beneath that root. Every call names the user for whom it is made, and the kernel's permissions of that user decide.
-//! Errors are errno values; [`Errno::status`] is the one place where they become NTSTATUS.
-//! Windows semantics (share modes, leases, dispositions) are decided above, in `files` and `command`.
+//! Paths are relative to the share's root and already checked ([`RelPath`]). An implementation resolves them strictly
+//! below that root. Every call names the user on whose behalf it is made, and the kernel checks that user's
+//! permissions. Errors are errno values; [`Errno::status`] is the only place that converts them to NTSTATUS. Windows
+//! semantics (share modes, leases, dispositions) are implemented in the layers above, in `files` and `command`.
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -28,13 +28,14 @@ pub use private::{Opened, Private};
 
 use crate::answer::Answer;
 
-/// The name of a [private directory](Private) in a share's root that a file system may use for itself. No client sees it.
+/// Name of the [private directory](Private) in a share's root that a file system may use for itself. It is hidden from
+/// clients.
 pub const LINKS: &str = ".frevo-links";
 
-/// What a file system call answers.
+/// The result of a file system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 
-/// On whose behalf the kernel is asked.
+/// The user on whose behalf the kernel performs a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Identity {
     /// User id.
@@ -45,7 +46,7 @@ pub struct Identity {
     pub groups: Box<[u32]>,
 }
 
-/// A moment: seconds and nanoseconds since 1970-01-01 UTC; `nanos` always counts forward and is below 10^9.
+/// A point in time: seconds and nanoseconds since 1970-01-01 UTC. `nanos` always counts forward and is below 10^9.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time {
     /// Seconds, negative before 1970.
@@ -54,7 +55,7 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// A time on the wire; what a FILETIME cannot say becomes the nearest that it can.
+/// Converts to the wire format. A time that a FILETIME cannot represent becomes the nearest one that it can.
 impl From<Time> for proto::dtyp::FileTime {
     fn from(time: Time) -> Self {
         proto::dtyp::FileTime::from_unix(time.secs, time.nanos)
@@ -64,17 +65,17 @@ impl From<Time> for proto::dtyp::FileTime {
 /// A file's identity within this server, for as long as the file exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId {
-    /// Device number, telling file systems apart.
+    /// Device number, which identifies the file system.
     pub device: u64,
     /// Inode number.
     pub inode: u64,
-    /// Which of the file's streams: 0 the unnamed one, which is the file itself; otherwise the number of an alternate
-    /// stream, given by [`streams`](crate::streams) for as long as somebody has it open. Share modes, locks and leases of
-    /// streams are apart.
+    /// The stream of the file. 0 is the unnamed stream, the file itself. Other values identify an alternate stream and
+    /// are assigned by [`streams`](crate::streams) for as long as the stream is open. Share modes, locks and leases are
+    /// kept per stream.
     pub stream: u64,
 }
 
-/// What a directory entry is.
+/// The type of a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// A regular file.
@@ -83,16 +84,16 @@ pub enum Kind {
     Directory,
     /// A symbolic link that the share's policy does not follow.
     Symlink,
-    /// A device, socket or FIFO: shown in listings, never opened for data.
+    /// A device, socket or FIFO: listed, but never opened for data.
     Special,
 }
 
-/// What `stat` says, and the attributes that Samba keeps beside it.
+/// The result of `stat` and the attributes that Samba stores next to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metadata {
-    /// Which file it is.
+    /// Identity of the file.
     pub id: FileId,
-    /// What it is.
+    /// Type of the file.
     pub kind: Kind,
     /// Size in bytes; 0 for a directory.
     pub size: u64,
@@ -110,43 +111,43 @@ pub struct Metadata {
     pub accessed: Time,
     /// Last change of content.
     pub modified: Time,
-    /// Last change of the inode, or what a client set in its place.
+    /// Last change of the inode, or the change time that a client set instead.
     pub changed: Time,
-    /// Last change of the inode as the file system has it, which nobody can set: with the same one, the file is protected
-    /// as it was.
+    /// Last change of the inode as recorded by the file system, which cannot be set. While it is unchanged, so is the
+    /// file's protection.
     pub stamped: Time,
-    /// Creation: from `user.DOSATTRIB` where that has it, else the file system's birth time, else the earliest of the
-    /// other times.
+    /// Creation time: from `user.DOSATTRIB` if stored there, else the file system's birth time, else the earliest of
+    /// the other times.
     pub created: Time,
-    /// When the file system made the file, which nobody can set; `None` where it does not say.
+    /// Birth time recorded by the file system, which cannot be set; `None` where the file system does not report it.
     pub born: Option<Time>,
     /// The DOS attributes kept in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
     pub dos_attributes: Option<u32>,
-    /// Whether the file system keeps what is written to the file, or to new files of the directory, compressed.
+    /// Whether the file system compresses what is written to the file, or to new files in the directory.
     pub compressed: bool,
-    /// Whether it is known that the file has no `security.NTACL`: somebody has looked ([`Node::note_bare`]) and it has not
-    /// changed since, or it was asked for just now.
+    /// Whether the file is known to have no `security.NTACL`: either it was looked up ([`Node::note_bare`]) and the
+    /// file has not changed since, or it was looked up for this metadata.
     pub bare: bool,
 }
 
-/// How the last component of a path is treated where it names a symbolic link, and which links may be followed at all.
+/// How a symbolic link in the last component of a path is treated, and which links may be followed at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Links {
-    /// `follow symlinks`: resolve links whose target is beneath the root.
+    /// `follow symlinks`: resolve links whose target is below the root.
     pub follow: bool,
-    /// `wide links`: resolve links that lead out of the root as well. Off unless the administrator asked for it.
+    /// `wide links`: also resolve links that lead out of the root. Off unless the administrator enabled it.
     pub wide: bool,
-    /// A link that is the last component is found itself (FILE_OPEN_REPARSE_POINT), whatever `follow` says.
+    /// The look-up returns a link in the last component itself (FILE_OPEN_REPARSE_POINT), regardless of `follow`.
     pub itself: bool,
 }
 
 impl Links {
     /// No link is followed.
     pub const NONE: Links = Links { follow: false, wide: false, itself: false };
-    /// Links are followed beneath the root.
+    /// Links are followed below the root.
     pub const BENEATH: Links = Links { follow: true, wide: false, itself: false };
 
-    /// The same, but for a link that is the last component.
+    /// Returns the same policy, except that a link in the last component is returned itself.
     #[must_use]
     pub fn to_last(self) -> Links {
         Links { itself: true, ..self }
@@ -156,13 +157,13 @@ impl Links {
 /// How names are matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// Windows's way: the exact name first, then one that differs in case only.
+    /// As on Windows: the exact name first, then one that differs in case only.
     Insensitive,
-    /// As Linux does.
+    /// As on Linux.
     Sensitive,
 }
 
-/// What looking up a path found.
+/// The result of looking up a path.
 pub enum Lookup {
     /// The file exists. The path has the names as they are on disk.
     Found {
@@ -170,54 +171,55 @@ pub enum Lookup {
         path: RelPath,
         /// A handle to it that permits no data access yet.
         node: Arc<dyn Node>,
-        /// What it is.
+        /// Its metadata.
         metadata: Metadata,
     },
     /// The parent directory exists, the last component does not.
     Missing {
-        /// The path with the parent's names as on disk, and the last component as asked for.
+        /// The path with the parent's names as on disk, and the last component as requested.
         path: RelPath,
-        /// The parent directory, where its file system watches it.
+        /// The parent directory, if its file system watches it.
         parent: Option<Watched>,
     },
-    /// A directory on the way does not exist, or is no directory.
+    /// An intermediate directory does not exist or is not a directory.
     NoParent,
 }
 
-/// A directory whose permissions its file system watches.
+/// A directory whose permissions are watched by its file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watched {
-    /// Which one.
+    /// Identity of the directory.
     pub id: FileId,
     /// Permission bits with setuid, setgid and sticky.
     pub mode: u32,
     /// Group.
     pub gid: u32,
-    /// Stays as long as nobody changes owner, mode or an extended attribute. No other directory has it, and this one
-    /// never again after a change.
+    /// Version of the directory's protection. It is unchanged as long as owner, mode and extended attributes are. Each
+    /// value is used for one directory only, and never again after a change.
     pub state: u64,
 }
 
-/// What protects a new file from the start, worked out for the owner and group that it is expected to get.
+/// The protection that a new file gets at creation, computed for the owner and group that it is expected to get.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guard {
-    /// Owner and group that it holds for.
+    /// Owner and group for which the guard is valid.
     pub owner: (u32, u32),
-    /// Permission bits with setuid, setgid and sticky, as `lists` make them; `None` where any will do.
+    /// Permission bits with setuid, setgid and sticky that result from the POSIX ACLs in `lists`; `None` where any are
+    /// acceptable.
     pub mode: Option<u32>,
-    /// Extended attributes with POSIX lists, in the order in which they are set or, with `None`, removed.
+    /// Extended attributes that hold POSIX ACLs, in the order in which they are set or, with `None`, removed.
     pub lists: Vec<(&'static str, Option<Vec<u8>>)>,
-    /// The extended attribute with the descriptor.
+    /// The extended attribute that holds the security descriptor.
     pub descriptor: (String, Vec<u8>),
 }
 
-/// What [`Vfs::create_guarded`] made.
+/// The result of [`Vfs::create_guarded`].
 pub struct Made {
     /// A handle to it.
     pub node: Arc<dyn Node>,
-    /// What it is.
+    /// Its metadata.
     pub metadata: Metadata,
-    /// It has its guard.
+    /// Whether the guard is in place.
     pub guarded: bool,
 }
 
@@ -239,18 +241,18 @@ pub struct Access {
     pub write: bool,
 }
 
-/// What to change with [`Node::set_metadata`]; `None` leaves a thing as it is.
+/// The changes that [`Node::set_metadata`] makes; `None` leaves a field unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SetMetadata {
     /// Last access.
     pub accessed: Option<Time>,
     /// Last change of content.
     pub modified: Option<Time>,
-    /// Creation time, kept in `user.DOSATTRIB`.
+    /// Creation time, stored in `user.DOSATTRIB`.
     pub created: Option<Time>,
-    /// Change time: shown until the file is changed again. Kept in `user.DOSATTRIB`, for Linux sets its own.
+    /// Change time, reported until the file is changed again. Stored in `user.DOSATTRIB`, because Linux sets its own.
     pub changed: Option<Time>,
-    /// DOS attributes, kept in `user.DOSATTRIB`.
+    /// DOS attributes, stored in `user.DOSATTRIB`.
     pub dos_attributes: Option<u32>,
     /// Permission bits.
     pub mode: Option<u32>,
@@ -260,30 +262,30 @@ pub struct SetMetadata {
     pub gid: Option<u32>,
 }
 
-/// Room and limits of the file system that holds a file.
+/// Capacity and limits of the file system that holds a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
     /// Bytes in an allocation unit.
     pub block_size: u32,
     /// Size in blocks.
     pub blocks: u64,
-    /// Free blocks, those kept for root included.
+    /// Free blocks, including those reserved for root.
     pub free: u64,
-    /// Blocks that the asking user may still fill.
+    /// Blocks that the requesting user may still fill.
     pub available: u64,
     /// An identifier of the file system, stable across mounts where the kernel offers one.
     pub id: u64,
 }
 
-/// What the file system of a share can do that not all can. A file system mounted beneath the share's directory may
-/// differ; it says so when it is asked to do it.
+/// Optional features of a share's file system. A file system mounted below the share's directory may differ; an
+/// operation that it does not support fails when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
     /// [`Node::clone_range`] works.
     pub clones: bool,
     /// [`Node::set_compressed`] works.
     pub compresses: bool,
-    /// [`Node::zero`] gives room back.
+    /// [`Node::zero`] releases space.
     pub punches: bool,
 }
 
@@ -292,7 +294,7 @@ pub struct Features {
 pub struct Entry {
     /// The name as it is on disk, without NUL and `/`. Not necessarily UTF-8.
     pub name: Box<[u8]>,
-    /// What it is; `None` where it vanished or may not be looked at.
+    /// Its metadata; `None` where it vanished or may not be read.
     pub metadata: Option<Metadata>,
 }
 
@@ -305,39 +307,39 @@ pub struct DataRange {
     pub length: u64,
 }
 
-/// How a range of a file is locked for other processes.
+/// How a byte range of a file is locked for other processes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RangeLock {
-    /// Not at all.
+    /// Not locked.
     Free,
-    /// Nobody else may lock it exclusively.
+    /// No other process may lock it exclusively.
     Shared,
-    /// Nobody else may lock it.
+    /// No other process may lock it.
     Exclusive,
 }
 
-/// A change of how other processes find a range locked.
+/// A change of the lock that other processes see on a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RangeChange {
     /// First byte.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// What this handle has on all of it.
+    /// The lock that this handle holds on the whole range.
     pub before: RangeLock,
-    /// What it is to have.
+    /// The lock that it will hold.
     pub after: RangeLock,
 }
 
 impl RangeChange {
-    /// Makes `changes` with `set`, a file system's [`Node::lock_range`], and takes them back where one cannot be made.
+    /// Applies `changes` with `set`, a file system's [`Node::lock_range`], and reverts them if one of them fails.
     pub fn make_all(changes: &[RangeChange], set: impl Fn(u64, u64, RangeLock) -> Result<()>) -> Result<()> {
         for (index, change) in changes.iter().enumerate() {
             match set(change.offset, change.length, change.after) {
                 Ok(()) | Err(Errno::BADF | Errno::OPNOTSUPP) => {}
                 Err(errno) => {
                     for made in changes[..index].iter().rev() {
-                        // A weaker lock is never in the way of anybody; a failure leaves the stronger one.
+                        // A weaker lock conflicts with no other lock; a failure leaves the stronger one.
                         let _ = set(made.offset, made.length, made.before);
                     }
                     return Err(errno);
@@ -348,36 +350,37 @@ impl RangeChange {
     }
 }
 
-/// Who is told that somebody else opens a leased file. May be called from any thread, and more than once.
+/// Callback for an open of a leased file. May be called from any thread, and more than once.
 pub type Told = Arc<dyn Fn() + Send + Sync>;
 
-/// A lease on an open file, which dropping it gives up.
+/// A lease on an open file. Dropping it gives the lease up.
 pub trait Lease: Send + Sync {}
 
-/// How long ago a file must have changed for its change time to tell all later changes from that one, where nothing is
-/// known of the clock behind it: Linux stamps files by one that ticks every 10 ms at the slowest.
+/// Clock granularity of a file system whose clock is unknown. A file must have changed at least this long ago for its
+/// change time to differ from that of every later change. Linux takes time stamps from a clock that ticks every 10 ms
+/// at the slowest.
 pub const TICK: Duration = Duration::from_millis(20);
 
 /// A share's file system.
 pub trait Vfs: Send + Sync {
-    /// Resolves `path` and opens a handle for attributes on what it names. A link that `links` does not let through, or
-    /// that leads nowhere or out of the root, is found as [`Kind::Symlink`] when it is the last component, and ends the
-    /// search with `Errno::LOOP` when it stands on the way. Where a link leads must not show in status or time.
-    /// `Errno::ACCES` where `who` may not search a directory on the way; the root itself is always found.
+    /// Resolves `path` and opens a handle for attributes on its target. A link that `links` does not permit, or that is
+    /// dangling or leads out of the root, is returned as [`Kind::Symlink`] when it is the last component, and fails
+    /// with `Errno::LOOP` when it is an intermediate one. Neither the status nor the timing may reveal where a link
+    /// leads. `Errno::ACCES` where `who` may not search a directory on the way; the root itself is always found.
     fn lookup(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>>;
 
-    /// The same for somebody who will [`Node::open`] a regular file for reading next: the handle may be one with that access
-    /// already, where the kernel gives it to `who`, and opening it then costs nothing. Whoever has a lease on the file may
-    /// be told by it.
+    /// Like [`Vfs::lookup`], for a caller that will [`Node::open`] a regular file for reading next. The handle may
+    /// already have that access if the kernel grants it to `who`; opening it then costs nothing. This call may notify a
+    /// holder of a lease on the file.
     fn lookup_to_read(&self, who: &Arc<Identity>, path: &RelPath, case: Case, links: Links) -> Answer<Result<Lookup>> {
         self.lookup(who, path, case, links)
     }
 
-    /// Creates what must not exist yet: `Errno::EXIST` if exactly that name does. Names that differ in case only are the
-    /// look-up's matter: `path` is the one that [`Lookup::Missing`] gave. `Errno::NOENT` where its directory is gone.
-    /// `mode` is applied as is, the process's umask is not. `dos_attributes`, where given, are stored in
-    /// `user.DOSATTRIB` with the creation time; a file system that cannot store them has a file without, which the
-    /// metadata shows.
+    /// Creates a file or directory; `Errno::EXIST` if exactly that name exists. Names that differ in case only are
+    /// handled by the look-up: `path` is the one that [`Lookup::Missing`] returned. `Errno::NOENT` where its directory
+    /// is gone. `mode` is applied as is; the process's umask is not used. `dos_attributes`, where given, are stored in
+    /// `user.DOSATTRIB` with the creation time. On a file system that cannot store them the file is created without
+    /// them, which shows in the metadata.
     fn create(
         &self,
         who: &Arc<Identity>,
@@ -387,8 +390,9 @@ pub trait Vfs: Send + Sync {
         dos_attributes: Option<u32>,
     ) -> Answer<Result<(Arc<dyn Node>, Metadata)>>;
 
-    /// The same with `guard` in place, where there is one; [`Made::guarded`] is false where it is not, or not wholly, because the file got another owner or the
-    /// file system does not take it. Then it is for the caller to protect what was made.
+    /// Like [`Vfs::create`], with `guard` applied if there is one. [`Made::guarded`] is false if the guard is not fully
+    /// in place, because the file got another owner or the file system does not accept it. The caller must then protect
+    /// the file.
     fn create_guarded(
         &self,
         who: &Arc<Identity>,
@@ -403,10 +407,10 @@ pub trait Vfs: Send + Sync {
         made.map(|made| made.map(|(node, metadata)| Made { node, metadata, guarded: false }))
     }
 
-    /// Renames `from`, which must still be the file `id` (`Errno::STALE` if not) or a link that leads to it, to `to`.
-    /// With `replace`, an existing target is replaced in one step, unless either is a directory; without,
-    /// `Errno::EXIST`, and so it is where a link would replace what it leads to. Where both are names of one file,
-    /// `replace` leaves `to` alone.
+    /// Renames `from`, which must still be the file `id` or a link that leads to it (`Errno::STALE` if not), to `to`.
+    /// With `replace`, an existing target is replaced in one step, unless either is a directory. Without it, an
+    /// existing target is `Errno::EXIST`, as is a link that would replace its own target. Where both are names of one
+    /// file, `replace` leaves only `to`.
     fn rename(
         &self,
         who: &Arc<Identity>,
@@ -419,87 +423,90 @@ pub trait Vfs: Send + Sync {
     /// Makes `to` another name of the file that `node` holds.
     fn link(&self, who: &Arc<Identity>, node: &Arc<dyn Node>, to: &RelPath, replace: bool) -> Answer<Result<()>>;
 
-    /// Removes the name `path` if it still names the file `id` or a link that leads to it, which then goes
-    /// (`Errno::STALE` if not). A directory must be empty. A local process that swaps the name at the same moment can
-    /// make another file in the same directory go, as Linux removes names, not files.
+    /// Removes the name `path` if it still names the file `id` or a link that leads to it (`Errno::STALE` if not); in
+    /// the latter case the link is removed. A directory must be empty. A local process that swaps the name at the same
+    /// moment can cause another file in the same directory to be removed, because Linux removes names, not files.
     fn unlink(&self, who: &Arc<Identity>, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<()>>;
 
-    /// Makes `path`, which must be free, a symbolic link to `target`; `Errno::OPNOTSUPP` where there are none.
+    /// Makes `path`, which must be free, a symbolic link to `target`; `Errno::OPNOTSUPP` where links are not supported.
     fn make_link(&self, _who: &Arc<Identity>, _path: &RelPath, _target: &[u8]) -> Answer<Result<()>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// The directory `name` beneath `root` that only the server uses, made with mode 0700 where it is missing and `make` asks
-    /// for it. It must belong to the server's own user and give no permission to anybody else; `Errno::PERM` for anything
-    /// else of that name, a link or a mount included. `Errno::OPNOTSUPP` where there are no such directories.
+    /// Opens the directory `name` below `root` that only the server uses. If it is missing and `make` is set, it is
+    /// created with mode 0700. It must belong to the server's own user and grant no permission to any other user.
+    /// `Errno::PERM` for anything else of that name, including a link or a mount. `Errno::OPNOTSUPP` where private
+    /// directories are not supported.
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         let _ = (root, name, make);
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Puts a symbolic link to `target` in the place of the empty file or directory `id`, which is called `path`, in one
-    /// step: nobody finds the name missing, and nothing with content goes. `Errno::STALE` where another file has the
-    /// name, `Errno::NOTEMPTY` where it has content, `Errno::OPNOTSUPP` or `Errno::INVAL` where the file system cannot.
+    /// Atomically replaces the empty file or directory `id`, named `path`, by a symbolic link to `target`. The name is
+    /// never missing, and nothing with content is lost. `Errno::STALE` where another file has the name,
+    /// `Errno::NOTEMPTY` where it has content, `Errno::OPNOTSUPP` or `Errno::INVAL` where the file system cannot do it.
     fn become_link(&self, _who: &Arc<Identity>, _path: &RelPath, _id: FileId, _target: &[u8]) -> Answer<Result<()>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// The directory `path`, reached by `who` without any link, as the root of a file system of its own: links resolve
-    /// beneath it. It shares nothing that changes with this one but the files. `Errno::NOTDIR` where `path` is no
-    /// directory, `Errno::OPNOTSUPP` where that is not possible.
+    /// Returns a file system whose root is the directory `path`, reached by `who` without following a link. Links
+    /// resolve below that root. The two file systems share no mutable state except the files. `Errno::NOTDIR` where
+    /// `path` is not a directory, `Errno::OPNOTSUPP` where this is not supported.
     fn beneath(&self, _who: &Arc<Identity>, _path: &RelPath) -> Answer<Result<Arc<dyn Vfs>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Room and limits.
+    /// Capacity and limits.
     fn space(&self, who: &Arc<Identity>) -> Answer<Result<Space>>;
 
-    /// What the file system can do. Asking it changes nothing that anybody can see.
+    /// Returns the supported features. The query has no visible effect.
     fn features(&self) -> Answer<Features> {
         Answer::now(Features::default())
     }
 
-    /// How long ago a file that last changed at `stamped` ([`Metadata::stamped`]) must have done so when its metadata was asked
-    /// for, for that time to tell every later change, and what is read of the file to be what the time stands for.
+    /// Clock granularity for `stamped` ([`Metadata::stamped`]). Metadata and other data of a file read at least this
+    /// long after `stamped` can be cached under it, because any later change gets a different time.
     fn tick(&self, stamped: Time) -> Duration;
 }
 
-/// A file or directory that somebody has open. Dropping it closes it.
+/// An open file or directory. Dropping it closes it.
 pub trait Node: Send + Sync + std::any::Any {
-    /// The implementation's own type, for calls of the same [`Vfs`] that take a node.
+    /// Returns the implementation's own type, for calls of the same [`Vfs`] that take a node.
     fn as_any(&self) -> &dyn std::any::Any;
 
-    /// Present metadata.
+    /// Current metadata.
     fn metadata(&self) -> Answer<Result<Metadata>>;
 
-    /// A handle with data access to the same file, permissions checked by the kernel for `who`. A directory opens for
-    /// reading only (`Errno::ISDIR`), a link (`Errno::LOOP`) and a special file (`Errno::NODEV`) not at all.
-    /// `Errno::AGAIN` where somebody has a lease on the file: he has been told, and who tries again later gets in.
+    /// Opens a handle with data access to the same file; the kernel checks the permissions of `who`. A directory can
+    /// only be opened for reading (`Errno::ISDIR`); a link (`Errno::LOOP`) and a special file (`Errno::NODEV`) cannot
+    /// be opened. `Errno::AGAIN` where another handle or process holds a lease on the file: the holder has been
+    /// notified, and a later attempt succeeds.
     fn open(&self, who: &Arc<Identity>, access: Access) -> Answer<Result<Arc<dyn Node>>>;
 
-    /// Whether the kernel would let `who` read, write and execute (search), asked without opening: `rwx` bits. Nothing
-    /// may be written on a file system that is mounted read-only.
+    /// Returns whether the kernel would let `who` read, write and execute (search), as `rwx` bits, without opening the
+    /// file. Writing is never permitted on a file system that is mounted read-only.
     fn permissions(&self, who: &Arc<Identity>) -> Answer<Result<u32>>;
 
-    /// Reads into `buffer[filled..]` from `offset` and answers how many bytes came; fewer only at the end of file.
-    /// The buffer comes back in any case, as long as it was and with `buffer[..filled]` unchanged, also where the read is lost.
+    /// Reads into `buffer[filled..]` from `offset` and returns the number of bytes read, fewer only at the end of file.
+    /// The buffer is always returned, with the same length and with `buffer[..filled]` unchanged, even if the read
+    /// fails.
     fn read(&self, offset: u64, buffer: Vec<u8>, filled: usize) -> Answer<(Vec<u8>, Result<usize>)>;
 
-    /// Writes all of `data` at `offset`, or fails; what was written before a failure stays.
-    /// `through`: on disk before the answer.
+    /// Writes all of `data` at `offset`, or fails; data written before a failure stays. With `through`, the data is on
+    /// disk before the call returns.
     fn write(&self, who: &Arc<Identity>, offset: u64, data: Bytes, through: bool) -> Answer<Result<()>>;
 
-    /// Data and metadata are on disk before the answer, and with them the file's present name where it is new: the file was
-    /// made, renamed or linked to. Of a directory it is its names.
+    /// Flushes data and metadata to disk. If the file's current name is new (created, renamed or linked), the name is
+    /// flushed too. Flushing a directory flushes its names.
     fn flush(&self) -> Answer<Result<()>>;
 
-    /// The names that lead to the file now, without links: from the root of its file system down, or from the machine's
-    /// where it lies outside (`wide links`). `Errno::NOENT` where it has no name any more.
+    /// Returns the file's current path, without links: from the root of its file system, or from the machine's root if
+    /// the file lies outside (`wide links`). `Errno::NOENT` if the file no longer has a name.
     fn location(&self) -> Answer<Result<Vec<u8>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Where a symbolic link leads, as it was made; `Errno::INVAL` for anything else.
+    /// Returns the target of a symbolic link, exactly as stored; `Errno::INVAL` for anything else.
     fn read_link(&self) -> Answer<Result<Vec<u8>>> {
         Answer::now(Err(Errno::INVAL))
     }
@@ -507,21 +514,22 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Sets the file's size.
     fn set_size(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
 
-    /// Reserves room for the first `size` bytes without changing the file's size; `Errno::OPNOTSUPP` where the file
+    /// Reserves space for the first `size` bytes without changing the file's size; `Errno::OPNOTSUPP` where the file
     /// system cannot.
     fn allocate(&self, who: &Arc<Identity>, size: u64) -> Answer<Result<()>>;
 
-    /// Makes the range read as zeros, giving its room back where the file system can.
+    /// Makes the range read as zeros, and releases its space where the file system can.
     fn zero(&self, who: &Arc<Identity>, offset: u64, length: u64) -> Answer<Result<()>>;
 
-    /// The ranges within `offset..offset + length` that hold data, in order; 65,536 at most, so that who wants more asks
-    /// again behind the last.
+    /// Returns the ranges within `offset..offset + length` that hold data, in order. At most 65,536 are returned; a
+    /// caller that needs more asks again after the last one.
     fn data_ranges(&self, offset: u64, length: u64) -> Answer<Result<Vec<DataRange>>>;
 
-    /// Copies `length` bytes of `from`, from its offset `source` on, to `offset`; answers how many, fewer only where
-    /// `from` ends. Where both are one file and the ranges overlap, what arrives is what was there before. This handle
-    /// must be open for writing, `from` for reading; what was copied before a failure stays. `Errno::XDEV` where `from`
-    /// is no handle of this kind, and nothing was copied: [`copy_range`] does it then.
+    /// Copies `length` bytes from offset `source` of `from` to `offset` and returns the number of bytes copied, fewer
+    /// only where `from` ends. If both are the same file and the ranges overlap, the destination receives the original
+    /// content. This handle must be open for writing, `from` for reading. Data copied before a failure stays.
+    /// `Errno::XDEV` where `from` is not a handle of this kind; nothing has been copied then, and [`copy_range`] does
+    /// the copying.
     fn copy_range(
         &self,
         _who: &Arc<Identity>,
@@ -533,11 +541,12 @@ pub trait Node: Send + Sync + std::any::Any {
         Answer::now(Err(Errno::XDEV))
     }
 
-    /// Makes the range `offset..offset + length` of this file share the room of `from`'s range from `source` on: it reads
-    /// as a copy, and takes room once either is written to. Both ends of the ranges lie at multiples of
-    /// [`Space::block_size`], except that the ranges may end with both files. The size stays; this handle must be open
-    /// for writing, `from` for reading. `Errno::OPNOTSUPP` where the file system cannot, `Errno::XDEV` where the files
-    /// do not lie in one, `Errno::INVAL` for ranges that are not of that form, reach behind an end or overlap.
+    /// Makes the range `offset..offset + length` of this file share the space of `from`'s range starting at `source`.
+    /// It reads as a copy, and takes space once either is written to. Both ends of the ranges lie at multiples of
+    /// [`Space::block_size`], except that the ranges may end with both files. The size does not change; this handle
+    /// must be open for writing, `from` for reading. `Errno::OPNOTSUPP` where the file system cannot, `Errno::XDEV`
+    /// where the files are on different file systems, `Errno::INVAL` for ranges that are misaligned, reach beyond an
+    /// end or overlap.
     fn clone_range(
         &self,
         _who: &Arc<Identity>,
@@ -549,20 +558,20 @@ pub trait Node: Send + Sync + std::any::Any {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Sets [`Metadata::compressed`]. `Errno::OPNOTSUPP` where the file system cannot, `Errno::ACCES` where `who` may not
-    /// write the file.
+    /// Sets [`Metadata::compressed`]. `Errno::OPNOTSUPP` where the file system cannot, `Errno::ACCES` where `who` may
+    /// not write the file.
     fn set_compressed(&self, _who: &Arc<Identity>, _compressed: bool) -> Answer<Result<()>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Changes metadata. Of a symbolic link only times and owner can be changed: `Errno::OPNOTSUPP` for a mode, a change
-    /// time, and what is kept in `user.DOSATTRIB`.
+    /// Changes metadata. Only the times and the owner of a symbolic link can be changed: `Errno::OPNOTSUPP` for a mode,
+    /// a change time, and what is stored in `user.DOSATTRIB`.
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;
 
-    /// Up to about `count` entries of this directory following the position `cursor` (0 = the start), without `.` and
-    /// `..`, with metadata when `with_metadata`; and the position behind them. An empty list is the end.
-    /// Positions stay valid while the handle is open, whatever happens to the directory. Links are shown themselves,
-    /// followed or not. A handle that was not opened for reading lists as `who` if the kernel lets it.
+    /// Returns up to about `count` entries of this directory that follow the position `cursor` (0 = the start), without
+    /// `.` and `..`, with metadata if `with_metadata`, and the position after them. An empty list means the end.
+    /// Positions stay valid while the handle is open, regardless of changes to the directory. Links themselves are
+    /// listed, followed or not. A handle that was not opened for reading lists as `who` if the kernel permits it.
     fn list(
         &self,
         who: &Arc<Identity>,
@@ -571,19 +580,20 @@ pub trait Node: Send + Sync + std::any::Any {
         with_metadata: bool,
     ) -> Answer<Result<(Vec<Entry>, u64)>>;
 
-    /// The entry of this directory that `name` means, with metadata: the exact name first, then one that `case` makes equal, as
-    /// [`Vfs::lookup`] finds it; `None` where there is none, or where `who` may not search the directory. A link is
-    /// shown itself. `name` is neither `.` nor `..`. The cost does not grow with the directory.
+    /// Returns the entry of this directory that matches `name`, with metadata: the exact name first, then one that is
+    /// equal under `case`, as [`Vfs::lookup`] finds it. `None` where there is none, or where `who` may not search the
+    /// directory. A link itself is returned. `name` is neither `.` nor `..`. The cost does not grow with the directory.
     fn entry(&self, who: &Arc<Identity>, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>>;
 
-    /// Whether the directory has no entries, even where its user may not read it, as long as the server may.
+    /// Returns whether the directory has no entries. The server's permission to read it suffices; the user needs none.
     fn is_empty(&self) -> Answer<Result<bool>>;
 
-    /// The value of an extended attribute; `None` where there is none. `name` has its namespace (`user.x`).
+    /// Returns the value of an extended attribute; `None` where there is none. `name` includes its namespace
+    /// (`user.x`).
     fn get_xattr(&self, who: &Arc<Identity>, name: &str) -> Answer<Result<Option<Vec<u8>>>>;
 
-    /// Takes note that the file had no `security.NTACL` after it had last changed at `stamped`, a time that tells every later
-    /// change ([`Vfs::tick`]).
+    /// Records that the file had no `security.NTACL` after its last change at `stamped`, a time that differs from that
+    /// of every later change ([`Vfs::tick`]).
     fn note_bare(&self, stamped: Time) {
         let _ = stamped;
     }
@@ -591,40 +601,41 @@ pub trait Node: Send + Sync + std::any::Any {
     /// Sets or, with `None`, removes an extended attribute.
     fn set_xattr(&self, who: &Arc<Identity>, name: &str, value: Option<Vec<u8>>) -> Answer<Result<()>>;
 
-    /// Gives the file an extended attribute that it does not have: `Errno::EXIST` where it does, also if somebody else was
-    /// faster by a moment.
+    /// Adds an extended attribute; `Errno::EXIST` if the file already has it, including when another process has just
+    /// added it.
     fn add_xattr(&self, who: &Arc<Identity>, name: &str, value: Vec<u8>) -> Answer<Result<()>>;
 
-    /// Tells `listener` what others than this process change in the directory from now on, until the answer is dropped.
-    /// What the process itself changes through this [`Vfs`] is not told. Never waits: what takes long goes on beside.
-    /// `Errno::OPNOTSUPP` where the file system cannot tell.
+    /// Notifies `listener` of changes that other processes make in the directory, until the returned watch is dropped.
+    /// Changes that this process makes through this [`Vfs`] are not reported. Never waits; slow work continues in the
+    /// background. `Errno::OPNOTSUPP` where the file system cannot report changes.
     fn watch(&self, wanted: watch::Wanted, listener: watch::Ear) -> Result<watch::Watching> {
         drop((wanted, listener));
         Err(Errno::OPNOTSUPP)
     }
 
-    /// The names of all extended attributes that the user may see.
+    /// Returns the names of all extended attributes that the user may see.
     fn list_xattrs(&self, who: &Arc<Identity>) -> Answer<Result<Vec<String>>>;
 
-    /// A lease on a file that nobody else has open with data access (`Errno::AGAIN` if somebody has): `told` is called
-    /// when somebody wants to open it so, who then waits for the lease's end or is answered `Errno::AGAIN`. This handle
-    /// must have data access itself. The kernel takes back what is not given up in time
-    /// (`/proc/sys/fs/lease-break-time`). `Errno::OPNOTSUPP` where the file system has no leases.
+    /// Takes a lease on a file that has no other open with data access (`Errno::AGAIN` if it has). `told` is called
+    /// when such an open is attempted; that open waits for the end of the lease or fails with `Errno::AGAIN`. This
+    /// handle must have data access itself. The kernel revokes a lease that is not given up in time
+    /// (`/proc/sys/fs/lease-break-time`). `Errno::OPNOTSUPP` where the file system does not support leases.
     fn lease(&self, _told: Told) -> Answer<Result<Box<dyn Lease>>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// Sets how other processes and other handles find a range locked, whatever it was before: an advisory lock that
-    /// belongs to this handle and ends with it. Never waits: `Errno::AGAIN` where somebody else's lock is in the way, and
-    /// nothing has changed. `offset + length` is at most 2^63. `Errno::BADF` for an exclusive lock of a handle that may
-    /// not write, or a shared one of a handle that may not read; `Errno::OPNOTSUPP` where the file system has no locks.
+    /// Sets the lock that other processes and other handles see on a range, whatever it was before. It is an advisory
+    /// lock that belongs to this handle and ends with it. Never waits: `Errno::AGAIN` where another lock conflicts, and
+    /// nothing has changed. `offset + length` is at most 2^63. `Errno::BADF` for an exclusive lock on a handle that is
+    /// not open for writing, or a shared lock on one that is not open for reading; `Errno::OPNOTSUPP` where the file
+    /// system has no locks.
     fn lock_range(&self, _offset: u64, _length: u64, _lock: RangeLock) -> Answer<Result<()>> {
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 
-    /// As [`Node::lock_range`], several changes in their order: all of them, or none where somebody else's lock is in the
-    /// way of one. What this handle may not lock, or the file system cannot, is left out. `many`: there may be many locks
-    /// on the file, through which a kernel has to go for each change.
+    /// Like [`Node::lock_range`], for several changes in order: all of them, or none if another lock conflicts with one
+    /// of them. Changes that this handle may not make, or that the file system does not support, are skipped. `many`
+    /// says that the file may have many locks, all of which the kernel must search for each change.
     fn lock_ranges(&self, _changes: Vec<RangeChange>, _many: bool) -> Answer<Result<()>> {
         Answer::now(Ok(()))
     }

@@ -1,13 +1,13 @@
-//! [`RelPath`]: a path beneath a share's root that can name nothing outside it by its text alone.
+//! [`RelPath`]: a path below a share's root whose text cannot name anything outside that root.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Components joined by `/`; the empty path is the root itself. No component is empty, `.`, `..`, holds a `/` or a NUL,
-/// or is longer than 255 bytes, so joining it to a root never leaves that root (symbolic links are the file system's
-/// matter). Names are bytes: what Linux stores, not necessarily UTF-8.
+/// Components joined by `/`; the empty path is the root itself. No component is empty, `.`, `..`, contains a `/` or a
+/// NUL, or is longer than 255 bytes. Joining the path to a root therefore never leaves that root (symbolic links are
+/// handled by the file system). Names are bytes as Linux stores them, not necessarily UTF-8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RelPath(Vec<u8>);
 
@@ -22,8 +22,8 @@ impl RelPath {
         self.0.is_empty()
     }
 
-    /// Appends a component; `false`, and nothing changed, where it is none (empty, `.`, `..`, with `/` or NUL, or over
-    /// 255 bytes).
+    /// Appends a component. Returns `false` and changes nothing if it is invalid (empty, `.`, `..`, with `/` or NUL, or
+    /// over 255 bytes).
     #[must_use = "a refused component was not appended"]
     pub fn push(&mut self, name: &[u8]) -> bool {
         let forbidden = matches!(name, b"" | b"." | b"..") || name.len() > 255;
@@ -37,7 +37,7 @@ impl RelPath {
         true
     }
 
-    /// This path with one more component; `None` where `name` is none.
+    /// Returns this path with one more component; `None` where `name` is invalid.
     pub fn join(&self, name: &[u8]) -> Option<RelPath> {
         let mut path = self.clone();
         path.push(name).then_some(path)
@@ -62,7 +62,7 @@ impl RelPath {
         Some(RelPath(self.0[..end].to_vec()))
     }
 
-    /// Whether this path lies beneath `other` (and is not `other` itself).
+    /// Returns whether this path is below `other` (and is not `other` itself).
     pub fn is_beneath(&self, other: &RelPath) -> bool {
         if other.is_root() {
             return !self.is_root();
@@ -70,7 +70,7 @@ impl RelPath {
         self.0.len() > other.0.len() && self.0.starts_with(&other.0) && self.0[other.0.len()] == b'/'
     }
 
-    /// Where this path leads once the directory `from`, which it lies beneath, is called `to`; `None` where it does not.
+    /// Returns this path after the directory `from` above it was renamed to `to`; `None` if it is not below `from`.
     pub fn moved(&self, from: &RelPath, to: &RelPath) -> Option<RelPath> {
         if !self.is_beneath(from) || from.is_root() || to.is_root() {
             return None;

@@ -1,17 +1,17 @@
-//! What others change in a directory: local programs, as opposed to clients, whose changes the server knows itself.
+//! Changes that local programs make in a directory. The server already has the changes made by its own clients.
 
 use std::sync::Arc;
 
 use super::{Kind, RelPath};
 
-/// What a listener wants to be told of, beyond names that appear and vanish.
+/// The events that a listener requests in addition to names that appear and vanish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// The whole tree below the directory, as far as the file system can; symbolic links are not followed.
+    /// Includes the whole tree below the directory, as far as the file system can; symbolic links are not followed.
     pub tree: bool,
-    /// Content that changes.
+    /// Includes changes of content.
     pub content: bool,
-    /// Attributes, times, permissions and extended attributes that change.
+    /// Includes changes of attributes, times, permissions and extended attributes.
     pub attributes: bool,
 }
 
@@ -22,7 +22,7 @@ pub enum Noticed {
     Added(Kind),
     /// It vanished.
     Removed(Kind),
-    /// It was given this name in the same directory.
+    /// It was renamed to this name in the same directory.
     Renamed(Kind, RelPath),
     /// Its content changed.
     Content,
@@ -30,19 +30,19 @@ pub enum Noticed {
     Attributes,
 }
 
-/// Who is told. Called on any thread; must not wait and not end the watch.
+/// Receives the events of a watch. Called on any thread; must neither wait nor end the watch.
 pub trait Listener: Send + Sync {
-    /// Something happened to `path`, which is relative to the watched directory.
+    /// Reports an event for `path`, which is relative to the watched directory.
     fn noticed(&self, path: &RelPath, what: Noticed);
 
-    /// More happened than could be noticed, or some of the tree cannot be watched: whoever wants to know must look.
+    /// Events were lost, or part of the tree cannot be watched. The listener must scan the directory itself.
     fn lost(&self);
 
     /// The directory itself was removed.
     fn gone(&self);
 }
 
-/// A watch of [`super::Node::watch`], which ends when this is dropped.
+/// A watch started by [`super::Node::watch`]. Dropping it ends the watch.
 pub type Watching = Box<dyn Send + Sync>;
 
 /// A shared listener.

@@ -1,12 +1,12 @@
-//! The extended attributes in which Samba keeps what Linux has no place for, byte for byte, so that a share changes
-//! hands without losing any of it.
+//! The extended attributes in which Samba stores what Linux has no field for. They are kept byte for byte, so that a
+//! share can be moved between the two servers without loss.
 //!
-//! `user.DOSATTRIB`: the DOS attributes and the creation time. Samba 4.17 writes version 5 of its structure; the older
-//! versions and the plain text of the oldest releases are read.
+//! `user.DOSATTRIB`: the DOS attributes and the creation time. Samba 4.17 writes version 5 of its structure. The older
+//! versions and the plain text of the oldest releases can be read.
 //!
-//! A change time that a client set has no place on Linux and none in version 5. It is kept in version 3, which has one,
-//! together with the write time beside which it was set, in a field (the file's size) that Samba no longer reads: once
-//! the file was written to again, Linux's own change time is the right one.
+//! A change time set by a client has no field on Linux and none in version 5. It is stored in version 3, which has one.
+//! The write time that the file had then is stored with it, in a field (the file's size) that Samba no longer reads.
+//! Once the file has been written to again, Linux's own change time is the right one.
 
 use proto::bytes::{Reader, Writer};
 use proto::dtyp::FileTime;
@@ -16,7 +16,7 @@ use super::{Kind, Time};
 /// The attribute's name.
 pub const DOSATTRIB: &str = "user.DOSATTRIB";
 
-/// What `user.DOSATTRIB` says.
+/// The content of `user.DOSATTRIB`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DosAttributes {
     /// The attributes ([MS-FSCC] 2.6 bits), where they are stored.
@@ -30,14 +30,14 @@ pub struct DosAttributes {
 /// A change time that a client set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangeTime {
-    /// What it set.
+    /// The time that was set.
     pub time: Time,
-    /// The write time that the file had then: with another one, `time` is out of date.
+    /// The file's write time at that moment. If the write time is a different one, `time` is out of date.
     pub modified: Time,
 }
 
 impl ChangeTime {
-    /// Whether it still holds for a file that was last written to at `modified`. The structure counts 100 ns.
+    /// Returns whether it is still valid for a file last written to at `modified`. The structure's unit is 100 ns.
     pub fn holds(&self, modified: Time) -> bool {
         FileTime::from(self.modified) == FileTime::from(modified)
     }
@@ -51,10 +51,10 @@ const HAS_CHANGE_TIME: u32 = 0x20;
 const DIRECTORY: u32 = 0x10;
 
 impl DosAttributes {
-    /// Reads the value; `None` where it is of no version that is known.
+    /// Parses the value; `None` for an unknown version.
     ///
-    /// It is NDR: the attributes as text (`0x22`, from version 4 on the empty text), the version, the version once more
-    /// as the discriminant of a union, and what that version has. The oldest releases stored nothing but the text.
+    /// It is NDR: the attributes as text (`0x22`; empty from version 4 on), the version, the version again as the
+    /// discriminant of a union, and the fields of that version. The oldest releases stored only the text.
     pub fn decode(value: &[u8]) -> Option<DosAttributes> {
         let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
         let (text, _) = value.split_at_checked(end)?;
@@ -70,13 +70,14 @@ impl DosAttributes {
         reader.skip(reader.position().next_multiple_of(4) - reader.position()).ok()?;
         let valid = match version {
             1 => HAS_ATTRIBUTES | HAS_CREATION_TIME,
-            // Its flags mean something else, and Samba takes no time from it.
+            // Its flags have another meaning, and Samba takes no time from it.
             2 => reader.skip(4).ok().map(|()| HAS_ATTRIBUTES)?,
             3..=5 => reader.u32().ok()?,
             _ => return None,
         };
         let attributes = reader.u32().ok()?;
-        // The size of its extended attributes, its own and its allocation size; or the time that makes a file identity.
+        // The size of its extended attributes, its own size and its allocation size; or the time that forms a file
+        // identity.
         let mut modified = 0;
         match version {
             1..=3 => {
@@ -97,8 +98,8 @@ impl DosAttributes {
         })
     }
 
-    /// These attributes as a file of `kind` has them once they were stored: a directory says that it is one, and times
-    /// are whole units of 100 ns.
+    /// Returns these attributes as they read back for a file of `kind` once stored: directories have the directory
+    /// attribute, and times are multiples of 100 ns.
     pub fn as_stored(self, kind: Kind) -> DosAttributes {
         let directory = if kind == Kind::Directory { DIRECTORY } else { 0 };
         let whole = |time: Time| Time { nanos: time.nanos / 100 * 100, ..time };
@@ -110,7 +111,7 @@ impl DosAttributes {
         }
     }
 
-    /// Writes the value, in version 5, or in version 3 where it holds a change time.
+    /// Serializes the value, in version 5, or in version 3 if it holds a change time.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(52);
         let mut out = Writer::new(&mut value);
@@ -145,7 +146,7 @@ fn time(wire: u64) -> Time {
 mod tests {
     use super::*;
 
-    /// `getfattr -e hex` of a file that Samba 4.17.12 made and set HIDDEN and SYSTEM on.
+    /// Output of `getfattr -e hex` for a file that Samba 4.17.12 created and set HIDDEN and SYSTEM on.
     const SAMBA_4_17: [u8; 24] = [
         0x00, 0x00, 0x05, 0x00, 0x05, 0x00, 0x00, 0x00, 0x11, 0x00, 0x00, 0x00, 0x26, 0x00, 0x00, 0x00, 0x98, 0x88,
         0xd6, 0x79, 0x89, 0x79, 0xdd, 0x01,
@@ -191,7 +192,7 @@ mod tests {
             assert_eq!(DosAttributes::decode(value), Some(expected), "version {version}");
             let needed = if version == 4 || version == 5 { value.len() } else { 40 };
             for length in 5..needed {
-                // Cut right behind the text, it is what the oldest releases stored.
+                // Cut right after the text, it is what the oldest releases stored.
                 let cut = DosAttributes::decode(&value[..length]).filter(|_| length != 5);
                 assert_eq!(cut, None, "version {version}, {length} bytes");
             }

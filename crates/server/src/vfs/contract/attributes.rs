@@ -1,4 +1,4 @@
-//! What a file has besides content: attributes, times, permissions.
+//! Attributes, times and permissions of a file.
 
 use bytes::Bytes;
 

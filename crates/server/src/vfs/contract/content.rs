@@ -1,4 +1,4 @@
-//! Content: what is written is read, holes, copies, shared room, compression.
+//! File content: reading what was written, holes, copies, shared space, compression.
 
 use std::sync::Arc;
 

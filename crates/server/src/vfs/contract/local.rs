@@ -1,4 +1,4 @@
-//! What local programs notice: leases and locked ranges.
+//! Effects on local programs: leases and locked ranges.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::vfs::{Errno, Lease, Node, RangeChange, RangeLock, Result};
 pub(super) const CHECKS: [fn(&Fixture); 4] =
     [leases_tell_of_opens, leases_need_a_file_to_themselves, ranges_are_locked, ranges_are_locked_together];
 
-/// A lease, and what ends when it is told of an open.
+/// Takes a lease. The receiver gets a message when the lease is notified of an open.
 #[track_caller]
 fn lease(node: &Arc<dyn Node>) -> Result<(Box<dyn Lease>, std::sync::mpsc::Receiver<()>)> {
     let (sender, told) = std::sync::mpsc::channel();
@@ -30,7 +30,7 @@ fn leases_tell_of_opens(on: &Fixture) {
     assert_eq!(block_on(other.open(&on.owner, READ)).err(), Some(Errno::AGAIN), "until it is given up");
     drop(held);
     drop(block_on(other.open(&on.owner, BOTH)).expect("given up"));
-    // The next lease knows nothing of the last.
+    // The next lease has no state of the last.
     let (held, told) = lease(&node).expect("another lease");
     assert!(told.try_recv().is_err());
     drop(node);
@@ -63,7 +63,7 @@ fn ranges_are_locked(on: &Fixture) {
     let (granted, refused) = (Ok(()), Err(Errno::AGAIN));
     assert_eq!(lock(&two, 9, 1, Shared), refused);
     assert_eq!(lock(&two, 10, 10, Exclusive), granted);
-    // A part becomes something else, the rest stays.
+    // One part changes, the rest stays.
     assert_eq!(lock(&one, 2, 3, Free), granted);
     assert_eq!(lock(&one, 5, 2, Shared), granted);
     for (offset, length, kind, expected) in [
@@ -76,14 +76,14 @@ fn ranges_are_locked(on: &Fixture) {
         assert_eq!(lock(&two, offset, length, kind), expected, "{kind:?} {length} bytes at {offset}");
     }
     assert_eq!(lock(&one, 5, 2, Exclusive), refused, "two reads it");
-    // The last byte that can be locked, and what a handle may not.
+    // The last byte that can be locked, and locks that a handle may not take.
     assert_eq!(lock(&one, (1 << 63) - 1, 1, Exclusive), granted);
     assert_eq!(lock(&two, 100, (1 << 63) - 100, Shared), refused);
     assert_eq!(lock(&two, 100, (1 << 63) - 101, Shared), granted);
     assert_eq!(lock(&one, 100, 1, Shared), granted);
     assert_eq!(lock(&reader, 200, 1, Exclusive), Err(Errno::BADF));
     assert_eq!(lock(&reader, 200, 1, Shared), granted);
-    // Closing ends them.
+    // Closing a handle ends its locks.
     drop((one, reader));
     assert_eq!(lock(&two, 0, 1 << 63, Exclusive), granted);
 }
@@ -110,7 +110,7 @@ fn ranges_are_locked_together(on: &Fixture) {
         assert_eq!(change_all(&one, &changes[..2]), Ok(()));
         assert_eq!((lock(&two, 0, Shared), lock(&two, 20, Shared)), (Err(Errno::AGAIN), Err(Errno::AGAIN)));
         assert_eq!(change_all(&one, &[change(0, Exclusive, Free), change(20, Exclusive, Free)]), Ok(()));
-        // What the handle may not is left out.
+        // Locks that the handle may not take are skipped.
         assert_eq!(change_all(&reader, &[change(60, Free, Exclusive), change(80, Free, Shared)]), Ok(()));
         assert_eq!((lock(&two, 60, Exclusive), lock(&two, 80, Exclusive)), (Ok(()), Err(Errno::AGAIN)));
         assert_eq!(change_all(&reader, &[change(80, Shared, Free)]), Ok(()));

@@ -1,4 +1,4 @@
-//! Names: look-ups, what is made, renamed, removed and listed, links.
+//! Names: look-ups, creating, renaming, removing, listing, links.
 
 use super::{BOTH, Fixture, NO_LINKS, READ, now, path, read, stat, time};
 use crate::answer::block_on;
@@ -58,7 +58,7 @@ fn odd_names_are_kept_as_bytes(fixture: &Fixture) {
     for name in [&b"a:b"[..], b"trailing.", b" ", b"back\\slash", b"\xff\xfe", "ä\u{10428}".as_bytes(), &[b'x'; 255]] {
         let path = RelPath::root().join(name).expect("a name that Linux has");
         now(fixture.vfs.create(&fixture.owner, &path, Create::File(BOTH), 0o644, None));
-        // As a client would name what it is shown.
+        // As a client would send the name that it was shown.
         let shown = crate::name::from_wire(&crate::name::to_wire(name));
         let Some(shown) = RelPath::root().join(&shown) else { continue };
         match block_on(fixture.vfs.lookup(&fixture.owner, &shown, Case::Insensitive, NO_LINKS)) {
@@ -208,7 +208,7 @@ fn listing_survives_deletion(fixture: &Fixture) {
         if entries.is_empty() {
             break;
         }
-        // As a client that removes a tree: what was listed is deleted before the next part is asked for.
+        // Like a client that removes a tree: listed entries are deleted before the next part is requested.
         for entry in entries {
             let name = String::from_utf8(entry.name.into_vec()).expect("names made here");
             let id = ids[name.parse::<usize>().expect("names made here")];
@@ -264,7 +264,7 @@ fn an_entry_takes_the_right_to_search(fixture: &Fixture) {
     fixture.file("dir/Name", "");
     let node = fixture.found("dir").1;
     for name in ["Name", "name", "none"] {
-        // Reading alone shows no entry that exists, in any case, as one that does not.
+        // Read permission alone must not let an existing entry, in any case, differ from one that does not exist.
         now(made.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o744), ..SetMetadata::default() }));
         assert_eq!(now(node.entry(other, name.as_bytes(), Case::Insensitive)), None, "{name}");
         now(made.set_metadata(&fixture.owner, SetMetadata { mode: Some(0o755), ..SetMetadata::default() }));
@@ -371,11 +371,11 @@ fn changes_of_a_link_leave_its_target(fixture: &Fixture) {
     }
     let after = stat(&file);
     assert_eq!((after.accessed, after.modified, after.mode), (before.accessed, before.modified, before.mode));
-    // Whoever followed it to a directory removes it, too.
+    // A user who followed it to a directory can also remove it.
     symlink("folder", b"dir");
     let directory = fixture.found("dir").2.id;
     assert_eq!(fixture.unlink("folder", directory, Kind::Directory), Ok(()));
-    // A link in the place of what it leads to would lead nowhere.
+    // A link that replaced its own target would lead nowhere.
     symlink("link", b"dir/file");
     assert_eq!(fixture.rename("link", after.id, "dir/file", true), Err(Errno::EXIST));
     assert_eq!(fixture.content("dir/file"), "x");

@@ -1,4 +1,4 @@
-//! Private directories: whose they are, and that nothing but plain files in them is used.
+//! Private directories: their owner, and that only plain files in them are used.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn what_others_have_put_there_is_refused(on: &Fixture) {
     if on.other.is_none() {
         return eprintln!("does not apply: without root, every directory is the process's user's");
     }
-    // A directory of a user's, whoever may look into it; a file; a link to a directory of the server's own.
+    // A directory that belongs to a user, whatever its mode; a file; a link to one of the server's own directories.
     for mode in [0o700, 0o777] {
         let what = Create::Directory;
         let (_, planted) = block_on(on.vfs.create(&on.owner, &path(NAME), what, mode, None)).expect("free");
@@ -69,7 +69,7 @@ fn what_others_have_put_there_is_refused(on: &Fixture) {
 fn names_do_not_lead_out(on: &Fixture) {
     let directory = made(on);
     let (victim, _) = on.file("victim", "secret");
-    // Who holds the directory goes on with it, whatever has its name by now.
+    // An open directory remains usable, whatever has its name by now.
     block_on(directory.create("kept")).expect("free");
     let (_, _, metadata) = on.found(NAME);
     let renamed = block_on(on.vfs.rename(&own(), &path(NAME), metadata.id, &path("away"), false));
@@ -77,7 +77,7 @@ fn names_do_not_lead_out(on: &Fixture) {
     on.directory(NAME);
     assert!(block_on(directory.find("kept")).expect("it is there").is_some());
     let at = |name: &str| path("away").join(name.as_bytes()).expect("a name");
-    // A second name, a directory and links are no files of it.
+    // A second name, a directory and links are not files of it.
     block_on(on.vfs.link(&own(), &victim, &at("linked"), false)).expect("root may");
     block_on(on.vfs.create(&own(), &at("directory"), Create::Directory, 0o700, None)).expect("root may");
     block_on(on.vfs.make_link(&own(), &at("link"), b"../victim")).expect("root may");
