@@ -9,9 +9,9 @@ use crate::name::fold_key;
 #[derive(Default)]
 pub(super) struct Directory {
     names: BTreeMap<Arc<[u8]>, Slot>,
-    /// For look-ups without regard to case: the names of each key, in the order of their creation.
+    /// For case-insensitive look-ups: the names of each key, in the order of their creation.
     folded: BTreeMap<Vec<u8>, Vec<Arc<[u8]>>>,
-    /// By position, which grows with every entry made: what a listing has passed stays passed.
+    /// Names by position. Positions only grow, so a listing never misses or repeats an entry.
     listed: BTreeMap<u64, Arc<[u8]>>,
     last_position: u64,
 }
@@ -43,12 +43,12 @@ impl Directory {
         Some((other, self.get(other)?))
     }
 
-    /// A name of the inode.
+    /// Returns one of the names of the inode.
     pub(super) fn name_of(&self, inode: u64) -> Option<&[u8]> {
         self.names.iter().find(|(_, slot)| slot.inode == inode).map(|(name, _)| &**name)
     }
 
-    /// Adds a name that is not there yet.
+    /// Adds a name that does not exist yet.
     pub(super) fn insert(&mut self, name: &[u8], inode: u64) {
         let name: Arc<[u8]> = name.into();
         self.last_position += 1;
@@ -58,7 +58,7 @@ impl Directory {
         self.names.insert(name, Slot { inode, position });
     }
 
-    /// Removes a name; answers what it named.
+    /// Removes a name and returns its inode.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<u64> {
         let slot = self.names.remove(name)?;
         self.listed.remove(&slot.position);
@@ -72,7 +72,7 @@ impl Directory {
         Some(slot.inode)
     }
 
-    /// The entries behind position `cursor`: position, name and inode.
+    /// Returns the entries after position `cursor`: position, name and inode.
     pub(super) fn after(&self, cursor: u64) -> impl Iterator<Item = (u64, &Arc<[u8]>, u64)> {
         let from = cursor.saturating_add(1);
         self.listed.range(from..).filter_map(|(&position, name)| Some((position, name, self.get(name)?)))

@@ -16,7 +16,7 @@ use crate::vfs::{
     SetMetadata, Told,
 };
 
-/// Bytes of an attribute's value, and of its name, as on Linux.
+/// Maximum size in bytes of an attribute's value, and of its name, as on Linux.
 const XATTR_VALUE: usize = 65_536;
 const XATTR_NAME: usize = 255;
 
@@ -24,15 +24,15 @@ const XATTR_NAME: usize = 255;
 pub(super) struct Handle {
     shared: Arc<Shared>,
     number: u64,
-    /// Tells it from all other handles.
+    /// Unique number of this handle.
     serial: u64,
     access: Access,
-    /// The root that it was reached from.
+    /// The root from which it was reached.
     root: u64,
 }
 
 impl Handle {
-    /// A handle that has been counted already in [`Inode::opens`].
+    /// Creates a handle that is already included in [`Inode::opens`].
     pub(super) fn new(shared: Arc<Shared>, number: u64, serial: u64, access: Access, root: u64) -> Self {
         Handle { shared, number, serial, access, root }
     }
@@ -45,12 +45,12 @@ impl Handle {
         Arc::ptr_eq(&self.shared, shared)
     }
 
-    /// Looks at the inode.
+    /// Reads from the inode.
     fn look<T>(&self, look: impl FnOnce(&Inode) -> Result<T>) -> Result<T> {
         look(self.shared.state.lock().inode(self.number)?)
     }
 
-    /// Looks at the content, which must be that of a file.
+    /// Reads from the content of a regular file.
     fn content<T>(&self, look: impl FnOnce(&Pages) -> T) -> Result<T> {
         self.look(|inode| match &inode.body {
             Body::File(content) => Ok(look(content)),
@@ -59,7 +59,7 @@ impl Handle {
         })
     }
 
-    /// Changes the content, for which the handle must be open for writing.
+    /// Changes the content; the handle must be open for writing.
     fn change(&self, change: impl FnOnce(&mut Pages, &mut Room) -> std::result::Result<(), Full>) -> Result<()> {
         if !self.access.write {
             return Err(Errno::BADF);
@@ -74,7 +74,7 @@ impl Handle {
         done.map_err(|Full| Errno::NOSPC)
     }
 
-    /// Copies from another file, or from this one, in the order in which nothing is overwritten before it was read.
+    /// Copies from another file or this one, in an order that overwrites nothing before it was read.
     fn copy_from(&self, from: &Handle, source: u64, offset: u64, length: u64) -> Result<u64> {
         const STEP: u64 = 1 << 20;
         if !from.access.read {
@@ -94,7 +94,7 @@ impl Handle {
         Ok(length)
     }
 
-    /// Room is not shared in truth; everything else is as if it were.
+    /// Emulates a clone: the ranges are copied, and only the checks are those of shared space.
     fn share_room(&self, from: &Handle, source: u64, offset: u64, length: u64) -> Result<()> {
         if !self.shared.options.features.clones {
             return Err(Errno::OPNOTSUPP);
@@ -178,7 +178,7 @@ impl Handle {
         if owner_only && !inode.is_owner(who) {
             return Err(Errno::PERM);
         }
-        // These lie in an attribute, for which the right to write the file is enough.
+        // These are stored in an extended attribute, for which write permission is sufficient.
         if stores && inode.permissions(who) & 2 == 0 {
             return Err(Errno::ACCES);
         }
@@ -216,7 +216,7 @@ impl Handle {
     }
 }
 
-/// Who may give a file away: root, and the owner to a group of his.
+/// Checks a change of ownership: root may make any, and the owner may change the group to one of their own groups.
 fn check_chown(inode: &Inode, who: &Identity, set: &SetMetadata) -> Result<()> {
     let gives_away = set.uid.is_some_and(|uid| uid != inode.uid || !inode.is_owner(who));
     let own_group = |gid: u32| gid == inode.gid || gid == who.gid || who.groups.contains(&gid);
@@ -224,7 +224,7 @@ fn check_chown(inode: &Inode, who: &Identity, set: &SetMetadata) -> Result<()> {
     if who.uid != 0 && (gives_away || regroups) { Err(Errno::PERM) } else { Ok(()) }
 }
 
-/// Whether `who` may read (4) or write (2) the attribute `name`, on a file system that keeps `lists` or not.
+/// Checks whether `who` may read (4) or write (2) the attribute `name`. `lists`: the file system stores POSIX ACLs.
 fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32, lists: bool) -> Result<()> {
     let (namespace, rest) = name.split_once('.').ok_or(Errno::OPNOTSUPP)?;
     if rest.is_empty() {
@@ -245,7 +245,7 @@ fn xattr_permitted(inode: &Inode, who: &Identity, name: &str, wanted: u32, lists
     }
 }
 
-/// The end of a range; `Errno::FBIG` where no file reaches that far.
+/// Returns the end of a range; `Errno::FBIG` if it is beyond the maximum file size.
 fn end_of(offset: u64, length: u64) -> Result<u64> {
     offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
 }
@@ -414,7 +414,7 @@ impl Node for Handle {
         Answer::now(self.store_xattr(who, name, Some(value), true))
     }
 
-    /// Everything that happens here happens through this file system.
+    /// Never reports anything, because all changes are made through this file system.
     fn watch(&self, _: Wanted, _: Ear) -> Result<Watching> {
         Ok(Box::new(()))
     }
@@ -447,7 +447,7 @@ impl Node for Handle {
     }
 }
 
-/// A lease that a handle has.
+/// A lease held by a handle.
 struct Taken {
     shared: Arc<Shared>,
     number: u64,

@@ -1,4 +1,4 @@
-//! One file, directory or link: its content and what `stat` says of it.
+//! A file, directory or link: its content and its metadata.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ pub(super) struct Inode {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) links: u32,
-    /// How many handles keep it alive.
+    /// Number of open handles, which keep the inode alive.
     pub(super) opens: u32,
-    /// What handles keep from each other.
+    /// Leases and locks held by its handles.
     pub(super) kept: Kept,
     pub(super) accessed: Time,
     pub(super) modified: Time,
@@ -26,11 +26,11 @@ pub(super) struct Inode {
     pub(super) born: Time,
     pub(super) dos_attributes: Option<u32>,
     pub(super) xattrs: BTreeMap<String, Vec<u8>>,
-    /// Said to be kept compressed, which memory is not.
+    /// Reported as compressed; the content in memory is not.
     pub(super) compressed: bool,
 }
 
-/// What an inode holds.
+/// The content of an inode.
 pub(super) enum Body {
     File(Pages),
     Directory {
@@ -38,7 +38,7 @@ pub(super) enum Body {
         /// The directory that holds this one.
         parent: u64,
     },
-    /// The target, as it was given.
+    /// The target, exactly as given.
     Symlink(Box<[u8]>),
     Special,
 }
@@ -85,13 +85,13 @@ impl Inode {
         }
     }
 
-    /// Notes that the content changed.
+    /// Records a change of content.
     pub(super) fn touch(&mut self, now: Time) {
         self.modified = now;
         self.stamp(now);
     }
 
-    /// Notes that something else did.
+    /// Records a change of metadata.
     pub(super) fn stamp(&mut self, now: Time) {
         self.changed = now;
         self.stamped = now;
@@ -124,7 +124,8 @@ impl Inode {
         }
     }
 
-    /// What `who` may do, as `rwx` bits. Root may all, but a file without any x bit cannot be executed.
+    /// Returns the permissions of `who` as `rwx` bits. Root has all, except that a file without any x bit cannot be
+    /// executed.
     pub(super) fn permissions(&self, who: &Identity) -> u32 {
         if who.uid == 0 {
             let runs = self.body.kind() == Kind::Directory || self.mode & 0o111 != 0;
@@ -141,7 +142,7 @@ impl Inode {
         self.mode >> shift & 7
     }
 
-    /// Whether `who` may do what only the owner may.
+    /// Returns whether `who` may do what is reserved for the owner.
     pub(super) fn is_owner(&self, who: &Identity) -> bool {
         who.uid == 0 || who.uid == self.uid
     }

@@ -1,8 +1,8 @@
-//! What the handles of one file keep from each other, as Linux has it: a lease, and advisory locks of ranges.
+//! Leases and advisory byte-range locks that the handles of one file hold against each other, as on Linux.
 
 use crate::vfs::{Access, Errno, RangeLock, Result, Told};
 
-/// Of one file.
+/// The leases and locks of one file.
 #[derive(Default)]
 pub(super) struct Kept {
     /// Handles with data access.
@@ -25,7 +25,7 @@ impl Held {
         self.first <= other.last && self.last >= other.first
     }
 
-    /// What is left of it without `hole`.
+    /// Returns what remains of the range without `hole`.
     fn without(self, hole: &Held) -> impl Iterator<Item = Held> {
         let before = (self.first < hole.first).then(|| Held { last: self.last.min(hole.first - 1), ..self });
         let behind = (self.last > hole.last).then(|| Held { first: self.first.max(hole.last + 1), ..self });
@@ -48,7 +48,7 @@ impl Kept {
         self.give_up(handle);
     }
 
-    /// Whom to tell of an open.
+    /// Returns the callback to notify of an open.
     pub(super) fn leased_to(&self) -> Option<Told> {
         self.lease.as_ref().map(|(_, told)| Told::clone(told))
     }

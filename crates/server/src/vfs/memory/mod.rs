@@ -1,9 +1,10 @@
-//! A whole file system in memory: for tests, for the simulation and for shares that live in RAM.
+//! A file system in memory, for tests, for the simulation and for shares in RAM.
 //!
-//! It keeps the rules of Linux that a client can see: permissions of owner, group and others, sticky directories, hard
-//! links, symbolic links beneath the root, files that live on unlinked while somebody has them open. Every answer is
-//! there at once. Left out on purpose: POSIX ACLs (`system.*` attributes are not supported), access times kept by
-//! reading, and anything outside the root, so a link that leads there is never followed, `wide links` or not.
+//! It follows the rules of Linux that clients can observe: permissions of owner, group and others, sticky directories,
+//! hard links, symbolic links below the root, and unlinked files that exist while they are open. Every answer is
+//! available at once. Deliberately left out are the effect of POSIX ACLs ([`Options::lists`] only stores them), updates
+//! of the access time on reading, and everything outside the root: a link that leads there is never followed, whatever
+//! `wide links` is.
 
 mod directory;
 mod handle;
@@ -33,12 +34,13 @@ use crate::world::World;
 /// The number of the root directory.
 const ROOT: u64 = 1;
 
-/// What the file system may hold and how it begins.
+/// Capacity and initial state of the file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes of content that all files may have together, counted in pages of 4 KiB; past it, `Errno::NOSPC`.
+    /// Maximum size of the content of all files together, in bytes, counted in pages of 4 KiB. Beyond it,
+    /// `Errno::NOSPC`.
     pub capacity: u64,
-    /// Files, directories and links that may exist, the root included; past it, `Errno::NOSPC`.
+    /// Maximum number of files, directories and links, including the root. Beyond it, `Errno::NOSPC`.
     pub inodes: usize,
     /// Permission bits of the root directory.
     pub mode: u32,
@@ -46,11 +48,11 @@ pub struct Options {
     pub uid: u32,
     /// Group of the root directory.
     pub gid: u32,
-    /// The device number of [`FileId`], which tells this file system from others.
+    /// The device number in [`FileId`], which identifies this file system.
     pub device: u64,
-    /// What it claims to be able to do. Holes it has in any case.
+    /// The features that it reports. Holes are always supported.
     pub features: Features,
-    /// Files keep the POSIX lists that they are given. Nobody is let in or kept out by them: that is left to the mode.
+    /// Files store the POSIX ACLs set on them. They have no effect on access, which is decided by the mode alone.
     pub lists: bool,
 }
 
@@ -65,33 +67,33 @@ impl Default for Options {
 /// A file system in memory.
 pub struct Memory(Arc<Shared>);
 
-/// What the file system and all its handles share.
+/// The state shared by the file system and all its handles.
 struct Shared {
     world: Arc<dyn World>,
     options: Options,
     state: Mutex<State>,
 }
 
-/// Everything that changes.
+/// The mutable state.
 struct State {
-    /// By number. Numbers are never given twice.
+    /// Inodes by number. Numbers are never reused.
     inodes: std::collections::HashMap<u64, Inode>,
     /// The number of the next inode.
     next: u64,
-    /// How many handles there ever were.
+    /// Number of handles ever opened.
     handles: u64,
-    /// Room taken by content.
+    /// Space used by content.
     room: Room,
 }
 
-/// The room for content: pages that all files hold together, and how many they may hold.
+/// Space for the content of all files: pages in use and their limit.
 struct Room {
     used: u64,
     limit: u64,
 }
 
 impl Room {
-    /// Takes one page; `false` where none is left.
+    /// Takes one page; `false` if none is left.
     fn take(&mut self) -> bool {
         let left = self.used < self.limit;
         self.used += u64::from(left);
@@ -114,17 +116,17 @@ impl Memory {
         Memory(Arc::new(Shared { world, options, state: Mutex::new(state) }))
     }
 
-    /// Makes `path` a symbolic link to `target`, as `ln -s` would; clients cannot.
+    /// Makes `path` a symbolic link to `target`, as `ln -s` would. Clients have no such operation.
     pub fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<()> {
         self.0.add(&mut self.0.state.lock(), who, path, Body::Symlink(target.into()), 0o777).map(|_| ())
     }
 
-    /// Makes `path` a thing that is neither file, directory nor link: a socket, say.
+    /// Makes `path` a special file such as a socket.
     pub fn special(&self, who: &Identity, path: &RelPath, mode: u32) -> Result<()> {
         self.0.add(&mut self.0.state.lock(), who, path, Body::Special, mode).map(|_| ())
     }
 
-    /// How many inodes exist, unlinked ones that are still open included.
+    /// Returns the number of inodes, including unlinked ones that are still open.
     pub fn inode_count(&self) -> usize {
         self.0.state.lock().inodes.len()
     }
@@ -135,7 +137,7 @@ impl Shared {
         FileId { device: self.options.device, inode, stream: 0 }
     }
 
-    /// A handle to an inode, which keeps it alive.
+    /// Opens a handle to an inode, which keeps the inode alive.
     fn handle(
         self: &Arc<Self>,
         state: &mut State,
@@ -178,7 +180,7 @@ impl Shared {
         let number = state.next;
         state.next += 1;
         let parent = state.inode_mut(directory)?;
-        // A set-group-id directory hands its group on, and the bit to directories.
+        // A set-group-id directory passes on its group, and the bit to directories.
         let inherits = parent.mode & 0o2000 != 0;
         let gid = if inherits { parent.gid } else { who.gid };
         let body = if let Body::Directory { .. } = body { Body::directory(directory) } else { body };
@@ -230,7 +232,7 @@ impl Shared {
         let in_the_way = state.directory(target.parent)?.get(target.name);
         let moves_directory = state.inode(number)?.body.kind() == Kind::Directory;
         if let Some(other) = in_the_way {
-            // A link in the place of what it leads to would lead nowhere.
+            // A link that replaced its own target would lead nowhere.
             if other != number && other == id.inode {
                 return Err(Errno::EXIST);
             }
@@ -361,24 +363,24 @@ impl State {
         }
     }
 
-    /// The inode that `place` names, which must be `expected` or a link that leads there.
+    /// Returns the inode that `place` names, which must be `expected` or a link that leads to it.
     fn names(&self, who: &Identity, place: &Place<'_>, expected: u64) -> Result<u64> {
         let number = self.directory(place.parent)?.get(place.name).ok_or(Errno::NOENT)?;
         let leads_there = || self.follow(ROOT, who, place.parent, number) == Some(expected);
         if number == expected || leads_there() { Ok(number) } else { Err(Errno::STALE) }
     }
 
-    /// Whether names may be added to and removed from the directory.
+    /// Checks whether names may be added to and removed from the directory.
     fn may_change(&self, who: &Identity, directory: u64) -> Result<()> {
         let directory = self.inode(directory)?;
-        // A directory that was removed takes no new names.
+        // A removed directory accepts no new names.
         if directory.links == 0 {
             return Err(Errno::NOENT);
         }
         if directory.permissions(who) & 3 == 3 { Ok(()) } else { Err(Errno::ACCES) }
     }
 
-    /// Whether the name of `number` may be removed from the directory, the sticky bit considered.
+    /// Checks whether the name of `number` may be removed from the directory, including the sticky bit.
     fn may_remove(&self, who: &Identity, directory: u64, number: u64) -> Result<()> {
         self.may_change(who, directory)?;
         let (directory, inode) = (self.inode(directory)?, self.inode(number)?);
@@ -387,7 +389,7 @@ impl State {
         if sticky && !owns { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether what stands at the target of a rename or link may be replaced.
+    /// Checks whether the existing target of a rename or link may be replaced.
     fn may_replace(&self, other: u64, by_directory: bool, replace: bool) -> Result<()> {
         match (self.inode(other)?.body.kind(), by_directory) {
             _ if !replace => Err(Errno::EXIST),
@@ -398,7 +400,7 @@ impl State {
         }
     }
 
-    /// Whether `directory` is `ancestor` or lies beneath it.
+    /// Returns whether `directory` is `ancestor` or below it.
     fn is_within(&self, directory: u64, ancestor: u64) -> Result<bool> {
         let mut at = directory;
         loop {
@@ -410,7 +412,7 @@ impl State {
         }
     }
 
-    /// Adds a name, counting the links that it makes.
+    /// Adds a name and updates the link counts.
     fn attach(&mut self, directory: u64, name: &[u8], number: u64, now: Time) -> Result<()> {
         let inode = self.inode_mut(number)?;
         let is_directory = inode.body.kind() == Kind::Directory;
@@ -426,7 +428,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a name; the inode goes with its last link unless somebody has it open.
+    /// Removes a name; the inode is removed with its last link unless it is open.
     fn detach(&mut self, directory: u64, name: &[u8], now: Time) -> Result<()> {
         let parent = self.inode_mut(directory)?;
         let Body::Directory { entries, .. } = &mut parent.body else { return Err(Errno::NOTDIR) };

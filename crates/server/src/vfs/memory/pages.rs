@@ -1,4 +1,4 @@
-//! The content of a file: only pages that were written take room.
+//! The content of a file: only pages that were written take space.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::vfs::DataRange;
 /// Bytes in a page.
 pub(super) const PAGE: u64 = 4096;
 
-/// The largest file, as Linux has it.
+/// The maximum file size, as on Linux.
 pub(super) const MAX_SIZE: u64 = i64::MAX as u64;
 
-/// No room for a page.
+/// No space for a page.
 pub(super) struct Full;
 
 /// The content of one file.
@@ -19,7 +19,7 @@ pub(super) struct Full;
 pub(super) struct Pages {
     size: u64,
     pages: BTreeMap<u64, Box<[u8]>>,
-    /// The pages below this number are reserved: they have room, data or not.
+    /// The pages below this number are reserved: they take space whether or not they hold data.
     reserved: u64,
 }
 
@@ -30,7 +30,7 @@ struct Piece {
     end: usize,
 }
 
-/// Cuts a range at the borders of pages. The range must end below 2^64.
+/// Splits a range at page boundaries. The range must end below 2^64.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
     let end = offset + length;
     let mut at = offset;
@@ -51,13 +51,13 @@ impl Pages {
         self.size
     }
 
-    /// Pages that take room.
+    /// Returns the number of pages that take space.
     pub(super) fn allocated(&self) -> u64 {
         let beyond = self.pages.range(self.reserved..).count() as u64;
         self.reserved + beyond
     }
 
-    /// Copies from `offset` into `buffer`; answers how many bytes there were.
+    /// Copies from `offset` into `buffer` and returns the number of bytes copied.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let length = self.size.saturating_sub(offset).min(buffer.len() as u64);
         let mut rest = &mut buffer[..length as usize];
@@ -72,8 +72,8 @@ impl Pages {
         length as usize
     }
 
-    /// Writes `data` at `offset`; the range must end at or below [`MAX_SIZE`]. What found room stays when the rest
-    /// does not.
+    /// Writes `data` at `offset`; the range must end at or below [`MAX_SIZE`]. If space runs out, what was written
+    /// before stays.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], room: &mut Room) -> Result<(), Full> {
         let mut rest = data;
         for piece in pieces(offset, data.len() as u64) {
@@ -93,7 +93,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Sets the size; what lies behind it is given back.
+    /// Sets the size and releases everything beyond it.
     pub(super) fn set_size(&mut self, size: u64, room: &mut Room) {
         if size < self.size {
             let before = self.allocated();
@@ -108,7 +108,7 @@ impl Pages {
         self.size = size;
     }
 
-    /// Reserves room for the first `size` bytes.
+    /// Reserves space for the first `size` bytes.
     pub(super) fn reserve(&mut self, size: u64, room: &mut Room) -> Result<(), Full> {
         let wanted = size.div_ceil(PAGE).max(self.reserved);
         let have = self.pages.range(self.reserved..wanted).count() as u64;
@@ -121,7 +121,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Makes a range zeros, giving back whole pages that are not reserved.
+    /// Zeroes a range and releases whole pages that are not reserved.
     pub(super) fn zero(&mut self, offset: u64, length: u64, room: &mut Room) {
         let end = offset.saturating_add(length).min(self.size);
         if offset >= end {
@@ -132,7 +132,8 @@ impl Pages {
         for number in touched {
             let start = offset.saturating_sub(number * PAGE) as usize;
             let stop = (end - number * PAGE).min(PAGE) as usize;
-            // The tail of the last page is zeros already, so reaching the end of file is reaching its end.
+            // The tail of the last page is already zero, so reaching the end of the file is reaching the end of the
+            // page.
             let whole = start == 0 && (stop as u64 == PAGE || end == self.size);
             if whole {
                 self.pages.remove(&number);
@@ -143,7 +144,7 @@ impl Pages {
         }
     }
 
-    /// The parts of a range that hold data.
+    /// Returns the parts of a range that hold data.
     pub(super) fn data_ranges(&self, offset: u64, length: u64) -> Vec<DataRange> {
         let end = offset.saturating_add(length).min(self.size);
         let mut ranges: Vec<DataRange> = Vec::new();
@@ -185,7 +186,7 @@ mod tests {
         ]
     }
 
-    /// The same on plain bytes.
+    /// Applies a step to plain bytes, as the reference.
     fn plain(bytes: &mut Vec<u8>, step: &Step) {
         match step {
             Step::Write(_, data) if data.is_empty() => {}

@@ -1,4 +1,4 @@
-//! Private directories: those that belong to root and give nobody else a permission.
+//! Private directories: those that belong to root and grant no permission to any other user.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{ROOT, Shared, resolve};
 use crate::answer::Answer;
 use crate::vfs::{Access, Case, Errno, Identity, Kind, Links, Metadata, Node, Private, RelPath, Result};
 
-/// One of them, by its number: another of its name is another one.
+/// A private directory, identified by its inode number because its name may later belong to another directory.
 pub(super) struct Directory {
     shared: Arc<Shared>,
     number: u64,

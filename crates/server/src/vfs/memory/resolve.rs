@@ -1,4 +1,4 @@
-//! From a path to an inode, beneath the root and nowhere else.
+//! Resolves paths to inodes, strictly below the root.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,17 @@ use super::inode::Body;
 use super::{ROOT, State};
 use crate::vfs::{Case, Errno, Identity, Links, RelPath, Result};
 
-/// How many links one resolution follows, as on Linux.
+/// Maximum number of links that one resolution follows, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// What a path named.
+/// The result of resolving a path.
 pub(super) enum Found {
     Inode { number: u64, path: RelPath },
     Missing { path: RelPath },
     NoParent,
 }
 
-/// A name in a directory, there or not.
+/// A name in a directory, which need not exist.
 pub(super) struct Place<'a> {
     pub(super) parent: u64,
     pub(super) name: &'a [u8],
@@ -28,7 +28,7 @@ impl State {
         self.resolve_from(ROOT, who, path, case, links)
     }
 
-    /// The same from the directory `root` on, and beneath it.
+    /// Like [`State::resolve`], starting at the directory `root` and never leaving it.
     pub(super) fn resolve_from(
         &self,
         root: u64,
@@ -53,7 +53,7 @@ impl State {
             found = found.join(on_disk).ok_or(Errno::NOENT)?;
             at = match (&self.inode(number)?.body, links.follow) {
                 (Body::Symlink(_), false) if !last => return Err(Errno::LOOP),
-                // Outside, dangling, circular or forbidden: all the same to who asks.
+                // Targets that are outside, dangling, circular or forbidden must be indistinguishable to the caller.
                 (Body::Symlink(_), true) if last && links.itself => number,
                 (Body::Symlink(_), true) => match self.follow(root, who, at, number) {
                     Some(target) => target,
@@ -66,8 +66,7 @@ impl State {
         Ok(Found::Inode { number: at, path: found })
     }
 
-    /// The inode that `number`, a link or not, leads to, seen from `directory` that holds it; `None` where it leads
-    /// nowhere or out of `root`.
+    /// Resolves `number`, a link or not, located in `directory`; `None` if it leads nowhere or out of `root`.
     pub(super) fn follow(&self, root: u64, who: &Identity, directory: u64, mut number: u64) -> Option<u64> {
         let mut at = directory;
         let mut steps: VecDeque<&[u8]> = VecDeque::new();
@@ -92,7 +91,7 @@ impl State {
         }
     }
 
-    /// One component of a link's target, seen from the directory `at`.
+    /// Resolves one component of a link's target in the directory `at`.
     fn step(&self, root: u64, who: &Identity, at: u64, name: &[u8]) -> Option<u64> {
         let inode = self.inode(at).ok()?;
         let Body::Directory { entries, parent } = &inode.body else { return None };
@@ -105,8 +104,8 @@ impl State {
         }
     }
 
-    /// The names that lead from `root` to an inode; where there are several, one of them. From the root of all where it
-    /// does not lie beneath `root`.
+    /// Returns a path from `root` to an inode, or one of several. The path starts at the root of the whole file system
+    /// if the inode is not below `root`.
     pub(super) fn location(&self, root: u64, mut number: u64) -> Result<Vec<u8>> {
         let mut names: Vec<&[u8]> = Vec::new();
         while number != root && number != ROOT {
@@ -125,7 +124,8 @@ impl State {
         Ok(names.join(&b'/'))
     }
 
-    /// The directory that holds the last component of `path`, names taken exactly and links on the way followed.
+    /// Finds the directory of the last component of `path`. Names are case-sensitive, and links on the way are
+    /// followed.
     pub(super) fn place<'a>(&self, who: &Identity, path: &'a RelPath) -> Result<Place<'a>> {
         // The root has no name that could be given or taken.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };

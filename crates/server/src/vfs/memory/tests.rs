@@ -1,4 +1,4 @@
-//! The contract, and what only this file system does.
+//! The contract, and tests specific to this file system.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::answer::block_on;
 use crate::vfs::SetMetadata;
 use crate::vfs::contract::{self, Fixture};
 
-/// A clock that is one second later each time it is asked.
+/// A clock that advances by one second each time it is read.
 #[derive(Default)]
 struct Ticking(AtomicI64);
 

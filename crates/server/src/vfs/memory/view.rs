@@ -1,4 +1,4 @@
-//! A directory of the file system as the root of another one, which is looked at and not changed.
+//! A read-only file system whose root is a directory of another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The directory `path` beneath the directory `above`.
+    /// Creates a view of the directory `path` below the directory `above`.
     pub(super) fn new(shared: &Arc<Shared>, above: u64, who: &Identity, path: &RelPath) -> Result<View> {
         let state = shared.state.lock();
         let root = match state.resolve_from(above, who, path, Case::Sensitive, Links::NONE)? {
@@ -66,7 +66,7 @@ impl Vfs for View {
         Answer::now(View::new(&self.shared, self.root, who, path).map(|view| Arc::new(view) as Arc<dyn Vfs>))
     }
 
-    /// What lies in one is there to be read.
+    /// Existing private directories can be read; none is created.
     fn private(&self, root: &RelPath, name: &'static str, _make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         Answer::now(private::Directory::open(&self.shared, self.root, root, name.as_bytes(), false))
     }
