@@ -1,4 +1,4 @@
-//! Making, renaming, linking and removing names, each in its directory's own descriptor.
+//! Creating, renaming, linking and removing names, each through the descriptor of its directory.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Share {
             Some(access) => (self.create_file(path, access, mode)?, None),
             None => self.create_directory(who, path, mode).map(|(fd, made)| (fd, Some(made)))?,
         };
-        // Mostly one look at a file suffices, when all is done.
+        // Usually one look at the file is sufficient, after everything else is done.
         let looks = first.is_none() && (own::is_curious() || !self.root.local);
         let first = if looks { Some(stat(&fd)?) } else { first };
         let _own_too = first.as_ref().and_then(|made| own::file(self.root.path(), id(made)));
@@ -48,7 +48,8 @@ impl Share {
             .filter(is_its)
             .map(|guard| guard_file(&fd, source, guard).and_then(|()| keep_setgid(&fd, first.as_ref())));
         let placed = matches!(guarding, Some(Ok(())));
-        // The file exists by now, and another may have opened it: what cannot be stored is shown as not stored.
+        // The file exists now, and another user may have opened it. Attributes that cannot be stored are reported as
+        // not stored.
         let store = |attributes: &DosAttributes| metadata::store(source, attributes, true).is_ok();
         let exact = |made: &Statx| dos_attributes.map(|attributes| metadata::first_attributes(made, attributes));
         let mut stored = first.as_ref().map_or(before, exact).filter(store);
@@ -56,7 +57,7 @@ impl Share {
         if let Some(created) = stored.and_then(|stored| stored.created)
             && !metadata::is_birth(created, metadata::describe(&made, DosAttributes::default()).created)
         {
-            // The creation time must be the other times to the nanosecond.
+            // The creation time must equal the other times to the nanosecond.
             stored = exact(&made).filter(store);
             made = stat(&fd)?;
         }
@@ -82,8 +83,8 @@ impl Share {
         self.root.make(path, flags, mode & 0o7777)
     }
 
-    /// Makes a directory, and opens it. Those are two steps, between which somebody may put another one in its place: that
-    /// is none of the maker's, and everything that protects it is left alone.
+    /// Creates a directory and opens it. Another process may replace it between the two steps. A replacement does not
+    /// belong to the creator, and its protection must not be changed.
     fn create_directory(&self, who: &Identity, path: &RelPath, mode: u32) -> Result<(OwnedFd, Statx)> {
         if path.is_root() {
             return Err(Errno::EXIST);
@@ -94,7 +95,7 @@ impl Share {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(errno)?;
         let found = stat(&fd)?;
-        // File systems that are mounted beneath may say whose it is, and when it was made, in their own ways.
+        // File systems mounted below the root may report owner and birth time in their own ways.
         let is_ours = self.root.local && id(&found).device == self.root.id.device;
         if is_ours && !is_made(&found, begun, identity::uid(who)) {
             return Err(Errno::STALE);
@@ -115,17 +116,17 @@ impl Share {
         let (source, old) = self.root.parent(from)?;
         let here = self.named(&source, old, from, file)?;
         let (target, new) = self.root.parent(to)?;
-        // The kernel would put a directory in place of an empty one.
+        // The kernel would replace an empty directory by a directory.
         let replace = replace && kind(&here) != Kind::Directory;
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let replaced = if replace { stat_name(&target, new).ok() } else { None };
-        // A link in the place of what it leads to would lead nowhere.
+        // A link that replaced its own target would lead nowhere.
         if id(&here) != file && replaced.as_ref().is_some_and(|replaced| id(replaced) == file) {
             return Err(Errno::EXIST);
         }
         match rustix::fs::renameat_with(&source, old, &target, new, flags).map_err(errno) {
             Ok(()) => {}
-            // Where the directory itself ignores case, the other spelling is the same name.
+            // If the directory itself ignores case, the other spelling is the same name.
             Err(Errno::EXIST) if is_respelling(&source, old, &target, new, &here) => {
                 rustix::fs::renameat(&source, old, &target, new).map_err(errno)?;
             }
@@ -136,7 +137,7 @@ impl Share {
         if let Some(replaced) = replaced {
             self.cache.forget(id(&replaced));
         }
-        // Two names of one file: the kernel leaves both.
+        // With two names of one file, the kernel leaves both.
         let linked = replace && here.stx_nlink > 1 && (old != new || id(&stat(&source)?) != id(&stat(&target)?));
         if linked && stat_name(&source, old).is_ok_and(|still| id(&still) == id(&here)) {
             return rustix::fs::unlinkat(&source, old, AtFlags::empty()).map_err(errno);
@@ -144,7 +145,7 @@ impl Share {
         Ok(())
     }
 
-    /// What `name` in `directory` names, which must be `file` or a link that leads there.
+    /// Looks up `name` in `directory`, which must be `file` or a link that leads to it.
     fn named(&self, directory: &OwnedFd, name: &[u8], path: &RelPath, file: FileId) -> Result<Statx> {
         let here = stat_name(directory, name)?;
         let leads_there = || kind(&here) == Kind::Symlink && self.root.target(path) == Ok(file);
@@ -176,14 +177,14 @@ impl Share {
         if kind(&other) == Kind::Directory {
             return Err(Errno::ISDIR);
         }
-        // Only a rename replaces in one step.
+        // Only a rename replaces a file in one step.
         let aside = Aside::new(self, &target, open.id);
         let beside = to.parent().and_then(|parent| parent.join(aside.name())).unwrap_or_default();
         let _own = own::names(self.root.path(), &[(&beside, true), (&beside, false)]);
         identity::assume(who)?;
         link(aside.name())?;
         let renamed = rustix::fs::renameat(&target, aside.name(), &target, name).map_err(errno);
-        // Left over where the rename failed, or found both to be one file by then.
+        // The name is left over if the rename failed or found that both names are of one file.
         let _ = rustix::fs::unlinkat(&target, aside.name(), AtFlags::empty());
         renamed
     }
@@ -195,7 +196,7 @@ impl Share {
         rustix::fs::symlinkat(target, &directory, name).map_err(errno)
     }
 
-    /// Both names are exchanged, so that what goes can be looked at before it does.
+    /// Exchanges both names, so that the replaced file can be checked before it is removed.
     pub(crate) fn become_link(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, target: &[u8]) -> Result<()> {
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
@@ -219,7 +220,7 @@ impl Share {
             Kind::Symlink | Kind::Special => Err(Errno::INVAL),
         });
         if let Err(error) = removed {
-            // Where even that fails, what was there lies beside it.
+            // If even that fails, the old file remains under the other name.
             exchange().map_err(errno)?;
             let _ = remove(AtFlags::empty());
             return Err(if error == Errno::EXIST { Errno::NOTEMPTY } else { error });
@@ -233,10 +234,10 @@ impl Share {
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
         let here = self.named(&directory, name, path, file)?;
-        // A link goes itself, whatever it leads to.
+        // For a link, the link itself is removed, whatever it leads to.
         let is_directory = kind == Kind::Directory && metadata::kind(&here) != Kind::Symlink;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        // Whoever lets go of a removed file last frees its blocks.
+        // The last close of a removed file frees its blocks.
         let held = match kind {
             Kind::File if here.stx_blocks.saturating_mul(512) > LARGE => {
                 let hold = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -255,7 +256,7 @@ impl Share {
             }
         }
         match removed {
-            // Some file systems say so of a directory that has entries.
+            // Some file systems return this for a directory that has entries.
             Err(Errno::EXIST) => Err(Errno::NOTEMPTY),
             done => done,
         }
@@ -275,14 +276,14 @@ impl Share {
     }
 }
 
-/// Whether `found` may be the directory that `uid` began to make at `begun`. Of one that was made by the same user in the
-/// same tick of the clock it cannot be told, but that one is as new, and as empty.
+/// Returns whether `found` may be the directory that `uid` started creating at `begun`. A directory that the same user
+/// created in the same clock tick is indistinguishable, but that one is just as new and empty.
 fn is_made(found: &Statx, begun: Time, uid: u32) -> bool {
     let is_recent = metadata::birth(found).is_none_or(|born| (born.secs, born.nanos) >= (begun.secs, begun.nanos));
     found.stx_uid == uid && is_recent
 }
 
-/// Whether `new` is another spelling of the name `old`, in a directory that does not tell them apart.
+/// Returns whether `new` is another spelling of the name `old` in a case-insensitive directory.
 fn is_respelling(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8], here: &Statx) -> bool {
     let is_it = || stat_name(target, new).is_ok_and(|there| id(&there) == id(here));
     let same_directory = || match (stat(source), stat(target)) {
@@ -292,7 +293,7 @@ fn is_respelling(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8], her
     old != new && here.stx_nlink == 1 && server::name::same(old, new) && is_it() && same_directory()
 }
 
-/// For file systems that cannot refuse to replace: looks first.
+/// For file systems that cannot refuse to replace a name: checks first.
 fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u8]) -> Result<()> {
     match stat_name(target, new) {
         Ok(_) => Err(Errno::EXIST),
@@ -301,7 +302,7 @@ fn rename_without_flags(source: &OwnedFd, old: &[u8], target: &OwnedFd, new: &[u
     }
 }
 
-/// Puts the attributes of `guard` in place: the descriptor first, which counts only with the lists that come after it.
+/// Sets the attributes of `guard`: first the security descriptor, which is valid only with the POSIX ACLs that follow.
 fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &Guard) -> rustix::io::Result<()> {
     let (name, value) = &guard.descriptor;
     identity::may_describe()?;
@@ -318,8 +319,8 @@ fn guard_file(fd: &OwnedFd, source: Source<'_, &OwnedFd>, guard: &Guard) -> rust
     Ok(())
 }
 
-/// Lets a directory hand its group on where it did as it was `made`: the kernel takes that away with a list that somebody
-/// sets who is not in the group. The thread may have the process's identity afterwards.
+/// Restores the set-group-ID bit of a directory that had it when it was `made`. The kernel clears the bit when a user
+/// who is not in the group sets a POSIX ACL. The thread may have the process's identity afterwards.
 fn keep_setgid(fd: &OwnedFd, made: Option<&Statx>) -> rustix::io::Result<()> {
     const SETGID: u16 = 0o2000;
     let Some(_) = made.filter(|made| kind(made) == Kind::Directory && made.stx_mode & SETGID != 0) else {

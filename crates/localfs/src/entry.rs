@@ -1,4 +1,4 @@
-//! One name in a directory that is open: looked up without reading the directory.
+//! Looks up one name in an open directory without reading the directory.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::root::{Root, Wait};
 use crate::worker::Lane;
 
 impl Open {
-    /// Answers at once what the kernel has at hand.
+    /// Answers at once if the kernel has the entry cached.
     pub(crate) fn entry(
         open: &Arc<Open>,
         who: &Arc<Identity>,
@@ -34,7 +34,7 @@ impl Open {
         open.system.later(uid, Lane::Data, find)
     }
 
-    /// The exact name first, then the one that the directory's index has.
+    /// Tries the exact name first, then the one in the directory's index.
     fn find_entry(&self, who: &Arc<Identity>, name: &[u8], case: Case, wait: Wait) -> Result<Option<Entry>> {
         if self.kind != Kind::Directory {
             return Err(Errno::NOTDIR);
@@ -43,10 +43,10 @@ impl Open {
         let exact = self.named(name, wait);
         match exact {
             Ok(entry) => return Ok(Some(entry)),
-            // The index may know that the name does not exist.
+            // The index may show that the name does not exist.
             Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::AGAIN) if case == Case::Insensitive => {}
             Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
-            // Without the right to search the directory, a name that exists is like one that does not.
+            // Without permission to search the directory, an existing name must look like a missing one.
             Err(Errno::ACCES) => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -60,7 +60,7 @@ impl Open {
         }
     }
 
-    /// What has exactly this name.
+    /// Returns the entry with exactly this name.
     fn named(&self, name: &[u8], wait: Wait) -> Result<Entry> {
         let metadata = if wait == Wait::Allowed {
             metadata_of(self, self.fd(), name)?

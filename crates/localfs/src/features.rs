@@ -1,6 +1,6 @@
-//! What the file system can do, found by trying it on a file that has no name and is gone at once: nobody sees it, it
-//! holds no data, and no directory changes. Where such a file cannot be made (a read-only file system, a share that the
-//! process itself may not write to), nothing is claimed.
+//! Detection of the file system's features, by trying them on a nameless temporary file. The file is invisible, holds
+//! no data and changes no directory. If it cannot be created (a read-only file system, or a share that the process
+//! itself may not write to), no features are reported.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::root::Root;
 use crate::worker::{Lane, SERVER};
 use crate::{Share, errno, identity, sys};
 
-/// The one file system on which the flag of compression does something; others store it, and do not care.
+/// The only file system on which the compression flag has an effect; others only store it.
 const BTRFS: i64 = 0x9123_683e;
 
 impl Share {
@@ -40,14 +40,14 @@ fn probe(root: &Root) -> Features {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let is_btrfs = rustix::fs::fstatfs(&one).is_ok_and(|said| said.f_type == BTRFS);
     Features {
-        // All of a file without content: the file system answers for itself and has nothing to share.
+        // Clones a whole empty file: the file system says whether it can, and there is no data to share.
         clones: sys::clone_range(&one, &other, 0, 0, 0).is_ok(),
         compresses: is_btrfs && set_flag(&one, true).is_ok(),
         punches: rustix::fs::fallocate(&one, hole, 0, 4096).is_ok(),
     }
 }
 
-/// Sets the flag of compression, or takes it away, leaving the others.
+/// Sets or clears the compression flag and leaves the other flags unchanged.
 fn set_flag(fd: &OwnedFd, compressed: bool) -> rustix::io::Result<()> {
     let mut flags = rustix::fs::ioctl_getflags(fd)?;
     flags.set(IFlags::COMPRESSED, compressed);
@@ -68,7 +68,7 @@ impl Open {
         if self.permissions(who)? & 2 == 0 {
             return Err(Errno::ACCES);
         }
-        // Linux lets the owner alone set the flag; here, whoever may write the file says how it is kept.
+        // Linux lets only the owner set the flag. Here, every user who may write the file may set it.
         identity::assume_process().map_err(errno)?;
         match set_flag(&self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::NONBLOCK)?, compressed) {
             Err(Raw::NOTTY) => Err(Errno::OPNOTSUPP),

@@ -1,5 +1,6 @@
-//! Attributes of what a descriptor without data access holds, for which the kernel wants a path: the one that it keeps for
-//! each descriptor itself, in `/proc/self/fd`. From there on it is a quarter cheaper than from the root of all paths.
+//! Extended attributes of files held by a descriptor without data access. The kernel requires a path for them, so the
+//! path of the descriptor in `/proc/self/fd` is used. Starting there is a quarter cheaper than starting at the root
+//! directory.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,23 +19,23 @@ static DIRECTORY: OnceLock<OwnedFd> = OnceLock::new();
 /// Whether the kernel lacks `getxattrat`, which Linux has since 6.13.
 static LACKS_AT: AtomicBool = AtomicBool::new(false);
 
-/// `/proc/self/fd`, opened by the first who asks.
+/// Returns `/proc/self/fd`, opened on first use.
 pub(crate) fn directory() -> io::Result<BorrowedFd<'static>> {
     if DIRECTORY.get().is_none() {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
-        // Another may have been first.
+        // Another thread may have been first.
         let _ = DIRECTORY.set(opened);
     }
     DIRECTORY.get().map(AsFd::as_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// A path to what `fd` holds, for the calls that take nothing else. Only the kernel's own link is followed.
+/// Returns a path to the file of `fd`, for calls that accept only paths. Only the kernel's own link is followed.
 pub(crate) fn path(fd: impl AsFd) -> Vec<u8> {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into_bytes()
 }
 
-/// Reads the attribute `name` of what `fd` holds.
+/// Reads the attribute `name` of the file of `fd`.
 pub(crate) fn getxattr(fd: impl AsFd, name: &str, value: &mut [u8]) -> rustix::io::Result<usize> {
     let link = DecInt::from_fd(fd.as_fd());
     match directory().map(|directory| at(directory, link.as_c_str(), AtFlags::empty(), name, value)) {
@@ -43,7 +44,7 @@ pub(crate) fn getxattr(fd: impl AsFd, name: &str, value: &mut [u8]) -> rustix::i
     }
 }
 
-/// Lists the names of the attributes of what `fd` holds.
+/// Lists the names of the attributes of the file of `fd`.
 pub(crate) fn listxattr(fd: impl AsFd, names: &mut [u8]) -> rustix::io::Result<usize> {
     let link = DecInt::from_fd(fd.as_fd());
     let answer = match directory() {
@@ -51,13 +52,13 @@ pub(crate) fn listxattr(fd: impl AsFd, names: &mut [u8]) -> rustix::io::Result<u
         _ => Err(Errno::NOSYS),
     };
     match answer {
-        // Of the file, or of a filter that does not know the call.
+        // The error is of the file, or of a seccomp filter that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => rustix::fs::listxattr(path(fd), names),
         answer => answer,
     }
 }
 
-/// Reads the attribute `name` of the name `entry` in `directory`, which is not followed if it is a link.
+/// Reads the attribute `name` of `entry` in `directory`, without following a link.
 pub(crate) fn getxattr_of(
     directory: impl AsFd,
     entry: &[u8],
@@ -70,7 +71,7 @@ pub(crate) fn getxattr_of(
     }
 }
 
-/// `getxattrat`; `None` where it is not there, or may not be used.
+/// Calls `getxattrat`; `None` where it is missing or forbidden.
 fn at(
     directory: BorrowedFd<'_>,
     entry: impl Arg,
@@ -87,7 +88,7 @@ fn at(
             LACKS_AT.store(true, Ordering::Relaxed);
             None
         }
-        // Of the file, or of a filter that does not know the call.
+        // The error is of the file, or of a seccomp filter that does not know the call.
         Err(Errno::PERM) => None,
         answer => Some(answer),
     }
@@ -122,7 +123,7 @@ mod tests {
             let length = listxattr(&file, &mut names).expect("it is ours");
             assert!(names[..length].split(|&byte| byte == 0).any(|name| name == b"user.a"));
             assert_eq!(listxattr(&file, &mut names[..1]), Err(Errno::RANGE));
-            // Links have no such attributes, and what they lead to is not asked.
+            // Links have no such attributes, and the target is not read.
             assert!(getxattr_of(&directory, b"link", "user.a", &mut value).is_err());
             assert!(getxattr(&link, "user.a", &mut value).is_err());
         };

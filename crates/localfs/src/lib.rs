@@ -1,11 +1,11 @@
-//! A share in a Linux directory.
+//! A share's file system in a Linux directory.
 //!
-//! [`LocalFs`] implements [`Vfs`] on the kernel's calls: every path is resolved beneath the directory's descriptor,
-//! every operation runs with the asking user's own identity on its thread ([`identity`]), what the kernel has in its
-//! caches is answered at once and what it must wait for goes to worker threads.
+//! [`LocalFs`] implements [`Vfs`] with system calls. Every path is resolved below the directory's descriptor. Every
+//! operation runs with the requesting user's identity on its thread ([`identity`]). Calls that the kernel can serve
+//! from its caches are answered at once, and calls that may wait go to worker threads.
 //!
-//! The process must have set its umask to 0, or modes are not applied as they are asked for; `/proc` must stay mounted.
-//! It takes Linux 5.12. Unsafe code is in `sys` only.
+//! The process must have set its umask to 0, or requested modes are not applied exactly. `/proc` must stay mounted.
+//! Linux 5.12 is required. Unsafe code is confined to `sys`.
 #![deny(unsafe_code)]
 
 pub mod advisory;
@@ -59,20 +59,20 @@ use crate::worker::{Lane, SERVER};
 /// How a directory is shared.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which links the directories of a path may be when something is made, renamed or removed. Look-ups say it
-    /// themselves; both mean the share's `follow symlinks` and `wide links`.
+    /// The links that may be followed on the way to a name that is created, renamed or removed. Look-ups pass their
+    /// own; both express the share's `follow symlinks` and `wide links`.
     pub links: Links,
 }
 
 impl Default for Options {
-    /// Links are followed beneath the root, as Samba does.
+    /// Links are followed below the root, as by Samba's default.
     fn default() -> Self {
         Options { links: Links::BENEATH }
     }
 }
 
-/// Bounds the memory that the indexes of names in directories take, of all shares together, in bytes. A directory that
-/// would take more than half of it has no index: to tell that a name is not there, whatever its case, it is read.
+/// Limits the memory of all shares' directory name indexes together, in bytes. A directory whose index would need more
+/// than half of it gets none. It is read instead to find out that a name does not exist in any case.
 pub fn bound_indexes(bytes: usize) {
     Budget::of_process().set_bound(bytes);
 }
@@ -80,28 +80,30 @@ pub fn bound_indexes(bytes: usize) {
 /// A directory as a file system.
 pub struct LocalFs(Arc<Share>);
 
-/// What the file system and all its handles share.
+/// The state shared by the file system and all its handles.
 struct Share {
     root: Root,
     clock: Clock,
     cache: Cache,
     names: Arc<Names>,
-    /// Names that were not there: who makes files, makes many of them, and who opens each after making it ends the streak.
+    /// Streak of look-ups of missing names. A client that creates files usually creates many. A client that opens each
+    /// file after creating it ends the streak.
     misses: streak::Streak,
-    /// Regular files.
+    /// Paths of regular files.
     seen: seen::Seen,
-    /// Directories that were found beneath the root.
+    /// Paths of directories that were found below the root.
     ways: seen::Seen,
     locks: node::AttributeLocks,
     features: OnceLock<Features>,
     unsynced: &'static durable::Unsynced,
-    /// What was synced, in its order.
+    /// What was synced, in order.
     #[cfg(test)]
     synced: parking_lot::Mutex<Vec<FileId>>,
 }
 
 impl Share {
-    /// Changes names, in place where that is quick and all of `paths` lie in directories of the root's own file system.
+    /// Changes names on the calling thread if that is quick and all of `paths` are in directories of the root's file
+    /// system.
     fn change<T: Send + 'static>(
         share: &Arc<Share>,
         who: &Arc<Identity>,
@@ -119,8 +121,9 @@ impl Share {
         system.later(who.uid, Lane::Data, move || again.timed(|| work(&share)))
     }
 
-    /// The file system that a call with `path` may have to wait for, as far as that can be told without waiting: that of the
-    /// deepest directory at hand. Those that something is mounted on, and those above them, always are.
+    /// Returns the file system that a call with `path` may have to wait for, as far as that can be determined without
+    /// waiting: the one of the deepest directory that the kernel has cached. Mount points and the directories above
+    /// them always are.
     fn serving(&self, path: &RelPath) -> Arc<FileSystem> {
         let mut at = Some(path.clone());
         while let Some(path) = at.filter(|path| !path.is_root() && (!self.ways.has(path))) {
@@ -132,7 +135,8 @@ impl Share {
         Arc::clone(&self.root.system)
     }
 
-    /// Whether `directory` lies on the root's own file system, and names in it can be changed without waiting for another.
+    /// Returns whether `directory` is on the root's own file system, so that its names can be changed without waiting
+    /// for another one.
     fn reaches(&self, who: &Arc<Identity>, directory: &RelPath) -> bool {
         if directory.is_root() || self.ways.has(directory) {
             return true;
@@ -146,10 +150,10 @@ impl Share {
 }
 
 impl LocalFs {
-    /// Opens the directory `path`, with the process's own identity; it stays open whatever happens to the path.
+    /// Opens the directory `path` with the process's own identity. It stays open whatever happens to the path.
     ///
     /// # Errors
-    /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths beneath a directory.
+    /// The directory cannot be opened, `/proc` is missing, or the kernel cannot resolve paths below a directory.
     pub fn open(path: &Path, options: Options) -> io::Result<LocalFs> {
         let (root, clock) = identity::as_process(|| {
             let root = Root::open(path, options.links)?;
@@ -181,7 +185,7 @@ impl Share {
     }
 }
 
-/// The errno of a call.
+/// Converts the errno of a system call.
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno(error.raw_os_error())
 }
@@ -257,8 +261,8 @@ impl Vfs for LocalFs {
         let work = move |share: &Arc<Share>| {
             identity::assume(&user)?;
             let root = share.root.beneath_directory(&directory)?;
-            // The indexes are of directories, wherever they were reached from. Paths are not remembered: there may be as many
-            // of these as opens.
+            // The name indexes are per directory, however it was reached, and are shared. Paths are not remembered,
+            // because there may be as many of these views as opens.
             let view = Share::new(root, share.clock, Arc::clone(&share.names), seen::Seen::none);
             Ok(Arc::new(LocalFs(Arc::new(view))) as Arc<dyn Vfs>)
         };

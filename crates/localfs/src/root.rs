@@ -1,5 +1,5 @@
-//! The directory that is shared, held by a descriptor: every path is resolved beneath it by the kernel itself
-//! (openat2 with RESOLVE_BENEATH), so no link and no race leads out. Only `wide links` lifts that, where asked for.
+//! The shared directory, held by a descriptor. The kernel itself resolves every path below it (openat2 with
+//! RESOLVE_BENEATH), so that neither a link nor a race leads outside. Only `wide links`, if enabled, lifts that.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,17 +18,17 @@ use crate::{errno, held};
 /// Whether the kernel may wait for a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// No: `Errno::AGAIN` where it would.
+    /// It may not: `Errno::AGAIN` if it would.
     Never,
-    /// Yes: this is a worker.
+    /// It may, because the caller is a worker thread.
     Allowed,
 }
 
-/// How often a resolution that raced with a rename or a mount is tried again.
+/// How often a resolution that raced with a rename or a mount is retried.
 const RACES: usize = 128;
 
-/// File systems of this kernel, whose caches it answers from and whose change times are fine. Others (a network's,
-/// FUSE's) may keep any call waiting.
+/// File systems implemented in this kernel: it answers from their caches, and their change times have a fine
+/// resolution. Others (network file systems, FUSE) may block any call.
 const LOCAL: [i64; 8] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -40,31 +40,31 @@ const LOCAL: [i64; 8] = [
     0x794c_7630, // overlay
 ];
 
-/// Whether what `fd` holds is on a file system of this kernel, which tells of all its changes.
+/// Returns whether `fd` is on a file system of this kernel, which reports all its changes.
 pub(crate) fn is_local(fd: impl AsFd) -> rustix::io::Result<bool> {
     Ok(LOCAL.contains(&rustix::fs::fstatfs(fd)?.f_type))
 }
 
-/// How many links are spelled out on one path: as many as the kernel follows.
+/// Maximum number of links that are expanded on one path: as many as the kernel follows.
 const LINKS: usize = 40;
 
-/// What every statx of this crate asks for.
+/// The fields that every statx of this crate requests.
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 /// The root of a share.
 pub(crate) struct Root {
     fd: OwnedFd,
-    /// `/proc/self/fd`, through which a descriptor for attributes is opened again with data access.
+    /// `/proc/self/fd`, used to reopen a descriptor for attributes with data access.
     proc: BorrowedFd<'static>,
-    /// Which directory it is.
+    /// Identity of the directory.
     pub(crate) id: FileId,
     /// Its absolute paths: as given, and without links.
     paths: [PathBuf; 2],
-    /// Whether the file system is one of this machine.
+    /// Whether the file system is local to this machine.
     pub(crate) local: bool,
     /// The file system itself.
     pub(crate) system: Arc<FileSystem>,
-    /// Which links the paths of changes may go through.
+    /// The links that paths of changes may follow.
     links: Links,
 }
 
@@ -82,7 +82,7 @@ impl Root {
         Ok(Root { fd, proc, id, paths, local, system: FileSystem::of_root(&stat, local), links })
     }
 
-    /// The directory `path`, which no link leads to, as a root.
+    /// Returns the directory `path`, reached without following links, as a root.
     pub(crate) fn beneath_directory(&self, path: &RelPath) -> Result<Root> {
         let fd = self.open_directory(path, Links::NONE, Wait::Allowed)?;
         let stat = stat(&fd)?;
@@ -93,7 +93,7 @@ impl Root {
         Ok(Root { fd, proc: self.proc, id, paths, local, system, links: self.links })
     }
 
-    /// The names that lead to what `fd` holds, from the root down where it lies beneath it.
+    /// Returns the current path of `fd`, relative to the root if it is below it.
     pub(crate) fn location(&self, fd: impl AsFd) -> Result<Vec<u8>> {
         let path = |fd: BorrowedFd<'_>| {
             let link = DecInt::from_fd(fd);
@@ -109,12 +109,12 @@ impl Root {
         })
     }
 
-    /// Its absolute path, as given.
+    /// Returns the absolute path, as given.
     pub(crate) fn path(&self) -> &Path {
         &self.paths[0]
     }
 
-    /// The path, as it would be given, of what lies at the absolute path `actual`, which has no links.
+    /// Returns the absolute path `actual`, which is free of links, in the form in which the root's path was given.
     pub(crate) fn as_given(&self, actual: &[u8]) -> Vec<u8> {
         match actual.strip_prefix(self.paths[1].as_os_str().as_bytes()) {
             Some(rest) if rest.is_empty() || rest[0] == b'/' => [self.paths[0].as_os_str().as_bytes(), rest].concat(),
@@ -127,17 +127,18 @@ impl Root {
         self.fd.as_fd()
     }
 
-    /// Opens `path`, of the form that [`RelPath`] has, beneath the root. Never waits on a FIFO or takes a terminal.
+    /// Opens `path`, which has the form of a [`RelPath`], below the root. Never waits on a FIFO or acquires a terminal.
     pub(crate) fn open_path(&self, path: &[u8], flags: OFlags, mode: u32, links: Links, wait: Wait) -> Result<OwnedFd> {
         match self.open_beneath(path, flags, mode, links, wait) {
-            // An absolute link that leads back beneath the root is no way out, though the kernel takes it for one.
+            // The kernel treats every absolute link as leading out, even one that leads back below the root.
             Err(Raw::XDEV) if links.follow && wait == Wait::Never => Err(Errno::AGAIN),
             Err(Raw::XDEV) if links.follow => self.open_through_absolute(path, flags, mode, links),
             done => done.map_err(outside),
         }
     }
 
-    /// Opens `path` for reading in one step, where the kernel has all of it at hand and the root's own file system holds it.
+    /// Opens `path` for reading in one step, if the kernel has all of it cached and it is on the root's own file
+    /// system.
     pub(crate) fn open_to_read(&self, path: &[u8], links: Links) -> Result<OwnedFd> {
         let resolve = resolution(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -166,7 +167,7 @@ impl Root {
         Err(Raw::BUSY)
     }
 
-    /// Opens `path` with its links spelled out, those that lead beneath the root by its absolute path from there.
+    /// Opens `path` with its links expanded. An absolute link that leads below the root is made relative to it.
     fn open_through_absolute(&self, path: &[u8], flags: OFlags, mode: u32, links: Links) -> Result<OwnedFd> {
         let mut path = path.to_vec();
         for _ in 0..LINKS {
@@ -179,7 +180,7 @@ impl Root {
         Err(Errno::LOOP)
     }
 
-    /// `path` with its first link replaced by where that leads; `None` where that is no place beneath the root.
+    /// Returns `path` with its first link replaced by its target; `None` if the target is not below the root.
     fn spell_out(&self, path: &[u8], flags: OFlags, links: Links) -> Option<Vec<u8>> {
         let ends = (0..=path.len()).filter(|&at| at > 0 && path.get(at).is_none_or(|&byte| byte == b'/'));
         for end in ends.filter(|&end| end < path.len() || !flags.contains(OFlags::NOFOLLOW)) {
@@ -200,7 +201,7 @@ impl Root {
         None
     }
 
-    /// The part of the absolute path `target` that lies beneath the root.
+    /// Returns the part of the absolute path `target` that is below the root.
     fn beneath<'a>(&self, target: &'a [u8]) -> Option<&'a [u8]> {
         self.paths.iter().find_map(|root| match target.strip_prefix(root.as_os_str().as_bytes())? {
             [] => Some(&b"."[..]),
@@ -209,7 +210,7 @@ impl Root {
         })
     }
 
-    /// Opens the directory `path` for resolving names in it, which takes the right to search it.
+    /// Opens the directory `path` for resolving names in it, which requires permission to search it.
     pub(crate) fn open_directory(&self, path: &RelPath, links: Links, wait: Wait) -> Result<OwnedFd> {
         let mut bytes = path.as_bytes().to_vec();
         // With a component behind it, the kernel checks that the directory may be searched.
@@ -217,34 +218,34 @@ impl Root {
         self.open_path(&bytes, OFlags::PATH | OFlags::DIRECTORY, 0, links, wait)
     }
 
-    /// What `path` leads to, if that is a directory of the root's own file system whose names the thread may use: for telling
-    /// which one it is, and nothing else, for a link may lead out of the root.
+    /// Returns the metadata of the directory that `path` leads to, if it is on the root's own file system and the
+    /// thread may search it. It may only be used to identify the directory, because a link may lead out of the root.
     pub(crate) fn look_at_directory(&self, path: &RelPath) -> Option<Statx> {
-        // With a component behind it, the kernel checks that the directory may be searched.
+        // The additional component makes the kernel check that the directory may be searched.
         let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
         let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         rustix::fs::statx(&self.fd, path, flags, WANTED).ok().filter(|stat| self.is_home(stat))
     }
 
-    /// Opens what `name` names in `directory`, a link itself, where the kernel has it at hand.
+    /// Opens `name` in `directory`, without following a link, if the kernel has it cached.
     pub(crate) fn open_entry(directory: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
         rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve).map_err(errno)
     }
 
-    /// Whether what `stat` tells of lies on the root's own file system.
+    /// Returns whether `stat` is of a file on the root's own file system.
     pub(crate) fn is_home(&self, stat: &Statx) -> bool {
         stat.stx_mnt_id == self.system.mount
     }
 
-    /// The file system of what `stat` tells of.
+    /// Returns the file system of the file described by `stat`.
     pub(crate) fn system_of(&self, stat: &Statx) -> Arc<FileSystem> {
         if self.is_home(stat) { Arc::clone(&self.system) } else { FileSystem::of(stat) }
     }
 
-    /// Whether the kernel has all of the way to the directory `path` at hand and it leads over the root's own file system
-    /// only; never waits.
+    /// Returns whether the kernel has the whole path to the directory `path` cached and it stays on the root's own file
+    /// system. Never waits.
     pub(crate) fn is_at_home(&self, path: &RelPath) -> bool {
         let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
         let resolve = resolution(self.links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
@@ -252,48 +253,48 @@ impl Root {
         rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve).is_ok()
     }
 
-    /// The file system of what `path` names, where the kernel has the way there at hand; never waits.
+    /// Returns the file system of `path` if the kernel has the path cached; never waits.
     pub(crate) fn system_at(&self, path: &RelPath) -> Option<Arc<FileSystem>> {
         let fd = self.open_beneath(path.as_bytes(), OFlags::PATH, 0, self.links, Wait::Never).ok()?;
         Some(self.system_of(&glance(fd).ok()?))
     }
 
-    /// The directory that holds `path`, which a change is made in, and the name there.
+    /// Returns the directory that holds `path`, opened for a change, and the name in it.
     pub(crate) fn parent<'a>(&self, path: &'a RelPath) -> Result<(OwnedFd, &'a [u8])> {
         // The root has no name that could be given or taken.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
         Ok((self.changed_directory(&parent)?, name))
     }
 
-    /// The directory `path`, with the links that changes may go through.
+    /// Opens the directory `path`, following the links that changes may follow.
     pub(crate) fn changed_directory(&self, path: &RelPath) -> Result<OwnedFd> {
         self.open_directory(path, self.links, Wait::Allowed)
     }
 
-    /// Opens `path` to make it, with the links that changes may go through.
+    /// Opens `path` to create it, following the links that changes may follow.
     pub(crate) fn make(&self, path: &RelPath, flags: OFlags, mode: u32) -> Result<OwnedFd> {
         self.open_path(path.as_bytes(), flags, mode, self.links, Wait::Allowed)
     }
 
-    /// What `path` leads to, if it is a link, with the links that changes may go through.
+    /// Returns the file that `path` leads to, following the links that changes may follow.
     pub(crate) fn target(&self, path: &RelPath) -> Result<FileId> {
         let fd = self.open_path(path.as_bytes(), OFlags::PATH, 0, self.links, Wait::Allowed)?;
         Ok(id(&stat(&fd)?))
     }
 
-    /// Opens again what `fd` holds. Permissions are checked for the thread's identity.
+    /// Reopens the file of `fd`. Permissions are checked for the thread's identity.
     pub(crate) fn reopen(&self, fd: impl AsFd, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         rustix::fs::openat(self.proc, DecInt::from_fd(fd), flags, Mode::empty()).map_err(errno)
     }
 
-    /// `/proc/self/fd` and the name of `fd` in it: a path that leads to what `fd` holds.
+    /// Returns `/proc/self/fd` and the name of `fd` in it: a path to the file of `fd`.
     pub(crate) fn magic(&self, fd: impl AsFd) -> (BorrowedFd<'_>, DecInt) {
         (self.proc, DecInt::from_fd(fd))
     }
 }
 
-/// How paths are resolved beneath the root.
+/// Returns how paths are resolved below the root.
 fn resolution(links: Links) -> ResolveFlags {
     let mut resolve = ResolveFlags::NO_MAGICLINKS;
     resolve.set(ResolveFlags::BENEATH, !(links.follow && links.wide));
@@ -301,7 +302,7 @@ fn resolution(links: Links) -> ResolveFlags {
     resolve
 }
 
-/// Whether the kernel resolves paths as this crate needs it: told at the start rather than by every look-up.
+/// Checks at startup, rather than in every look-up, that the kernel can resolve paths as this crate needs.
 fn probe(fd: &OwnedFd) -> io::Result<()> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
     match rustix::fs::openat2(fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
@@ -312,34 +313,35 @@ fn probe(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The errno of a resolution. A link that leads out is like one that leads in circles: where does not show.
+/// Converts the errno of a resolution. A link that leads out looks like a circular one, so as not to reveal its target.
 fn outside(error: Raw) -> Errno {
     if error == Raw::XDEV { Errno::LOOP } else { errno(error) }
 }
 
-/// What `fd` holds.
+/// Returns the metadata of the file of `fd`.
 pub(crate) fn stat(fd: impl AsFd) -> Result<Statx> {
     rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, WANTED).map_err(errno)
 }
 
-/// The same as far as the kernel knows it: another machine, or FUSE, is not asked.
+/// Like [`stat`], but only from the kernel's cache: neither another machine nor FUSE is asked.
 pub(crate) fn glance(fd: impl AsFd) -> Result<Statx> {
     rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, WANTED).map_err(errno)
 }
 
-/// What `name` in `directory`, which is on a file system of this machine, names: the same of what is mounted there.
+/// Like [`glance`], for `name` in `directory`, which is on a local file system. Something mounted there may be on
+/// another.
 pub(crate) fn glance_at(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     rustix::fs::statx(directory, name, flags, WANTED).map_err(errno)
 }
 
-/// What `name` in `directory` names; a link is looked at, not followed.
+/// Returns the metadata of `name` in `directory`, without following a link.
 pub(crate) fn stat_name(directory: impl AsFd, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, WANTED).map_err(errno)
 }
 
-/// Which file it is.
+/// Returns the file's identity.
 pub(crate) fn id(stat: &Statx) -> FileId {
     FileId { device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, stream: 0 }
 }

@@ -1,4 +1,4 @@
-//! Reading the kernel's queue and telling the listeners.
+//! Reading the kernel's queue and notifying the listeners.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use super::own::{self, Deed};
 use super::*;
 use crate::held;
 
-/// Bytes of queued changes that are read at a time.
+/// Bytes of queued events that are read at a time.
 const QUEUE: usize = 64 * 1024;
 
-/// One change as the kernel tells it.
+/// One event of the kernel.
 struct Event {
     watch: i32,
     what: inotify::ReadFlags,
@@ -30,20 +30,20 @@ impl Event {
     }
 }
 
-/// What one reading of the queue found out on its way.
+/// State gathered while draining the queue once.
 #[derive(Default)]
 struct Findings {
     found: Found,
-    /// From the reading before.
+    /// From the previous drain.
     found_before: Found,
-    /// Whether the process changed any file of the subscription's share.
+    /// Per subscription, whether the process has just changed any file of its share.
     busy: HashMap<u64, bool>,
-    /// Where the watched directories are now.
+    /// Current paths of the watched directories.
     roots: HashMap<u64, Option<Vec<u8>>>,
 }
 
 impl Watcher {
-    /// Tells everything that is queued.
+    /// Reports everything that is queued.
     pub(super) fn drain(&self) {
         let mut turn = self.turn.lock();
         let began = Instant::now();
@@ -81,14 +81,14 @@ impl Watcher {
         }
     }
 
-    /// The other half of a rename within one directory.
+    /// Returns the index of the other half of a rename within one directory.
     fn partner(&self, events: &[Event], index: usize) -> Option<usize> {
         let event = &events[index];
         if !event.is(inotify::ReadFlags::MOVED_FROM) {
             return None;
         }
         let is_it = |other: &Event| other.is(inotify::ReadFlags::MOVED_TO) && other.cookie == event.cookie;
-        // The kernel queues both in one go, but others may come between.
+        // The kernel queues both halves together, but other events may be in between.
         let near = events[index + 1..].iter().take(64).position(is_it)? + index + 1;
         (events[near].watch == event.watch).then_some(near)
     }
@@ -150,12 +150,12 @@ impl Watcher {
         }
     }
 
-    /// A directory came with all that is in it, which is no news of its own.
+    /// Watches a directory that was moved here. Its content is not reported separately.
     fn cover(&self, number: u64, path: &RelPath) {
         self.cover_below(number, path, &mut |_, _| {});
     }
 
-    /// A directory was made, and perhaps more in it before it was watched.
+    /// Watches a new directory, and reports what was created in it before it was watched.
     fn cover_new(&self, path: &RelPath, teller: &mut Teller<'_>) {
         let number = teller.number;
         self.cover_below(number, path, &mut |path, kind| {
@@ -164,7 +164,7 @@ impl Watcher {
         });
     }
 
-    /// The kernel had more to tell than it keeps: everything must be looked at again.
+    /// The kernel's queue overflowed, so the listeners must scan everything again.
     fn overflowed(&self) {
         let subscriptions: Vec<_> = {
             let state = self.state.lock();
@@ -179,7 +179,7 @@ impl Watcher {
     }
 }
 
-/// One subscription, as one event is told to it.
+/// One subscription during the delivery of one event.
 struct Teller<'a> {
     number: u64,
     subscription: &'a Subscription,
@@ -187,7 +187,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// The absolute path, as the process's own changes are noted by it.
+    /// Returns the absolute path, in the form in which the process's own changes are noted.
     fn absolute(&mut self, path: &RelPath) -> Option<Vec<u8>> {
         let open = &self.subscription.open;
         let root = self.findings.roots.entry(self.number).or_insert_with(|| {
@@ -207,7 +207,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Whether it was told when its directory appeared; that counts once.
+    /// Returns whether the path was already reported when its directory appeared, and consumes that record.
     fn was_found(&mut self, path: &RelPath) -> bool {
         let key = (self.number, path.clone());
         self.findings.found.remove(&key) | self.findings.found_before.remove(&key)
@@ -231,7 +231,7 @@ impl Teller<'_> {
         if *self.findings.busy.entry(self.number).or_insert_with(|| own::did_any_file(root)) {
             let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             let stat = rustix::fs::statx(self.subscription.open.fd(), path.as_path(), flags, StatxFlags::INO);
-            // What is gone by now is told to be gone.
+            // The removal of a file that no longer exists is reported by its own event.
             let Ok(stat) = stat else { return };
             if own::did(&Deed::File(crate::root::id(&stat), root.to_path_buf())) {
                 return;

@@ -1,8 +1,8 @@
-//! Watching directories for what other programs do in them: one inotify queue and one thread for the whole process.
+//! Watching directories for changes by other programs, with one inotify queue and one thread for the whole process.
 //!
-//! The kernel watches single directories, so a tree is watched directory by directory, those that appear included, up
-//! to a limit past which the listener is told that it does not see everything. The thread lets a little time pass before
-//! it reads what is queued: what belongs together is then read together, and repetitions are one.
+//! The kernel watches single directories. A tree is therefore watched directory by directory, including new ones, up to
+//! a limit. Beyond it the listener is notified that changes are missed. The thread waits briefly before it reads the
+//! queue, so that related events are read together and repetitions are merged.
 
 mod drain;
 pub(crate) mod own;
@@ -24,11 +24,11 @@ use crate::root::stat_name;
 use crate::worker::Lane;
 use crate::{errno, identity, metadata};
 
-/// Directories of one tree that are watched.
+/// Maximum number of directories watched in one tree.
 const DIRECTORIES: usize = 8_192;
-/// Directories of all trees together. The kernel has a limit of its own (`fs.inotify.max_user_watches`).
+/// Maximum number of directories in all trees. The kernel has its own limit (`fs.inotify.max_user_watches`).
 const ALL_DIRECTORIES: usize = 131_072;
-/// How long changes are collected before they are told.
+/// How long events are collected before they are reported.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One watch of a directory or tree.
@@ -44,11 +44,11 @@ impl Subscription {
     }
 }
 
-/// What one kernel watch means to one subscription.
+/// The meaning of one kernel watch for one subscription.
 #[derive(Clone)]
 struct Place {
     subscription: u64,
-    /// The directory, relative to the subscription's.
+    /// The directory, relative to the subscription's directory.
     path: RelPath,
 }
 
@@ -56,13 +56,13 @@ struct Place {
 struct State {
     subscriptions: HashMap<u64, (Arc<Subscription>, Vec<i32>)>,
     places: HashMap<i32, Vec<Place>>,
-    /// How many places there are.
+    /// Total number of places.
     count: usize,
     next: u64,
 }
 
 impl State {
-    /// The kernel has ended a watch: its number may be given again.
+    /// Forgets a watch that the kernel has ended, because its number may be reused.
     fn forget(&mut self, watch: i32) {
         let places = self.places.remove(&watch).unwrap_or_default();
         self.count -= places.len();
@@ -74,24 +74,24 @@ impl State {
     }
 }
 
-/// What was found and told in directories that appeared, by subscription: the kernel may still tell of it.
+/// Paths found and reported in new directories, by subscription. The kernel may still have events for them.
 type Found = HashSet<(u64, RelPath)>;
 
 /// The process's inotify queue.
 struct Watcher {
     inotify: OwnedFd,
     state: Mutex<State>,
-    /// Held while the queue is read and told of, so that changes are told in their order.
+    /// Held while the queue is read and reported, so that events are reported in order.
     turn: Mutex<Found>,
 }
 
-/// Ends its subscription when it is dropped.
+/// Ends its subscription when dropped.
 struct Subscribed {
     watcher: &'static Watcher,
     number: u64,
 }
 
-/// The one watcher; `None` where the kernel gives none.
+/// Returns the process's watcher; `None` if the kernel provides no inotify queue.
 fn watcher() -> Option<&'static Watcher> {
     static WATCHER: OnceLock<Option<Watcher>> = OnceLock::new();
     let made = || {
@@ -107,7 +107,7 @@ fn watcher() -> Option<&'static Watcher> {
     THREAD.get_or_init(start).then_some(watcher)
 }
 
-/// Begins a watch of an open directory.
+/// Starts a watch of an open directory.
 pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Result<Watching> {
     if open.kind != Kind::Directory {
         return Err(Errno::NOTDIR);
@@ -122,7 +122,7 @@ pub(crate) fn subscribe(open: &Arc<Open>, wanted: Wanted, listener: Ear) -> Resu
         own::count_watch(true, subscription.is_curious());
         number
     };
-    // From here on, dropping it undoes all.
+    // From here on, dropping it reverts everything.
     let subscribed = Subscribed { watcher, number };
     identity::assume_process().map_err(errno)?;
     watcher.add(number, &subscription, RelPath::root(), held::path(open.fd()))?;
@@ -146,7 +146,8 @@ impl Drop for Subscribed {
             let mut state = watcher.state.lock();
             watches.iter().for_each(|watch| watcher.leave(&mut state, *watch, |place| place.subscription == number));
             drop(state);
-            // Until here the kernel tells of changes, which the next watch of the directory may hear: they must be noted.
+            // Until now the kernel reported changes, which the next watch of the directory may receive. They had to be
+            // noted.
             own::count_watch(false, subscription.is_curious());
         };
         system.workers.submit(uid, Lane::Slow, Box::new(leave));
@@ -154,11 +155,11 @@ impl Drop for Subscribed {
 }
 
 impl Watcher {
-    /// The thread's life.
+    /// The main loop of the thread.
     fn run(&self) {
         let mut queue = [PollFd::new(&self.inotify, PollFlags::IN)];
         loop {
-            // An error is an interruption: the queue itself cannot fail.
+            // An error is an interruption, because polling the queue itself cannot fail.
             let _ = poll(&mut queue, None);
             std::thread::sleep(PAUSE);
             if identity::assume_process().is_ok() {
@@ -167,7 +168,8 @@ impl Watcher {
         }
     }
 
-    /// Watches one directory for a subscription: `path` as it knows it, `place` where the kernel finds it.
+    /// Watches one directory for a subscription. `path` is relative to the subscription; `place` is the path for the
+    /// kernel.
     fn add(&self, number: u64, subscription: &Subscription, path: RelPath, place: Vec<u8>) -> Result<()> {
         use inotify::WatchFlags;
         let mut flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
@@ -192,7 +194,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Takes places of a kernel watch out, which ends with the last.
+    /// Removes places of a kernel watch, and the watch itself with the last place.
     fn leave(&self, state: &mut State, watch: i32, leaves: impl Fn(&Place) -> bool) {
         let Some(places) = state.places.get_mut(&watch) else { return };
         let before = places.len();
@@ -200,18 +202,18 @@ impl Watcher {
         state.count -= before - places.len();
         if places.is_empty() {
             state.places.remove(&watch);
-            // An error means that it is gone already.
+            // An error means that the kernel watch has already been removed.
             let _ = inotify::remove_watch(&self.inotify, watch);
         }
     }
 
-    /// Watches the directory `start`, where that is not the subscription's own, and those below it. Calls `found` for
-    /// everything there.
+    /// Watches the directory `start`, unless it is the subscription's own, and all directories below it. Calls `found`
+    /// for everything in them.
     fn cover_below(&self, number: u64, start: &RelPath, found: &mut dyn FnMut(RelPath, Kind)) {
         let mut left = vec![start.clone()];
         while let Some(directory) = left.pop() {
             let Some(subscription) = self.subscription(number) else { return };
-            // What is gone by now is told by those who watch above it.
+            // The removal is reported by the watches of the directories above.
             let Ok(fd) = open_below(&subscription, &directory) else { continue };
             if !directory.is_root() {
                 match self.add(number, &subscription, directory.clone(), held::path(&fd)) {
@@ -260,7 +262,7 @@ impl Watcher {
     }
 }
 
-/// Says it once: clients can make it happen all the time.
+/// Warns only once, because clients can cause this at any time.
 fn warn_of_limit() {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
@@ -278,7 +280,7 @@ fn open_below(subscription: &Subscription, path: &RelPath) -> Result<OwnedFd> {
     rustix::fs::openat2(subscription.open.fd(), path.as_path(), flags, Mode::empty(), resolve).map_err(errno)
 }
 
-/// Tells all that is queued now, for tests that would wait for it otherwise.
+/// Reports everything that is queued, for tests that would otherwise wait for it.
 #[cfg(test)]
 pub(crate) fn settle() {
     if let Some(watcher) = watcher() {

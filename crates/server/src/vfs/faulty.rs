@@ -1,8 +1,7 @@
-//! A file system that answers late and fails when told to: any [`Vfs`], seen through a [`Script`].
+//! A [`Vfs`] wrapper that delays and fails calls as a [`Script`] decides.
 //!
-//! Every call asks the script first. A call that the script makes fail is not carried out; one that it delays is
-//! carried out when the delay is over, on whatever the file system then is, and may be held once more before its answer
-//! is handed out.
+//! Every call asks the script first. A call that the script makes fail is not carried out. A delayed call is carried
+//! out after the delay, on the file system as it is then, and its answer may be delayed once more.
 
 use std::any::Any;
 use std::future::Future;
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::answer::Answer;
 
-/// Which call is made.
+/// The operation that a call performs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are those of the methods")]
 pub enum Operation {
@@ -59,27 +58,27 @@ pub enum Operation {
     Location,
 }
 
-/// Something to wait for.
+/// A future to wait for.
 pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What happens to one call.
+/// The fault injected into one call.
 #[derive(Default)]
 pub struct Fault {
-    /// The call is carried out only after this.
+    /// The call is carried out only after this wait.
     pub before: Option<Wait>,
-    /// The answer is handed out only after this.
+    /// The answer is returned only after this wait.
     pub after: Option<Wait>,
-    /// The call fails so instead of being carried out.
+    /// The call fails with this error instead of being carried out.
     pub error: Option<Errno>,
 }
 
-/// Decides what happens to each call.
+/// Decides the fault of each call.
 pub trait Script: Send + Sync {
-    /// What happens to the call `count` (from 0, over all operations).
+    /// Returns the fault for call number `count` (from 0, over all operations).
     fn decide(&self, operation: Operation, count: u64) -> Fault;
 }
 
-/// Ends at the `polls + 1`-st poll, waking its task each time.
+/// Completes at poll number `polls + 1`, waking its task each time.
 pub fn yields(polls: u32) -> Wait {
     struct Yield(u32);
 
@@ -99,24 +98,24 @@ pub fn yields(polls: u32) -> Wait {
     Box::pin(Yield(polls))
 }
 
-/// A script by chance: the same seed decides the same for the same sequence of calls.
+/// A pseudorandom script: the same seed makes the same decisions for the same sequence of calls.
 #[derive(Clone, Debug)]
 pub struct Seeded {
-    /// Where chance begins.
+    /// Seed of the pseudorandom numbers.
     pub seed: u64,
-    /// Of 1,000 calls, how many are delayed on either side.
+    /// Calls in 1,000 that are delayed, before and after independently.
     pub delayed: u32,
     /// The longest delay, in polls.
     pub longest: u32,
-    /// Of 1,000 calls, how many fail.
+    /// Calls in 1,000 that fail.
     pub failing: u32,
-    /// With what they fail; none fails where this is empty.
+    /// The errors to choose from; no call fails if this is empty.
     pub errors: Vec<Errno>,
 }
 
 impl Script for Seeded {
     fn decide(&self, operation: Operation, count: u64) -> Fault {
-        // One independent stream of numbers for each call, so that no order of decisions matters (SplitMix64).
+        // Each call has an independent stream of numbers, so that the order of decisions does not matter (SplitMix64).
         let mut state = self.seed ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (operation as u64) << 56;
         let mut draw = |bound: u64| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -147,7 +146,7 @@ impl Script for FailAt {
     }
 }
 
-/// A file system seen through a script.
+/// A file system whose calls are subject to a script.
 pub struct Faulty {
     inner: Arc<dyn Vfs>,
     control: Arc<Control>,
@@ -159,19 +158,19 @@ struct Control {
 }
 
 impl Faulty {
-    /// `inner`, seen through `script`.
+    /// Wraps `inner` with `script`.
     pub fn new(inner: Arc<dyn Vfs>, script: Arc<dyn Script>) -> Self {
         Faulty { inner, control: Arc::new(Control { script, count: AtomicU64::new(0) }) }
     }
 
-    /// How many calls have been made.
+    /// Returns the number of calls made so far.
     pub fn calls(&self) -> u64 {
         self.control.count.load(Ordering::Relaxed)
     }
 }
 
 impl Control {
-    /// Makes a call as the script wants it: `call` is the real one, `failed` makes its answer from an error.
+    /// Makes a call as the script decides: `call` is the real one, `failed` converts an error to its answer.
     fn run<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -200,7 +199,7 @@ impl Control {
     }
 }
 
-/// Passes a call on to `$inner`, its borrowed arguments cloned.
+/// Passes a call on to `$inner` with clones of its borrowed arguments.
 macro_rules! pass {
     ($self:ident, $operation:ident, $method:ident($($owned:ident),*; $($copied:expr),*)) => {{
         let inner = Arc::clone(&$self.inner);
@@ -291,7 +290,7 @@ impl Vfs for Faulty {
         pass!(self, Space, space(who;))
     }
 
-    /// Always answered truly: it is no call that could fail.
+    /// Never subject to the script, because it cannot fail.
     fn features(&self) -> Answer<Features> {
         self.inner.features()
     }
@@ -301,7 +300,7 @@ impl Vfs for Faulty {
     }
 }
 
-/// Changes a value on its way, now or later.
+/// Converts the value of an answer, now or later.
 fn map<T: Send + 'static, U: Send + 'static>(
     answer: Answer<T>,
     change: impl FnOnce(T) -> U + Send + 'static,
@@ -348,7 +347,7 @@ struct FaultyNode {
     control: Arc<Control>,
 }
 
-/// The node behind one that is seen through a script.
+/// Returns the node wrapped by a [`FaultyNode`].
 fn seen_through(node: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
     node.as_any().downcast_ref::<FaultyNode>().map(|faulty| Arc::clone(&faulty.inner))
 }
