@@ -1,10 +1,10 @@
-//! The second name that a file has for a moment while a link to it replaces another file, and what becomes of it after a
-//! crash in that moment.
+//! Temporary names for links that replace a file, and their removal after a crash.
 //!
-//! Each is noted before it is made: as a symbolic link in a private directory of the share's root, whose target is the path
-//! of the name. What is noted there when a share is opened is left over, so finding it takes no walk over the share.
-//! A name is removed only if it is one of these, leads to the very file, and is not that file's last name: what
-//! somebody has put in its place stays.
+//! A link that replaces a file is first created under a second name. Each such name is noted before it is created, as a
+//! symbolic link in a private directory of the share's root whose target is the path of the name. Notes found when a
+//! share is opened are left over from a crash, so finding them takes no walk over the share. A name is removed only if
+//! it is one of these, leads to the noted file, and is not that file's last name. A file that a user has put in its
+//! place stays.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -17,20 +17,20 @@ use crate::metadata::{coarse_now, kind, time};
 use crate::root::{Root, stat_name};
 use crate::{Share, dir, errno, identity, private};
 
-/// The private directory, which no client sees.
+/// The private directory, which is hidden from clients.
 const DIRECTORY: &str = server::vfs::LINKS;
 
-/// What all these names begin with.
+/// Prefix of all these names.
 const PREFIX: &str = ".frevo-link-";
 
-/// A name that nobody has, made from the process and a counter, and its note. Where somebody has it all the same, the link
-/// fails.
+/// A temporary name made from the process ID and a counter, and its note. If the name exists nevertheless, creating the
+/// link fails.
 pub(crate) struct Aside {
     name: Vec<u8>,
     _note: Option<Note>,
 }
 
-/// A note; dropping it takes it back.
+/// A note; dropping it removes it.
 struct Note {
     root: OwnedFd,
     directory: OwnedFd,
@@ -38,7 +38,7 @@ struct Note {
 }
 
 impl Aside {
-    /// For a link to `file` in `directory`. The thread acts as the process afterwards.
+    /// Prepares a link to `file` in `directory`. The thread acts as the process afterwards.
     pub(crate) fn new(share: &Share, directory: &OwnedFd, file: FileId) -> Aside {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -57,7 +57,7 @@ impl Aside {
         &self.name
     }
 
-    /// As after a crash.
+    /// Leaves the state of a crash.
     #[cfg(test)]
     pub(crate) fn abandon(mut self) {
         std::mem::forget(self._note.take());
@@ -94,13 +94,13 @@ impl Drop for Note {
     }
 }
 
-/// When this process began to make such names: notes from before are of a process that is no more.
+/// Returns when this process began to create such names. Older notes are from a process that has ended.
 fn began() -> Time {
     static BEGAN: OnceLock<Time> = OnceLock::new();
     *BEGAN.get_or_init(coarse_now)
 }
 
-/// Removes what a crash has left. The process's own identity is the thread's.
+/// Removes what a crash has left. The thread must have the process's own identity.
 pub(crate) fn remove_left_over(root: &Root) {
     remove_older(root, began());
 }
@@ -111,7 +111,11 @@ pub(crate) fn remove_older(root: &Root, began: Time) {
         Ok(None) => return,
         Ok(Some((directory, _))) => directory,
         Err(errno) => {
-            tracing::warn!(?errno, path = %root.path().display(), "{DIRECTORY} in the share's root is not the server's own");
+            tracing::warn!(
+                ?errno,
+                path = %root.path().display(),
+                "{DIRECTORY} in the share's root is not the server's own"
+            );
             return;
         }
     };
@@ -139,7 +143,7 @@ pub(crate) fn remove_older(root: &Root, began: Time) {
     let _ = rustix::fs::unlinkat(root.fd(), DIRECTORY, AtFlags::REMOVEDIR);
 }
 
-/// Removes the name that `note` is of; `None` where there is none, or it is another file's.
+/// Removes the name recorded by `note`; `None` if it does not exist or belongs to another file.
 fn remove_noted(root: BorrowedFd<'_>, directory: &OwnedFd, note: &[u8]) -> Option<()> {
     let (name, inode) = std::str::from_utf8(note).ok()?.rsplit_once('-')?;
     let inode = u64::from_str_radix(inode, 16).ok()?;

@@ -1,13 +1,13 @@
-//! From when on a file's change time tells every later change.
+//! When a file's change time distinguishes all later changes.
 //!
-//! Linux stamps changes by a clock that ticks every 1 to 10 ms, so that two of them may bear the same time. Since 6.13 a
-//! file system may give a change a time of its own where somebody has seen the one before (multigrain timestamps, as XFS,
-//! ext4, btrfs and tmpfs have them): whoever looks at a file and then reads of it learns of all that comes later. Whether
-//! a file system does so is found by trying it, on a file that has no name and is gone at once.
+//! Linux stamps changes by a clock that ticks every 1 to 10 ms, so that two changes may have the same time. Since 6.13,
+//! file systems may give a change its own time if the previous time has been read (multigrain timestamps, supported by
+//! XFS, ext4, btrfs and tmpfs). Code that reads a file's change time and then the file can therefore detect every later
+//! change. Whether a file system does so is determined by trying it on a nameless temporary file.
 //!
-//! That goes for user attributes, which have their value before the file has its new time. Mode, owner and POSIX lists may
-//! be read as they were although the time is new: the kernel reads them first, and stamps a file before it lets go of
-//! the former list. What is kept of those must be of a change that is over.
+//! This holds for user attributes, which get their value before the file gets its new time. Mode, owner and POSIX ACLs
+//! may still be read as they were although the time is new, because the kernel stamps a file before it replaces the
+//! former ACL. Values of those are only cached if the change is old enough to be complete.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,27 +19,27 @@ use crate::errno;
 use crate::metadata::{coarse_now, time};
 use crate::root::{Root, stat};
 
-/// How old a change must be where two of them may bear the same time.
+/// Minimum age of a change if two changes may have the same time.
 const TICK: Duration = server::vfs::TICK;
-/// The same on file systems of other machines and on those that count seconds, as ext4 with inodes of 128 bytes does: then
-/// the time is a whole one.
+/// The same for remote file systems, and for those with a resolution of seconds (such as ext4 with 128-byte inodes),
+/// whose times are whole seconds.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
-/// How many changes in a row must show.
+/// Number of consecutive changes that must get different times.
 const TRIALS: u32 = 8;
 
 /// The clock that stamps the files of a share.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     tick: Duration,
-    /// The file system of this machine that the share's root is on.
+    /// Device of the share's root, if its file system is local.
     local: Option<u64>,
-    /// The file system of which every change shows that comes after the last one was seen.
+    /// Device of the file system on which every change after a read of the change time gets a new time.
     fine: Option<u64>,
 }
 
 impl Clock {
-    /// That of the file system of `root`, tried with the thread's identity.
+    /// Determines the clock of the file system of `root` by trying it with the thread's identity.
     pub(crate) fn of(root: &Root) -> Clock {
         let tick = if root.local { TICK } else { COARSE_TICK };
         let fine = root.local && shows_all(root).unwrap_or(false);
@@ -47,37 +47,38 @@ impl Clock {
         Clock { tick, local: root.local.then_some(device), fine: fine.then_some(device) }
     }
 
-    /// Whether `device` is the share's own and a file system of this machine: others may be mounted beneath.
+    /// Returns whether `device` is the share's own and local. Other file systems may be mounted below.
     pub(crate) fn is_local(&self, device: u64) -> bool {
         self.local == Some(device)
     }
 
-    /// A clock that ticks this slowly.
+    /// Creates a clock with this tick.
     #[cfg(test)]
     pub(crate) fn ticking(tick: Duration) -> Clock {
         Clock { tick, local: Some(0), fine: None }
     }
 
-    /// How old a change at `changed` must have been when it was seen, for it to be over and a later one to show.
+    /// Returns how old a change at `changed` must be when it is read, to be complete and distinguishable from later
+    /// ones.
     pub(crate) fn tick(&self, changed: Time) -> Duration {
         if changed.nanos == 0 { self.tick.max(COARSE_TICK) } else { self.tick }
     }
 
-    /// Whether a change that is seen now is as old as that.
+    /// Returns whether a change read now is that old.
     pub(crate) fn is_old(&self, changed: Time) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let Some(limit) = now.checked_sub(self.tick(changed)) else { return false };
         (changed.secs, changed.nanos) < (limit.as_secs() as i64, limit.subsec_nanos())
     }
 
-    /// Whether user attributes that are read now of a file on `device`, which changed at `changed`, are those of that time
-    /// as long as it stays. File systems that are fine may have single files that count seconds.
+    /// Returns whether user attributes read now, of a file on `device` that changed at `changed`, are valid while that
+    /// time is unchanged. Even a file system with fine times may have single files with times in seconds.
     pub(crate) fn shows_attributes(&self, device: u64, changed: Time) -> bool {
         self.fine == Some(device) && changed.nanos != 0 || self.is_old(changed)
     }
 }
 
-/// Whether each of several changes, seen one by one, has a time of its own, some of them within one tick.
+/// Returns whether each of several changes, read one by one, has its own time, with most of them within one tick.
 fn shows_all(root: &Root) -> Result<bool> {
     let trial = root.reopen(root.fd(), OFlags::TMPFILE | OFlags::RDWR)?;
     let (mut last, mut quick) = (changed(&trial)?, 0);
@@ -92,7 +93,7 @@ fn shows_all(root: &Root) -> Result<bool> {
         last = now;
         quick += u32::from(coarse_now() == before);
     }
-    // Where each change waits for a disk, the clock ticks in between.
+    // If each change waits for a disk, the clock ticks in between.
     Ok(quick > TRIALS / 2)
 }
 

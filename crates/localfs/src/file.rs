@@ -1,4 +1,4 @@
-//! The content of files.
+//! File content: reading, writing, byte-range locks and space allocation.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -18,19 +18,19 @@ use crate::root::{glance, stat};
 use crate::worker::Lane;
 use crate::{errno, identity, sys};
 
-/// Where every file ends at the latest.
+/// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;
-/// The largest write that is done on the calling thread where the kernel cannot say whether it would wait: filling new
-/// pages takes about as long per 32 KiB as handing the work to another thread.
+/// The largest write done on the calling thread if the kernel cannot say whether it would wait. Filling new pages takes
+/// about as long per 32 KiB as handing the work to another thread.
 const INLINE_WRITE: usize = 128 * 1024;
-/// The largest read that is done on the calling thread: what is longer takes as long as many requests of other clients.
+/// The largest read done on the calling thread. A longer one takes as long as many requests of other clients.
 const INLINE_READ: usize = 1024 * 1024;
-/// Freeing more than this is left to a worker.
+/// Freeing more bytes than this is left to a worker.
 pub(crate) const LARGE: u64 = 64 << 20;
-/// How many ranges one answer has at most.
+/// Maximum number of ranges in one answer.
 const RANGES: usize = 65_536;
 
-/// What the file system turned out to refuse.
+/// Operations that the file system has turned out not to support.
 #[derive(Default)]
 pub(crate) struct Abilities {
     /// Reads that do not wait.
@@ -39,21 +39,21 @@ pub(crate) struct Abilities {
     no_nowait_write: AtomicBool,
 }
 
-/// How far an attempt got that must not wait.
+/// The progress of an attempt that must not wait.
 enum Attempt {
-    /// To the end.
+    /// Complete.
     Done(usize),
-    /// So far; the rest takes waiting.
+    /// Partial; the rest requires waiting.
     Partly(usize),
 }
 
 impl Open {
-    /// The descriptor, where it may read.
+    /// Returns the descriptor if it is open for reading.
     pub(crate) fn reader(&self) -> Result<BorrowedFd<'_>> {
         if self.access.is_some_and(|access| access.read) { Ok(self.fd()) } else { Err(Errno::BADF) }
     }
 
-    /// The descriptor, where it may write.
+    /// Returns the descriptor if it is open for writing.
     pub(crate) fn writer(&self) -> Result<BorrowedFd<'_>> {
         if self.access.is_some_and(|access| access.write) { Ok(self.fd()) } else { Err(Errno::BADF) }
     }
@@ -76,7 +76,7 @@ impl Open {
         Open::read_later(open, offset, buffer, filled, partly)
     }
 
-    /// Reads on a worker what follows the first `partly` bytes. The buffer comes back whatever becomes of the work.
+    /// Reads what follows the first `partly` bytes on a worker. The buffer is returned even if the work fails.
     fn read_later(
         open: &Arc<Open>,
         offset: u64,
@@ -97,7 +97,7 @@ impl Open {
         done.map(move |done| (std::mem::take(&mut *lent.lock()), done))
     }
 
-    /// Reads what the kernel has in its cache.
+    /// Reads what the kernel has cached.
     fn read_cached(&self, offset: u64, space: &mut [u8]) -> Result<Attempt> {
         let fd = self.reader()?;
         let space = within_file(offset, space);
@@ -108,7 +108,7 @@ impl Open {
             return Ok(Attempt::Partly(0));
         }
         let mut count = 0;
-        // A short read is the end of the file or of the cache; the next one tells which.
+        // A short read is the end of the file or of the cached part; the next read tells which.
         while count < space.len() {
             let slices = &mut [IoSliceMut::new(&mut space[count..])];
             match rustix::io::preadv2(fd, slices, offset + count as u64, ReadWriteFlags::NOWAIT) {
@@ -161,7 +161,7 @@ impl Open {
         system.later(uid, lane, write)
     }
 
-    /// Writes what the kernel takes without waiting.
+    /// Writes what the kernel accepts without waiting.
     fn write_cached(&self, who: &Arc<Identity>, offset: u64, data: &[u8], through: bool) -> Result<Attempt> {
         let _own = self.changes();
         let fd = self.writer()?;
@@ -190,7 +190,7 @@ impl Open {
         Ok(Attempt::Done(data.len()))
     }
 
-    /// Writes `data` from its byte `from` on.
+    /// Writes `data`, starting at its byte `from`.
     pub(crate) fn write_all(
         &self,
         who: &Arc<Identity>,
@@ -200,7 +200,7 @@ impl Open {
         flags: ReadWriteFlags,
     ) -> Result<()> {
         let _own = self.changes();
-        // The blocks kept for root, and quotas, look at who writes.
+        // The blocks reserved for root and the quotas depend on the writing user.
         identity::assume(who)?;
         let fd = self.writer()?;
         let mut written = from;
@@ -274,14 +274,14 @@ impl Open {
         Ok(())
     }
 
-    /// Sets an advisory lock, which belongs to the descriptor: handles of this process meet it, too.
+    /// Sets an advisory lock, which belongs to the descriptor: it also conflicts with other handles of this process.
     pub(crate) fn lock_range(&self, offset: u64, length: u64, lock: RangeLock) -> Result<()> {
         let fd = match self.access {
             Some(access) if access.read || access.write => self.fd(),
             _ => return Err(Errno::BADF),
         };
         let end = offset.checked_add(length).filter(|end| length > 0 && *end <= MAX_SIZE + 1).ok_or(Errno::INVAL)?;
-        // Up to the last byte that there can be is written so; the length itself may be too long for the kernel.
+        // Length 0 means up to the last possible byte; the length itself may be too large for the kernel.
         let to_the_end = end > MAX_SIZE;
         let kind = match lock {
             RangeLock::Free => libc::F_UNLCK,
@@ -308,7 +308,7 @@ impl Open {
         while at < end && ranges.len() < RANGES {
             let start = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
                 Ok(start) if start < end => start,
-                // Nothing but a hole until the end of the file, or of what was asked for.
+                // Only a hole up to the end of the file or of the requested range.
                 Ok(_) | Err(Raw::NXIO) => break,
                 Err(error) => return Err(errno(error)),
             };
@@ -325,14 +325,14 @@ impl Open {
     }
 }
 
-/// The part of `space` that lies before the end of the largest file.
+/// Returns the part of `space` before the maximum file size.
 fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
     let room = usize::try_from(MAX_SIZE.saturating_sub(offset)).unwrap_or(usize::MAX);
     let length = space.len().min(room);
     &mut space[..length]
 }
 
-/// The end of a range; `Errno::FBIG` where no file reaches that far.
+/// Returns the end of a range; `Errno::FBIG` if it is beyond the maximum file size.
 pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64> {
     offset.checked_add(length).filter(|&end| end <= MAX_SIZE).ok_or(Errno::FBIG)
 }
@@ -343,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// Of which file a read on a worker panics.
+    /// The file for which a read on a worker panics.
     static PANICS: Mutex<Option<FileId>> = Mutex::new(None);
 
     pub(super) fn panic_if_asked(file: FileId) {

@@ -1,14 +1,15 @@
-//! As whom a thread talks to the kernel: fsuid, fsgid, supplementary groups and effective capabilities, which Linux
-//! keeps for each thread.
+//! The identity under which a thread calls the kernel: fsuid, fsgid, supplementary groups and effective capabilities,
+//! which Linux stores per thread.
 //!
-//! Switching costs some system calls, so an identity stays on its thread until another is needed, and every operation
-//! of this crate asserts the one that it needs first. Other work with files on such threads belongs in [`as_process`].
-//! A new thread inherits what its maker had, so nothing is taken for granted on a thread that has not switched yet.
+//! Switching costs several system calls, so an identity stays on its thread until another is needed, and every
+//! operation of this crate first asserts the identity that it needs. Other file operations on such threads belong in
+//! [`as_process`]. A new thread inherits its creator's identity, so nothing is assumed on a thread that has not
+//! switched yet.
 //!
-//! A user other than root has no effective capability but those for switching on and, on a server that writes descriptors,
-//! the one for `security.` attributes: the kernel itself takes those for files when the fsuid changes, but not those that
-//! lift quotas and open the blocks kept for root. Without the privilege to switch (the process was not started as root)
-//! everything runs as the process's own user.
+//! A user other than root has no effective capabilities except those for switching and, on a server that writes
+//! security descriptors, the one for `security.` attributes. The kernel itself drops the file capabilities when the
+//! fsuid changes, but not those that override quotas and allow use of the blocks reserved for root. Without the
+//! privilege to switch (the process was not started as root) everything runs as the process's own user.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,16 +21,17 @@ use server::vfs::Identity;
 
 use crate::sys;
 
-/// What every user's thread keeps, to become somebody else. They mean nothing for files.
+/// The capabilities that every user's thread keeps in order to switch to another user. They have no effect on files.
 pub(crate) const SWITCHING: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// What it keeps besides once the process has written an attribute called `security.`: raising it anew for every file that
-/// inherits a descriptor would take two calls more. It opens those and the ones called `trusted.`, and whoever asks for one
-/// of them by name must be root all the same ([`crate::node`]); and it lets the thread open files beyond `fs.file-max`.
+/// The capability that it keeps as well once the process has written a `security.` attribute, because raising it again
+/// for every file that inherits a security descriptor would take two more calls. It grants access to those and to
+/// `trusted.` attributes; only root may nevertheless request one of them by name ([`crate::node`]). It also lets the
+/// thread open files beyond `fs.file-max`.
 pub(crate) const DESCRIBING: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
-/// What the process needs to act for its users: to become each of them, to look after files that are not its own, and to
-/// lease files of others ([`crate::leases`]).
+/// The capabilities that the process needs to act for its users: to switch to each of them, to manage files that are
+/// not its own, and to take leases on other users' files ([`crate::leases`]).
 const SERVING: CapabilitySet = SWITCHING
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -38,26 +40,26 @@ const SERVING: CapabilitySet = SWITCHING
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::LEASE);
 
-/// What the thread that confined the process keeps until [`release_ports`].
+/// The capability that the thread which confined the process keeps until [`release_ports`].
 const LISTENING: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 
-/// Whether the process has written such an attribute: then its threads get the capability with their next switch, which
-/// takes no call more.
+/// Whether the process has written such an attribute. If so, its threads get the capability with their next switch,
+/// which costs no additional call.
 static DESCRIBES: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Unknown) };
-    /// Whether the thread has [`DESCRIBING`]; nothing while its identity is unknown.
+    /// Whether the thread has [`DESCRIBING`]; meaningless while its identity is unknown.
     static MAY_DESCRIBE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What is known of the thread's identity.
+/// The known identity of the thread.
 enum Current {
-    /// Nothing: the thread is new, or a switch was begun and not finished.
+    /// Unknown: the thread is new, or a switch did not complete.
     Unknown,
-    /// It is the process's own.
+    /// The process's own.
     Process,
-    /// It is a user's.
+    /// A user's.
     User(Arc<Identity>),
 }
 
@@ -71,7 +73,7 @@ struct Own {
 static OWN: OnceLock<Own> = OnceLock::new();
 
 impl Own {
-    /// The identity of the calling thread, without the capabilities that are not in `keep`.
+    /// Returns the identity of the calling thread, without the capabilities that are not in `keep`.
     fn read(keep: CapabilitySet) -> Own {
         let uid = rustix::process::geteuid();
         let groups = rustix::process::getgroups().unwrap_or_default();
@@ -102,13 +104,13 @@ fn own() -> &'static Own {
 /// Whether [`confine`] left the process without [`DESCRIBING`].
 static GAVE_UP_DESCRIBING: AtomicBool = AtomicBool::new(false);
 
-/// Takes from the process, for good, all capabilities that serving files does not need; `describes`: attributes called
-/// `security.` and `trusted.` are to be written. To be called by the first thread while there is no other, as capabilities
-/// belong to threads: each thread that is made later has no more than its maker, and each switch of identity keeps to what
-/// is left here. The caller may listen on privileged ports until [`release_ports`].
+/// Permanently drops all capabilities of the process that serving files does not need. `describes`: `security.` and
+/// `trusted.` attributes will be written. To be called by the first thread while it is the only one, because
+/// capabilities are per thread: threads created later have at most their creator's, and every switch of identity is
+/// limited to what is left here. The caller may listen on privileged ports until [`release_ports`].
 ///
 /// # Errors
-/// The process has acted as somebody already, or the kernel refused.
+/// The process has already acted as a user, or the kernel refused.
 pub fn confine(describes: bool) -> io::Result<()> {
     let keep = if describes { SERVING | DESCRIBING } else { SERVING };
     let mut first = false;
@@ -127,13 +129,13 @@ pub fn confine(describes: bool) -> io::Result<()> {
     sets.inheritable = own.capabilities.inheritable;
     rustix::thread::set_capabilities(None, sets)?;
     GAVE_UP_DESCRIBING.store(!describes, Ordering::Relaxed);
-    // A switch to the process's identity would take the ports away.
+    // A switch to the process's identity would drop the capability for ports.
     CURRENT.set(Current::Process);
     Ok(())
 }
 
-/// Takes what is not in `keep` from what programs that the process executes could get. Without `CAP_SETPCAP` the bounding
-/// set stays; a process with `no_new_privs` gets nothing of it.
+/// Drops what is not in `keep` from the capabilities that executed programs could get. Without `CAP_SETPCAP` the
+/// bounding set is unchanged; a process with `no_new_privs` gains nothing from it.
 fn bound(keep: CapabilitySet, effective: CapabilitySet) -> io::Result<()> {
     // Before Linux 4.3 there is no ambient set.
     match rustix::thread::clear_ambient_capability_set() {
@@ -147,14 +149,14 @@ fn bound(keep: CapabilitySet, effective: CapabilitySet) -> io::Result<()> {
         match rustix::thread::capability_is_in_bounding_set(capability) {
             Ok(true) if !keep.contains(capability) => rustix::thread::remove_capability_from_bounding_set(capability)?,
             Ok(_) => {}
-            // The kernel knows no higher one.
+            // The kernel has no higher capability.
             Err(_) => break,
         }
     }
     Ok(())
 }
 
-/// Takes from the thread that called [`confine`] what it kept to listen on privileged ports.
+/// Drops the capability to listen on privileged ports from the thread that called [`confine`].
 ///
 /// # Errors
 /// The kernel refused.
@@ -162,32 +164,32 @@ pub fn release_ports() -> io::Result<()> {
     as_process(|| rustix::thread::set_capabilities(None, own().capabilities))?.map_err(Into::into)
 }
 
-/// The most that a thread of a confined process may have.
+/// Returns the maximum capabilities of a thread of a confined process.
 pub fn most_capabilities() -> u64 {
     (own().capabilities.permitted | LISTENING).bits()
 }
 
-/// Whether the process gave up at its start what it takes to write attributes called `security.` and `trusted.`.
+/// Returns whether the process dropped at startup the capability to write `security.` and `trusted.` attributes.
 pub fn gave_up_describing() -> bool {
     GAVE_UP_DESCRIBING.load(Ordering::Relaxed)
 }
 
-/// Whether operations run as the users that ask for them; else they all run as the process's user.
+/// Returns whether operations run as the requesting users; otherwise they all run as the process's user.
 pub fn may_switch() -> bool {
     own().may_switch
 }
 
-/// The process's own user.
+/// Returns the process's own user.
 pub(crate) fn own_uid() -> u32 {
     own().identity.uid
 }
 
-/// The user whose files are those that are made on behalf of `who`.
+/// Returns the user who owns files created on behalf of `who`.
 pub(crate) fn uid(who: &Identity) -> u32 {
     if may_switch() { who.uid } else { own().identity.uid }
 }
 
-/// Makes the thread act as `who` from now on. After an error nothing may be done on anybody's behalf.
+/// Makes the thread act as `who` from now on. After an error it must not act on behalf of any user.
 pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if !may_switch() {
         return Ok(());
@@ -196,7 +198,7 @@ pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
         if matches!(current, Current::User(user) if Arc::ptr_eq(user, who) || user == who) {
             return Ok(());
         }
-        // Whatever happens on the way, a half-done switch is never taken for a whole one.
+        // Whatever happens during the switch, an incomplete one is never taken for a complete one.
         match std::mem::replace(current, Current::Unknown) {
             Current::User(user) if user.uid != 0 && who.uid != 0 => switch_user(&user, who),
             _ => switch(who),
@@ -207,8 +209,8 @@ pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     })
 }
 
-/// Makes the thread one that may set attributes called `security.`, for `who`, which is root: nothing but the capability
-/// for them counts there, whatever identity the thread is known to have.
+/// Lets the thread set `security.` attributes for `who`, which is root. Only the capability matters for them, whatever
+/// the known identity of the thread is.
 pub(crate) fn assume_for_security_attributes(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if CURRENT.with_borrow(|current| matches!(current, Current::Unknown)) {
         assume(who)?;
@@ -216,7 +218,7 @@ pub(crate) fn assume_for_security_attributes(who: &Arc<Identity>) -> server::vfs
     may_describe().map_err(crate::errno)
 }
 
-/// Lets the thread set attributes called `security.` as whomever it acts.
+/// Lets the thread set `security.` attributes under any identity.
 pub(crate) fn may_describe() -> rustix::io::Result<()> {
     if !may_switch() || MAY_DESCRIBE.get() {
         return Ok(());
@@ -244,8 +246,8 @@ pub(crate) fn assume_process() -> rustix::io::Result<()> {
     })
 }
 
-/// Runs `work` with the process's own identity, whatever the thread's is: a user's is there again afterwards, panics
-/// included, for `work` may have come in the middle of that user's operation (a line for the log, say).
+/// Runs `work` with the process's own identity. The thread's identity is restored afterwards, even after a panic,
+/// because `work` may run in the middle of a user's operation (for example to write a log line).
 ///
 /// # Errors
 /// The thread could not switch; `work` was not run.
@@ -259,21 +261,21 @@ pub fn as_process<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(work())
 }
 
-/// Takes a thread back to the identity that it had.
+/// Restores the thread's former identity.
 struct Former(Option<Arc<Identity>>);
 
 impl Drop for Former {
     fn drop(&mut self) {
         let Some(user) = &self.0 else { return };
         if assume(user).is_err() {
-            // What goes on after this believes that it acts as the user. It must not.
+            // The code after this assumes that it acts as the user, so it must not run.
             eprintln!("cannot act as user {} again", user.uid);
             std::process::abort();
         }
     }
 }
 
-/// Switches from whatever the thread has. Groups first and user last, with all capabilities in between.
+/// Switches from any identity. Groups are set first and the user last, with all capabilities in between.
 fn switch(who: &Identity) -> rustix::io::Result<()> {
     let own = own();
     rustix::thread::set_capabilities(None, own.capabilities)?;
@@ -288,7 +290,7 @@ fn switch(who: &Identity) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Switches from one user to another, neither of them root: the capabilities stay.
+/// Switches between two users, neither of them root; the capabilities stay.
 fn switch_user(from: &Identity, who: &Identity) -> rustix::io::Result<()> {
     if from.groups != who.groups {
         set_groups(who)?;

@@ -1,4 +1,5 @@
-//! From a path to a file: the exact name first, in one system call as a rule, then one that differs in case only.
+//! Look-ups from a path to a file: the exact name first, usually in one system call, then one that differs in case
+//! only.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::root::{Wait, glance, id, stat, stat_name};
 use crate::worker::Lane;
 use crate::{Share, identity};
 
-/// A question.
+/// A look-up request.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) who: Arc<Identity>,
@@ -27,7 +28,7 @@ pub(crate) struct Question {
 }
 
 impl Share {
-    /// Answers at once what the kernel has at hand.
+    /// Answers at once if the kernel has everything cached.
     pub(crate) fn lookup(share: &Arc<Share>, question: Question) -> Answer<Result<Lookup>> {
         if share.root.local {
             match question.answer(share, Wait::Never) {
@@ -35,27 +36,27 @@ impl Share {
                 answer => return Answer::now(answer),
             }
         }
-        // Where the thread has another identity by now, only which threads do the work may be another.
+        // If the thread has another identity by now, that can only affect which threads do the work.
         let (system, share, uid) = (share.serving(&question.path), Arc::clone(share), question.who.uid);
         system.later(uid, Lane::Data, move || question.answer(&share, Wait::Allowed))
     }
 }
 
-/// A directory on the way, found or not.
+/// An intermediate directory, found or not.
 enum Way {
     Found(RelPath, OwnedFd),
     Missing,
 }
 
 impl Question {
-    /// Answers it; `Errno::AGAIN` where that takes waiting and `wait` forbids it.
+    /// Performs the look-up; `Errno::AGAIN` if that requires waiting and `wait` forbids it.
     pub(crate) fn answer(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         identity::assume(&self.who)?;
         if self.path.is_root() {
             return self.found(share, RelPath::root(), Held::Root, wait);
         }
         if wait == Wait::Never && self.case == Case::Insensitive && share.misses.is_on() {
-            // The directory's index knows better than the name itself.
+            // The directory's index is more likely to have the answer than the name itself.
             if let Some(missing) = self.is_missing(share) {
                 return Ok(missing);
             }
@@ -66,7 +67,7 @@ impl Question {
         }
         let answer = self.find(share, wait);
         match &answer {
-            // The server itself asks in the other way, for directories of what is made.
+            // The server itself looks up case-sensitively, for the directories of new files.
             _ if self.case == Case::Sensitive => {}
             Ok(Lookup::Found { .. }) => share.misses.end(),
             Ok(Lookup::Missing { .. }) => share.misses.add(),
@@ -75,9 +76,10 @@ impl Question {
         answer
     }
 
-    /// Whether the index of a watched directory says that the name is not there: two system calls. The path is only asked
-    /// which directory it leads to, so it need not be resolved beneath the root; making the name will be. But it must
-    /// have been once: a link out of the root may lead to where the kernel waits for a disk or another machine.
+    /// Returns whether the index of a watched directory shows that the name does not exist, with two system calls. The
+    /// path is only used to identify the directory, so it need not be resolved below the root; creating the name will
+    /// do that. It must have been resolved before, because a link out of the root may lead to where the kernel waits
+    /// for a disk or another machine.
     fn is_missing(&self, share: &Share) -> Option<Lookup> {
         let (parent, name) = (self.path.parent()?, self.path.name()?);
         if !share.root.local || !self.links.follow {
@@ -106,14 +108,15 @@ impl Question {
         match self.open(share, &self.path, wait) {
             Ok(fd) => self.found(share, self.path.clone(), Held::Own(fd), wait),
             Err(Errno::NOENT) => self.search(share, wait),
-            // The kernel has not looked at this name lately; an index may know that it does not exist.
+            // The kernel has not cached this name; an index may show that it does not exist.
             Err(Errno::AGAIN) if self.case == Case::Insensitive => self.search(share, wait),
             Err(Errno::NOTDIR) => Ok(Lookup::NoParent),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens the file for reading, in one step; `None` where it is no file, or where it takes the other way to say why not.
+    /// Opens the file for reading in one step. `None` if it is not a regular file, or if only the regular path can
+    /// determine the error.
     fn open_to_read(&self, share: &Arc<Share>) -> Option<Lookup> {
         if !share.root.local {
             return None;
@@ -130,8 +133,8 @@ impl Question {
         Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.who).into_node(), metadata })
     }
 
-    /// Opens what `path` names exactly. A link that may not be followed, or leads nowhere, is opened itself where it is
-    /// the last component, and is `Errno::LOOP` before that.
+    /// Opens what `path` names exactly. A link that may not be followed or is dangling is opened itself if it is the
+    /// last component, and is `Errno::LOOP` otherwise.
     fn open(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<OwnedFd> {
         let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.links, wait);
         let not_followed = || open(OFlags::NOFOLLOW);
@@ -164,7 +167,7 @@ impl Question {
         Ok(Lookup::Found { path, node: node.into_node(), metadata })
     }
 
-    /// The last component does not exist under its exact name, or a directory on the way does not.
+    /// Handles a last component that does not exist under its exact name, or a missing intermediate directory.
     fn search(&self, share: &Arc<Share>, wait: Wait) -> Result<Lookup> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.name()) else { return Err(Errno::NOENT) };
         let Way::Found(parent, fd) = self.directory(share, &parent, wait)? else { return Ok(Lookup::NoParent) };
@@ -200,14 +203,14 @@ impl Question {
         match share.root.open_directory(&path, self.links, wait) {
             Ok(fd) => Ok(Way::Found(path, fd)),
             Err(Errno::NOTDIR) => Ok(Way::Missing),
-            // The name exists, so it is that of a link that leads nowhere; or it has just gone.
+            // The name exists, so it is a dangling link or has just been removed.
             Err(Errno::NOENT) => Err(Errno::LOOP),
             Err(error) => Err(error),
         }
     }
 
-    /// The name on disk in the directory `path`, which `fd` holds, and that directory as it was just before, where it is
-    /// watched.
+    /// Returns the name on disk in the directory `path`, held by `fd`, and the state of that directory just before if
+    /// it is watched.
     fn name_in(
         &self,
         share: &Share,
@@ -225,7 +228,7 @@ impl Question {
                 let (found, state) = share.names.find(&share.root, fd.as_fd(), id(&directory), name, wait)?;
                 (found, state.map(|state| watched(&directory, state)))
             }
-            // A link that leads nowhere is there all the same.
+            // A dangling link exists too.
             Case::Sensitive if wait == Wait::Never => return Err(Errno::AGAIN),
             Case::Sensitive => (stat_name(fd, name).is_ok().then(|| name.into()), None),
         };
@@ -234,12 +237,12 @@ impl Question {
     }
 }
 
-/// The directory that `stat` tells of, in this `state`.
+/// Returns the directory described by `stat`, in this `state`.
 fn watched(stat: &Statx, state: u64) -> Watched {
     Watched { id: id(stat), mode: u32::from(stat.stx_mode) & 0o7777, gid: stat.stx_gid, state }
 }
 
-/// What `fd` holds; `Errno::AGAIN` where its file system may keep a thread waiting that must not.
+/// Returns the metadata of `fd`; `Errno::AGAIN` if its file system may block a thread that must not wait.
 pub(crate) fn look(share: &Share, fd: impl AsFd, wait: Wait) -> Result<Statx> {
     if wait == Wait::Allowed {
         return stat(fd);

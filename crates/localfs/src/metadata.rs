@@ -1,8 +1,9 @@
-//! Metadata: what statx says, with what `user.DOSATTRIB` adds, kept so that it is read once per change.
+//! File metadata: the result of statx combined with `user.DOSATTRIB`, which is cached so that it is read once per
+//! change.
 //!
-//! A change of an attribute changes the inode's change time, so what was read is right for as long as that time stays.
-//! Where the [`Clock`] behind it ticks slowly, a file that changed just now may change again without showing it, and what
-//! was read of such a file is not kept.
+//! A change of an attribute changes the inode's change time, so the cached value is valid while that time is unchanged.
+//! If the [`Clock`] behind it ticks slowly, a recently changed file may change again without a new time. Values read
+//! from such a file are not cached.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use crate::root::id;
 use crate::streak::Streak;
 use crate::{held, identity};
 
-/// The longest tick of Linux's clocks. A creation time that was stored less than this before the file's birth stands for
-/// the birth: it is noted just before the file is made, which saves asking the file.
+/// The longest tick of Linux's clocks. A creation time stored less than this before the file's birth means the birth.
+/// It is read from the clock just before the file is created, which saves a query of the file.
 const JUST_BEFORE: i128 = 10_000_000;
 
-/// Where attributes are.
+/// Where attributes are read from.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a, Fd> {
     /// A descriptor with data access.
     Open(Fd),
-    /// A descriptor without, which takes a path to get at its attributes.
+    /// A descriptor without data access, whose attributes are accessed by a path.
     Held(Fd),
     /// A name in a directory.
     Named(Fd, &'a [u8]),
@@ -46,27 +47,28 @@ impl<Fd: AsFd> Source<'_, Fd> {
     }
 }
 
-/// What is known of the attributes of many files.
+/// A cache of the attributes of many files.
 pub(crate) struct Cache {
     table: Arc<Table>,
     clock: Clock,
-    /// How often an attribute was read.
+    /// Number of times that an attribute was read.
     reads: AtomicU64,
-    /// Files that had neither attributes nor a descriptor.
+    /// Streak of files that had neither DOS attributes nor a security descriptor.
     empty: Streak,
 }
 
 impl Cache {
-    /// An empty one for files that are stamped by `clock`.
+    /// Creates an empty cache for files stamped by `clock`.
     pub(crate) fn new(clock: Clock) -> Cache {
         Cache { table: Table::of_process(), clock, reads: AtomicU64::new(0), empty: Streak::default() }
     }
 
-    /// The metadata of the file that `stat` tells of, and `source` reads. Attributes are for everybody who may see the
-    /// file: where the user may not read them, the process does, and the thread keeps the process's identity.
+    /// Returns the metadata of the file described by `stat`, with attributes read from `source`. Every user who can see
+    /// the file may see its DOS attributes. If the user may not read them, the process does, and the thread keeps the
+    /// process's identity.
     pub(crate) fn metadata(&self, stat: &Statx, source: Source<'_, impl AsFd>) -> Metadata {
         let kind = kind(stat);
-        // Linux keeps user attributes of files and directories only.
+        // Linux supports user attributes of files and directories only.
         if !matches!(kind, Kind::File | Kind::Directory) {
             return describe(stat, DosAttributes::default());
         }
@@ -75,11 +77,12 @@ impl Cache {
             return Metadata { bare, ..describe(stat, attributes) };
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
-        // A name may lead to another file by now: what it says is good enough for attributes only.
+        // The name may refer to another file by now, so its data is only good enough for DOS attributes.
         let is_held = !matches!(source, Source::Named(..));
         let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.is_on());
         if is_held && self.clock.is_local(file.device) && looks_empty() {
-            // Descriptors are trusted to show later than attributes: to grant too much is worse than to show what was.
+            // Security descriptors are cached later than DOS attributes, because granting too much is worse than
+            // showing old values.
             let over = self.clock.is_old(changed);
             if is_empty(&source) {
                 if self.clock.shows_attributes(file.device, changed) {
@@ -103,14 +106,14 @@ impl Cache {
         describe(stat, attributes)
     }
 
-    /// The file had no descriptor when it had last changed at `stamped`.
+    /// Records that the file had no security descriptor after its last change at `stamped`.
     pub(crate) fn note_bare(&self, file: FileId, stamped: Time) {
         if self.table.note_bare(file, stamped) {
             self.empty.add();
         }
     }
 
-    /// The file is gone, or a name of it.
+    /// Discards what is cached for a file that was removed or lost a name.
     pub(crate) fn forget(&self, file: FileId) {
         self.table.forget(file);
     }
@@ -125,13 +128,13 @@ impl Cache {
         self.table.has(file)
     }
 
-    /// The attributes as they are stored now, never from the cache.
+    /// Returns the attributes as stored now, never from the cache.
     pub(crate) fn stored(&self, source: Source<'_, impl AsFd>) -> DosAttributes {
         read(&source).unwrap_or_default()
     }
 }
 
-/// Reads the attribute; `None` where it could not be asked for. A value that nobody knows is no value.
+/// Reads the attribute; `None` if it could not be queried. An unparsable value is treated as missing.
 fn read(source: &Source<'_, impl AsFd>) -> Option<DosAttributes> {
     let mut buffer = [0; 256];
     let mut result = get(source, &mut buffer);
@@ -145,7 +148,7 @@ fn read(source: &Source<'_, impl AsFd>) -> Option<DosAttributes> {
     }
 }
 
-/// Whether a list of its attributes says that it has neither attributes of DOS nor a descriptor: one call instead of two.
+/// Returns whether the file has neither DOS attributes nor a security descriptor, with one call instead of two.
 fn is_empty(source: &Source<'_, impl AsFd>) -> bool {
     let mut names = [0; 512];
     let length = match source {
@@ -166,31 +169,31 @@ fn get(source: &Source<'_, impl AsFd>, buffer: &mut [u8]) -> rustix::io::Result<
     }
 }
 
-/// The attributes that a new file is given: its creation time is the file system's own.
+/// Returns the attributes of a new file: its creation time is the file system's own.
 pub(crate) fn first_attributes(stat: &Statx, attributes: u32) -> DosAttributes {
     let plain = describe(stat, DosAttributes::default());
     DosAttributes { attributes: Some(attributes), created: Some(plain.created), changed: None }.as_stored(plain.kind)
 }
 
-/// The same for a file that is made next: file systems of this machine stamp it by the kernel's coarse clock, or a finer
-/// one that is no earlier.
+/// Returns the attributes expected for the next new file. Local file systems stamp it by the kernel's coarse clock, or
+/// by a finer one that is not earlier.
 pub(crate) fn expected_attributes(kind: Kind, attributes: u32) -> DosAttributes {
     DosAttributes { attributes: Some(attributes), created: Some(coarse_now()), changed: None }.as_stored(kind)
 }
 
-/// The time by the kernel's coarse clock.
+/// Returns the time of the kernel's coarse clock.
 pub(crate) fn coarse_now() -> Time {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
-/// When the file was made, where its file system knows.
+/// Returns the file's birth time, if the file system reports it.
 pub(crate) fn birth(stat: &Statx) -> Option<Time> {
     (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| time(stat.stx_btime))
 }
 
-/// Stores the attributes. Their owner may do so whatever the file's mode: a file that nobody may write still has
-/// attributes. The thread may have the process's identity afterwards.
+/// Stores the attributes. The owner may do so whatever the file's mode, because read-only files have attributes too.
+/// The thread may have the process's identity afterwards.
 pub(crate) fn store(
     source: Source<'_, impl AsFd>,
     attributes: &DosAttributes,
@@ -207,7 +210,7 @@ pub(crate) fn store(
     }
 }
 
-/// What it is.
+/// Returns the type of the file.
 pub(crate) fn kind(stat: &Statx) -> Kind {
     match FileType::from_raw_mode(stat.stx_mode.into()) {
         FileType::RegularFile => Kind::File,
@@ -221,13 +224,13 @@ pub(crate) fn time(stamp: StatxTimestamp) -> Time {
     Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
 }
 
-/// Whether a stored creation time means the birth of the file.
+/// Returns whether a stored creation time means the birth of the file.
 pub(crate) fn is_birth(stored: Time, born: Time) -> bool {
     let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
     (0..JUST_BEFORE).contains(&(nanos(born) - nanos(stored)))
 }
 
-/// The metadata of the file that `stat` tells of.
+/// Builds the metadata of the file described by `stat`.
 pub(crate) fn describe(stat: &Statx, dos: DosAttributes) -> Metadata {
     let (accessed, modified, changed) = (time(stat.stx_atime), time(stat.stx_mtime), time(stat.stx_ctime));
     let born = birth(stat);

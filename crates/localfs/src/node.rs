@@ -1,4 +1,4 @@
-//! A file or directory that somebody has open: a descriptor for attributes, or one with data access.
+//! An open file or directory: a descriptor for attributes, or one with data access.
 
 use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
@@ -33,7 +33,7 @@ use crate::{Share, errno, held, identity, leases, watch};
 pub(crate) enum Held {
     /// The root of the share.
     Root,
-    /// This one.
+    /// A descriptor of its own.
     Own(OwnedFd),
 }
 
@@ -46,12 +46,12 @@ impl Held {
     }
 }
 
-/// What is open.
+/// The state of an open file or directory.
 pub(crate) struct Open {
     pub(crate) share: Arc<Share>,
-    /// The file system that it lies on.
+    /// The file system of the file.
     pub(crate) system: Arc<FileSystem>,
-    /// The user who opened it: calls that name none are made for that one.
+    /// The user who opened it. Calls without a user are made on this user's behalf.
     pub(crate) uid: u32,
     held: Held,
     pub(crate) id: FileId,
@@ -59,20 +59,20 @@ pub(crate) struct Open {
     /// `None`: for attributes only.
     pub(crate) access: Option<Access>,
     listing: Mutex<Option<Listing>>,
-    /// Links to the file that were made through this handle, until they are on disk.
+    /// Links to the file created through this handle that are not on disk yet.
     pub(crate) linked: Mutex<Option<Box<Linked>>>,
-    /// Who opened it for data while looking it up: for him it need not be opened again.
+    /// The user for whom the look-up already opened it for data; this user need not open it again.
     opener: Option<Arc<Identity>>,
-    /// Where a directory was found.
+    /// The path at which a directory was found.
     path: Option<RelPath>,
-    /// So many blocks that freeing them takes long.
+    /// Whether it has so many blocks that freeing them takes long.
     large: AtomicBool,
 }
 
 impl Drop for Open {
     /// The last close of a removed file frees its blocks.
     fn drop(&mut self) {
-        // Closing a file of another machine, or FUSE, waits for it.
+        // Closing a file on a remote file system or FUSE waits for it.
         let waits = self.access.is_some() && !self.system.is_local();
         if waits || *self.large.get_mut() {
             let held = std::mem::replace(&mut self.held, Held::Root);
@@ -81,15 +81,15 @@ impl Drop for Open {
     }
 }
 
-/// An [`Open`] that can go to a worker.
+/// An [`Open`] that can be passed to a worker.
 struct Handle(Arc<Open>);
 
-/// The file behind a node, where it is one of this crate's.
+/// Returns the file behind a node, if the node is one of this crate's.
 pub(crate) fn of(node: &Arc<dyn Node>) -> Option<Arc<Open>> {
     node.as_any().downcast_ref::<Handle>().map(|handle| Arc::clone(&handle.0))
 }
 
-/// Locks by file, for reading an attribute and writing it changed.
+/// Locks per file for read-modify-write of an attribute.
 pub(crate) struct AttributeLocks {
     locks: [Mutex<()>; 64],
     hasher: RandomState,
@@ -114,27 +114,27 @@ impl Placed for Arc<Open> {
 }
 
 impl Open {
-    /// What `held` holds and `stat` tells of, opened for the user `uid`.
+    /// Creates the state for `held`, described by `stat`, opened for the user `uid`.
     pub(crate) fn new(share: Arc<Share>, uid: u32, held: Held, stat: &Statx, access: Option<Access>) -> Open {
         let (listing, linked, opener, path, large) = Default::default();
         let (system, id, kind) = (share.root.system_of(stat), id(stat), kind(stat));
         Open { share, system, uid, held, id, kind, access, listing, linked, opener, path, large }
     }
 
-    /// Notes how large the file may be.
+    /// Records the possible size of the file.
     pub(crate) fn note_size(&self, bytes: u64) {
         if bytes > LARGE && self.kind == Kind::File {
             self.large.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Notes that `who` opened it.
+    /// Records that `who` opened it.
     pub(crate) fn opened_by(mut self, who: &Arc<Identity>) -> Open {
         self.opener = Some(Arc::clone(who));
         self
     }
 
-    /// Notes where a directory is.
+    /// Records the path of a directory.
     pub(crate) fn at(mut self, path: &RelPath) -> Open {
         self.path = Some(path.clone());
         self
@@ -152,12 +152,13 @@ impl Open {
         self.held.fd(&self.share)
     }
 
-    /// Notes a change of the file that is made while the answer is held: to be called first by whatever makes one.
+    /// Notes a change of the file, for as long as the result is held. Every operation that changes the file calls this
+    /// first.
     pub(crate) fn changes(&self) -> Option<Doing> {
         own::file(self.share.root.path(), self.id)
     }
 
-    /// Where the file's attributes are read from.
+    /// Returns where the file's attributes are read from.
     pub(crate) fn source(&self) -> Source<'_, BorrowedFd<'_>> {
         if self.access.is_some() { Source::Open(self.fd()) } else { Source::Held(self.fd()) }
     }
@@ -173,7 +174,7 @@ impl Open {
         identity::assume(who)?;
         let flags = match (self.kind, access.read, access.write) {
             (Kind::Symlink, ..) => return Err(Errno::LOOP),
-            // A device may do anything when it is opened, and a FIFO waits.
+            // Opening a device may have any effect, and opening a FIFO waits.
             (Kind::Special, ..) => return Err(Errno::NODEV),
             (Kind::Directory, _, true) => return Err(Errno::ISDIR),
             (Kind::Directory, true, _) => OFlags::RDONLY | OFlags::DIRECTORY,
@@ -182,7 +183,8 @@ impl Open {
             (_, false, true) => OFlags::WRONLY,
             (_, false, false) => OFlags::PATH,
         };
-        // A lease would make the open wait until it is given up, most of a minute perhaps: no thread waits so long.
+        // A lease would block the open until it is given up, possibly for most of a minute. No thread may wait that
+        // long.
         let waits = flags != OFlags::PATH;
         let fd = self.share.root.reopen(self.fd(), if waits { flags | OFlags::NONBLOCK } else { flags })?;
         let access = (flags != OFlags::PATH).then_some(access);
@@ -217,11 +219,11 @@ impl Open {
     fn set_metadata(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _own = self.changes();
         let stores = set.created.is_some() || set.dos_attributes.is_some() || set.changed.is_some();
-        // Linux has neither a mode nor attributes of users for links.
+        // Linux has neither a mode nor user attributes for links.
         if self.kind == Kind::Symlink && (stores || set.mode.is_some()) {
             return Err(Errno::OPNOTSUPP);
         }
-        // First what takes the right to write the file, last what may take it away.
+        // First the changes that require write permission, last those that may revoke it.
         if stores {
             self.store_attributes(who, set)?;
         }
@@ -242,7 +244,7 @@ impl Open {
         Ok(())
     }
 
-    /// Writes the stored attributes again, changed.
+    /// Updates the stored attributes.
     fn store_attributes(&self, who: &Arc<Identity>, set: &SetMetadata) -> Result<()> {
         let _lock = self.share.locks.of(self.id);
         let (now, stored) = (stat(self.fd())?, self.share.cache.stored(self.source()));
@@ -272,13 +274,13 @@ impl Open {
             self.note_files(&entries);
         }
         if entries.is_empty() {
-            // Who is at the end mostly closes next; a directory that stays open needs one descriptor, not two.
+            // A client at the end usually closes next. A directory that stays open then needs one descriptor, not two.
             *slot = None;
         }
         Ok((entries, next))
     }
 
-    /// What was listed is opened next.
+    /// Records listed files, because clients usually open them next.
     pub(crate) fn note_files(&self, entries: &[Entry]) {
         let Some(directory) = &self.path else { return };
         let is_file = |entry: &&Entry| entry.metadata.is_some_and(|metadata| metadata.kind == Kind::File);
@@ -287,7 +289,7 @@ impl Open {
         }
     }
 
-    /// A handle for listing has its own descriptor only where it was opened without one.
+    /// Starts a listing. The descriptor is opened again only if the handle has no data access.
     fn start_listing(&self, who: &Arc<Identity>, opened_by: Option<&Arc<Identity>>) -> Result<Listing> {
         identity::assume(who)?;
         let fd = match self.access {
@@ -301,7 +303,7 @@ impl Open {
         if self.kind != Kind::Directory {
             return Err(Errno::NOTDIR);
         }
-        // Whether a directory may be removed is no secret to who may remove it without reading it.
+        // Whether a directory can be removed is not confidential to a user who could remove it without reading it.
         identity::assume_process().map_err(errno)?;
         dir::is_empty(&self.share.root.reopen(self.fd(), OFlags::RDONLY | OFlags::DIRECTORY)?)
     }
@@ -345,28 +347,28 @@ impl Open {
         let path = held::path(self.fd());
         let names = whole(|buffer| rustix::fs::listxattr(path.as_slice(), buffer)).map_err(errno)?;
         let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
-        // A name that is no text could not be asked for either.
+        // A name that is not UTF-8 could not be requested either.
         let names = names.filter_map(|name| String::from_utf8(name.to_vec()).ok());
         Ok(names.filter(|name| !is_hidden(name, who)).collect())
     }
 }
 
-/// Whether Linux shows attributes of this name to root alone. A user's thread keeps the capability for them
-/// ([`identity::DESCRIBING`]), so that it is not the kernel that hides them.
+/// Returns whether Linux shows attributes of this name to root only. A user's thread keeps the capability for them
+/// ([`identity::DESCRIBING`]), so the kernel does not hide them.
 fn is_hidden(name: &str, who: &Identity) -> bool {
     who.uid != 0 && name.starts_with("trusted.")
 }
 
-/// All that `get` gives, however long it is: it says so when the buffer is too small.
+/// Returns the complete result of `get`, whatever its length; `get` fails if the buffer is too small.
 fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    // Most values, descriptors of fifty entries among them, and that there is none, take no memory but their own.
+    // Most values, including security descriptors with fifty ACEs, and the absence of a value need no heap buffer.
     let mut short = [0; 2048];
     match get(&mut short) {
         Err(Raw::RANGE) => {}
         found => return found.map(|length| short[..length].to_vec()),
     }
-    // Those of a hundred entries of a list or two, and the longest value and the longest list that Linux has, for which
-    // the kernel, too, clears as much memory each time.
+    // The larger sizes are for ACLs with a hundred entries, and for the longest value and the longest list of names
+    // that Linux supports, for which the kernel clears as much memory each time.
     for size in [8192, 65_536] {
         let mut buffer = vec![0; size];
         match get(&mut buffer) {
@@ -544,7 +546,7 @@ impl Node for Handle {
         ask(&self.0, self.0.uid, move |open| open.lock_range(offset, length, lock))
     }
 
-    /// The kernel keeps the locks of a file in a list and goes through it for each change.
+    /// The kernel keeps a file's locks in a linked list that it searches for each change.
     fn lock_ranges(&self, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
         let make = move |open: &Arc<Open>| {
             RangeChange::make_all(&changes, |offset, length, lock| open.lock_range(offset, length, lock))

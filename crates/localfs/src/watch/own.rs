@@ -1,10 +1,9 @@
-//! What this process is changing itself: the kernel tells of it like of anybody's changes, and nobody wants to hear it
-//! twice.
+//! Changes that this process makes itself. The kernel reports them like all others, but listeners already know them.
 //!
-//! A change is noted before it is made. The kernel queues what it tells before the call that made it returns, so once
-//! everything is read that was queued when the change was done, the note has served. Names are noted by their absolute
-//! paths, beginning with the share's as it was given: the server knows those who watch by them, too, so that what is not
-//! told here is told there. Content is noted by file and share.
+//! A change is noted before it is made. The kernel queues its event before the system call returns. Once all events
+//! have been read that were queued when the change was complete, the note is obsolete. Names are noted by their
+//! absolute paths, which begin with the share's path as given. The server identifies watchers by the same paths, so
+//! that it reports what is suppressed here. Content is noted by file and share.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -16,12 +15,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use server::vfs::{FileId, RelPath};
 
-/// Notes that are kept before old ones are looked for.
+/// Number of notes that triggers a search for old ones.
 const MANY: usize = 4096;
-/// How long a note can serve at the longest: the kernel's queue is read far more often where there is anything in it.
+/// Maximum lifetime of a note. The kernel's queue is read much more often than this while it has events.
 const STALE: Duration = Duration::from_secs(1);
 
-/// Something that this process does.
+/// A change that this process makes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Deed {
     /// A name appears at this absolute path.
@@ -33,9 +32,9 @@ pub(crate) enum Deed {
 }
 
 struct Note {
-    /// How many calls are under way.
+    /// Number of calls in progress.
     running: usize,
-    /// When the last one was done.
+    /// When the last one completed.
     done: Instant,
 }
 
@@ -46,11 +45,11 @@ struct Notes {
 }
 
 static NOTES: LazyLock<Mutex<Notes>> = LazyLock::new(Mutex::default);
-/// Watches that want names, and of those the ones that want content or attributes: without any, nothing is noted.
+/// Watches of names, and those that also request content or attributes. Without any, nothing is noted.
 static WATCHES: AtomicUsize = AtomicUsize::new(0);
 static CURIOUS: AtomicUsize = AtomicUsize::new(0);
 
-/// A watch begins or ends.
+/// Updates the counters when a watch begins or ends.
 pub(super) fn count_watch(begins: bool, curious: bool) {
     let count = |counter: &AtomicUsize| match begins {
         true => counter.fetch_add(1, Ordering::SeqCst),
@@ -62,10 +61,10 @@ pub(super) fn count_watch(begins: bool, curious: bool) {
     }
 }
 
-/// Changes under way; they are done when this is dropped.
+/// Changes in progress. They are complete when this is dropped.
 pub(crate) struct Doing(Vec<Deed>);
 
-/// Notes that the names of `root` change that `deeds` says: paths, and whether they appear.
+/// Notes the changes of names below `root` in `deeds`: paths, and whether the name appears.
 pub(crate) fn names(root: &Path, deeds: &[(&RelPath, bool)]) -> Option<Doing> {
     if WATCHES.load(Ordering::SeqCst) == 0 {
         return None;
@@ -77,7 +76,7 @@ pub(crate) fn names(root: &Path, deeds: &[(&RelPath, bool)]) -> Option<Doing> {
     Some(begin(deeds.iter().map(deed).collect()))
 }
 
-/// Notes that a file of the share `root` changes.
+/// Notes a change of a file of the share `root`.
 pub(crate) fn file(root: &Path, file: FileId) -> Option<Doing> {
     let deed = || Deed::File(FileId { stream: 0, ..file }, root.to_path_buf());
     is_curious().then(|| begin(vec![deed()]))
@@ -88,7 +87,7 @@ pub(crate) fn is_curious() -> bool {
     CURIOUS.load(Ordering::SeqCst) > 0
 }
 
-/// The absolute path of `path` beneath `root`.
+/// Returns the absolute path of `path` below `root`.
 pub(super) fn absolute(root: &[u8], path: &RelPath) -> Vec<u8> {
     let root = root.strip_suffix(b"/").unwrap_or(root);
     [root, b"/", path.as_bytes()].concat()
@@ -125,23 +124,23 @@ impl Drop for Doing {
     }
 }
 
-/// Whether the process did that itself just now.
+/// Returns whether the process has just made that change itself.
 pub(super) fn did(deed: &Deed) -> bool {
     NOTES.lock().by_deed.contains_key(deed)
 }
 
-/// Whether the process changed any file of the share `root` just now.
+/// Returns whether the process has just changed any file of the share `root`.
 pub(super) fn did_any_file(root: &Path) -> bool {
     NOTES.lock().by_deed.keys().any(|deed| matches!(deed, Deed::File(_, of) if of == root))
 }
 
-/// Forgets what cannot serve, before what the kernel tells is read.
+/// Discards obsolete notes before the kernel's events are read.
 pub(super) fn forget_stale() {
     let now = Instant::now();
     NOTES.lock().by_deed.retain(|_, note| note.serves(now));
 }
 
-/// Forgets what has served: all that the kernel had to tell at `moment` is read.
+/// Discards the notes whose events have all been read, given that the queue was read as of `moment`.
 pub(super) fn forget_done_by(moment: Instant) {
     NOTES.lock().by_deed.retain(|_, note| note.running > 0 || note.done > moment);
 }
