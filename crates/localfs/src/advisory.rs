@@ -1,7 +1,7 @@
-//! A lock between programs on a file of the server's own, which they change in turns: smbpasswd(5) and its like.
+//! A lock against other programs on a file that the server shares with them, such as smbpasswd(5).
 //!
-//! It belongs to the open file and ends with it, and it is in the way of other programs' fcntl(2) locks. Whoever waits
-//! for one asks again: the kernel's own waiting has no end.
+//! The lock belongs to the open file description and ends with it. It conflicts with other programs' fcntl(2) locks.
+//! Callers that wait for a lock poll it, because waiting in the kernel has no time limit.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,17 +9,17 @@ use rustix::io::Errno;
 
 use crate::sys;
 
-/// Whom a lock keeps out.
+/// The programs that a lock excludes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keeps {
-    /// Those who write.
+    /// Programs that write.
     WritersOut,
-    /// Everybody.
+    /// All programs.
     EverybodyOut,
 }
 
-/// Locks `length` bytes of `file` from `offset` on, and says whether it could: not while another has a lock in the way.
-/// `length` 0 is all there can be. The file must be open for writing where everybody is kept out.
+/// Locks `length` bytes of `file` starting at `offset`. Returns `false` if a conflicting lock exists. `length` 0 means
+/// the maximum. The file must be open for writing to exclude all programs.
 pub fn try_lock(file: BorrowedFd<'_>, keeps: Keeps, offset: i64, length: i64) -> std::io::Result<bool> {
     let kind = match keeps {
         Keeps::WritersOut => libc::F_RDLCK,
@@ -54,7 +54,7 @@ mod tests {
         assert!(lock(&first, Keeps::EverybodyOut));
         let second = open();
         assert!(!lock(&second, Keeps::WritersOut));
-        // Another open of the file that is closed takes nothing from this one.
+        // Closing another open of the file does not release this one's lock.
         drop(second);
         assert!(!lock(&open(), Keeps::WritersOut));
         drop(first);

@@ -1,4 +1,4 @@
-//! Copying from file to file without the bytes passing through this process, where the kernel can do that.
+//! Copies between files without passing the bytes through this process, if the kernel supports it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::root::stat;
 use crate::worker::Lane;
 use crate::{errno, identity, sys};
 
-/// Bytes that pass through memory at once where they must.
+/// Bytes per step if they have to pass through memory.
 const STEP: u64 = 256 * 1024;
-/// More than this is left to the workers for what takes long.
+/// Longer copies use the worker lane for slow work.
 const LONG: u64 = 4 << 20;
 
-/// What to copy, and where to.
+/// A range to copy and its destination.
 #[derive(Clone, Copy)]
 struct Range {
     source: u64,
@@ -50,7 +50,7 @@ impl Open {
     ) -> Answer<Result<()>> {
         let (uid, system) = (who.uid, &open.system);
         let (open, who, from) = (Arc::clone(open), Arc::clone(who), Arc::clone(from));
-        // What is not on disk yet is written there first.
+        // Data that is not on disk yet is written there first.
         system.later(uid, Lane::Slow, move || open.share_room(&who, &from, Range { source, offset, length }))
     }
 
@@ -58,7 +58,7 @@ impl Open {
         let _own = self.changes();
         identity::assume(who)?;
         let (fd, source) = (self.writer()?, from.reader()?);
-        // 0 means everything up to the end to the kernel, and it would grow the file.
+        // For the kernel, 0 means everything up to the end, which would grow the file.
         if range.length == 0 {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Open {
         let range = Range { length: range.length.min(there), ..range };
         self.note_size(end_of(range.offset, range.length)?);
         let apart = range.source.abs_diff(range.offset) >= range.length;
-        // Within one file the kernel copies only what does not overlap.
+        // Within one file the kernel only copies ranges that do not overlap.
         let by_kernel = if self.id == from.id && !apart { 0 } else { self.copy_in_kernel(from, range)? };
         let rest = Range {
             source: range.source + by_kernel,
@@ -90,7 +90,7 @@ impl Open {
         Ok(by_kernel + self.copy_by_hand(who, from, rest)?)
     }
 
-    /// Copies as much as the kernel does itself: all, or nothing between some file systems.
+    /// Copies as much as the kernel can: everything, or nothing between some file systems.
     fn copy_in_kernel(&self, from: &Open, range: Range) -> Result<u64> {
         let (fd, from) = (self.writer()?, from.reader()?);
         let mut done = 0;
@@ -108,7 +108,7 @@ impl Open {
         Ok(done)
     }
 
-    /// Copies in the order in which nothing is overwritten before it was read, should both be one file.
+    /// Copies in an order that overwrites nothing before it was read, in case both are one file.
     fn copy_by_hand(&self, who: &Arc<Identity>, from: &Open, range: Range) -> Result<u64> {
         let backwards = range.offset > range.source;
         let mut length = range.length;
@@ -120,7 +120,7 @@ impl Open {
             let read = from.read_waiting(range.source + at, &mut buffer[..count as usize])?;
             self.write_all(who, range.offset + at, &buffer[..read], 0, ReadWriteFlags::empty())?;
             if (read as u64) < count {
-                // The source was cut meanwhile.
+                // The source was truncated meanwhile.
                 length = at + read as u64;
             }
             (start, end) = if backwards { (start, at) } else { (at + count, end.min(length)) };

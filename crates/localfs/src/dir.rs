@@ -13,10 +13,11 @@ use crate::metadata::{Source, describe};
 use crate::node::Open;
 use crate::{errno, identity, root};
 
-/// Bytes of one reading: several hundred entries.
+/// Bytes per read: several hundred entries.
 const BUFFER: usize = 32 * 1024;
 
-/// Calls `each` with every name of the directory but `.` and `..` until it answers `false`; whether it never did.
+/// Calls `each` with every name of the directory except `.` and `..` until it returns `false`. Returns whether it never
+/// did.
 pub(crate) fn each_name(fd: &OwnedFd, mut each: impl FnMut(&[u8]) -> bool) -> Result<bool> {
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());
@@ -34,8 +35,9 @@ fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// What `name` in the directory `open`, which `fd` holds, is. Of what is mounted there, and may keep any call waiting, that
-/// is what the kernel knows: threads of this directory's file system wait for no other.
+/// Returns the metadata of `name` in the directory `open`, held by `fd`. For a mount point of a file system that may
+/// block any call, it is only what the kernel has cached, because threads of this directory's file system wait for no
+/// other.
 pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Metadata> {
     let local = open.system.is_local();
     let stat = if local { root::glance_at(fd, name)? } else { root::stat_name(fd, name)? };
@@ -48,31 +50,31 @@ pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Resul
 /// A directory that is being listed.
 pub(crate) struct Listing {
     fd: OwnedFd,
-    /// For whom it was opened.
+    /// The user for whom it was opened.
     pub(crate) who: Option<Arc<Identity>>,
-    /// What was read and not listed yet.
+    /// Entries that were read and not listed yet.
     ahead: VecDeque<Ahead>,
-    /// The position in front of `ahead`.
+    /// The position before `ahead`.
     at: u64,
-    /// The kernel has no more behind `ahead`.
+    /// The directory ends after `ahead`.
     ended: bool,
 }
 
 struct Ahead {
     name: Box<[u8]>,
-    /// The position behind it.
+    /// The position after it.
     next: u64,
 }
 
 impl Listing {
-    /// Lists the directory that `fd` has open for reading.
+    /// Lists the directory of `fd`, which is open for reading.
     pub(crate) fn new(fd: OwnedFd, who: Option<Arc<Identity>>) -> Listing {
         Listing { fd, who, ahead: VecDeque::new(), at: 0, ended: false }
     }
 
-    /// Up to `count` names behind `cursor`, and the position behind them.
+    /// Returns up to `count` names after `cursor`, and the position after them.
     pub(crate) fn names(&mut self, cursor: u64, count: usize) -> Result<(Vec<Entry>, u64)> {
-        // From the start, everything is read anew.
+        // From the start, everything is read again.
         if cursor != self.at || cursor == 0 {
             rustix::fs::seek(&self.fd, SeekFrom::Start(cursor)).map_err(errno)?;
             self.ahead.clear();
@@ -95,7 +97,7 @@ impl Listing {
         Ok((entries, self.at))
     }
 
-    /// Reads once.
+    /// Reads one buffer of entries.
     fn fill(&mut self) -> Result<()> {
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&self.fd, buffer.spare_capacity_mut());
@@ -116,10 +118,10 @@ impl Listing {
         }
     }
 
-    /// Adds what `who` may see of each entry.
+    /// Adds the metadata that `who` may see to each entry.
     pub(crate) fn describe(&self, who: &Arc<Identity>, open: &Open, entries: &mut [Entry]) -> Result<()> {
         for entry in entries {
-            // Each time: reading attributes may have made the thread the process's.
+            // Each time, because reading attributes may have switched the thread to the process's identity.
             identity::assume(who)?;
             entry.metadata = metadata_of(open, self.fd.as_fd(), &entry.name).ok();
         }
@@ -127,7 +129,7 @@ impl Listing {
     }
 }
 
-/// Whether the directory that `fd` has open for reading has no entries.
+/// Returns whether the directory of `fd`, which is open for reading, has no entries.
 pub(crate) fn is_empty(fd: &OwnedFd) -> Result<bool> {
     match each_name(fd, |_| false) {
         Err(Errno::NOENT) => Ok(true),

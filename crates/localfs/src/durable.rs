@@ -1,8 +1,8 @@
-//! Which names are on disk: a file's fsync puts its content there, and on many file systems not its name.
+//! Durability of names: a file's fsync makes its content durable, but on many file systems not its name.
 //!
-//! What was made or renamed is noted until it is flushed ([`Unsynced`]). A flush of such a file also syncs the directory that
-//! it lies in by then, and the directories above as far as those are new, so that the way to it outlives a crash. What
-//! nobody flushes costs nothing.
+//! Created and renamed files are noted until they are flushed ([`Unsynced`]). A flush of such a file also syncs its
+//! current directory, and the directories above as far as those are new, so that its path survives a crash. Files that
+//! are never flushed cost nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,16 +19,16 @@ use crate::node::Open;
 use crate::root::{id, stat, stat_name};
 use crate::{Share, errno, identity};
 
-/// How many files are noted in the whole process, about 100 bytes each.
+/// Maximum number of files noted in the whole process, about 100 bytes each.
 const NOTED: usize = 65_536;
 
-/// After this, the kernel has written a directory by itself: it begins after 30 s (`vm.dirty_expire_centisecs`).
+/// After this time the kernel has written a directory on its own. It starts after 30 s (`vm.dirty_expire_centisecs`).
 const WRITTEN_BACK: Duration = Duration::from_secs(120);
 
-/// How many directories lie above one another at the most: no path is longer.
+/// Maximum depth of directories, which no path exceeds.
 const DEPTH: usize = 2048;
 
-/// How often a directory is looked for that is renamed meanwhile.
+/// How often the search for a directory is retried when it is renamed meanwhile.
 const RACES: usize = 8;
 
 /// Files and directories whose names may not be on disk.
@@ -37,30 +37,30 @@ pub(crate) struct Unsynced(Mutex<Noted>);
 
 #[derive(Default)]
 struct Noted {
-    /// By file, the number of its last note.
+    /// The number of the last note of each file.
     files: HashMap<FileId, u64>,
-    /// Notes in their order, those that were repeated or taken back among them.
+    /// Notes in order, including those that were repeated or removed.
     order: VecDeque<(FileId, u64, Instant)>,
     last: u64,
-    /// Until when anything may be unsynced, because a note had to go too early.
+    /// Until when any file may be unsynced, because a note had to be discarded too early.
     overflowed: Option<Instant>,
 }
 
 impl Unsynced {
-    /// Those of the process: a file may be reached through more than one share.
+    /// Returns the notes of the process, because a file may be reached through more than one share.
     #[cfg(not(test))]
     pub(crate) fn shared() -> &'static Unsynced {
         static ALL: std::sync::OnceLock<Unsynced> = std::sync::OnceLock::new();
         ALL.get_or_init(Unsynced::default)
     }
 
-    /// Each share's own, so that tests which run at the same time do not meet in a reused inode number.
+    /// Returns separate notes for each share, so that concurrent tests do not interfere through a reused inode number.
     #[cfg(test)]
     pub(crate) fn shared() -> &'static Unsynced {
         Box::leak(Box::default())
     }
 
-    /// The file has a name that it did not have.
+    /// Records that the file has a new name.
     pub(crate) fn note(&self, file: FileId) {
         let mut noted = self.0.lock();
         let noted = &mut *noted;
@@ -81,7 +81,7 @@ impl Unsynced {
         }
     }
 
-    /// Its names are on disk, as the note `number` wanted.
+    /// Removes the note `number`, because the file's names are on disk.
     fn forget(&self, file: FileId, number: Option<u64>) {
         let mut noted = self.0.lock();
         if number.is_some() && noted.files.get(&file).copied() == number {
@@ -89,12 +89,12 @@ impl Unsynced {
         }
     }
 
-    /// The file has no name any more.
+    /// Records that the file has no name any more.
     pub(crate) fn gone(&self, file: FileId) {
         self.0.lock().files.remove(&file);
     }
 
-    /// Whether a name of the file may not be on disk, and the number of the note that says so.
+    /// Returns whether a name of the file may not be on disk, and the number of the note.
     fn is_noted(&self, file: FileId) -> Option<Option<u64>> {
         let noted = self.0.lock();
         match noted.files.get(&file) {
@@ -104,15 +104,15 @@ impl Unsynced {
     }
 }
 
-/// Directories in which a handle has made links that may not be on disk.
+/// Directories in which a handle has created links that may not be on disk.
 #[derive(Default)]
 pub(crate) struct Linked {
     directories: Vec<RelPath>,
-    /// There are more.
+    /// Whether there are more.
     many: bool,
 }
 
-/// How many of them are told apart.
+/// Maximum number of directories that are recorded individually.
 const LINKED: usize = 16;
 
 impl Linked {
@@ -126,7 +126,7 @@ impl Linked {
 }
 
 impl Open {
-    /// Everything on disk, and the name of what is new with it.
+    /// Flushes the content, and the name if it is new.
     pub(crate) fn flush(&self) -> Result<()> {
         if !matches!(self.kind, Kind::File | Kind::Directory) {
             return Ok(());
@@ -151,7 +151,7 @@ impl Open {
             // It has no name any more.
             Ok(None) => return Ok(()),
             Ok(Some(directory)) => self.share.sync_upwards(fd, directory)?,
-            // The way there is not to be found, or leads out of the share.
+            // The path cannot be found, or leads out of the share.
             Err(_) => rustix::fs::syncfs(fd).map_err(errno)?,
         }
         self.share.unsynced.forget(self.id, number);
@@ -166,7 +166,7 @@ impl Share {
         rustix::fs::fsync(fd).map_err(errno)
     }
 
-    /// Puts links to the file that `fd` holds on disk. A directory that is gone by now has none.
+    /// Syncs links to the file of `fd`. A directory that has been removed contains none.
     fn sync_linked(&self, fd: BorrowedFd<'_>, linked: &Linked) -> Result<()> {
         if linked.many {
             return rustix::fs::syncfs(fd).map_err(errno);
@@ -183,7 +183,7 @@ impl Share {
         Ok(())
     }
 
-    /// The directory, open for reading, that the file which `fd` holds lies in now; `None` where it has no name any more.
+    /// Returns the file's current directory, open for reading; `None` if the file has no name any more.
     fn directory_of(&self, fd: impl AsFd, file: FileId) -> Result<Option<OwnedFd>> {
         for _ in 0..RACES {
             if stat(&fd)?.stx_nlink == 0 {
@@ -199,7 +199,7 @@ impl Share {
         Err(Errno::NOENT)
     }
 
-    /// Where the kernel says that `fd` lies, from the share's root on. It need not be there any more.
+    /// Returns the kernel's path of `fd`, relative to the share's root. The file may have been moved or removed since.
     pub(crate) fn path_of(&self, fd: impl AsFd) -> Result<RelPath> {
         let place = |fd| {
             let (proc, magic) = self.root.magic(fd);
@@ -217,8 +217,8 @@ impl Share {
         Ok(relative)
     }
 
-    /// Puts the names of a directory on disk, and its own name and those above it as far as they are new. Where the server
-    /// may not read one, all of the file system of `fd` goes to disk.
+    /// Syncs the names of a directory, and its own name and those above it as far as they are new. If the server may
+    /// not read one of the directories, the whole file system of `fd` is synced.
     fn sync_upwards(&self, fd: BorrowedFd<'_>, mut directory: OwnedFd) -> Result<()> {
         let mut file = id(&stat(&directory)?);
         self.sync(&directory, file)?;

@@ -1,5 +1,5 @@
-//! The file systems that shares lie on: one for each mount, with its own pace, its own threads, and what it turned out not
-//! to do. Another one mounted beneath a share counts as itself, and no call to it is made where it may not wait.
+//! The file systems of the shares. Each mount has its own pace, its own threads, and a record of unsupported
+//! operations. A file system mounted below a share is separate, and no thread that may not wait makes calls to it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -13,38 +13,38 @@ use crate::file::Abilities;
 use crate::pace::Pace;
 use crate::worker::{Lane, Workers};
 
-/// File systems that are told apart. Those beyond it share one, so that there are not more threads than for so many.
+/// Maximum number of separate file systems. Those beyond it share one entry, which limits the number of threads.
 const FILE_SYSTEMS: usize = 256;
 
-/// Types of file systems of this kernel, as the table of mounts names them: those of [`crate::root::is_local`].
+/// Types of file systems of this kernel, as named in the mount table: those of [`crate::root::is_local`].
 const LOCAL: [&str; 10] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs", "overlay"];
 
 /// One file system.
 pub(crate) struct FileSystem {
-    /// The number of its mount.
+    /// The ID of its mount.
     pub(crate) mount: u64,
-    /// Whether it is one of this machine, which answers from its caches at once.
+    /// Whether it is local to this machine, so that it answers from its caches at once.
     local: bool,
     pace: Pace,
     pub(crate) abilities: Abilities,
     pub(crate) workers: Workers,
 }
 
-/// By mount. A mount's number is given to no other while something on it is open, and whoever keeps a file system has
-/// something on it open.
+/// File systems by mount ID. A mount ID is not reused while something on the mount is open, and every holder of a file
+/// system has something on it open.
 static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<FileSystem>>>> = LazyLock::new(Mutex::default);
 
-/// What stands for those that are too many, by whether they are of this machine.
+/// Stand-ins for file systems beyond the maximum, by whether they are local.
 static OTHERS: LazyLock<[Arc<FileSystem>; 2]> =
     LazyLock::new(|| [false, true].map(|local| Arc::new(FileSystem::new(0, local))));
 
 impl FileSystem {
-    /// The one that what `stat` tells of lies on.
+    /// Returns the file system of the file described by `stat`.
     pub(crate) fn of(stat: &Statx) -> Arc<FileSystem> {
         FileSystem::find(stat, || is_local(stat.stx_mnt_id))
     }
 
-    /// The same where somebody has asked it what it is.
+    /// Like [`FileSystem::of`], if it is already known whether it is local.
     pub(crate) fn of_root(stat: &Statx, local: bool) -> Arc<FileSystem> {
         FileSystem::find(stat, || local)
     }
@@ -69,17 +69,17 @@ impl FileSystem {
         FileSystem { mount, local, pace, abilities, workers }
     }
 
-    /// Whether it is one of this machine, which answers from its caches at once.
+    /// Returns whether it is local to this machine, so that it answers from its caches at once.
     pub(crate) fn is_local(&self) -> bool {
         self.local
     }
 
-    /// Whether it takes changes quickly now.
+    /// Returns whether it is local and its changes are quick at the moment.
     pub(crate) fn is_quick(&self) -> bool {
         self.local && self.pace.is_quick()
     }
 
-    /// Makes a change, noting how long it takes.
+    /// Makes a change and records how long it takes.
     pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
         self.pace.timed(work)
     }
@@ -95,15 +95,15 @@ impl FileSystem {
     }
 }
 
-/// Whether the mount is of a file system of this machine, by the kernel's table of mounts: asking the file system itself
-/// could wait.
+/// Returns whether the mount is of a local file system according to the kernel's mount table. A call to the file system
+/// itself could wait.
 fn is_local(mount: u64) -> bool {
     let read = || std::fs::read_to_string("/proc/thread-self/mountinfo");
     let Ok(Ok(table)) = crate::identity::as_process(read) else { return false };
     kind_of(&table, mount).is_some_and(|kind| LOCAL.contains(&kind))
 }
 
-/// The type of the file system of a mount, in a table of the form of proc_pid_mountinfo(5).
+/// Returns the file system type of a mount in a table in the format of proc_pid_mountinfo(5).
 fn kind_of(table: &str, mount: u64) -> Option<&str> {
     let number = mount.to_string();
     let line = table.lines().find(|line| line.split(' ').next() == Some(&number))?;

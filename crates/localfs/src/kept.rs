@@ -1,9 +1,9 @@
-//! What was read of the attributes of many files, of all shares together: a table whose size in bytes is known, and of
-//! which only those parts exist that were needed.
+//! A cache of file attributes, shared by all shares: a table of fixed maximum size whose parts are allocated when
+//! needed.
 //!
-//! Files stand by the numbers of their inodes: those of a directory, which were mostly made one after the other, lie side
-//! by side, so that a few files take a few kilobytes and a listing goes through the table as through a list. Where a set
-//! of places is full, the file of it goes that was not asked for the longest time.
+//! Files are stored by inode number. The inodes of a directory were usually created in sequence and are adjacent in the
+//! table, so that a few files take a few kilobytes and a listing accesses the table sequentially. If a set of places is
+//! full, the least recently used file of the set is replaced.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use server::vfs::xattr::{ChangeTime, DosAttributes};
 use server::vfs::{FileId, Time};
 
-/// Places that are looked at for a file.
+/// Places in a set, all of which are searched for a file.
 const WAYS: usize = 4;
-/// Sets of places in a chunk, which is allocated at once: 14 KiB.
+/// Sets in a chunk, which is allocated as a whole: 14 KiB.
 const SETS: usize = 64;
-/// Chunks of the process's table: places for 131,072 files, 7 MiB once all of them exist.
+/// Chunks of the process's table: places for 131,072 files, 7 MiB once all of them are allocated.
 const CHUNKS: usize = 512;
 
 /// The table of this process.
@@ -28,7 +28,7 @@ pub(crate) struct Table {
 
 type Chunk = [[Place; WAYS]; SETS];
 
-/// Room for one file. Times are nanoseconds since 1970.
+/// The entry of one file. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Default)]
 struct Place {
     device: u64,
@@ -41,18 +41,18 @@ struct Place {
     has: u8,
 }
 
-/// Bits of [`Place::has`]: it stands for a file, and the file has such attributes.
+/// Bits of [`Place::has`]: the place is in use, and the file has the respective attributes.
 const FILE: u8 = 1;
 const ATTRIBUTES: u8 = 2;
 const CREATED: u8 = 4;
 const CHANGED: u8 = 8;
-/// It is known to have no descriptor.
+/// It is known to have no security descriptor.
 const BARE: u8 = 16;
-/// It had none when somebody looked last, and no attributes either.
+/// At the last look it had neither a security descriptor nor attributes.
 const EMPTY: u8 = 32;
 
 impl Table {
-    /// The one that all shares have in common.
+    /// Returns the table common to all shares.
     pub(crate) fn of_process() -> Arc<Table> {
         PROCESS.clone()
     }
@@ -61,8 +61,8 @@ impl Table {
         Table { chunks: (0..chunks).map(|_| Mutex::new(None)).collect() }
     }
 
-    /// The attributes of `file`, if they were read when it had last changed at `stamped`, and whether it is known to have
-    /// no descriptor.
+    /// Returns the attributes of `file` if they were read after its last change at `stamped`, and whether it is known
+    /// to have no security descriptor.
     pub(crate) fn get(&self, file: FileId, stamped: Time) -> Option<(DosAttributes, bool)> {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
@@ -74,8 +74,8 @@ impl Table {
         Some((found, bare))
     }
 
-    /// Whether `file` had neither attributes nor a descriptor when somebody looked last: then it mostly still has none.
-    /// `None` where nothing is kept of it.
+    /// Returns whether `file` had neither attributes nor a security descriptor at the last look, in which case it
+    /// usually still has none. `None` if nothing is cached for it.
     pub(crate) fn was_empty(&self, file: FileId) -> Option<bool> {
         let (chunk, set) = self.place(file);
         let chunk = chunk.lock();
@@ -83,7 +83,7 @@ impl Table {
         Some(place.has & EMPTY != 0)
     }
 
-    /// Notes that `file` has got something since it was empty.
+    /// Records that `file` is no longer empty.
     pub(crate) fn note_filled(&self, file: FileId) {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
@@ -91,8 +91,8 @@ impl Table {
         places.filter(|place| place.is_of(file)).for_each(|place| place.has &= !EMPTY);
     }
 
-    /// Notes that `file` had no descriptor when it had last changed at `stamped`, where its attributes of then are kept;
-    /// answers whether it has none of those either.
+    /// Records that `file` had no security descriptor after its last change at `stamped`, if its attributes of that
+    /// time are cached. Returns whether it has no attributes either.
     pub(crate) fn note_bare(&self, file: FileId, stamped: Time) -> bool {
         let (chunk, set) = self.place(file);
         let mut chunk = chunk.lock();
@@ -104,7 +104,8 @@ impl Table {
         is_empty
     }
 
-    /// Keeps the attributes of `file`, which last changed at `stamped`. Times more than 292 years from 1970 are not kept.
+    /// Caches the attributes of `file`, which last changed at `stamped`. Times more than 292 years from 1970 are not
+    /// cached.
     pub(crate) fn put(&self, file: FileId, stamped: Time, attributes: DosAttributes) {
         let Some(new) = Place::of(file, stamped, attributes) else { return };
         let (chunk, set) = self.place(file);
@@ -118,7 +119,7 @@ impl Table {
         set[0].has |= if was_empty { EMPTY } else { 0 };
     }
 
-    /// The file is gone.
+    /// Removes a deleted file.
     pub(crate) fn forget(&self, file: FileId) {
         let (chunk, set) = self.place(file);
         if let Some(chunk) = chunk.lock().as_mut() {
@@ -126,20 +127,20 @@ impl Table {
         }
     }
 
-    /// Whether there is something of the file.
+    /// Returns whether anything is cached for the file.
     #[cfg(test)]
     pub(crate) fn has(&self, file: FileId) -> bool {
         let (chunk, set) = self.place(file);
         chunk.lock().as_ref().is_some_and(|chunk| chunk[set].iter().any(|place| place.is_of(file)))
     }
 
-    /// Which chunk, and which set of it: inodes that follow each other in sets that do, and those far from each other,
-    /// or of other devices, anywhere.
+    /// Returns the chunk of a file and the set in it. Consecutive inodes are in consecutive sets. Distant inodes, and
+    /// those of other devices, are anywhere.
     fn place(&self, file: FileId) -> (&Mutex<Option<Box<Chunk>>>, usize) {
         const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
         let block = file.inode / SETS as u64;
         let far = ((block / CHUNKS as u64) ^ file.device.rotate_left(32)).wrapping_mul(SPREAD) >> 32;
-        // File systems that leave out numbers, every other one say, would leave out sets.
+        // Without the shift, file systems that skip numbers (for example every other one) would leave sets unused.
         let shift = block.wrapping_mul(SPREAD) >> 32;
         let chunk = block.wrapping_add(far) % self.chunks.len() as u64;
         (&self.chunks[chunk as usize], (file.inode ^ shift) as usize % SETS)
@@ -203,7 +204,7 @@ mod tests {
         DosAttributes { attributes: Some(bits), ..DosAttributes::default() }
     }
 
-    /// How many chunks of `table` exist.
+    /// Returns the number of allocated chunks of `table`.
     fn chunks(table: &Table) -> usize {
         table.chunks.iter().filter(|chunk| chunk.lock().is_some()).count()
     }
@@ -223,7 +224,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            // Zero is a number of an inode like others here.
+            // Zero is an inode number like any other here.
             let file = file(inode as u64);
             assert_eq!(table.get(file, STAMPED), None);
             table.put(file, STAMPED, kept);

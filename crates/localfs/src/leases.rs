@@ -1,8 +1,8 @@
-//! Leases: being told when another process opens a file (fcntl(2), `F_SETLEASE`).
+//! Leases: notification of opens by other processes (fcntl(2), `F_SETLEASE`).
 //!
-//! The kernel tells by a signal. One thread of this module gets all of them, and nobody else: its own mask blocks them,
-//! it reads them from a signalfd, and no handler is installed. A signal names a descriptor, which by then may lead to
-//! another file, so the kernel is asked whether the lease on it is still whole.
+//! The kernel notifies by a signal. One thread of this module receives all of them: its own mask blocks them, it reads
+//! them from a signalfd, and no handler is installed. A signal names a descriptor, which may refer to another file by
+//! then, so the kernel is asked whether the lease on it is still intact.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -17,7 +17,7 @@ use crate::node::Open;
 use crate::sys::{self, LeaseKind, Signals};
 use crate::{errno, identity};
 
-/// What is leased, by descriptor. An entry goes before its descriptor is closed.
+/// Leased files by descriptor. An entry is removed before its descriptor is closed.
 static LEASED: Mutex<Option<HashMap<RawFd, Entry>>> = Mutex::new(None);
 
 struct Entry {
@@ -37,9 +37,9 @@ pub(crate) fn take(open: &Arc<Open>, told: Told) -> Result<Box<dyn Lease>> {
         _ => return Err(Errno::BADF),
     };
     let thread = listener()?;
-    // Files of others take the privilege of the process; what the user may is not asked again.
+    // Leases on other users' files require the privilege of the process. The user's permissions are not checked again.
     identity::assume_process().map_err(errno)?;
-    // Known before the kernel can tell of it.
+    // Must be registered before the kernel can report on it.
     enter(fd, Entry { open: Arc::clone(open), told })?;
     let taken = sys::set_signal(fd, sys::lease_signal(), thread).and_then(|()| sys::set_lease(fd, LeaseKind::Writing));
     match taken {
@@ -57,7 +57,7 @@ pub(crate) fn take(open: &Arc<Open>, told: Told) -> Result<Box<dyn Lease>> {
 impl Drop for Taken {
     fn drop(&mut self) {
         let given = identity::assume_process().and_then(|()| sys::set_lease(self.0.fd(), LeaseKind::Free));
-        // The kernel may have taken it back already. Closing the descriptor gives it up in any case.
+        // The kernel may have revoked it already. Closing the descriptor releases it in any case.
         if let Err(error) = given
             && error != Raw::AGAIN
         {
@@ -71,7 +71,7 @@ fn enter(fd: BorrowedFd<'_>, entry: Entry) -> Result<()> {
     let mut leased = LEASED.lock();
     let leased = leased.get_or_insert_default();
     if leased.contains_key(&fd.as_raw_fd()) {
-        // A handle has one lease.
+        // A handle has at most one lease.
         return Err(Errno::AGAIN);
     }
     leased.insert(fd.as_raw_fd(), entry);
@@ -80,18 +80,18 @@ fn enter(fd: BorrowedFd<'_>, entry: Entry) -> Result<()> {
 
 fn leave(fd: BorrowedFd<'_>) {
     let entry = LEASED.lock().as_mut().and_then(|leased| leased.remove(&fd.as_raw_fd()));
-    // Not under the lock: it may be the last to hold the file open.
+    // Dropped outside the lock, because the entry may be the last to hold the file open.
     drop(entry);
 }
 
-/// The thread that is told of leases, started with the first of them.
+/// Returns the thread that receives lease notifications, started with the first lease.
 fn listener() -> Result<Pid> {
     static LISTENER: OnceLock<Result<Pid>> = OnceLock::new();
     *LISTENER.get_or_init(|| {
         let (sender, started) = mpsc::channel();
         let listen = move || match Signals::take(&[sys::lease_signal(), libc::SIGIO]) {
             Ok(signals) => {
-                // Who asked waits for it.
+                // The thread that started this one waits for it.
                 let _ = sender.send(Ok(rustix::thread::gettid()));
                 listen(&signals);
             }
@@ -107,18 +107,21 @@ fn listener() -> Result<Pid> {
 fn listen(signals: &Signals) {
     loop {
         match signals.next() {
-            // Too many at once: the kernel says that something happened, and no longer to which file.
+            // The queue overflowed: the kernel reports an event but not the file.
             Ok((libc::SIGIO, _)) => tell(|_| true),
             Ok((_, fd)) => tell(|leased| leased == fd),
             Err(error) => {
-                tracing::error!(%error, "leases are no longer listened to; local programs that open a cached file wait");
+                tracing::error!(
+                    %error,
+                    "leases are no longer listened to; local programs that open a cached file wait"
+                );
                 return;
             }
         }
     }
 }
 
-/// Tells who has a lease that somebody wants back.
+/// Notifies the holders of leases that are being broken.
 fn tell(concerns: impl Fn(RawFd) -> bool) {
     let told: Vec<Told> = {
         let leased = LEASED.lock();

@@ -1,10 +1,10 @@
-//! Names that differ in case only: an index of each directory that is searched for one, so that a name that is not
-//! there costs no reading of the directory.
+//! Case-insensitive name look-ups: an index of each searched directory, so that a missing name costs no reading of the
+//! directory.
 //!
-//! An index is built by reading the directory once and kept right by inotify, which queues a change before the call
-//! that made it returns: draining the queue before a search makes the index as new as the search. Where a directory
-//! cannot be watched, or its file system changes elsewhere too, its change times tell instead. Everything is bounded,
-//! and the directory that was not searched for the longest time goes first.
+//! An index is built by reading the directory once and kept current by inotify, which queues a change before the system
+//! call that made it returns. Draining the queue before a search therefore makes the index as current as the search. If
+//! a directory cannot be watched, or its file system can also change remotely, its change times are compared instead.
+//! Memory is bounded, and the least recently searched directory is discarded first.
 
 pub(crate) mod budget;
 
@@ -27,20 +27,20 @@ use crate::metadata::time;
 use crate::root::{Root, Wait, is_local, stat};
 use crate::{dir, identity};
 
-/// Directories of a share that are indexed at a time.
+/// Maximum number of indexed directories of a share.
 const DIRECTORIES: usize = 512;
-/// What a name takes in an index, and one that waits to be applied, beyond its own bytes: its places in tables, which are
-/// half empty at worst, and what the allocator adds.
+/// Memory for a name in an index, and for a pending change, in addition to the name's bytes: its slots in hash tables,
+/// which are half empty at worst, and the allocator's overhead.
 const NAME: usize = 128;
 const CHANGE: usize = 64;
-/// Changes of one directory that wait to be applied; with more it is cheaper to read it again.
+/// Maximum number of pending changes of one directory. With more it is cheaper to read it again.
 const PENDING: usize = 16_384;
 
-/// Bytes of queued changes that are read at a time, and what one change takes at most.
+/// Bytes of queued events that are read at a time, and the maximum size of one event.
 const QUEUE: usize = 16 * 1024;
 const LONGEST_EVENT: usize = 16 + 256 + 16;
 
-/// A name as it is on disk.
+/// A name as stored on disk.
 pub(crate) type Name = Box<[u8]>;
 
 /// The indexes of one share.
@@ -49,16 +49,16 @@ pub(crate) struct Names {
     hasher: RandomState,
     budget: Arc<Budget>,
     stamps: Clock,
-    /// How often a directory was read.
+    /// Number of times that a directory was read.
     reads: AtomicU64,
 }
 
 struct Watched {
-    /// `None` where the kernel gave none, and on file systems that change elsewhere too.
+    /// `None` if the kernel provides none, and on file systems that can also change remotely.
     inotify: Option<OwnedFd>,
     directories: HashMap<FileId, Arc<Directory>>,
     by_watch: HashMap<i32, FileId>,
-    /// Those that were forgotten. To free the names of a large one takes a while, for which not every caller has the time.
+    /// Discarded directories. Freeing the names of a large one takes a while, which not every caller can afford.
     forgotten: Vec<Arc<Directory>>,
 }
 
@@ -66,13 +66,13 @@ struct Watched {
 struct Directory {
     watch: Option<i32>,
     used: AtomicU64,
-    /// A new one with each change of the directory's own permissions and attributes.
+    /// Replaced by a new number with each change of the directory's own permissions and attributes.
     state: AtomicU64,
     pending: Mutex<Pending>,
     index: Mutex<Option<Index>>,
 }
 
-/// Changes that were drained and not yet applied.
+/// Changes that were drained from the queue and not yet applied.
 struct Pending {
     changes: Vec<Change>,
     held: Held,
@@ -90,18 +90,18 @@ enum Change {
     Removed(Box<[u8]>),
 }
 
-/// The names of a directory by the hash of their folded form. Names whose hashes are equal stand side by side.
+/// The names of a directory by the hash of their folded form. Names with equal hashes share an entry.
 struct Index {
     names: HashMap<u64, Vec<Box<[u8]>>>,
     held: Held,
-    /// The directory's change times when it was read; `None` where they cannot tell of a change.
+    /// The directory's change times when it was read; `None` if they cannot reveal a later change.
     stamp: Option<Stamp>,
 }
 
 type Stamp = (Time, Time);
 
 impl Names {
-    /// Those of directories that are stamped by `stamps`.
+    /// Creates the indexes of directories whose times come from `stamps`.
     pub(crate) fn new(local: bool, stamps: Clock, budget: Arc<Budget>) -> Arc<Names> {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let inotify = if local { inotify::init(flags).ok() } else { None };
@@ -121,10 +121,10 @@ impl Names {
         names
     }
 
-    /// The name in `directory` that equals `name`, but for case: `name` itself if it is there, else the first of the
-    /// others in the order of their bytes; and the directory's [`server::vfs::Watched::state`] where inotify tells of its
-    /// changes. `directory` is the file `file`. The directory is read with the process's own identity, which the thread may
-    /// have afterwards: who may not search it has been refused before.
+    /// Returns the name in `directory` that equals `name` except for case: `name` itself if it exists, else the first
+    /// match in byte order. Also returns the directory's [`server::vfs::Watched::state`] if inotify reports its
+    /// changes. `directory` is the file `file`. The directory is read with the process's own identity, which the thread
+    /// may have afterwards. The caller must already have refused users who may not search it.
     pub(crate) fn find(
         &self,
         root: &Root,
@@ -169,8 +169,8 @@ impl Names {
         Ok((index.find(&self.hasher, name), state))
     }
 
-    /// Whether a name equal to `name` but for case is in the directory `file`, and the directory's
-    /// [`server::vfs::Watched::state`]; `None` where there is no index at hand that inotify keeps right.
+    /// Returns whether a name equal to `name` except for case is in the directory `file`, and the directory's
+    /// [`server::vfs::Watched::state`]. `None` if there is no index that inotify keeps current.
     pub(crate) fn known(&self, file: FileId, name: &[u8]) -> Option<(bool, u64)> {
         let entry = {
             let mut watched = self.watched.lock();
@@ -198,7 +198,7 @@ impl Names {
         self.watched.lock().directories.len()
     }
 
-    /// The directory's entry, made if need be; all changes until now are known to it.
+    /// Returns the directory's entry, created if necessary, with all changes until now queued in it.
     fn entry(&self, directory: FileId, fd: BorrowedFd<'_>, wait: Wait) -> Result<Arc<Directory>> {
         let mut watched = self.watched.lock();
         self.drain(&mut watched);
@@ -215,7 +215,7 @@ impl Names {
                 break;
             }
         }
-        // A file system of another machine that is mounted beneath the share tells of no changes that are made elsewhere.
+        // A remote file system mounted below the share does not report changes that are made elsewhere.
         let inotify = watched.inotify.as_ref().filter(|_| is_local(fd).unwrap_or(false));
         let watch = inotify.and_then(|inotify| watch(inotify, fd));
         let entry = Arc::new(Directory {
@@ -232,7 +232,7 @@ impl Names {
         Ok(entry)
     }
 
-    /// Hands every queued change to its directory.
+    /// Passes every queued change to its directory.
     fn drain(&self, watched: &mut Watched) {
         let Some(inotify) = watched.inotify.take() else { return };
         let mut buffer = Vec::with_capacity(QUEUE);
@@ -248,7 +248,7 @@ impl Names {
                 Err(_) => break,
             }
             if reader.is_buffer_empty() {
-                // The kernel had room for another event and gave none: there was none.
+                // The kernel had space for another event and returned none, so the queue was empty.
                 if room > LONGEST_EVENT {
                     break;
                 }
@@ -261,20 +261,20 @@ impl Names {
     fn hand_over(&self, watched: &mut Watched, event: &inotify::Event<'_>) {
         use inotify::ReadFlags;
         if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-            // What was lost is not known, so nothing is.
+            // The lost events may concern any directory, so all indexes are discarded.
             while self.forget_oldest(watched) {}
             return;
         }
         let Some(&directory) = watched.by_watch.get(&event.wd()) else { return };
         if event.events().contains(ReadFlags::IGNORED) {
-            // The directory is gone, and its watch with it: the number may be given again.
+            // The directory was removed, and its watch with it, so the number may be reused.
             watched.by_watch.remove(&event.wd());
             self.forget(watched, directory);
             return;
         }
         let Some(entry) = watched.directories.get(&directory) else { return };
         if event.events().contains(ReadFlags::ATTRIB) {
-            // Without a name it is the directory's own.
+            // An event without a name concerns the directory itself.
             if event.file_name().is_none() {
                 entry.state.store(next_state(), Ordering::Relaxed);
             }
@@ -293,19 +293,19 @@ impl Names {
         self.forget(watched, directory);
     }
 
-    /// When the directory was searched that was not for the longest time.
+    /// Returns when the least recently searched directory was searched.
     fn oldest(&self) -> Option<u64> {
         self.watched.lock().directories.values().map(|entry| entry.used.load(Ordering::Relaxed)).min()
     }
 
-    /// Forgets that directory; `false` where there is none.
+    /// Discards that directory; `false` if there is none.
     fn forget_one(&self) -> bool {
         let forgotten = self.forget_oldest(&mut self.watched.lock());
         self.discard();
         forgotten
     }
 
-    /// Frees what was forgotten.
+    /// Frees discarded directories.
     fn discard(&self) {
         let forgotten = std::mem::take(&mut self.watched.lock().forgotten);
         drop(forgotten);
@@ -323,13 +323,13 @@ impl Names {
         if let (Some(inotify), Some(watch)) = (&watched.inotify, entry.watch)
             && watched.by_watch.remove(&watch).is_some()
         {
-            // An error means that it is gone already.
+            // An error means that the watch has already been removed.
             let _ = inotify::remove_watch(inotify, watch);
         }
         watched.forgotten.push(entry);
     }
 
-    /// Reads the directory; `None` where it has more names than an index may.
+    /// Reads the directory; `None` if it has more names than an index may hold.
     fn build(&self, root: &Root, directory: BorrowedFd<'_>, is_watched: bool) -> Result<Option<Index>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let fd = open_for_reading(root, directory)?;
@@ -363,13 +363,13 @@ impl Names {
     }
 }
 
-/// A number that no directory of any share has had.
+/// Returns a number that no directory of any share has had.
 fn next_state() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-/// How many bytes an event takes: the kernel fills its name up to whole headers.
+/// Returns the size of an event in bytes. The kernel pads its name to a multiple of the header size.
 fn event_size(event: &inotify::Event<'_>) -> usize {
     const HEADER: usize = 16;
     HEADER + event.file_name().map_or(0, |name| name.to_bytes_with_nul().len().next_multiple_of(HEADER))
@@ -383,7 +383,7 @@ fn watch(inotify: &OwnedFd, fd: impl AsFd) -> Option<i32> {
     inotify::add_watch(inotify, held::path(fd), changes | WatchFlags::ONLYDIR).ok()
 }
 
-/// The index is the server's own, so the server reads for it.
+/// Opens the directory as the process, because the index belongs to the server.
 fn open_for_reading(root: &Root, directory: impl AsFd) -> Result<OwnedFd> {
     identity::assume_process().map_err(crate::errno)?;
     root.reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY)
@@ -394,7 +394,7 @@ impl Index {
         (time(stat.stx_ctime), time(stat.stx_mtime))
     }
 
-    /// Whether nothing has changed since the directory was read, judged by its times.
+    /// Returns whether the directory is unchanged since it was read, judging by its times.
     fn is_of(&self, present: &Statx) -> bool {
         self.stamp == Some(Index::stamp_of(present))
     }

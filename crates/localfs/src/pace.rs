@@ -1,9 +1,9 @@
 //! Whether changes are made on the calling thread or on a worker.
 //!
-//! Creating, renaming, setting attributes and writing into the page cache take the kernel microseconds; handing them to
-//! another thread takes longer than that. But a file system whose journal is full or whose disk cannot follow makes its
-//! callers wait, and one client's flood of writes must not hold up the others. So changes are made in place until one
-//! turns out slow; from then on they go to workers until they have been quick for a while.
+//! Creating, renaming, setting attributes and writing into the page cache take the kernel microseconds, which is less
+//! than handing them to another thread. But a file system with a full journal or an overloaded disk makes its callers
+//! wait, and one client's flood of writes must not delay the others. Changes are therefore made on the calling thread
+//! until one is slow. From then on they are made by workers until they have been quick for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +15,16 @@ use server::vfs::Result;
 use crate::filesystem::FileSystem;
 use crate::worker::Lane;
 
-/// What the calling thread may be kept for. Well above what a busy processor takes from a thread at a time: that is no
-/// fault of the file system, and another thread would have to wait for the processor, too.
+/// How long the calling thread may be occupied. It is well above the time slice for which a busy processor suspends a
+/// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.
 const SLOW: Duration = Duration::from_millis(20);
-/// How long changes go to workers after a slow one.
+/// How long changes are made by workers after a slow one.
 const PENALTY: Duration = Duration::from_secs(1);
 
 /// The pace of one file system.
 pub(crate) struct Pace {
     began: Instant,
-    /// Until when changes go to workers, in milliseconds since `began`.
+    /// Until when changes are made by workers, in milliseconds since `began`.
     slow_until: AtomicU64,
 }
 
@@ -35,12 +35,12 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Whether changes are quick now.
+    /// Returns whether changes are quick at the moment.
     pub(crate) fn is_quick(&self) -> bool {
         self.slow_until.load(Ordering::Relaxed) <= self.began.elapsed().as_millis() as u64
     }
 
-    /// Notes how long a change took.
+    /// Records how long a change took.
     fn note(&self, took: Duration) {
         if took > SLOW {
             let until = (self.began.elapsed() + PENALTY).as_millis() as u64;
@@ -48,7 +48,7 @@ impl Pace {
         }
     }
 
-    /// Does `work`, noting how long it takes.
+    /// Does `work` and records how long it takes.
     pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
@@ -57,12 +57,12 @@ impl Pace {
     }
 }
 
-/// What is open on a file system.
+/// Something open on a file system.
 pub(crate) trait Placed: Clone + Send + 'static {
     fn system(&self) -> &Arc<FileSystem>;
 }
 
-/// Makes a change of what is open for the user `uid`, which is quick as a rule.
+/// Makes a change, which is usually quick, for the user `uid`.
 pub(crate) fn change<P: Placed, T: Send + 'static>(
     open: &P,
     uid: u32,
@@ -75,7 +75,7 @@ pub(crate) fn change<P: Placed, T: Send + 'static>(
     open.system().later(uid, Lane::Data, move || again.system().timed(|| work(&again)))
 }
 
-/// Asks for the user `uid` what the kernel knows of a file that it has at hand.
+/// Queries the kernel's cached data about an open file for the user `uid`.
 pub(crate) fn ask<P: Placed, T: Send + 'static>(
     open: &P,
     uid: u32,

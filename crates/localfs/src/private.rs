@@ -1,8 +1,8 @@
 //! Directories that only the server uses ([`Private`]), each held by its own descriptor.
 //!
-//! A user that may write to the share's root can put anything under such a directory's name. So it is opened without
-//! following links or crossing mounts, and its owner and mode are checked on the descriptor; names in it are resolved
-//! from that descriptor on. What changes the name afterwards changes nothing for who holds it.
+//! A user who may write to the share's root can create anything under such a directory's name. It is therefore opened
+//! without following links or crossing mounts, and its owner and mode are checked on the descriptor. Names in it are
+//! resolved from that descriptor. Later changes of the name do not affect an open directory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::watch::own;
 use crate::worker::SERVER;
 use crate::{Share, errno, identity};
 
-/// How names in a private directory, and its own name, are resolved.
+/// How the directory's name and names in it are resolved.
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// A private directory, open.
+/// An open private directory.
 pub(crate) struct Directory(Arc<Inner>);
 
 struct Inner {
     share: Arc<Share>,
     system: Arc<FileSystem>,
     fd: OwnedFd,
-    /// Where it was found, by which watchers know what the server itself changes.
+    /// Its path, by which watchers recognize the server's own changes.
     path: RelPath,
 }
 
@@ -50,15 +50,15 @@ fn open_in(directory: impl AsFd, name: &[u8], flags: OFlags, mode: u32) -> Resul
     loop {
         match rustix::fs::openat2(&directory, name, flags, Mode::from_raw_mode(mode), INSIDE) {
             Err(Raw::INTR | Raw::AGAIN) => {}
-            // A link, or a mount: nobody but root may put one into such a directory, and root has no reason to.
+            // A link or a mount. Only root can put one into such a directory, and has no reason to.
             Err(Raw::LOOP | Raw::XDEV | Raw::NOTDIR) => return Err(Errno::PERM),
             done => return done.map_err(errno),
         }
     }
 }
 
-/// The private directory `name` in `parent`, as [`server::vfs::Vfs::private`] has it. The thread acts as the process
-/// afterwards.
+/// Opens the private directory `name` in `parent`, as specified by [`server::vfs::Vfs::private`]. The thread acts as
+/// the process afterwards.
 pub(crate) fn open(parent: BorrowedFd<'_>, name: &str, make: bool) -> Result<Option<(OwnedFd, Statx)>> {
     identity::assume_process().map_err(errno)?;
     let hold = || open_in(parent, name.as_bytes(), OFlags::PATH | OFlags::DIRECTORY, 0);
@@ -66,7 +66,7 @@ pub(crate) fn open(parent: BorrowedFd<'_>, name: &str, make: bool) -> Result<Opt
         Err(Errno::NOENT) if !make => return Ok(None),
         Err(Errno::NOENT) => {
             match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700)) {
-                // Somebody was faster; what was made is checked all the same.
+                // Another process was faster; the directory is checked nevertheless.
                 Ok(()) | Err(Raw::EXIST) => hold()?,
                 Err(error) => return Err(errno(error)),
             }
@@ -74,7 +74,7 @@ pub(crate) fn open(parent: BorrowedFd<'_>, name: &str, make: bool) -> Result<Opt
         fd => fd?,
     };
     let found = stat(&fd)?;
-    // What the mode gives nobody, no ACL gives either: with one, the group's bits are its mask.
+    // An ACL cannot grant more than the mode, because the group bits are the mask of an ACL.
     if found.stx_uid != identity::own_uid() || found.stx_mode & 0o077 != 0 {
         tracing::debug!(name, uid = found.stx_uid, mode = format!("{:o}", found.stx_mode), "not the server's own");
         return Err(Errno::PERM);

@@ -1,8 +1,9 @@
-//! Which paths were of some kind when they were last looked at or listed: regular files, or directories beneath the root.
+//! Paths that were of a certain kind when last looked at or listed: regular files, or directories below the root.
 //!
-//! Opening a device or a FIFO does something, opening a file does not: what was a file a moment ago may be opened in one
-//! step, anything else is looked at first. A path that became something else since is opened once by mistake, without
-//! waiting and for reading only, and then not taken. The paths themselves are not kept.
+//! Opening a device or a FIFO has side effects, but opening a regular file does not. A path that recently was a regular
+//! file may therefore be opened in one step; anything else is checked first. A path whose kind has changed since is
+//! opened by mistake once, without waiting and for reading only, and the handle is then discarded. The paths themselves
+//! are not stored.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use server::vfs::RelPath;
 
-/// Paths that are remembered, 8 bytes each; a later one takes the place of an earlier one.
+/// Number of paths that are remembered, 8 bytes each. A later path replaces an earlier one in its slot.
 const PATHS: usize = 16_384;
 
 /// The paths of one share.
@@ -22,12 +23,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// One that keeps nothing.
+    /// Creates an instance that remembers nothing.
     pub(crate) fn none() -> Seen {
         Seen { is_off: true, ..Seen::default() }
     }
 
-    /// `name` in `directory` is of the kind.
+    /// Records that `name` in `directory` is of the kind.
     pub(crate) fn note(&self, directory: &RelPath, name: &[u8]) {
         if self.is_off {
             return;
@@ -37,14 +38,14 @@ impl Seen {
         slots[mark as usize % PATHS].store(mark, Ordering::Relaxed);
     }
 
-    /// The same of a whole path.
+    /// Records that `path` is of the kind.
     pub(crate) fn note_path(&self, path: &RelPath) {
         if let (Some(directory), Some(name)) = (path.parent(), path.name()) {
             self.note(&directory, name);
         }
     }
 
-    /// Whether the path was of the kind.
+    /// Returns whether the path was of the kind.
     pub(crate) fn has(&self, path: &RelPath) -> bool {
         let (Some(slots), Some(directory), Some(name)) = (self.slots.get(), path.parent(), path.name()) else {
             return false;
@@ -53,7 +54,7 @@ impl Seen {
         slots[mark as usize % PATHS].load(Ordering::Relaxed) == mark
     }
 
-    /// Never the 0 of an empty slot.
+    /// Returns the hash of a path, which is never the 0 of an empty slot.
     fn mark(&self, directory: &RelPath, name: &[u8]) -> u64 {
         self.hasher.hash_one((directory.as_bytes(), name)) | 1 << 63
     }

@@ -9,11 +9,11 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::thread::Pid;
 
-/// Of `fcntl.h`: which signal tells that a lease is broken.
+/// From `fcntl.h`: sets the signal that reports a lease break.
 const F_SETSIG: libc::c_int = 10;
-/// Of `fcntl.h`: who gets it.
+/// From `fcntl.h`: sets the receiver of the signal.
 const F_SETOWN_EX: libc::c_int = 15;
-/// A thread gets it, and no other of its process.
+/// The receiver is a thread, and no other thread of its process.
 const F_OWNER_TID: libc::c_int = 0;
 
 /// `struct f_owner_ex`.
@@ -23,7 +23,7 @@ struct Owner {
     pid: libc::pid_t,
 }
 
-/// Makes `length` bytes of `to` from `offset` on share the room of `from` from `source` on; 0: up to the end.
+/// Makes `length` bytes of `to` at `offset` share the space of `from` at `source`. Length 0 means up to the end.
 pub(crate) fn clone_range(
     to: impl AsFd,
     from: impl AsFd,
@@ -37,8 +37,8 @@ pub(crate) fn clone_range(
         src_length: length,
         dest_offset: offset,
     };
-    // SAFETY: both descriptors are open for as long as they are borrowed; the call reads `range`, which is of its type,
-    // and writes no memory.
+    // SAFETY: both descriptors are open while they are borrowed. The call reads `range`, which has the right type, and
+    // writes no memory.
     checked(unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONERANGE, &raw const range) }).map(drop)
 }
 
@@ -50,12 +50,12 @@ struct XattrArguments {
     flags: u32,
 }
 
-/// `getxattrat` has this number wherever Rust's standard library runs on Linux, but for MIPS, where no call has it.
+/// The system call number of `getxattrat` on all Linux targets of the standard library except MIPS, where it is unused.
 const SYS_GETXATTRAT: libc::c_long = 464;
 /// `listxattrat`, likewise.
 const SYS_LISTXATTRAT: libc::c_long = 465;
 
-/// Reads the attribute `name` of what `path` leads to from `directory`; `Errno::NOSYS` before Linux 6.13.
+/// Reads the attribute `name` of the file at `path` from `directory`; `Errno::NOSYS` before Linux 6.13.
 pub(crate) fn getxattr_at(
     directory: BorrowedFd<'_>,
     path: &CStr,
@@ -65,8 +65,8 @@ pub(crate) fn getxattr_at(
 ) -> rustix::io::Result<usize> {
     let size = u32::try_from(value.len()).unwrap_or(u32::MAX);
     let arguments = XattrArguments { value: value.as_mut_ptr() as u64, size, flags: 0 };
-    // SAFETY: both strings end with 0 and `arguments` is of the size that is said; all live until the call is done, which
-    // writes at most `size` bytes to `value`.
+    // SAFETY: both strings are NUL-terminated and `arguments` has the given size. All live until the call returns,
+    // which writes at most `size` bytes to `value`.
     let answer = unsafe {
         libc::syscall(
             SYS_GETXATTRAT,
@@ -81,87 +81,88 @@ pub(crate) fn getxattr_at(
     checked(answer as libc::c_int).map(|length| length as usize)
 }
 
-/// `listxattrat`, which Linux has had since 6.13, with `flags` 0: the names go to `names`.
+/// Calls `listxattrat`, available since Linux 6.13, with `flags` 0. The names are written to `names`.
 pub(crate) fn listxattr_at(directory: BorrowedFd<'_>, path: &CStr, names: &mut [u8]) -> rustix::io::Result<usize> {
-    // SAFETY: `path` ends with 0; both live until the call is done, which writes at most as many bytes as are said.
+    // SAFETY: `path` is NUL-terminated; both live until the call returns, which writes at most `names.len()` bytes.
     let answer = unsafe {
         libc::syscall(SYS_LISTXATTRAT, directory.as_raw_fd(), path.as_ptr(), 0, names.as_mut_ptr(), names.len())
     };
     checked(answer as libc::c_int).map(|length| length as usize)
 }
 
-/// What a lease is for, or that there is none.
+/// The type of a lease, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum LeaseKind {
-    /// Nobody writes.
+    /// No other process has the file open for writing.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the tests play the reader"))]
     Reading = libc::F_RDLCK,
-    /// Nobody else has the file open.
+    /// No other process has the file open.
     Writing = libc::F_WRLCK,
-    /// None.
+    /// No lease.
     Free = libc::F_UNLCK,
 }
 
-/// Takes a lease on an open file, or gives it back.
+/// Takes or releases a lease on an open file.
 pub(crate) fn set_lease(file: BorrowedFd<'_>, kind: LeaseKind) -> rustix::io::Result<()> {
-    // SAFETY: takes a number, and the descriptor is open.
+    // SAFETY: takes an integer, and the descriptor is open.
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind as libc::c_int) }).map(drop)
 }
 
-/// Whether the lease for writing on an open file is whole: nobody wants it back.
+/// Returns whether the write lease on an open file is intact, that is, not being broken.
 pub(crate) fn has_lease(file: BorrowedFd<'_>) -> bool {
-    // SAFETY: takes nothing, and the descriptor is open.
+    // SAFETY: takes no argument, and the descriptor is open.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
 }
 
-/// Says which thread gets which signal when something happens to an open file: before anything may, or the signal
-/// ends the process.
+/// Sets the thread and the signal for events of an open file. To be called before any can occur, because the default
+/// signal terminates the process.
 pub(crate) fn set_signal(file: BorrowedFd<'_>, signal: libc::c_int, thread: Pid) -> rustix::io::Result<()> {
     let owner = Owner { kind: F_OWNER_TID, pid: thread.as_raw_nonzero().get() };
-    // SAFETY: `owner` is what F_SETOWN_EX reads, and lives until the call is done.
+    // SAFETY: F_SETOWN_EX reads `owner`, which lives until the call returns.
     checked(unsafe { libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, &raw const owner) })?;
-    // SAFETY: takes a number, and the descriptor is open.
+    // SAFETY: takes an integer, and the descriptor is open.
     checked(unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, signal) }).map(drop)
 }
 
-/// The signal that tells of leases: one of those that nobody uses, and that are queued, each with its descriptor.
+/// Returns the signal for leases: a real-time signal that is otherwise unused. These are queued, each with its
+/// descriptor.
 pub(crate) fn lease_signal() -> libc::c_int {
     libc::SIGRTMIN() + 7
 }
 
-/// Signals of the calling thread that are read instead of being delivered.
+/// Signals of the calling thread that are read instead of delivered.
 pub(crate) struct Signals(OwnedFd);
 
 impl Signals {
-    /// Takes `signals` over.
+    /// Blocks `signals` for the thread and reads them from now on.
     pub(crate) fn take(signals: &[libc::c_int]) -> rustix::io::Result<Signals> {
         let mut set = MaybeUninit::uninit();
-        // SAFETY: fills the set in, whatever was there.
+        // SAFETY: initializes the set, whatever its content.
         checked(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
-        // SAFETY: it was filled in just now.
+        // SAFETY: it was just initialized.
         let mut set: libc::sigset_t = unsafe { set.assume_init() };
         for signal in signals {
-            // SAFETY: the set is valid, and a number that is no signal is refused.
+            // SAFETY: the set is valid, and an invalid signal number is refused.
             checked(unsafe { libc::sigaddset(&raw mut set, *signal) })?;
         }
-        // SAFETY: reads the set; the former mask is not asked for.
+        // SAFETY: reads the set; the former mask is not requested.
         match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
             0 => {}
             error => return Err(Errno::from_raw_os_error(error)),
         }
-        // SAFETY: reads the set, and makes a new descriptor.
+        // SAFETY: reads the set and creates a new descriptor.
         let fd = checked(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) })?;
-        // SAFETY: nobody else has the new descriptor.
+        // SAFETY: the new descriptor has no other owner.
         Ok(Signals(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Waits for the next: its number, and the descriptor that it is about. To be called on the thread that took them.
+    /// Waits for the next signal and returns its number and descriptor. To be called on the thread that blocked them.
     pub(crate) fn next(&self) -> rustix::io::Result<(libc::c_int, RawFd)> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let (into, size) = (info.as_mut_ptr().cast(), size_of::<libc::signalfd_siginfo>());
         loop {
-            // SAFETY: `into` has room for `size` bytes.
+            // SAFETY: `into` has space for `size` bytes.
             match checked(unsafe { libc::read(self.0.as_raw_fd(), into, size) as libc::c_int }) {
                 Err(Errno::INTR) => {}
                 Ok(count) if count as usize == size => break,
@@ -169,26 +170,26 @@ impl Signals {
                 Err(error) => return Err(error),
             }
         }
-        // SAFETY: made of numbers alone, for which all bytes are valid.
+        // SAFETY: it consists of integers, for which all bytes are valid.
         let info = unsafe { info.assume_init() };
         Ok((info.ssi_signo as libc::c_int, info.ssi_fd))
     }
 }
 
-/// Sets how others find a range of an open file locked; `length` 0 is up to the last byte that there can be. The lock
-/// belongs to the open file, not to the process.
+/// Sets the lock that others see on a range of an open file; `length` 0 means up to the last possible byte. The lock
+/// belongs to the open file description, not to the process.
 pub(crate) fn lock_range(file: BorrowedFd<'_>, kind: libc::c_int, offset: i64, length: i64) -> rustix::io::Result<()> {
-    // SAFETY: made of numbers alone, for which 0 is valid.
+    // SAFETY: it consists of integers, for which 0 is valid.
     let mut lock: libc::flock64 = unsafe { MaybeUninit::zeroed().assume_init() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = offset;
     lock.l_len = length;
-    // SAFETY: `lock` is what F_OFD_SETLK reads, and lives until the call is done.
+    // SAFETY: F_OFD_SETLK reads `lock`, which lives until the call returns.
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }).map(drop)
 }
 
-/// The answer of a call that says -1 and leaves an errno.
+/// Converts the result of a call that returns -1 and sets errno.
 fn checked(answer: libc::c_int) -> rustix::io::Result<libc::c_int> {
     if answer != -1 {
         return Ok(answer);
@@ -197,7 +198,7 @@ fn checked(answer: libc::c_int) -> rustix::io::Result<libc::c_int> {
     Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// No user and no group: what asks for the present value and changes nothing.
+/// An invalid user and group ID, which queries the current value and changes nothing.
 const NOBODY: u32 = u32::MAX;
 
 /// Sets the calling thread's fsuid.
@@ -210,7 +211,8 @@ pub(crate) fn set_fsgid(gid: u32) -> rustix::io::Result<()> {
     set_checked(libc::SYS_setfsgid, gid)
 }
 
-/// These two calls answer the former value, never an error: only asking again tells whether they did anything.
+/// Sets and verifies an ID. These two calls return the former value and never an error, so only a query shows the
+/// effect.
 fn set_checked(number: libc::c_long, id: u32) -> rustix::io::Result<()> {
     if id == NOBODY {
         return Err(Errno::INVAL);
@@ -219,6 +221,6 @@ fn set_checked(number: libc::c_long, id: u32) -> rustix::io::Result<()> {
     unsafe { libc::syscall(number, id) };
     // SAFETY: as above.
     let now = unsafe { libc::syscall(number, NOBODY) };
-    // The kernel answers an int: ids from 2^31 come back negative.
+    // The kernel returns an int, so IDs from 2^31 are negative.
     if now as i32 as u32 == id { Ok(()) } else { Err(Errno::PERM) }
 }

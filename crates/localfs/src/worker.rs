@@ -1,8 +1,8 @@
-//! Threads for what may make the kernel wait: reads from disk, writes that are throttled, directories read whole.
+//! Worker threads for calls in which the kernel may wait: disk reads, throttled writes, reading whole directories.
 //!
-//! Each file system has pools of its own ([`crate::filesystem`]), so one that hangs takes no thread from another. A pool
-//! grows with the work and shrinks when idle. Two lanes, so that a flood of flushes, each of which waits for the disk,
-//! cannot keep reads from being served. One user's jobs take at most a quarter of a pool; the rest of them wait, and users
+//! Each file system has its own pools ([`crate::filesystem`]), so one that hangs takes no thread from another. A pool
+//! grows with the work and shrinks when idle. There are two lanes, so that a flood of flushes, each of which waits for
+//! the disk, cannot delay reads. The jobs of one user occupy at most a quarter of a pool; further ones wait, and users
 //! take turns.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use server::answer::Answer;
 use server::vfs::{Errno, Result};
 use tokio::sync::oneshot;
 
-/// Which threads do the work.
+/// Selects the threads that do the work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lane {
     /// Reading, writing, looking up: waits for a disk access or two.
@@ -25,24 +25,24 @@ pub(crate) enum Lane {
     Slow,
 }
 
-/// The user whose work the server's own is.
+/// The user to whom the server's own work is attributed.
 pub(crate) const SERVER: u32 = 0;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads of one pool. Enough to keep a disk array busy; more would only wait.
+/// Threads of one pool: enough to keep a disk array busy. More would only wait.
 const THREADS: usize = 48;
-/// How many of them work for one user at a time.
+/// Maximum number of threads that work for one user at a time.
 const OF_ONE_USER: usize = THREADS / 4;
-/// Threads of all pools together.
+/// Maximum number of threads of all pools together.
 const ALL_THREADS: usize = 256;
-/// Threads that a pool may have even then: more than one user takes, so that neither other pools nor one user can keep it
-/// from working.
+/// Threads that a pool may have even beyond that limit. They are more than one user can occupy, so that neither other
+/// pools nor a single user can block the pool.
 const GUARANTEED: usize = 16;
-/// How long a thread waits for work before it ends.
+/// How long a thread waits for work before it exits.
 const IDLE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
-/// Threads of all pools.
+/// Current number of threads of all pools.
 static THREADS_NOW: AtomicUsize = AtomicUsize::new(0);
 
 /// The pools of one file system.
@@ -61,14 +61,14 @@ struct Pool {
 #[derive(Default)]
 struct Queue {
     users: HashMap<u32, Line>,
-    /// Users with a job that may begin now, each once.
+    /// Users with a job that may start now, each listed once.
     turns: VecDeque<u32>,
     threads: usize,
-    /// Threads that were started or woken and have not looked for a job since.
+    /// Threads that were started or woken and have not taken a job since.
     coming: usize,
 }
 
-/// The jobs of one user. There is a line as long as one waits or runs.
+/// The jobs of one user. It exists while a job waits or runs.
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Job>,
@@ -77,7 +77,7 @@ struct Line {
 }
 
 impl Workers {
-    /// Does `work` for the user `uid` on a worker; `Errno::IO` where the work panicked, or no thread could be had.
+    /// Does `work` for the user `uid` on a worker; `Errno::IO` if the work panicked or no thread could be started.
     pub(crate) fn later<T: Send + 'static>(
         &self,
         uid: u32,
@@ -85,12 +85,12 @@ impl Workers {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answer<Result<T>> {
         let (answer, receiver) = oneshot::channel();
-        // Nobody waits any more where sending fails; the work is done all the same.
+        // If sending fails, the caller no longer waits; the work is done nevertheless.
         self.submit(uid, lane, Box::new(move || drop(answer.send(work()))));
         Answer::later(async move { receiver.await.unwrap_or(Err(Errno::IO)) })
     }
 
-    /// Does `work` on a worker for the user `uid`, with nobody waiting for it.
+    /// Does `work` on a worker for the user `uid` without a result.
     pub(crate) fn submit(&self, uid: u32, lane: Lane, work: Job) {
         let pool = match lane {
             Lane::Data => &self.data,
@@ -117,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// Wakes a thread for a job; whether one must be started instead, which is counted already.
+    /// Wakes a thread for a job. Returns whether one must be started instead, which is already included in the count.
     fn takes_a_thread(&self, queue: &mut Queue) -> bool {
         let wakes = self.work.notify_one();
         let starts = !wakes && queue.threads < THREADS && {
@@ -141,14 +141,14 @@ impl Pool {
             let mut queue = pool.queue.lock();
             queue.coming -= 1;
             queue.ends();
-            // With other threads the jobs wait their turn; without any they would wait forever.
+            // If there are other threads, the jobs wait their turn; without any they would wait forever.
             let stranded = if queue.threads == 0 { std::mem::take(&mut *queue) } else { Queue::default() };
             drop(queue);
             drop(stranded);
         }
     }
 
-    /// A thread's life.
+    /// The main loop of a thread.
     fn serve(self: Arc<Self>) {
         let mut queue = self.queue.lock();
         queue.coming -= 1;
@@ -175,7 +175,7 @@ impl Pool {
 }
 
 impl Queue {
-    /// Adds a job; whether it may begin now.
+    /// Adds a job and returns whether it may start now.
     fn add(&mut self, user: u32, job: Job) -> bool {
         let line = self.users.entry(user).or_default();
         line.waiting.push_back(job);
@@ -184,7 +184,7 @@ impl Queue {
         begins
     }
 
-    /// Lets the user's next job begin when its turn comes, where the user has one and room for it.
+    /// Queues the user's next job to start, if there is one and the user is below the limit.
     fn give_turn(&mut self, user: u32) {
         let Some(line) = self.users.get_mut(&user) else { return };
         if !line.has_turn && !line.waiting.is_empty() && line.running < OF_ONE_USER {
@@ -213,14 +213,14 @@ impl Queue {
         }
     }
 
-    /// A thread ends.
+    /// Records that a thread exits.
     fn ends(&mut self) {
         self.threads -= 1;
         THREADS_NOW.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A job that panics is a bug of this crate; it costs its answer, not the thread.
+/// Runs a job. A panic is a bug of this crate; it costs the job's answer but not the thread.
 fn run(job: Job) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         tracing::error!("a file operation panicked");
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// Jobs that block until this is dropped, and a count of those that run.
+    /// Jobs that block until this is dropped, and a count of the running ones.
     struct Blocked {
         running: Arc<AtomicUsize>,
         let_go: Arc<Mutex<()>>,
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Runs `check` while jobs can be blocked, and lets go of them.
+    /// Runs `check` while jobs can be blocked, then releases them.
     fn while_blocked(check: impl FnOnce(&Blocked)) {
         let blocked = Blocked { running: Arc::default(), let_go: Arc::default() };
         let let_go = Arc::clone(&blocked.let_go);
@@ -296,7 +296,7 @@ mod tests {
                 blocked.submit(&workers, 1, Lane::Data);
             }
             blocked.wait_for(OF_ONE_USER);
-            // The others' jobs are done at once, however many of the first wait.
+            // The others' jobs complete immediately, however many jobs of the first user wait.
             for uid in 2..10 {
                 assert_eq!(block_on(workers.later(uid, Lane::Data, move || Ok(uid))), Ok(uid));
             }
@@ -306,7 +306,7 @@ mod tests {
             if workers.threads(Lane::Data) == THREADS {
                 blocked.wait_for(3 * OF_ONE_USER);
             }
-            // The other lane has threads of its own.
+            // The other lane has its own threads.
             assert_eq!(block_on(workers.later(1, Lane::Slow, || Ok(1))), Ok(1));
             assert!(workers.threads(Lane::Data) <= THREADS);
         });
@@ -364,7 +364,7 @@ mod tests {
         block_on(workers.later(1, Lane::Data, || Ok(()))).expect("it is done");
         let pool = Arc::downgrade(&workers.data);
         drop(workers);
-        // The thread is the last that holds the pool.
+        // The thread holds the last reference to the pool.
         for _ in 0..6000 {
             if pool.strong_count() == 0 {
                 return;

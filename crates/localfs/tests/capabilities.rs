@@ -1,5 +1,5 @@
-//! What a thread may that acts as a user. One test in a process of its own, for what it may depends on what the process has
-//! written before.
+//! The capabilities of a thread that acts as a user. One test in its own process, because they depend on what the
+//! process has written before.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use server::vfs::{Access, Create, Errno, Guard, Identity, Made, RelPath, Vfs};
 const WHO: u32 = 61_001;
 const SWITCHING: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// The effective capabilities of each thread that acts as the user.
+/// Returns the effective capabilities of each thread that acts as the user.
 fn of_the_user() -> Vec<CapabilitySet> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
     let of_one = |status: String| {
@@ -23,7 +23,7 @@ fn of_the_user() -> Vec<CapabilitySet> {
     tasks.filter_map(|task| of_one(std::fs::read_to_string(task.path().join("status")).ok()?)).collect()
 }
 
-/// Makes a file as the user, with a descriptor where `guarded`.
+/// Creates a file as the user, with a security descriptor if `guarded`.
 fn make(fs: &LocalFs, who: &Arc<Identity>, name: &str, guarded: bool) -> Made {
     let guard = guarded.then(|| Guard {
         owner: (WHO, WHO),
@@ -50,7 +50,7 @@ fn a_user_s_thread_has_a_capability_for_files_only_where_descriptors_are_written
     let plain = make(&fs, &who, "plain", false).node;
     let seen = of_the_user();
     assert!(!seen.is_empty() && seen.iter().all(|it| *it == SWITCHING), "{seen:?}");
-    // What is read needs none.
+    // Reading an attribute requires none.
     assert_eq!(block_on(plain.get_xattr(&who, "security.frevo-test")), Ok(None));
     assert_eq!(of_the_user(), seen);
     let guarded = make(&fs, &who, "guarded", true);

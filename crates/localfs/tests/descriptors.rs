@@ -1,5 +1,5 @@
-//! How many descriptors a file system takes, and what happens when there are no more. One test in a process of its own,
-//! for it counts and limits those of the whole process.
+//! The number of descriptors that a file system uses, and its behaviour when they run out. One test in its own process,
+//! because it counts and limits the descriptors of the whole process.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use server::vfs::{Access, Case, Create, Errno, Identity, Links, Lookup, Node, Re
 const BOTH: Access = Access { read: true, write: true };
 
 fn used() -> usize {
-    // The one that reads the list is on it.
+    // The descriptor that reads the directory is included.
     std::fs::read_dir("/proc/self/fd").expect("Linux has it").count() - 1
 }
 
@@ -68,7 +68,7 @@ fn descriptors_are_few_and_their_end_harms_nobody() {
     assert_eq!(refused, Some(Errno::MFILE));
     let refused = block_on(fs.create(&who, &name("new"), Create::File(BOTH), 0o644, None)).err();
     assert_eq!(refused, Some(Errno::MFILE));
-    // Who has a file open goes on.
+    // Open files remain usable.
     let data = bytes::Bytes::from_static(b"goes on");
     assert_eq!(block_on(writer.write(&who, 0, data, false)), Ok(()));
     let (buffer, count) = block_on(writer.read(0, vec![0; 7], 0));

@@ -1,5 +1,5 @@
-//! A file system that hangs, mounted beneath a share: a FUSE whose program never answers. A process of its own, in a mount
-//! namespace of its own: nothing of it is left when the process ends.
+//! A hanging file system mounted below a share: a FUSE file system whose program never answers. It has its own process
+//! in its own mount namespace, so that nothing is left when the process ends.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,11 +13,11 @@ use server::answer::{Answer, block_on};
 use server::vfs::{Access, Case, Create, Identity, Kind, Links, Lookup, Node, RelPath, Vfs};
 
 const LINKS: Links = Links { follow: true, ..Links::NONE };
-/// Where the share is, in the process that has the mount.
+/// Location of the share in the process that has the mount.
 const PLACE: &str = "FREVO_TEST_HUNG";
-/// Opens the device, which the mount needs and the test inherits, mounts, and goes on as the test.
+/// Opens the device, which the mount needs and the test inherits, mounts, and executes the test.
 const SCRIPT: &str = "exec 7<>/dev/fuse && mount -i -t fuse -o \
-                      fd=7,rootmode=40000,user_id=0,group_id=0,allow_other hung \"$FREVO_TEST_HUNG/one/mount\" && exec \"$@\"";
+    fd=7,rootmode=40000,user_id=0,group_id=0,allow_other hung \"$FREVO_TEST_HUNG/one/mount\" && exec \"$@\"";
 
 fn path(text: &str) -> RelPath {
     text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
@@ -49,7 +49,7 @@ fn what_hangs_beneath_a_share_holds_up_nothing_else() {
 }
 
 fn beside_what_hangs(place: &Path) {
-    // A call that waits in this thread would never end.
+    // A call that waited in this thread would never end.
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(120));
         eprintln!("a call waits for what hangs");
@@ -73,13 +73,13 @@ fn beside_what_hangs(place: &Path) {
             use_it(share, who);
         }
     }
-    // What is mounted is an entry like others.
+    // A mount point is listed like any other entry.
     let node = found(&one, &users[0], &RelPath::root());
     let (entries, _) = block_on(node.list(&users[0], 0, 100, true)).expect("the root lists");
     let kinds = entries.iter().filter(|entry| &*entry.name == b"mount").map(|entry| entry.metadata.map(|it| it.kind));
     assert_eq!(kinds.collect::<Vec<_>>(), [Some(Kind::Directory)]);
     assert!(hung.iter().all(|answer| matches!(answer, Answer::Later(_))));
-    // Nothing waits for what hangs, which ends with the process.
+    // The process ends without waiting for the hanging file system.
     std::process::exit(0);
 }
 
@@ -90,7 +90,7 @@ fn found(share: &LocalFs, who: &Arc<Identity>, path: &RelPath) -> Arc<dyn Node> 
     }
 }
 
-/// All that takes a thread, and some that does not.
+/// Performs all operations that use a worker thread, and some that do not.
 fn use_it(share: &LocalFs, who: &Arc<Identity>) {
     let (name, other) = (path(&format!("file {}", who.uid)), path(&format!("other {}", who.uid)));
     let both = Access { read: true, write: true };

@@ -1,4 +1,4 @@
-//! More changes than the kernel keeps. A process of its own: the kernel's queue is the whole process's.
+//! Overflow of the kernel's event queue. It has its own process, because the whole process shares one queue.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use server::answer::block_on;
 use server::vfs::watch::{Listener, Noticed, Wanted};
 use server::vfs::{Case, Identity, Links, Lookup, RelPath, Vfs};
 
-/// Says what it is told, and does not come back from the first change before it may.
+/// Reports the calls that it receives, and blocks in the first change until it is released.
 struct Stuck {
     told: Mutex<Sender<&'static str>>,
     may_go: Mutex<Receiver<()>>,

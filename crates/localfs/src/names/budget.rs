@@ -1,4 +1,4 @@
-//! Memory that the indexes of all shares take together.
+//! The memory budget of the indexes of all shares.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 
 use super::Names;
 
-/// Until the server says otherwise.
+/// The limit until the server sets one.
 const DEFAULT: usize = 64 << 20;
 
-/// The one of this process.
+/// The budget of this process.
 static PROCESS: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(DEFAULT)));
 
-/// How much the indexes of several shares may take, and what they take now, in bytes.
+/// The limit and the current use, in bytes, of the indexes of several shares.
 pub(crate) struct Budget {
     bound: AtomicUsize,
     held: AtomicUsize,
-    /// Counts searches.
+    /// Number of searches so far.
     clock: AtomicU64,
     shares: Mutex<Vec<Weak<Names>>>,
 }
@@ -28,7 +28,7 @@ impl Budget {
         Budget { bound: AtomicUsize::new(bound), held, clock, shares: Mutex::default() }
     }
 
-    /// That of all shares of the process.
+    /// Returns the budget of all shares of the process.
     pub(crate) fn of_process() -> Arc<Budget> {
         PROCESS.clone()
     }
@@ -42,7 +42,7 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// What a single directory may take: one that is larger is read each time.
+    /// Returns the limit of a single directory. A larger one is read each time.
     pub(super) fn of_one(&self) -> usize {
         self.bound.load(Ordering::Relaxed) / 2
     }
@@ -51,7 +51,7 @@ impl Budget {
         self.held.load(Ordering::Relaxed) > self.bound.load(Ordering::Relaxed)
     }
 
-    /// The number of a search.
+    /// Returns the number of a new search.
     pub(super) fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl Budget {
         shares.push(Arc::downgrade(share));
     }
 
-    /// Where the indexes take more than they may, those go that were not searched for the longest time.
+    /// Discards the least recently searched indexes while the limit is exceeded.
     pub(super) fn keep(&self) {
         while self.is_exceeded() {
             let shares: Vec<_> = self.shares.lock().iter().filter_map(Weak::upgrade).collect();
@@ -74,7 +74,7 @@ impl Budget {
     }
 }
 
-/// Bytes that something takes, as long as it exists.
+/// Bytes charged to the budget for as long as this exists.
 pub(super) struct Held {
     budget: Arc<Budget>,
     bytes: usize,

@@ -1,15 +1,15 @@
-//! The second name of a file that a crash leaves while a link replaces another file.
+//! Temporary names that a crash leaves while a link replaces another file.
 
 use server::vfs::{LINKS, Time};
 
 use super::*;
 use crate::aside::{self, Aside};
 
-/// Any time after what a test makes.
+/// A time later than everything that a test creates.
 const LATER: Time = Time { secs: i64::MAX, nanos: 0 };
 
 impl Bed {
-    /// As a crash leaves it: the note, and the second name of `file` in `directory`; its path.
+    /// Creates the state after a crash: the note, and the second name of `file` in `directory`. Returns its path.
     fn crash(&self, directory: &str, file: &str) -> PathBuf {
         let id = self.found(file).2.id;
         let directory = self.root.join(directory);
@@ -34,7 +34,7 @@ fn what_a_crash_left_of_a_link_goes_when_the_share_is_opened() {
     bed.local_write("file", "kept");
     process(|| fs::create_dir(bed.root.join("dir"))).unwrap();
     let left = [bed.crash("", "file"), bed.crash("dir", "file")];
-    // A process that is at it now: what it has noted is no older than itself.
+    // A running process's notes are not older than the process itself.
     drop(LocalFs::open(&bed.root, Options::default()).expect("opens"));
     assert!(left.iter().all(|path| process(|| path.exists())));
     bed.clean();
@@ -49,7 +49,7 @@ fn nothing_else_is_removed() {
     for name in ["file", "other"] {
         bed.local_write(name, name);
     }
-    // Another file has the name by now; it is the file's last name; it is a link to another file's; nothing is there.
+    // Another file has the name now; it is the file's last name; it is a link to another file; it does not exist.
     let replaced = bed.crash("", "file");
     process(|| fs::rename(bed.root.join("other"), &replaced)).unwrap();
     let last = bed.crash("", "file");
@@ -78,7 +78,7 @@ fn notes_of_another_user_count_for_nothing() {
     });
     bed.clean();
     assert!(process(|| bed.root.join(".frevo-link-1-1").exists()));
-    // Links that replace still work, only unnoted.
+    // Links that replace a file still work, but are not noted.
     let (node, _) = bed.create("new");
     assert_eq!(block_on(bed.fs.link(&bed.who, &node, &path("victim"), true)), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! `user.DOSATTRIB` and the metadata that it adds to.
+//! `user.DOSATTRIB` and the metadata derived from it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Bed {
         DosAttributes::decode(&value[..length]).expect("written by us")
     }
 
-    /// Stores attributes as Samba on the same directory would.
+    /// Stores attributes as Samba would in the same directory.
     fn store(&self, name: &str, attributes: u32) {
         let value = DosAttributes { attributes: Some(attributes), ..DosAttributes::default() }.encode();
         process(|| rustix::fs::setxattr(self.root.join(name), DOSATTRIB, &value, XattrFlags::empty())).unwrap();
@@ -36,7 +36,7 @@ impl Bed {
 fn new_files_keep_their_attributes_and_creation_time() {
     let bed = Bed::new();
     for (name, what, stored) in [("file", Create::File(BOTH), 0x22), ("dir", Create::Directory, 0x32)] {
-        // Mode 0: the attributes are stored though nobody may write, which takes root.
+        // Mode 0: the attributes are stored although no user may write, which requires root.
         let mode = if cannot_switch() { 0o700 } else { 0 };
         let made = bed.fs.create(&bed.who, &path(name), what, mode, Some(0x22));
         let (node, metadata) = now(made);
@@ -124,7 +124,7 @@ fn a_file_without_a_descriptor_is_bare_until_it_changes() {
     assert!(!bare(), "nobody has looked");
     look();
     assert!(bare());
-    // What had nothing has nothing after a change, as its names tell, also where the change may not be over.
+    // The list of names shows that an empty file is still empty after a change, even if the change may not be complete.
     set("user.a", Some(b"1"));
     assert!(bare());
     set(store::ATTRIBUTE, Some(b"1"));
@@ -154,7 +154,7 @@ fn after_two_empty_files_others_are_expected_to_be_empty() {
     };
     set("d", store::ATTRIBUTE, vec![1]);
     set("f", DOSATTRIB, DosAttributes { attributes: Some(0x22), ..DosAttributes::default() }.encode());
-    // Of each the number may have been that of a file of another test.
+    // Each inode number may have belonged to a file of another test.
     names.iter().for_each(|name| bed.fs.0.cache.forget(bed.found(name).2.id));
     std::thread::sleep(Duration::from_millis(60));
     let look = |name: &str| {

@@ -1,4 +1,4 @@
-//! Content, and names of files that are open.
+//! Content, and names of open files.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +8,7 @@ use server::vfs::DataRange;
 use super::*;
 use crate::sys::{self, LeaseKind};
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from position to position.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 4096 * 31 + at) as u8).collect()
 }
@@ -20,7 +20,7 @@ fn read(node: &Arc<dyn Node>, offset: u64, length: usize) -> Vec<u8> {
     buffer
 }
 
-/// Takes a file out of the kernel's cache, or every second piece of it.
+/// Evicts a file, or every second piece of it, from the page cache.
 fn forget(file: &Path, pieces: bool) {
     let file = process(|| fs::File::open(file)).expect("the process may read");
     file.sync_all().expect("there is room");
@@ -95,7 +95,7 @@ fn large_files_come_and_go() {
     assert_eq!(now(node.metadata()).links, 0);
 }
 
-/// Another process's lease: nobody is told when it is broken.
+/// Takes a lease as another process would, whose break is reported to nothing.
 fn leased(path: &Path, kind: LeaseKind) -> fs::File {
     process(|| {
         let file = fs::File::open(path).expect("opens");
@@ -137,7 +137,7 @@ fn links_replace_in_one_step_and_leave_nothing_behind() {
     let link = |to: &str| block_on(bed.fs.link(&bed.who, &node, &path(to), true));
     assert_eq!([link("b"), link("b"), link("a")], [Ok(()); 3]);
     assert_eq!(bed.found("b").2.id, a.id);
-    // Renaming one name of a file over another leaves one.
+    // Renaming one name of a file to another leaves one name.
     assert_eq!(block_on(bed.fs.rename(&bed.who, &path("a"), a.id, &path("b"), true)), Ok(()));
     let root = bed.found("").1;
     let (entries, _) = now(root.list(&bed.who, 0, 10, false));
@@ -167,7 +167,7 @@ fn new_names_reach_the_disk_with_their_file() {
 #[test]
 fn whether_a_directory_is_empty_is_known_without_reading_it() {
     let bed = Bed::new();
-    // Without root, there is nobody else who could look.
+    // Without root, there is no other user who could look.
     let mode = if cannot_switch() { 0o700 } else { 0o300 };
     let (node, _) = now(bed.fs.create(&bed.who, &path("dir"), Create::Directory, mode, None));
     assert!(now(node.is_empty()));
@@ -178,7 +178,7 @@ fn whether_a_directory_is_empty_is_known_without_reading_it() {
     }
 }
 
-/// What a look-up of somebody who wants to read finds.
+/// Returns the result of a look-up for reading.
 #[track_caller]
 fn found_to_read(bed: &Bed, who: &Arc<Identity>, name: &str) -> (Arc<dyn Node>, Metadata) {
     match block_on(bed.fs.lookup_to_read(who, &path(name), Case::Insensitive, FOLLOW)) {
@@ -203,7 +203,7 @@ fn who_reads_a_file_that_was_seen_opens_it_once() {
     if cannot_switch() {
         return;
     }
-    // The kernel is asked again for another user, and has the last word for everyone.
+    // The kernel is asked again for another user, and always decides.
     process(|| fs::set_permissions(bed.root.join("file"), fs::Permissions::from_mode(0o640))).unwrap();
     let other = user(61_002);
     assert_eq!(block_on(node.open(&other, READ)).err(), Some(Errno::ACCES));

@@ -1,9 +1,9 @@
-//! What a flush puts on disk: the directories that are synced, and that nothing else is.
+//! The directories that a flush syncs, and that nothing else is synced.
 
 use super::*;
 
 impl Bed {
-    /// What was synced since this was asked last, by present names.
+    /// Returns what was synced since the last call, by present names.
     fn synced(&self, names: &[(&str, FileId)]) -> Vec<String> {
         let all = std::mem::take(&mut *self.fs.0.synced.lock());
         let name = |id: &FileId| names.iter().find(|(_, known)| known == id).map_or("?", |(name, _)| name);
@@ -49,14 +49,14 @@ fn after_a_rename_any_handle_flushes_the_new_directory() {
     assert_eq!(bed.synced(&names), ["file", "old", "root"]);
     bed.rename("old/file", made.id, "new/renamed");
     assert_eq!(bed.synced(&names), [""; 0], "a rename syncs nothing");
-    // One that knows nothing of the rename.
+    // A handle that was opened before the rename.
     now(file.flush());
     assert_eq!(bed.synced(&names), ["file", "new", "root"]);
     bed.rename("new/renamed", made.id, "old/again");
     drop(file);
     now(bed.found("old/again").1.flush());
     assert_eq!(bed.synced(&names), ["file", "old"]);
-    // The directory that a new file lies in was renamed: not what has its name by now is synced.
+    // The directory of a new file was renamed: the directory that now has its former name is not synced.
     let (late, second) = bed.create("old/late");
     bed.rename("old", old.1, "moved");
     let decoy = ("decoy", bed.make_directory("old").1);

@@ -1,10 +1,10 @@
-//! Files that are made with their protection in place, and directories whose own permissions are watched.
+//! Files that are created with their protection in place, and directories whose own permissions are watched.
 
 use server::vfs::{Guard, Watched};
 
 use super::*;
 
-/// A list of everybody's: the owner writes, the group 61500 and everybody else read.
+/// A POSIX ACL: the owner may write; the group 61500 and all others may read.
 const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\
     \x08\0\x04\0\x3c\xf0\0\0\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 
@@ -47,7 +47,7 @@ fn a_file_has_its_guard_from_the_start() {
     }
 }
 
-/// The directory "dir" as a look-up for a name in it passes it, by both ways.
+/// Returns the directory "dir" as a look-up of a name in it reports it, by either path of the look-up.
 #[track_caller]
 fn watched(bed: &Bed) -> Watched {
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! As whom the kernel is asked. Most of it takes root: without, there is nobody else to be.
+//! The identity of system calls. Most tests require root, because otherwise no other identity can be assumed.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -7,17 +7,17 @@ use rustix::thread::CapabilitySet;
 use super::*;
 use crate::identity::{DESCRIBING, SWITCHING};
 
-/// The effective capabilities of this thread.
+/// Returns the effective capabilities of this thread.
 fn capabilities() -> CapabilitySet {
     rustix::thread::capabilities(None).expect("a thread may ask").effective
 }
 
-/// The same without the one that a user's thread has where others wrote descriptors before.
+/// Like [`capabilities`], without the one that a user's thread has if other tests have written security descriptors.
 fn bare_capabilities() -> CapabilitySet {
     capabilities().difference(DESCRIBING)
 }
 
-/// The fsuid of this thread, seen by what it makes.
+/// Returns the fsuid of this thread, determined from a file that it creates.
 fn acting_as(directory: &Path) -> u32 {
     let probe = directory.join("probe");
     fs::write(&probe, "").expect("everybody may write there");
@@ -26,7 +26,7 @@ fn acting_as(directory: &Path) -> u32 {
     uid
 }
 
-/// A directory where everybody may write.
+/// Creates a directory in which all users may write.
 fn commons() -> Temp {
     let temp = Temp::new();
     process(|| fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o777))).unwrap();
@@ -123,7 +123,7 @@ fn a_failed_switch_fails_the_operation() {
     let made = bed.fs.create(&nobody, &path("new"), Create::File(BOTH), 0o644, None);
     assert_eq!(block_on(made).err(), Some(Errno::INVAL));
     assert!(bed.is_missing("new"));
-    // What was half done is done again.
+    // An incomplete switch is repeated.
     let commons = commons();
     assert!(identity::assume(&nobody).is_err());
     identity::assume(&user(61_002)).unwrap();
@@ -249,7 +249,7 @@ fn nothing_of_root_comes_with_the_process() {
     assert_eq!(block_on(node.set_metadata(&bed.who, give)), Err(Errno::PERM));
     assert_eq!(block_on(node.set_metadata(&user(0), give)), Ok(()));
     assert_eq!(bed.found("file").2.uid, 61_002);
-    // The owner of the directory may remove what another owns, a stranger may not.
+    // The owner of the directory may remove another user's file; a stranger may not.
     let unlink = |who| block_on(bed.fs.unlink(&who, &path("file"), metadata.id, Kind::File));
     assert_eq!(unlink(user(61_002)), Err(Errno::ACCES));
     assert_eq!(unlink(bed.who.clone()), Ok(()));

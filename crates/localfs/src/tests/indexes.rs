@@ -1,4 +1,4 @@
-//! Names that differ in case only, whoever changes the directory.
+//! Names that differ in case only, with changes by the server and by other programs.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ fn what_others_change_is_seen() {
     assert_eq!(bed.found("other/moved").0, path("Other/Moved"));
     process(|| fs::remove_file(local("Other/Moved"))).unwrap();
     assert!(bed.is_missing("other/moved"));
-    // Another directory under an old name.
+    // Another directory with an old name.
     process(|| fs::remove_dir(local("Other"))).unwrap();
     process(|| fs::create_dir(local("Other"))).unwrap();
     bed.local_write("Other/New", "");
@@ -50,7 +50,7 @@ fn a_miss_in_a_large_directory_does_not_read_it_again() {
     for number in 0..200 {
         assert!(bed.is_missing(&format!("none {number}")));
         assert_eq!(bed.found(&format!("entry {}", number * 77)).0, path(&format!("Entry {}", number * 77)));
-        // Nor do changes of our own make it read again.
+        // Nor do the server's own changes make it read again.
         let (_, made) = bed.create(&format!("New {number}"));
         assert_eq!(bed.found(&format!("NEW {number}")).2.id, made.id);
         let name = path(&format!("New {number}"));
@@ -67,7 +67,7 @@ fn more_changes_than_are_queued() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("Linux has inotify");
     let limit: usize = limit.trim().parse().expect("a number");
     process(|| {
-        // Each round queues two changes, which differ from each other and so are not taken for one.
+        // Each round queues two events that differ, so that they are not merged into one.
         for number in 0..limit.min(40_000) {
             let name = bed.root.join(format!("Entry{}", number % 2));
             fs::write(&name, "").and_then(|()| fs::remove_file(&name)).expect("a free name");
@@ -120,7 +120,7 @@ fn change_times_tell_where_nothing_can_be_watched() {
     assert_eq!(names.reads(), read);
 }
 
-/// Two shares, whose directories together would take more than they may.
+/// Two shares whose indexes together would exceed the budget.
 #[test]
 fn the_indexes_of_all_shares_share_a_budget() {
     const NAMES: usize = 200;
@@ -152,12 +152,13 @@ fn the_indexes_of_all_shares_share_a_budget() {
         assert!(budget.held() > NAMES * 100 && budget.held() <= 100_000, "{}", budget.held());
     }
     assert_eq!((shares[0].1.directories(), shares[1].1.directories()), (1, 2), "the oldest went");
-    // What is queued for a directory that nobody searches counts, and takes its index along where it is too much.
+    // Queued changes of a directory that is not searched are charged to the budget, and discard its index if they
+    // exceed it.
     make(1, "b", 3_000);
     find(0, "a");
     find(1, "a");
     assert!(budget.held() <= 100_000, "{}", budget.held());
-    // One that would take more than half is read each time.
+    // A directory that would need more than half is read each time.
     let read = shares[1].1.reads();
     assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));
     assert_eq!(find(1, "b").as_deref(), Some(&b"File7"[..]));

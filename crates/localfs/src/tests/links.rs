@@ -1,4 +1,4 @@
-//! Symbolic links, and whoever swaps them: nothing leads out of the root.
+//! Symbolic links, including ones swapped concurrently, never lead out of the root.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ impl Bed {
         process(|| symlink(target, self.root.join(name))).expect("a free name");
     }
 
-    /// What a look-up says, in one comparable value.
+    /// Returns the result of a look-up as a comparable value.
     fn outcome(&self, text: &str, links: Links) -> std::result::Result<Option<Kind>, Errno> {
         match self.lookup_as(&self.who, text, links) {
             Ok(Lookup::Found { metadata, .. }) => Ok(Some(metadata.kind)),
@@ -80,13 +80,13 @@ fn links_beneath_the_root_are_followed_where_allowed() {
         assert_eq!(content(&node, &bed.who), "inside", "{text}");
         assert_eq!(bed.outcome(text, NONE), Err(Errno::LOOP), "{text}");
     }
-    // Changes go the same way as the look-up did.
+    // Changes follow the same links as the look-up did.
     let Ok(Lookup::Missing { path: new, .. }) = bed.lookup("absolute/New") else { panic!("a free name") };
     let (_, made) = now(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None));
     assert_eq!(bed.found("dir/sub/new").2.id, made.id);
     assert_eq!(block_on(bed.fs.rename(&bed.who, &new, made.id, &path("relative/moved"), false)), Ok(()));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("absolute/moved"), made.id, Kind::File)), Ok(()));
-    // A path that is written like one beneath the root is none.
+    // A path that merely starts like one below the root is not below it.
     let beside = format!("{}-beside", bed.root.display());
     process(|| fs::create_dir(&beside)).unwrap();
     bed.link("beside", &beside);
@@ -179,7 +179,7 @@ fn a_swapped_link_never_changes_what_is_outside() {
         let what = if round % 2 == 0 { Create::File(BOTH) } else { Create::Directory };
         let kind = if round % 2 == 0 { Kind::File } else { Kind::Directory };
         let Ok((node, made)) = block_on(bed.fs.create(&bed.who, &new, what, 0o755, Some(0x20))) else { return };
-        // Whether each succeeds depends on what is where at the moment.
+        // The result of each depends on the momentary state.
         let _ = block_on(bed.fs.link(&bed.who, &node, &path(&format!("a/link{round}")), true));
         let _ = block_on(bed.fs.rename(&bed.who, &new, made.id, &moved, true));
         for name in [&new, &moved] {
@@ -206,13 +206,13 @@ fn a_swapped_link_lets_nothing_outside_become_a_link() {
     while_swapping(&bed, |round| {
         let new = path(&format!("a/new{round}"));
         let Ok((_, made)) = block_on(bed.fs.create(&bed.who, &new, Create::File(BOTH), 0o644, None)) else { return };
-        // Whether each succeeds depends on what is where at the moment.
+        // The result of each depends on the momentary state.
         let _ = block_on(bed.fs.become_link(&bed.who, &new, made.id, b"passwd"));
         let _ = block_on(bed.fs.become_link(&bed.who, &path("b/passwd"), made.id, b"new"));
     });
 }
 
-/// Whoever may rename in a directory puts a neighbour's in the place of the one that is being made.
+/// A user who may rename in a directory puts a neighbouring directory in the place of the one being created.
 #[test]
 fn a_swapped_directory_never_gets_what_the_new_one_should() {
     let bed = Bed::new();
@@ -222,7 +222,7 @@ fn a_swapped_directory_never_gets_what_the_new_one_should() {
         chown(&neighbour, Some(bed.who.uid), Some(bed.who.gid)).unwrap();
     });
     let (_, _, before) = bed.found("neighbour");
-    // Files may bear times that the coarse clock has yet to come to.
+    // Files may have times that the coarse clock has not reached yet.
     while metadata::coarse_now() <= before.created {
         std::thread::yield_now();
     }
@@ -232,7 +232,7 @@ fn a_swapped_directory_never_gets_what_the_new_one_should() {
         scope.spawn(|| {
             process(|| ());
             while !stop.load(Ordering::Relaxed) {
-                // There and back; nothing where there is no new one.
+                // There and back; has no effect if there is no new directory.
                 let _ = rustix::fs::renameat_with(CWD, &new, CWD, &neighbour, RenameFlags::EXCHANGE);
             }
         });
@@ -242,7 +242,7 @@ fn a_swapped_directory_never_gets_what_the_new_one_should() {
                     Ok((_, made)) => assert_ne!(made.id, before.id, "it is the neighbour"),
                     Err(error) => swapped += usize::from(error == Errno::STALE),
                 }
-                // Whichever of the two is the new one.
+                // Either of the two may be the new one.
                 for name in [&new, &neighbour] {
                     let _ = process(|| fs::remove_dir(name));
                 }

@@ -1,4 +1,4 @@
-//! The contract of [`Vfs`] on the machine's file systems, and what only this one does.
+//! The contract of [`Vfs`] on the machine's file systems, and tests specific to this implementation.
 
 mod asides;
 mod attributes;
@@ -29,12 +29,12 @@ const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
 const FOLLOW: Links = Links::BENEATH;
 
-/// Does `work` as the process, whatever identity the test left on the thread.
+/// Does `work` as the process, whatever identity the test has left on the thread.
 fn process<T>(work: impl FnOnce() -> T) -> T {
     identity::as_process(work).expect("the process may be itself")
 }
 
-/// A directory that is removed in the end.
+/// A directory that is removed when dropped.
 struct Temp(Option<TempDir>);
 
 impl Temp {
@@ -57,7 +57,7 @@ fn user(uid: u32) -> Arc<Identity> {
     Arc::new(Identity { uid, gid: uid, groups: Box::default() })
 }
 
-/// Who owns what the tests make: a user without a name where the process is root, else the process's user.
+/// Returns the owner of the tests' files: a user without a name if the process is root, else the process's user.
 fn owner() -> Arc<Identity> {
     if identity::may_switch() {
         return user(61_001);
@@ -66,7 +66,7 @@ fn owner() -> Arc<Identity> {
     Arc::new(Identity { uid, gid, groups: Box::default() })
 }
 
-/// Whether there is nobody else to be, which then is said.
+/// Returns whether no other identity can be assumed, and prints that.
 fn cannot_switch() -> bool {
     let cannot = !identity::may_switch();
     if cannot {
@@ -96,7 +96,7 @@ impl Bed {
         Bed { fs: LocalFs::open(&root, options).expect("the directory opens"), who, root, temp }
     }
 
-    /// A path outside the share, beside it.
+    /// Returns a path outside the share, next to it.
     fn outside(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
@@ -128,13 +128,13 @@ impl Bed {
         block_on(made).unwrap_or_else(|error| panic!("{text}: {error:?}"))
     }
 
-    /// Writes a file past the share, as a local process would.
+    /// Writes a file behind the share's back, as a local process would.
     fn local_write(&self, text: &str, content: &str) {
         process(|| fs::write(self.root.join(text), content)).expect("the process may write");
     }
 }
 
-/// Makes the directory, owned by `who`.
+/// Creates the directory, owned by `who`.
 fn prepare(root: &Path, who: &Identity) {
     rustix::process::umask(rustix::fs::Mode::empty());
     process(|| {
@@ -164,7 +164,7 @@ fn write(node: &Arc<dyn Node>, who: &Arc<Identity>, offset: u64, data: &[u8]) {
     now(node.write(who, offset, Bytes::copy_from_slice(data), false));
 }
 
-/// Content from the start, read through a handle that is opened for it.
+/// Reads the content from the start through a handle opened for it.
 #[track_caller]
 fn content(node: &Arc<dyn Node>, who: &Arc<Identity>) -> String {
     let node = now(node.open(who, READ));
@@ -173,7 +173,7 @@ fn content(node: &Arc<dyn Node>, who: &Arc<Identity>) -> String {
     String::from_utf8(buffer).expect("the tests write text")
 }
 
-/// A contract fixture in `base`, which `keep` keeps.
+/// Creates a contract fixture in `base`, which `keep` keeps alive.
 fn fixture(base: &Path, keep: Box<dyn Any>) -> Fixture {
     let (root, owner) = (base.join("share"), owner());
     prepare(&root, &owner);
@@ -195,11 +195,11 @@ fn it_keeps_the_contract() {
     });
 }
 
-/// A file system in a file, mounted while it lives.
+/// A file system in an image file, mounted until dropped.
 struct Mounted(Temp);
 
 impl Mounted {
-    /// `None` where this process cannot mount, or the machine cannot make such a file system.
+    /// Mounts it; `None` if this process cannot mount, or the machine cannot create such a file system.
     fn new(kind: &str) -> Option<Mounted> {
         let temp = Temp::new();
         let (image, at) = (temp.path().join("image"), temp.path().join("mnt"));

@@ -1,4 +1,4 @@
-//! What others than this process do in watched directories.
+//! Changes that other programs make in watched directories.
 
 use parking_lot::Mutex;
 use server::vfs::watch::{Listener, Noticed, Wanted, Watching};
@@ -6,7 +6,7 @@ use server::vfs::watch::{Listener, Noticed, Wanted, Watching};
 use super::*;
 use crate::watch::settle;
 
-/// Writes down what it is told.
+/// Records the events that it receives.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -41,13 +41,14 @@ fn watch(bed: &Bed, directory: &str, wanted: Wanted) -> (Arc<Notes>, Watching) {
     (notes, watching)
 }
 
-/// What was told since the last look. The kernel's queue is the whole process's, so other tests may have it read.
+/// Returns the events since the last call. The whole process shares one kernel queue, so other tests may cause it to be
+/// read.
 fn told(notes: &Notes) -> Vec<String> {
     settle();
     std::mem::take(&mut *notes.0.lock())
 }
 
-/// The subdirectories of a tree are watched soon after the tree itself.
+/// Waits until a subdirectory is watched, which happens soon after the tree itself is.
 fn wait_for_subdirectory(bed: &Bed, notes: &Notes, directory: &str) {
     for _ in 0..10_000 {
         bed.local_write(&format!("{directory}/probe"), "");
@@ -99,7 +100,8 @@ fn what_this_process_does_is_not_told() {
     assert_eq!(told(&notes).first().map(String::as_str), Some("+local"));
 }
 
-/// The kernel's watch of the directory ends a little later than the first of the two, and tells the second what came between.
+/// The kernel's watch of the directory ends slightly after the first subscription, and reports to the second what
+/// happened in between.
 #[test]
 fn what_this_process_does_between_two_watches_is_not_told() {
     let bed = Bed::new();
@@ -163,7 +165,7 @@ fn only_directories_are_watched() {
     assert_eq!(node.watch(TREE, Arc::new(Notes::default())).err(), Some(Errno::NOTDIR));
 }
 
-/// A share by another path knows nothing of what is done through this one but what the kernel says.
+/// A share opened by another path learns of changes through this one only from the kernel.
 #[test]
 fn what_is_done_through_another_share() {
     let bed = Bed::new();

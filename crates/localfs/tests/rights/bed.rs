@@ -1,4 +1,4 @@
-//! A directory that a server shares, its users as clients, and threads that are those users to the kernel.
+//! A shared directory, its users as clients, and threads with those users' identities in the kernel.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -31,7 +31,7 @@ use server::world::World;
 
 use super::Linux;
 
-/// A user of Linux without a name.
+/// A Linux user without a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) uid: u32,
@@ -39,10 +39,10 @@ pub(crate) struct User {
     pub(crate) groups: &'static [u32],
 }
 
-/// Groups that files belong to and lists name.
+/// Groups that own files and occur in ACLs.
 pub(crate) const GIDS: [u32; 4] = [62_001, 62_002, 62_003, 62_004];
 
-/// Who asks.
+/// The requesting users.
 pub(crate) const USERS: [User; 4] = [
     User { uid: 61_001, gid: 62_001, groups: &[] },
     User { uid: 61_002, gid: 62_002, groups: &[62_001] },
@@ -50,7 +50,7 @@ pub(crate) const USERS: [User; 4] = [
     User { uid: 61_004, gid: 62_009, groups: &[] },
 ];
 
-/// The clock of the machine: what is kept of a file depends on how long ago that changed.
+/// The machine's clock, because caching of a file depends on how long ago it changed.
 struct Clock(Instant, AtomicU64);
 
 impl World for Clock {
@@ -75,11 +75,11 @@ impl World for Clock {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread that is somebody to the kernel, by another way than the one that the server goes.
+/// A thread with a user's identity in the kernel, assumed in another way than the server does.
 struct Witness(Sender<Work>);
 
 impl Witness {
-    /// Of `user`; of root where there is none.
+    /// Starts a thread as `user`, or as root if there is none.
     fn new(user: Option<User>) -> Witness {
         let (ask, asked) = channel::<Work>();
         std::thread::spawn(move || {
@@ -104,26 +104,26 @@ impl Witness {
     }
 }
 
-/// What the kernel lets a user do with a file.
+/// The access to a file that the kernel grants a user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     pub(crate) read: bool,
     pub(crate) write: bool,
-    /// Reading and writing by one open; of a directory, either of both.
+    /// Reading and writing in one open; for a directory, either of them.
     pub(crate) both: bool,
     pub(crate) execute: bool,
     pub(crate) owns: bool,
 }
 
-/// The directory, the clients by their number, and the witnesses.
+/// The directory, the clients by number, and the witnesses.
 pub(crate) struct Bed {
     directory: PathBuf,
     clients: Vec<Client>,
-    /// For each user the client on the share without stored descriptors.
+    /// The client of each user on the share without stored security descriptors.
     pub(crate) posix: [usize; 4],
-    /// The same where they are stored.
+    /// The same on the share that stores them.
     pub(crate) stored: [usize; 4],
-    /// Root's, where they are stored.
+    /// Root's client on the share that stores them.
     pub(crate) administrator: usize,
     root: Witness,
     witnesses: Vec<Witness>,
@@ -137,14 +137,14 @@ impl Drop for Bed {
 }
 
 impl Bed {
-    /// `None` without root, which is said.
+    /// Creates the bed; `None` without root, which is printed.
     pub(crate) fn new() -> Option<Bed> {
         if !identity::may_switch() {
             eprintln!("does not apply: without root, every operation is the process's user's");
             return None;
         }
         rustix::process::umask(rustix::fs::Mode::empty());
-        // Before this thread is anybody else: threads inherit.
+        // Started before this thread switches identity, because threads inherit it.
         let root = Witness::new(None);
         let witnesses = USERS.iter().map(|user| Witness::new(Some(*user))).collect();
         let directory = root.ask(|| {
@@ -183,13 +183,13 @@ impl Bed {
         });
     }
 
-    /// Removes one file or directory, where it is there.
+    /// Removes one file or directory if it exists.
     pub(crate) fn remove(&self, name: &str) {
         let path = self.at(name);
         self.root.ask(move || discard(&path));
     }
 
-    /// Makes a file or directory past the server.
+    /// Creates a file or directory behind the server's back.
     pub(crate) fn make(&self, name: &str, directory: bool, linux: &Linux) {
         let (path, linux) = (self.at(name), linux.clone());
         self.root.ask(move || {
@@ -208,7 +208,7 @@ impl Bed {
         });
     }
 
-    /// Has the directory hand `list` on to what is made in it.
+    /// Sets `list` as the default ACL of the directory.
     pub(crate) fn hands_on(&self, name: &str, list: &PosixAcl) {
         let (path, list) = (self.at(name), list.encode());
         self.root.ask(move || {
@@ -216,7 +216,7 @@ impl Bed {
         });
     }
 
-    /// What the kernel says to user number `index`; `None` where the user does not reach the file.
+    /// Returns the access that the kernel grants to user number `index`; `None` if the user cannot reach the file.
     pub(crate) fn kernel(&self, index: usize, name: &str, directory: bool) -> Option<Kernel> {
         let (path, uid) = (self.at(name), USERS[index].uid);
         self.witnesses[index].ask(move || {
@@ -234,7 +234,7 @@ impl Bed {
         })
     }
 
-    /// Whether the kernel lets the user make `name`, which is gone again afterwards.
+    /// Returns whether the kernel lets the user create `name`, which is removed again afterwards.
     pub(crate) fn creates(&self, index: usize, name: &str) -> bool {
         let path = self.at(name);
         let made = self.witnesses[index].ask(move || fs::File::create_new(path).is_ok());
@@ -242,7 +242,7 @@ impl Bed {
         made
     }
 
-    /// Whether the kernel lets the user remove `name`, tried on another of the same owner beside it.
+    /// Returns whether the kernel lets the user remove `name`, tried on another file of the same owner next to it.
     pub(crate) fn unlinks(&self, index: usize, name: &str, directory: bool) -> bool {
         let path = self.at(name);
         let twin = path.with_file_name("twin");
@@ -292,7 +292,8 @@ impl Bed {
         request(&mut self.clients[client], Command::CLOSE, |out| close.encode(out));
     }
 
-    /// Whether a client gets `access` on `name`; any other answer than yes and no is a failure.
+    /// Returns whether a client gets `access` to `name`; any status other than success and access denied fails the
+    /// test.
     pub(crate) fn opens(&mut self, client: usize, name: &str, access: A) -> bool {
         let response = self.create(client, name, access, CreateDisposition::OPEN, CreateOptions(0), Vec::new());
         match status(&response) {
@@ -303,7 +304,7 @@ impl Bed {
         true
     }
 
-    /// The rights that an open for `access` has; `None` where it is refused.
+    /// Returns the rights of an open for `access`; `None` if it is refused.
     pub(crate) fn granted(&mut self, client: usize, name: &str, access: A) -> Option<A> {
         let response = self.create(client, name, access, CreateDisposition::OPEN, CreateOptions(0), Vec::new());
         if status(&response) == Status::ACCESS_DENIED {
@@ -323,7 +324,7 @@ impl Bed {
         Some(A(rights))
     }
 
-    /// Whether a client that asks for all that it may have can throw away what is in the file `name`.
+    /// Returns whether a client that requests maximum access can overwrite the content of the file `name`.
     pub(crate) fn overwrites(&mut self, client: usize, name: &str) -> bool {
         let (all, overwrite) = (A::MAXIMUM_ALLOWED, CreateDisposition::OVERWRITE);
         let response = self.create(client, name, all, overwrite, CreateOptions(0), Vec::new());
@@ -333,7 +334,7 @@ impl Bed {
         status(&response) == Status::SUCCESS
     }
 
-    /// Whether a client can make the file `name`.
+    /// Returns whether a client can create the file `name`.
     pub(crate) fn makes(&mut self, client: usize, name: &str) -> bool {
         let new = CreateDisposition::CREATE;
         let response = self.create(client, name, A::FILE_READ_DATA, new, CreateOptions(0), Vec::new());
@@ -343,7 +344,7 @@ impl Bed {
         status(&response) == Status::SUCCESS
     }
 
-    /// Makes the directory `name` as a client, with `descriptor` where one is sent along; gid and mode as it then has them.
+    /// Creates the directory `name` as a client, with `descriptor` if given. Returns the resulting gid and mode.
     pub(crate) fn makes_directory(
         &mut self,
         client: usize,
@@ -358,7 +359,7 @@ impl Bed {
         self.group_and_mode(name)
     }
 
-    /// A file's group and mode.
+    /// Returns a file's group and mode.
     pub(crate) fn group_and_mode(&self, name: &str) -> (u32, u32) {
         let path = self.at(name);
         self.root.ask(move || {
@@ -368,7 +369,7 @@ impl Bed {
         })
     }
 
-    /// Gives a file group and mode past the server.
+    /// Changes a file's group and mode behind the server's back.
     pub(crate) fn regroup(&self, name: &str, gid: u32, mode: u32) {
         let path = self.at(name);
         self.root.ask(move || {
@@ -377,7 +378,7 @@ impl Bed {
         });
     }
 
-    /// Sets the list of the directory `name` as a client.
+    /// Sets the DACL of the directory `name` as a client.
     pub(crate) fn sets_list(&mut self, client: usize, name: &str, descriptor: &SecurityDescriptor) {
         let (open, options) = (CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
         let response = self.create(client, name, A::WRITE_DAC, open, options, Vec::new());
@@ -385,7 +386,7 @@ impl Bed {
         self.close(client, &response);
     }
 
-    /// Whether a client may remove the file `name`, and whether it then is gone.
+    /// Returns whether a client may remove the file `name`, and whether it is removed.
     pub(crate) fn deletes(&mut self, client: usize, name: &str) -> (bool, bool) {
         let options = CreateOptions::DELETE_ON_CLOSE;
         let response = self.create(client, name, A::DELETE, CreateDisposition::OPEN, options, Vec::new());
@@ -397,7 +398,7 @@ impl Bed {
         (status(&response) == Status::SUCCESS, gone)
     }
 
-    /// All rights that the server says the client has; `None` where it may not even know.
+    /// Returns the maximum access that the server reports to the client; `None` if the client may not query it.
     pub(crate) fn maximum(&mut self, client: usize, name: &str) -> Option<A> {
         let asked = vec![CreateContext::new(context::QUERY_MAXIMAL_ACCESS, Vec::new())];
         let open = CreateDisposition::OPEN;
@@ -412,8 +413,8 @@ impl Bed {
         Some(A(answer.maximal_access))
     }
 
-    /// Makes `name` as root on the share that stores descriptors, and gives it the owner and group of `descriptor`; the
-    /// list is then set by the owner, where that is one of the users.
+    /// Creates `name` as root on the share that stores security descriptors, with the owner and group of `descriptor`.
+    /// The owner then sets the DACL, if the owner is one of the users.
     pub(crate) fn administer(&mut self, name: &str, directory: bool, descriptor: &SecurityDescriptor) {
         let options = if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) };
         let (administrator, new) = (self.administrator, CreateDisposition::CREATE);
@@ -451,7 +452,7 @@ fn opened(response: &[u8]) -> FileId {
     CreateResponse::decode(response).expect("it decodes").file_id
 }
 
-/// Sends one request and waits for its answer, which may come from another thread.
+/// Sends one request and waits for its response, which may arrive from another thread.
 fn request(client: &mut Client, command: Command, encode: impl FnOnce(&mut proto::bytes::Writer<'_>)) -> Vec<u8> {
     let message = client.compose(command, encode);
     let mut frames = client.send(&message);
@@ -466,7 +467,8 @@ fn request(client: &mut Client, command: Command, encode: impl FnOnce(&mut proto
     }
 }
 
-/// For each user a share that makes everybody him, without and with stored descriptors, and one that makes everybody root.
+/// Creates for each user a share whose clients all act as that user, with and without stored security descriptors, and
+/// one whose clients all act as root.
 fn policy() -> Policy {
     let mut policy = rig::policy();
     let plain = policy.shares["share"].clone();
@@ -482,7 +484,7 @@ fn policy() -> Policy {
             name: name.clone(),
             force_user: Some(Arc::new(identity)),
             acls: stores.then_some(acls),
-            // What is made of a POSIX list must grant no more once it is stored.
+            // The descriptor synthesized from a POSIX ACL must not grant more once it is stored.
             acl_store: AclStore::Said(Entries::ALL),
             streams: None,
             ..Share::clone(&plain)

@@ -1,7 +1,9 @@
-//! One truth for clients and local users: what the server grants by its own check, the kernel grants, and never more.
+//! Consistency of clients' and local users' rights: every access that the server grants is also granted by the kernel,
+//! and never more.
 //!
-//! Random POSIX lists and random Windows ACLs on the machine's file system; each user asks the server for every right,
-//! and a thread that is that user asks the kernel. It takes root: without, there is nobody else to be.
+//! The tests use random POSIX ACLs and random Windows ACLs on the machine's file system. Each user requests every right
+//! from the server, and a thread with that user's identity asks the kernel. Root is required, because otherwise no
+//! other identity can be assumed.
 
 mod bed;
 
@@ -17,7 +19,7 @@ use server::security::posix_acl::{Entry, PosixAcl, Tag};
 
 use bed::{Bed, GIDS, USERS};
 
-/// The rights of a file one by one.
+/// The individual rights to a file.
 const RIGHTS: [A; 13] = [
     A::FILE_READ_DATA,
     A::FILE_WRITE_DATA,
@@ -40,7 +42,7 @@ fn runner(cases: u32) -> TestRunner {
     TestRunner::new(config)
 }
 
-/// Whom a file belongs to, and its list.
+/// Owner, group and POSIX ACL of a file.
 #[derive(Clone, Debug)]
 struct Linux {
     uid: u32,
@@ -70,7 +72,7 @@ fn linux() -> impl Strategy<Value = Linux> {
     )
 }
 
-/// A share without stored descriptors: the server says beforehand exactly what the kernel will.
+/// On a share without stored security descriptors, the server predicts exactly what the kernel will grant.
 #[test]
 fn by_posix_lists() {
     let Some(bed) = Bed::new() else { return };
@@ -92,7 +94,7 @@ fn by_posix_lists() {
     ran.unwrap_or_else(|failed| panic!("{failed}"));
 }
 
-/// What user number `index` may do with `name`, beside what the kernel says.
+/// Compares the rights of user number `index` to `name` with the kernel's.
 fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Result<(), TestCaseError> {
     let kernel = bed.kernel(index, name, directory);
     let posix = bed.posix[index];
@@ -110,7 +112,7 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
             A::FILE_WRITE_DATA | A::FILE_APPEND_DATA | A::FILE_WRITE_EA => kernel.write,
             A::FILE_DELETE_CHILD => kernel.write,
             A::FILE_EXECUTE if directory => kernel.execute,
-            // Who reads a file may run it.
+            // A user who can read a file may execute it.
             A::FILE_EXECUTE => kernel.execute || kernel.read,
             A::FILE_READ_ATTRIBUTES | A::READ_CONTROL => true,
             A::FILE_WRITE_ATTRIBUTES => kernel.owns || kernel.write,
@@ -130,7 +132,7 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
     Ok(())
 }
 
-/// Making and removing names in `directory` beside what the kernel lets the user do.
+/// Compares creating and removing names in `directory` with what the kernel permits the user.
 fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linux) -> Result<(), TestCaseError> {
     let posix = bed.posix[index];
     let new = format!("{directory}/new");
@@ -144,8 +146,9 @@ fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linu
     Ok(())
 }
 
-/// A share that stores descriptors, and files that have none yet: what is made of their lists adds up what several entries
-/// grant, where the kernel looks at one. Whom that keeps from writing changes nothing else either.
+/// A share that stores security descriptors, with files that have none yet. The descriptor synthesized from a POSIX ACL
+/// adds up the permissions of several entries, whereas the kernel uses one entry. If the kernel therefore refuses
+/// writing to a user, the user must not be able to change anything else either.
 #[test]
 fn by_posix_lists_that_are_shown_as_windows_lists() {
     let Some(bed) = Bed::new() else { return };
@@ -171,18 +174,18 @@ fn by_posix_lists_that_are_shown_as_windows_lists() {
     ran.unwrap_or_else(|failed| panic!("{failed}"));
 }
 
-/// A Windows ACL on a file or directory of somebody.
+/// A Windows ACL on a file or directory of some owner.
 #[derive(Clone, Debug)]
 struct Windows {
     directory: bool,
     uid: u32,
     gid: u32,
     aces: Vec<Ace>,
-    /// The directory that it is in lets everybody delete.
+    /// Whether its parent directory lets every user delete.
     in_commons: bool,
 }
 
-/// Whom rules name besides users and groups of Linux.
+/// Trustees of ACEs other than Linux users and groups.
 const OTHERS: [Sid; 6] = [
     Sid::AUTHENTICATED_USERS,
     Sid::BUILTIN_USERS,
@@ -192,7 +195,7 @@ const OTHERS: [Sid; 6] = [
     Sid::of(5, [21, 4, 5, 6, 1107]),
 ];
 
-/// What people grant, "modify" at the end.
+/// Access masks in common use, with "modify" at the end.
 const MASKS: [A; 8] = [
     A::FILE_ALL_ACCESS,
     A::FILE_GENERIC_READ,
@@ -233,7 +236,7 @@ fn windows() -> impl Strategy<Value = Windows> {
     })
 }
 
-/// The token that [MS-DTYP] 2.5.3.2 is asked with for a user.
+/// Returns the token with which [MS-DTYP] 2.5.3.2 is evaluated for a user.
 fn token(index: usize) -> Token {
     let user = USERS[index];
     let mut groups = vec![Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED_USERS, Sid::BUILTIN_USERS];
@@ -241,8 +244,8 @@ fn token(index: usize) -> Token {
     Token { user: Sid::unix_user(user.uid), groups: groups.into(), security: false, take_ownership: false }
 }
 
-/// A share that stores descriptors: nobody has a right that the descriptor does not give, or of which the kernel thinks
-/// otherwise, and the kernel allows what a POSIX list can say.
+/// On a share that stores security descriptors, no user has a right that the descriptor does not grant or that the
+/// kernel refuses, and the kernel grants what a POSIX ACL can express.
 #[test]
 fn by_windows_lists() {
     let Some(bed) = Bed::new() else { return };
@@ -260,7 +263,7 @@ fn by_windows_lists() {
     ran.unwrap_or_else(|failed| panic!("{failed}"));
 }
 
-/// Puts `case` in place as an administrator would from a client.
+/// Creates the file of `case` as an administrator would from a client.
 fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
     let everyone = |mask| vec![Ace::allow(Sid::EVERYONE, mask, AceFlags::NONE)];
     let commons = if case.in_commons { A::FILE_ALL_ACCESS } else { A::FILE_GENERIC_READ | A::FILE_EXECUTE };
@@ -279,7 +282,8 @@ fn place(bed: &mut Bed, case: &Windows) -> SecurityDescriptor {
 fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) -> Result<(), TestCaseError> {
     let (stored, name) = (bed.stored[index], "d/x");
     let kernel = bed.kernel(index, name, case.directory).expect("everybody passes through d");
-    // A POSIX list knows no order of denials, and of the groups of users whom it names only what the setter knew.
+    // A POSIX ACL has no ordered denials. For users that it names, it covers only the group memberships known to the
+    // setter.
     let (user, own) = (USERS[index], USERS[index].uid == case.uid);
     let denies = case.aces.iter().any(|ace| ace.ace_type == AceType::ACCESS_DENIED);
     let named = case.aces.iter().filter_map(Ace::trustee).any(|(_, sid)| *sid == Sid::unix_user(user.uid));
@@ -317,7 +321,7 @@ fn as_the_descriptor(bed: &mut Bed, index: usize, case: &Windows, granted: A) ->
     Ok(())
 }
 
-/// Where one group may read and another write, one open has either: what it asks for by name, else reading.
+/// If one group may read and another write, one open gets either: the access requested by name, else reading.
 #[test]
 fn what_two_groups_have_together_one_open_has_not() {
     let Some(mut bed) = Bed::new() else { return };
@@ -348,8 +352,8 @@ fn what_two_groups_have_together_one_open_has_not() {
     }
 }
 
-/// A directory that hands its group on makes directories that do, whoever makes them; who is not in the group and sets a
-/// list later ends that, as chmod(2) does. Both as in Samba.
+/// A set-group-ID directory creates subdirectories with that bit, whoever creates them. If a user who is not in the
+/// group sets an ACL later, the bit is cleared, as with chmod(2). Both are as in Samba.
 #[test]
 fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
     let Some(mut bed) = Bed::new() else { return };
@@ -380,7 +384,7 @@ fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
             },
         );
         bed.regroup("d", gid, 0o2777);
-        // Setting it anew after that makes it count.
+        // Setting the ACL again after that makes it valid.
         if !aces.is_empty() {
             let administrator = bed.administrator;
             bed.sets_list(administrator, "d", &list(aces.clone()));
@@ -397,8 +401,8 @@ fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
     }
 }
 
-/// What a directory's default list keeps a user from, he is kept from where files and directories are made by clients, too:
-/// rules that only allow, as they would inherit, let him.
+/// A user excluded by a directory's default ACL is also excluded from files and directories that clients create in it.
+/// ACEs that only allow, as they would be inherited, would grant access.
 #[test]
 fn whom_a_default_list_keeps_out_is_kept_out_of_what_is_made() {
     let Some(mut bed) = Bed::new() else { return };
@@ -410,7 +414,7 @@ fn whom_a_default_list_keeps_out_is_kept_out_of_what_is_made() {
         let open = Linux { uid: USERS[0].uid, gid: GIDS[3], access: PosixAcl::of_mode(0o777), sticky: false };
         bed.make("d", true, &open);
         bed.hands_on("d", &list(mode));
-        // The first access does not have the directory store rules that let him in.
+        // The first access must not make the directory store ACEs that grant access.
         assert!(bed.opens(client, "d", A::FILE_READ_DATA));
         assert!(bed.makes(client, "d/f"));
         bed.makes_directory(client, "d/d", None);
