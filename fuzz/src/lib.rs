@@ -1,7 +1,7 @@
-//! What the fuzz targets do with bytes of which nothing is known: nothing may panic, hang or eat memory.
+//! The fuzz targets, which process arbitrary bytes. None of them may panic, hang or use excessive memory.
 //!
-//! `cargo xtask fuzz` builds and runs them; an input that once failed is kept in `regressions/TARGET/` and replayed by this
-//! crate's own test.
+//! `cargo xtask fuzz` builds and runs them. An input that once failed is stored in `regressions/TARGET/` and replayed
+//! by this crate's own test.
 
 mod logged_on;
 
@@ -25,7 +25,7 @@ pub fn smb2(bytes: &[u8]) {
     }
 }
 
-/// What comes first on a connection: the transport's header, SMB1's NEGOTIATE.
+/// The first packets of a connection: the transport's header and SMB1's NEGOTIATE.
 pub fn packets(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk::<4>() {
         let _ = frame::FrameHeader::decode(*header);
@@ -52,7 +52,7 @@ pub fn fscc(bytes: &[u8]) {
     }
 }
 
-/// Security descriptors, SIDs, GUIDs, and their texts.
+/// Security descriptors, SIDs, GUIDs, and their text forms.
 pub fn dtyp(bytes: &[u8]) {
     if let Ok(descriptor) = SecurityDescriptor::decode(bytes) {
         let again = descriptor.to_bytes();
@@ -78,7 +78,7 @@ pub fn sddl(bytes: &[u8]) {
     }
 }
 
-/// Tokens of SPNEGO and NTLM, as a server and as a client sees them.
+/// SPNEGO and NTLM tokens, decoded as a server and as a client.
 pub fn auth(bytes: &[u8]) {
     let _ = spnego::Token::decode(bytes);
     let _ = kerberos::Envelope::decode(bytes);
@@ -104,7 +104,7 @@ pub fn rpc(bytes: &[u8]) {
     if let Ok(header) = rpc::pdu::Header::decode(bytes) {
         let _ = rpc::pdu::Request::decode(&header, bytes);
         let _ = rpc::auth::Trailer::decode(&header, bytes).map(|found| {
-            // Nobody knows the keys.
+            // The keys are unknown to the sender.
             if let (Some((trailer, at)), Some(mut sealing)) = (found, sealing()) {
                 assert!(!trailer.unprotect(&mut bytes.to_vec(), at, &mut sealing), "a forged signature");
             }
@@ -124,7 +124,7 @@ pub fn rpc(bytes: &[u8]) {
     }
 }
 
-/// What signs and seals calls after a logon, on the server's side.
+/// Returns the server-side state that signs and seals calls after a logon.
 fn sealing() -> Option<ntlm::Sealing> {
     let names = ntlm::TargetNames { netbios_computer: "FREVO".into(), ..ntlm::TargetNames::default() };
     let mut acceptor = ntlm::Acceptor::new(names);
@@ -137,7 +137,7 @@ fn sealing() -> Option<ntlm::Sealing> {
     acceptor.verify(&claim, Some(&[7; 16])).ok()?.sealing(ntlm::Sender::Server)
 }
 
-/// Sealed frames: what was not sealed with the key is not opened.
+/// Sealed frames: data that was not sealed with the key must be rejected.
 pub fn sealed(bytes: &[u8]) {
     for cipher in [CipherId::AES_128_CCM, CipherId::AES_128_GCM] {
         let Ok(key) = SealingKey::new(cipher, &[3; 16]) else { continue };
@@ -148,7 +148,7 @@ pub fn sealed(bytes: &[u8]) {
 /// Configuration files.
 pub fn smb_conf(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // Included files would lead out of the test.
+    // Included files would be outside the test.
     if text.to_lowercase().contains("include") {
         return;
     }
@@ -170,7 +170,7 @@ mod tests {
 
     type Target = (&'static str, fn(&[u8]));
 
-    /// Inputs that once made a target fail.
+    /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
         let targets: [Target; 10] = [
@@ -186,7 +186,7 @@ mod tests {
             ("connection", super::connection),
         ];
         for (name, target) in targets {
-            // The least there is to try: nothing at all, and a bit of everything.
+            // The minimum inputs: no bytes, and every byte value.
             target(&[]);
             target(&(0..=u8::MAX).collect::<Vec<_>>());
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(name);

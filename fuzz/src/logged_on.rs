@@ -1,11 +1,10 @@
-//! A connection of a user who is logged on and has a share of a file system in memory, driven by bytes: a stranger's
-//! imagination with a guest's key.
+//! A fuzzed connection of a logged-on user with a share on an in-memory file system.
 
 use proto::smb2::header::{Command, Flags, Header};
 use proto::status::Status;
 use server::rig::{self, Client};
 
-/// Takes bytes off the front as a script of requests.
+/// Consumes bytes from the front as a script of requests.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -22,8 +21,8 @@ impl<'a> Script<'a> {
     }
 }
 
-/// Drives a logged-on connection by `bytes`: each request is a command, a byte of flags, a length and a body; a body may
-/// have the id of the file that was opened last put into it. A command of 0xff stands for a frame as it is.
+/// Drives a logged-on connection with `bytes`. Each request consists of a command, a byte of flags, a length and a
+/// body. The FileId of the file opened last may be inserted into the body. The command 0xff means a raw frame.
 pub fn connection(bytes: &[u8]) {
     let server = rig::plain_server();
     let mut client = Client::logged_on(&server, "alice");
@@ -49,7 +48,7 @@ pub fn connection(bytes: &[u8]) {
     assert_eq!(server.open_count(), 0, "an open outlives its connection");
 }
 
-/// One request, or a chain of two.
+/// Builds one request, or a chain of two.
 fn compose(client: &mut Client, command: u8, opened: Option<[u8; 16]>, script: &mut Script<'_>) -> Option<Vec<u8>> {
     let flags = script.byte()?;
     let first = single(client, command, flags, opened, script)?;
@@ -81,7 +80,7 @@ fn single(
     Some(message)
 }
 
-/// The `FileId` of a successful CREATE ([MS-SMB2] 2.2.14: at 64 of the body).
+/// Returns the `FileId` of a successful CREATE ([MS-SMB2] 2.2.14: at offset 64 of the body).
 fn opened_by(response: &[u8]) -> Option<[u8; 16]> {
     let header = Header::decode(response).ok()?;
     let created = header.command == Command::CREATE && header.status == Status::SUCCESS;

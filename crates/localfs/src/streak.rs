@@ -1,27 +1,27 @@
-//! What was so a few times in a row, and will mostly be so again.
+//! Predicts that a condition which held several times in a row will hold again.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How often in a row something was so.
+/// Counts how many times in a row a condition held.
 #[derive(Default)]
 pub(crate) struct Streak(AtomicU8);
 
 impl Streak {
-    /// So many in a row let expect another one.
+    /// Length of a streak from which another occurrence is expected.
     const MANY: u8 = 2;
 
-    /// Whether the next is expected to be so, too.
+    /// Returns whether the condition is expected to hold again.
     pub(crate) fn is_on(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= Streak::MANY
     }
 
-    /// It was so once more.
+    /// Records that the condition held.
     pub(crate) fn add(&self) {
         let many = self.0.load(Ordering::Relaxed).saturating_add(1).min(Streak::MANY);
         self.0.store(many, Ordering::Relaxed);
     }
 
-    /// It was not.
+    /// Records that the condition did not hold.
     pub(crate) fn end(&self) {
         if self.0.load(Ordering::Relaxed) != 0 {
             self.0.store(0, Ordering::Relaxed);

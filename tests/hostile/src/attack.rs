@@ -1,4 +1,4 @@
-//! What an attack is, and the table of all.
+//! The definition of an attack, and the table of all attacks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,13 +11,13 @@ use futures_util::future::LocalBoxFuture;
 use crate::attacks;
 use crate::scene::{SHARE, Scene};
 
-/// One attack. It goes on until it is dropped.
+/// An attack. It continues until it is dropped.
 pub(crate) struct Attack {
     /// `family.what`.
     pub(crate) name: &'static str,
-    /// What it does, and as whom.
+    /// What it does, and as which user.
     pub(crate) what: &'static str,
-    /// Makes what it needs on the share, before the server starts.
+    /// Creates the files that it needs on the share, before the server starts.
     pub(crate) prepare: Option<fn(&Ground<'_>) -> Result<()>>,
     /// The attack.
     pub(crate) run: for<'a> fn(&'a Scene) -> LocalBoxFuture<'a, Result<()>>,
@@ -46,17 +46,17 @@ impl<'a> Ground<'a> {
         Ok(Ground { bed, dir, brief })
     }
 
-    /// `brief` or `full`, as the run is.
+    /// Returns `brief` or `full`, depending on the run.
     pub(crate) fn choose<T>(&self, brief: T, full: T) -> T {
         if self.brief { brief } else { full }
     }
 
-    /// A place on the share.
+    /// Returns a path on the share.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// A directory of alice's.
+    /// Creates a directory owned by alice.
     pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
         fs::create_dir(&path)?;
@@ -64,7 +64,7 @@ impl<'a> Ground<'a> {
         Ok(path)
     }
 
-    /// A file of alice's, `length` bytes long, without data on the disk.
+    /// Creates a sparse file of `length` bytes, owned by alice.
     pub(crate) fn file(&self, name: &str, length: u64) -> Result<PathBuf> {
         let path = self.path(name);
         fs::File::create(&path)?.set_len(length)?;

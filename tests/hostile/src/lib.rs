@@ -1,6 +1,6 @@
-//! Attacks on a running server. Each is performed by one client, or by several connections of one account and address,
-//! while another client works on a connection, a share and an account of its own: what that one waits for, and what the
-//! server takes and gives back, is measured and held to marks.
+//! Attacks on a running server. Each is performed by one client, or by several connections of one user and address.
+//! Meanwhile another client works with its own connection, share and user. Its response times, and the resources that
+//! the server allocates and releases, are measured and compared with limits.
 //!
 //! `cargo xtask hostile` runs them. Everything stays on loopback and ends by itself.
 

@@ -1,39 +1,40 @@
-//! What a run is held to.
+//! The limits that a run must meet.
 
 use std::time::Duration;
 
 use crate::outcome::Outcome;
 use crate::vitals::Vitals;
 
-/// The memory that the server is configured to use at most (`frevo:memory limit` in `smb.conf`).
+/// The server's configured memory limit (`frevo:memory limit` in `smb.conf`).
 pub(crate) const LIMIT: u64 = 256 << 20;
-/// A tenth is allowed everywhere: above the limit, and above what there was before.
+/// A tenth is tolerated everywhere: above the limit, and above the values before.
 const TENTH: u64 = 10;
-/// A server that just started has some 20 MiB, and its allocator keeps pages that were in use once: what it keeps for each
-/// processor's thread is not what the attack left behind.
+/// A server that has just started uses about 20 MiB. Its allocator keeps pages that were in use once, and what it keeps
+/// per thread was not leaked by the attack.
 const MEMORY_FLOOR: u64 = 16 << 20;
-/// New clients come and go all the time: some of their connections and files are just open.
+/// New clients connect and disconnect all the time, so some of their connections and files are open at any moment.
 const DESCRIPTORS_FLOOR: u64 = 16;
-/// Each file system has up to 24 threads for two kinds of work, made when they are first needed and kept.
+/// Worker threads that are idle but have not ended. One user occupies up to 24 of a file system's: 12 in each of two
+/// pools.
 const THREADS_FLOOR: u64 = 48;
 
-/// The marks of a run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks {
-    /// The longest that the victim's median may be.
+    /// Maximum of the victim's median.
     median: Option<Duration>,
-    /// The longest that any request of the victim may take.
+    /// Maximum time of any request of the victim.
     worst: Duration,
-    /// The longest that a new client may need to be logged on.
+    /// Maximum time that a new client needs to log on.
     newcomer: Duration,
-    /// How long the server has to give back what the attack made it take.
+    /// How long the server has to release what it allocated for the attack.
     pub(crate) recovery: Duration,
-    /// Whether memory and threads must be given back, or descriptors alone.
+    /// Whether memory and threads must be released too, or descriptors only.
     everything: bool,
 }
 
 impl Marks {
-    /// Of the long run.
+    /// Limits of the full run.
     pub const FULL: Marks = Marks {
         median: Some(Duration::from_millis(2)),
         worst: Duration::from_millis(100),
@@ -42,7 +43,7 @@ impl Marks {
         everything: true,
     };
 
-    /// Of the short run, on a machine where other things go on.
+    /// Limits of the brief run, on a machine with other load.
     pub const CI: Marks = Marks {
         median: None,
         worst: Duration::from_secs(1),
@@ -51,7 +52,7 @@ impl Marks {
         everything: false,
     };
 
-    /// Whether what was taken is given back.
+    /// Returns whether the resources were released.
     pub(crate) fn recovered(&self, before: Vitals, now: Vitals) -> bool {
         self.left(before, now).is_empty()
     }
@@ -71,7 +72,7 @@ impl Marks {
         left
     }
 
-    /// What is above the marks.
+    /// Returns the violations of the limits.
     pub(crate) fn judge(&self, outcome: &Outcome, bounded: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let victim = &outcome.victim;
@@ -122,7 +123,7 @@ mod tests {
         outcome
     }
 
-    /// How often the outcome, changed so, is above the marks: in full and in brief.
+    /// Returns the number of violations of the changed outcome, in the full and in the brief run.
     fn wrong(change: impl Fn(&mut Outcome)) -> (usize, usize) {
         let mut outcome = outcome();
         change(&mut outcome);

@@ -1,4 +1,4 @@
-//! What came of one attack.
+//! The outcome of one attack.
 
 use serde::Serialize;
 
@@ -6,33 +6,33 @@ use crate::scene::Effort;
 use crate::victim::Suffering;
 use crate::vitals::Vitals;
 
-/// One attack and what it did.
+/// One attack and its effects.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Its name.
     pub name: &'static str,
-    /// The victim meanwhile.
+    /// The victim's measurements during the attack.
     pub victim: Suffering,
-    /// The server before the attack, with the victim at work.
+    /// The server before the attack, with the victim working.
     pub before: Vitals,
-    /// The most that it had.
+    /// The maximum during the attack.
     pub peak: Vitals,
-    /// When the attack was over and what it took was given back, or the time for that was over.
+    /// The server after it had released what the attack allocated, or when the time for that was over.
     pub after: Vitals,
-    /// How long that took, seconds.
+    /// Duration of the release, seconds.
     pub recovery: f64,
     /// Processor time of the server during the attack, seconds.
     pub cpu: f64,
-    /// How long the attack took, seconds.
+    /// Duration of the attack, seconds.
     pub seconds: f64,
     /// What the attackers did.
     pub effort: Effort,
-    /// What is above the marks; empty when all is well.
+    /// Violations of the limits; empty if there are none.
     pub wrong: Vec<String>,
 }
 
 impl Outcome {
-    /// The line above those of [`Outcome::line`].
+    /// Returns the heading for the lines of [`Outcome::line`].
     pub fn headings() -> String {
         format!(
             "{:<26} {:>9} {:>9} {:>9} {:>9} {:>7} {:>13} {:>13} {:>9} {:>9}",
@@ -49,7 +49,7 @@ impl Outcome {
         )
     }
 
-    /// The figures in one line; descriptors and threads before, at the most, and after.
+    /// Returns the figures in one line; descriptors and threads are given before, at the maximum, and after.
     pub fn line(&self) -> String {
         let three =
             |value: fn(&Vitals) -> u64| format!("{}/{}/{}", value(&self.before), value(&self.peak), value(&self.after));

@@ -1,4 +1,4 @@
-//! A run: for each attack a server that has just started, the victim, the attackers, and the time after.
+//! A run: for each attack, a newly started server, the victim, the attackers, and the recovery time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,37 +18,38 @@ use crate::victim::{self, Victim, prefer};
 use crate::vitals::{Vitals, Watch, processor_time};
 
 const TEMPLATE: &str = include_str!("../smb.conf");
-/// Descriptors that the server may have, where the run is root's to say so: attackers get through them in a moment.
+/// The server's limit of descriptors, if the run is started by root. Attackers reach it quickly.
 const DESCRIPTORS: u64 = 8192;
-/// Niceness of the attackers' thread: an attacker is another machine, and takes no processor time from the server.
+/// Niceness of the attackers' thread. A real attacker is on another machine and takes no processor time from the
+/// server.
 const LAST: i32 = 10;
-/// How often a server is looked at that has to give back what it took.
+/// How often the server is checked during recovery.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How attacks are run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which server.
+    /// The server to attack.
     pub target: Target,
-    /// Only attacks whose name contains one of these; all where there is none.
+    /// Only attacks whose name contains one of these; all if empty.
     pub names: Vec<String>,
-    /// How long each goes on.
+    /// Duration of each attack.
     pub time: Duration,
-    /// What the outcome is held to.
+    /// Limits for the outcome.
     pub marks: Marks,
-    /// Smaller directories and files.
+    /// Use smaller directories and files.
     pub brief: bool,
 }
 
-/// The names of all attacks, and what each does.
+/// Returns the name and description of every attack.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
     all().map(|attack| (attack.name, attack.what))
 }
 
-/// Runs the attacks one after the other; `each` is given what came of one.
+/// Runs the attacks one after the other and passes each outcome to `each`.
 ///
 /// # Errors
-/// A run that cannot be done at all: no such attack, no server, no root.
+/// A run that cannot be performed: no such attack, no server, not root.
 pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>> {
     let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()));
     let attacks: Vec<_> = all().filter(|attack| wanted(attack.name)).collect();
@@ -80,12 +81,12 @@ pub fn run(options: &Options, mut each: impl FnMut(&Outcome)) -> Result<Vec<Outc
     Ok(outcomes)
 }
 
-/// Does something with a low limit of descriptors, which children inherit.
+/// Runs a function with a low limit of descriptors, which child processes inherit.
 fn with_few_descriptors<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     let own = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) })?;
     let done = run();
-    // Where the limit cannot be raised again, what is left is enough for this process, too.
+    // If the limit cannot be raised again, the rest is sufficient for this process too.
     let _ = setrlimit(Resource::Nofile, own);
     done
 }
@@ -115,7 +116,7 @@ fn one(attack: &'static Attack, bed: &Bed, server: &Server, options: &Options) -
         interrupt::check()?;
         thread::sleep(LOOK);
     }
-    // A server that hangs may have answered nothing at all meanwhile: this is where it shows.
+    // A hanging server may have answered nothing at all in the meantime, which is detected here.
     let late = victim.error();
     outcome.victim.error = outcome.victim.error.or(late);
     outcome.wrong = options.marks.judge(&outcome, single);
@@ -126,13 +127,13 @@ fn one(attack: &'static Attack, bed: &Bed, server: &Server, options: &Options) -
     Ok(outcome)
 }
 
-/// The processes of a server that has one for each client.
+/// Returns the processes of a server that has one per client.
 fn family(main: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{main}/task/{main}/children")).unwrap_or_default();
     [main].into_iter().chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
 }
 
-/// The attack, for its time.
+/// Performs the attack for its duration.
 fn perform(attack: &'static Attack, address: SocketAddr, dir: PathBuf, options: &Options) -> Result<Effort> {
     let (time, brief) = (options.time, options.brief);
     let thread = thread::Builder::new().name("attack".into()).spawn(move || {

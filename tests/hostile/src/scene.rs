@@ -1,4 +1,4 @@
-//! What an attack has at hand: where the server is, connections of every kind, and what it counts.
+//! The environment of an attack: the server's address, connections of every kind, and counters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,36 +15,36 @@ use serde::Serialize;
 
 use crate::wire::{Refusals, Wire};
 
-/// Where attackers come from: another address than the victim's, as bounds for each address are to apply.
+/// Source address of attackers. It differs from the victim's, so that limits per address apply separately.
 pub(crate) const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// The share that attackers have files on.
+/// The share with the attackers' files.
 pub(crate) const SHARE: &str = "attack";
 /// The name of the server in paths.
 pub(crate) const HOST: &str = "127.0.0.1";
-/// Credits that an attacker keeps.
+/// Credits that an attacker requests.
 const CREDITS: u16 = 8192;
-/// Between an attempt that failed and the next: a refused attacker comes back at once, but is not all that runs.
+/// Pause between a failed attempt and the next: a refused attacker retries soon, but must not use all processor time.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// What attackers did.
+/// Statistics of the attackers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Effort {
-    /// Requests that they sent.
+    /// Requests sent.
     pub requests: u64,
-    /// Connections that they made.
+    /// Connections made.
     pub connections: u64,
-    /// What ended an attempt last.
+    /// The last error that ended an attempt.
     pub trouble: Option<String>,
-    /// How often each error came back.
+    /// Number of responses per error status.
     pub refusals: BTreeMap<String, u64>,
 }
 
-/// One attack under way.
+/// An attack in progress.
 pub(crate) struct Scene {
     address: SocketAddr,
     /// The directory behind the attackers' share.
     dir: PathBuf,
-    /// A short run: what takes long to make is made smaller.
+    /// A brief run, in which expensive preparations are smaller.
     pub(crate) brief: bool,
     requests: Cell<u64>,
     connections: Cell<u64>,
@@ -60,22 +60,22 @@ impl Scene {
         Scene { address, dir, brief, requests, connections, numbers, trouble, refusals }
     }
 
-    /// A place on the share, for local programs.
+    /// Returns a path on the share, for local programs.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// `brief` or `full`, as the run is.
+    /// Returns `brief` or `full`, depending on the run.
     pub(crate) fn choose<T>(&self, brief: T, full: T) -> T {
         if self.brief { brief } else { full }
     }
 
-    /// Notes that so many requests were sent.
+    /// Adds to the number of requests sent.
     pub(crate) fn asked(&self, count: u64) {
         self.requests.set(self.requests.get() + count);
     }
 
-    /// What was done until now.
+    /// Returns the statistics so far.
     pub(crate) fn effort(&self) -> Effort {
         Effort {
             requests: self.requests.get(),
@@ -85,18 +85,18 @@ impl Scene {
         }
     }
 
-    /// Requests sent until now.
+    /// Returns the number of requests sent so far.
     pub(crate) fn sent(&self) -> u64 {
         self.requests.get()
     }
 
-    /// A number that nobody else has, for what the caller makes.
+    /// Returns a unique number.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.set(self.numbers.get() + 1);
         self.numbers.get()
     }
 
-    /// Continues a client's connection by hand.
+    /// Continues a client's connection as a raw one.
     pub(crate) fn raw(&self, client: Client) -> Result<Wire> {
         Wire::of(client, self.refusals.clone())
     }
@@ -105,7 +105,7 @@ impl Scene {
         self.connections.set(self.connections.get() + 1);
     }
 
-    /// Does `attempt` again and again. One that fails is noted: a server that refuses an attacker does well.
+    /// Repeats `attempt` forever. A failure is recorded and is not an error, because a server should refuse attackers.
     pub(crate) async fn again(&self, attempt: impl AsyncFn() -> Result<()>) -> Result<()> {
         loop {
             if let Err(error) = attempt().await {
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    /// The same `count` times at once.
+    /// Like [`Scene::again`], `count` times concurrently.
     pub(crate) async fn crowd(&self, count: usize, attempt: impl AsyncFn() -> Result<()>) -> Result<()> {
         let mut all: FuturesUnordered<_> = (0..count).map(|_| self.again(&attempt)).collect();
         while let Some(ended) = all.next().await {
@@ -125,7 +125,7 @@ impl Scene {
         Ok(())
     }
 
-    /// How `person` logs on from the attackers' address.
+    /// Returns the options to log on as `person` from the attackers' address.
     pub(crate) fn options(&self, person: &Person) -> Options {
         let credentials = Credentials::password(person.name, person.password);
         let timeout = Duration::from_secs(10);
@@ -136,19 +136,19 @@ impl Scene {
         Options { credentials: Credentials::Anonymous, ..self.options(&ALICE) }
     }
 
-    /// alice on a share.
+    /// Connects as alice to a share.
     pub(crate) async fn alice_on(&self, share: &str) -> Result<Client> {
         let client = Client::connect(self.address, HOST, share, &self.options(&ALICE)).await?;
         self.connected();
         Ok(client)
     }
 
-    /// alice on the attackers' share.
+    /// Connects as alice to the attackers' share.
     pub(crate) async fn alice(&self) -> Result<Client> {
         self.alice_on(SHARE).await
     }
 
-    /// The same, with as many credits as the server gives.
+    /// Like [`Scene::alice`], with as many credits as the server grants.
     pub(crate) async fn wealthy(&self) -> Result<Client> {
         let mut client = self.alice().await?;
         for _ in 0..20 {
@@ -157,33 +157,33 @@ impl Scene {
         Ok(client)
     }
 
-    /// alice, logged on without a share.
+    /// Logs on as alice without a tree connect.
     pub(crate) async fn logged_on(&self) -> Result<Client> {
         let client = Client::log_on(&[self.address], HOST, &self.options(&ALICE)).await?;
         self.connected();
         Ok(client)
     }
 
-    /// Somebody without a name, connected to IPC$.
+    /// Connects anonymously to IPC$.
     pub(crate) async fn anonymous(&self) -> Result<Client> {
         let client = Client::connect(self.address, HOST, "IPC$", &self.strange()).await?;
         self.connected();
         Ok(client)
     }
 
-    /// The options of [`Scene::anonymous`].
+    /// Returns the options of [`Scene::anonymous`].
     pub(crate) fn anonymous_options(&self) -> Options {
         self.strange()
     }
 
-    /// A connection after NEGOTIATE, with nobody logged on.
+    /// Connects and negotiates without a logon.
     pub(crate) async fn negotiated(&self) -> Result<Client> {
         let client = Client::negotiate(&[self.address], &self.strange()).await?;
         self.connected();
         Ok(client)
     }
 
-    /// A connection on which nothing was said.
+    /// Connects without sending anything.
     pub(crate) async fn stranger(&self) -> Result<Wire> {
         let wire = Wire::connect(self.address, ATTACKER, self.refusals.clone()).await?;
         self.connected();

@@ -1,7 +1,8 @@
-//! Another client of the server, who does everyday work all the time and notes how long it takes; and new ones, who log on.
+//! The victim: another client of the server that does everyday work continuously and measures response times, and new
+//! clients that log on.
 //!
-//! They run on a thread that the scheduler prefers, and attackers on one that it puts last: what is measured is the server,
-//! not how the programs on this machine share its processors.
+//! They run on a thread with high priority, and the attackers on one with low priority. The measurements are therefore
+//! of the server, and not of how the programs on this machine share its processors.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,41 +22,41 @@ use crate::scene::HOST;
 
 /// The victim's share.
 pub(crate) const SHARE: &str = "victim";
-/// Between two rounds of the victim's work.
+/// Pause between two rounds of the victim's work.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Between two new clients.
+/// Interval between two new clients.
 const NEWCOMERS: Duration = Duration::from_millis(500);
-/// How long the victim waits for an answer before it counts as none.
+/// How long the victim waits for a response before the request fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes of a READ and of a WRITE.
 const PIECE: usize = 4096;
-/// Rounds before anything is measured: caches fill, threads start.
+/// Rounds before the measurement starts, in which caches are filled and threads started.
 const WARM_UP: u32 = 100;
-/// The longest time that is told from longer ones, microseconds.
+/// Maximum time that is recorded exactly, microseconds.
 const LONGEST: u64 = 100_000_000;
 /// The niceness of the victim's thread; below 0 only as root.
 const PREFERRED: i32 = -10;
 
-/// What the victim went through, times in milliseconds.
+/// The victim's measurements, with times in milliseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Suffering {
-    /// Requests that were answered.
+    /// Requests answered.
     pub requests: u64,
-    /// The time that half of them stayed below.
+    /// Median time.
     pub median_ms: f64,
-    /// The longest.
+    /// Maximum time.
     pub worst_ms: f64,
-    /// What took that long.
+    /// The request that took the maximum time.
     pub worst_request: &'static str,
     /// New clients that logged on.
     pub newcomers: u64,
-    /// The longest time that one of them needed.
+    /// The maximum time that one of them needed.
     pub newcomer_worst_ms: f64,
-    /// What went wrong first.
+    /// The first error.
     pub error: Option<String>,
 }
 
-/// Times in microseconds.
+/// Measurements with times in microseconds.
 struct Notes {
     times: Histogram<u64>,
     worst: (Duration, &'static str),
@@ -88,17 +89,17 @@ impl Notes {
     }
 }
 
-/// What the thread and its owner share.
+/// State shared by the thread and its owner.
 struct Shared {
     measuring: AtomicBool,
     stop: AtomicBool,
-    /// Rounds that were done, well or not.
+    /// Completed rounds, successful or not.
     rounds: AtomicU32,
     notes: Mutex<Notes>,
 }
 
 impl Shared {
-    /// Changes the notes while something is measured.
+    /// Changes the notes during a measurement.
     fn note(&self, change: impl FnOnce(&mut Notes)) {
         if self.measuring.load(Ordering::Acquire) {
             change(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -115,14 +116,14 @@ impl Shared {
     }
 }
 
-/// The victim at work, until dropped.
+/// The working victim, until dropped.
 pub(crate) struct Victim {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Victim {
-    /// Starts to work, and comes back when everything is warm.
+    /// Starts the victim and returns after the warm-up.
     pub(crate) fn start(address: SocketAddr) -> Result<Victim> {
         let notes = Mutex::new(Notes::new()?);
         let (measuring, stop, rounds) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
@@ -147,12 +148,12 @@ impl Victim {
         warm.with_context(|| format!("the victim cannot work, attack or not: {}", why()))
     }
 
-    /// From now on it counts.
+    /// Starts the measurement.
     pub(crate) fn measure(&self) {
         self.shared.measuring.store(true, Ordering::Release);
     }
 
-    /// What it went through until now. The round that is under way belongs to it: its requests have waited already.
+    /// Returns the measurements so far. They include the round in progress, because its requests have already waited.
     pub(crate) fn result(&self) -> Suffering {
         let (begun, rounds) = (Instant::now(), self.shared.rounds.load(Ordering::Acquire));
         while self.shared.rounds.load(Ordering::Acquire) == rounds && begun.elapsed() < PATIENCE * 2 {
@@ -165,7 +166,7 @@ impl Victim {
 }
 
 impl Victim {
-    /// What has gone wrong until now.
+    /// Returns the first error so far.
     pub(crate) fn error(&self) -> Option<String> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).error.clone()
     }
@@ -180,7 +181,7 @@ impl Drop for Victim {
     }
 }
 
-/// Gives the calling thread a niceness, where it may have that.
+/// Sets the calling thread's niceness, if permitted.
 pub(crate) fn prefer(niceness: i32) {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness);
 }
@@ -206,7 +207,7 @@ async fn work(address: SocketAddr, shared: &Shared, warm: &mpsc::Sender<()>) -> 
     while !shared.stopped() {
         let done = round(&mut client, shared).await;
         if done.is_err() {
-            // Another one takes the place of a connection that was lost: what else happens is still measured.
+            // A lost connection is replaced by another one, so that the measurement continues.
             done.unwrap_or_else(|error| shared.fail(&error));
             client = Client::connect(address, HOST, SHARE, &options()).await?;
         }
@@ -241,7 +242,7 @@ async fn round(client: &mut Client, shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// New clients one after the other.
+/// Connects new clients one after the other.
 async fn visit(address: SocketAddr, shared: &Shared) -> Result<()> {
     while !shared.stopped() {
         let start = Instant::now();

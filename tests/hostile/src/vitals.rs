@@ -1,4 +1,4 @@
-//! What a server's processes have: memory, descriptors, threads, processor time; and the most that they ever had.
+//! Resources of a server's processes: memory, descriptors, threads, processor time; and their maximum.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// How often what has no high-water mark is looked at.
+/// How often values without a high-water mark are sampled.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What there is at one moment.
+/// The resources at one moment.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Vitals {
-    /// Bytes of memory: resident, of one process; private, of several, which share the rest.
+    /// Bytes of memory: resident for one process; private for several, which share the rest.
     pub memory: u64,
     /// Open descriptors.
     pub descriptors: u64,
@@ -24,7 +24,7 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    /// Those of these processes; one that has ended meanwhile has nothing.
+    /// Returns the resources of these processes; a process that has ended has none.
     pub(crate) fn of(pids: &[u32]) -> Vitals {
         let memory = if pids.len() > 1 { "RssAnon:" } else { "VmRSS:" };
         let count =
@@ -45,18 +45,18 @@ impl Vitals {
     }
 }
 
-/// A line of `/proc/PID/status`, KiB, as bytes.
+/// Returns a line of `/proc/PID/status` that is in KiB, in bytes.
 fn status(pid: u32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Processor time that these processes have used, seconds.
+/// Returns the processor time used by these processes, seconds.
 pub(crate) fn processor_time(pids: &[u32]) -> f64 {
     let ticks = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th behind it.
+        // The program name in parentheses may contain anything; utime and stime are the 12th and 13th fields after it.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
     };
@@ -64,7 +64,7 @@ pub(crate) fn processor_time(pids: &[u32]) -> f64 {
     all as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Watches for the most that there is at any moment.
+/// Samples the maximum at any moment.
 pub(crate) struct Watch {
     main: u32,
     stop: Arc<AtomicBool>,
@@ -72,9 +72,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of the process `main` and those that `pids` finds.
+    /// Watches the process `main` and those returned by `pids`.
     pub(crate) fn start(main: u32, pids: impl Fn() -> Vec<u32> + Send + 'static) -> Result<Watch> {
-        // Sets the high-water mark of resident memory to what there is (proc(5)).
+        // Resets the high-water mark of resident memory to the current value (proc(5)).
         fs::write(format!("/proc/{main}/clear_refs"), "5").context("cannot reset the server's high-water mark")?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
@@ -89,7 +89,7 @@ impl Watch {
         Ok(Watch { main, stop, thread: Some(thread) })
     }
 
-    /// The most that there was.
+    /// Returns the maximum.
     pub(crate) fn end(mut self) -> Vitals {
         let mark = status(self.main, "VmHWM:").unwrap_or(0);
         let most = self.join().unwrap_or_default();

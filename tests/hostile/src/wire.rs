@@ -1,6 +1,7 @@
-//! A connection on which anything can be sent: frames are made here, credits are counted and nothing is held to them.
+//! A connection on which anything can be sent. Frames are built here; credits are counted but not enforced.
 //!
-//! Answers are read piece by piece and looked at by their headers: memory does not grow with what the server sends.
+//! Responses are read piecewise and only their headers are examined, so memory does not grow with what the server
+//! sends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,11 +19,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// How long the server may refuse to take a byte before a sender gives the connection up.
+/// How long the server may accept no bytes before a sender closes the connection.
 const STALLED: Duration = Duration::from_secs(60);
-/// What is read from the socket at once, bytes.
+/// Bytes read from the socket at a time.
 const PIECE: usize = 64 * 1024;
-/// Credits that each request asks for beyond what it costs.
+/// Credits that each request asks for in addition to its charge.
 const GREED: u16 = 512;
 
 /// A raw connection.
@@ -37,11 +38,11 @@ pub(crate) struct Wire {
     refusals: Refusals,
 }
 
-/// How often which error was answered; shared by all connections of an attack.
+/// Number of responses per error status, shared by all connections of an attack.
 pub(crate) type Refusals = Rc<RefCell<BTreeMap<Status, u64>>>;
 
 impl Wire {
-    /// A bare connection.
+    /// Connects without sending anything.
     pub(crate) async fn connect(address: SocketAddr, source: IpAddr, refusals: Refusals) -> Result<Wire> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((source, 0).into())?;
@@ -49,7 +50,7 @@ impl Wire {
         Ok(Wire::new(Raw { stream, session_id: 0, tree_id: 0, next_message: 0, credits: 1 }, refusals))
     }
 
-    /// What a client has come to, continued by hand.
+    /// Continues a client's connection as a raw one.
     pub(crate) fn of(client: Client, refusals: Refusals) -> Result<Wire> {
         let (signed, sealed) = client.protected();
         ensure!(!signed && !sealed, "the server demands signatures, which raw frames do not have");
@@ -62,7 +63,7 @@ impl Wire {
         Wire { stream, session_id, tree_id, next_message, credits, out, answers, refusals }
     }
 
-    /// The next answer of those that have come, interim ones and what comes unasked among them.
+    /// Returns the next received response, including interim and unsolicited ones.
     fn arrived(&mut self) -> Option<Header> {
         let answer = self.answers.next()?;
         self.credits += u32::from(answer.credits);
@@ -73,23 +74,23 @@ impl Wire {
         Some(answer)
     }
 
-    /// Whether the server has granted so many credits.
+    /// Returns whether the server has granted at least `charge` credits.
     pub(crate) fn affords(&self, charge: u16) -> bool {
         self.credits >= u32::from(charge)
     }
 
-    /// Queues bytes as they are, without a length in front.
+    /// Queues raw bytes, without a length prefix.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Queues a frame of these bytes.
+    /// Queues a frame with this content.
     pub(crate) fn frame(&mut self, content: &[u8]) {
         self.bytes(&u32::try_from(content.len()).unwrap_or(u32::MAX).to_be_bytes());
         self.bytes(content);
     }
 
-    /// Queues a request alone in its frame and answers its MessageId.
+    /// Queues a single request in its own frame and returns its MessageId.
     pub(crate) fn queue(&mut self, command: Command, charge: u16, encode: impl FnOnce(&mut Writer<'_>)) -> u64 {
         let message_id = self.next_message;
         let mut chain = self.chain();
@@ -98,7 +99,7 @@ impl Wire {
         message_id
     }
 
-    /// Begins a frame of several requests.
+    /// Starts a frame of several requests.
     pub(crate) fn chain(&mut self) -> Chain<'_> {
         let start = self.out.len();
         self.bytes(&[0; 4]);
@@ -117,17 +118,17 @@ impl Wire {
         self.frame(&content);
     }
 
-    /// Sends what was queued.
+    /// Sends the queued bytes.
     pub(crate) async fn send(&mut self) -> Result<()> {
         let sent = timeout(STALLED, self.stream.write_all(&self.out)).await;
         self.out.clear();
         sent.context("the server takes nothing")??;
-        // Others of the crowd are on the same thread.
+        // Other connections of the attack run on the same thread.
         tokio::task::yield_now().await;
         Ok(())
     }
 
-    /// Sends what was queued while looking at what comes back, as a flood must that wants its answers taken.
+    /// Sends the queued bytes while reading responses, for a flood whose responses must be read.
     pub(crate) async fn exchange(&mut self) -> Result<()> {
         let mut sent = 0;
         while sent < self.out.len() {
@@ -147,7 +148,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The next final answer.
+    /// Returns the next final response.
     pub(crate) async fn answer(&mut self) -> Result<Header> {
         loop {
             while let Some(answer) = self.arrived() {
@@ -160,7 +161,7 @@ impl Wire {
         }
     }
 
-    /// Takes the answers that are there and says how many were final.
+    /// Reads the available responses and returns the number of final ones.
     pub(crate) fn take(&mut self) -> Result<usize> {
         let mut count = 0;
         loop {
@@ -173,7 +174,7 @@ impl Wire {
         }
     }
 
-    /// Takes at most `most` bytes off the socket, and waits for the first of them.
+    /// Waits for data and reads at most `most` bytes.
     pub(crate) async fn sip(&mut self, most: usize) -> Result<()> {
         self.stream.readable().await?;
         self.fill(most)?;
@@ -181,7 +182,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits for the end of the connection, and takes nothing that comes.
+    /// Waits for the end of the connection without reading anything.
     pub(crate) async fn hold(&self) -> Result<()> {
         self.stream.ready(tokio::io::Interest::ERROR).await?;
         bail!("the server closed the connection")
@@ -201,7 +202,7 @@ impl Wire {
     }
 }
 
-/// A frame that is being made.
+/// A frame under construction.
 pub(crate) struct Chain<'a> {
     wire: &'a mut Wire,
     start: usize,
@@ -238,14 +239,14 @@ impl Chain<'_> {
     }
 }
 
-/// Takes the headers of answers out of a stream of bytes.
+/// Extracts the headers of responses from a stream of bytes.
 #[derive(Default)]
 struct Answers {
-    /// Bytes that were fed and not looked at.
+    /// Bytes received and not examined yet.
     bytes: Vec<u8>,
-    /// What is left of the frame.
+    /// Remaining bytes of the frame.
     frame: usize,
-    /// What is left of the answer that was given last, and is not wanted.
+    /// Remaining bytes, which are skipped, of the response returned last.
     skip: usize,
 }
 
@@ -263,7 +264,7 @@ impl Answers {
             return None;
         }
         if self.frame == 0 {
-            // All 32 bits are taken for the length: a server that sends more than fits into 24 of them is followed, too.
+            // All 32 bits are used as the length, to follow even a server that sends more than 24 bits can express.
             let length = *self.bytes.first_chunk::<4>()?;
             self.bytes.drain(..4);
             self.frame = u32::from_be_bytes(length) as usize;

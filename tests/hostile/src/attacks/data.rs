@@ -1,4 +1,4 @@
-//! Work on the data of files that takes a server long: copies, zeros, extents, flushes.
+//! Expensive operations on file data: copies, zeros, extents, flushes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -72,19 +72,19 @@ fn scattered_file(ground: &Ground<'_>) -> Result<()> {
     for number in 0..ground.choose(5000, 100_000) {
         file.write_all_at(b"x", number * 8192)?;
     }
-    // Extents are made when the data goes to the disk.
+    // Extents are allocated when the data is written to disk.
     file.sync_all()?;
     Ok(())
 }
 
-/// A file of alice's own on a new connection.
+/// Opens a separate file of alice's on a new connection.
 async fn own_file(scene: &Scene, kind: &str) -> Result<(Client, FileId)> {
     let mut client = scene.wealthy().await?;
     let file = client.open(&Open::file(&format!("{kind}-{}", scene.number()))).await?;
     Ok((client, file))
 }
 
-/// Keeps so many requests under way, each made by `queue`.
+/// Keeps `depth` requests in progress, each made by `queue`.
 async fn keep(scene: &Scene, wire: &mut Wire, depth: usize, mut queue: impl FnMut(&mut Wire, u64)) -> Result<()> {
     let mut under_way = 0;
     for number in 0.. {
@@ -153,7 +153,7 @@ async fn extents(scene: &Scene) -> Result<()> {
         .crowd(4, async || {
             let mut client = scene.wealthy().await?;
             let file = client.open(&Open::file(SCATTERED)).await?;
-            // Of a file that is not sparse, all is one range.
+            // A file that is not sparse is a single range.
             let sparse = fsctl(FsctlCode::SET_SPARSE, file, &[1], 0);
             client.call(Command::IOCTL, 1, |out| sparse.encode(out)).await?;
             let mut wire = scene.raw(client)?;
@@ -166,7 +166,7 @@ async fn extents(scene: &Scene) -> Result<()> {
         .await
 }
 
-/// A place that looks chosen by chance.
+/// Returns a pseudorandom offset.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % TIB
 }

@@ -1,4 +1,4 @@
-//! Frames that lie, frames of nothing sensible, and frames of very many requests.
+//! Frames with false lengths, frames of random bytes, and frames of very many requests.
 
 use anyhow::Result;
 use client::Open;
@@ -58,7 +58,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// The most requests of a frame.
+/// Maximum number of requests in a frame.
 const CHAIN: usize = 255;
 
 fn transform(session_id: u64, original_message_size: u32, behind: usize) -> Vec<u8> {
@@ -87,7 +87,7 @@ async fn transforms(scene: &Scene) -> Result<()> {
                     let wire = if strange { &mut stranger } else { &mut known };
                     wire.frame(&transform(session_id, length, 4096));
                     scene.asked(1);
-                    // A server that ends the connection is right; the next attempt begins with new ones.
+                    // A server may end the connection; the next attempt uses a new one.
                     wire.exchange().await?;
                 }
             }
@@ -111,7 +111,7 @@ async fn sealed_large(scene: &Scene) -> Result<()> {
         .await
 }
 
-/// Bytes that no one chose: xorshift, from a seed.
+/// Returns pseudorandom bytes: xorshift, from a seed.
 fn noise(mut seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {

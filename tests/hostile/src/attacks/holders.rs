@@ -1,4 +1,5 @@
-//! What a client can make the server hold, until it is refused: opens, watches, detached opens, sessions, tree connects.
+//! Resources that a client can make the server hold until it is refused: opens, watches, detached opens, sessions, tree
+//! connects.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// How long an open that is left behind is to last: less than the server has to give back what it took.
+/// How long a disconnected open is to last: less than the time that the server has to release its resources.
 const LASTS: Duration = Duration::from_secs(10);
 const FILE: &str = "open";
 
@@ -231,7 +232,7 @@ async fn trees(scene: &Scene) -> Result<()> {
 
 async fn connections(scene: &Scene) -> Result<()> {
     let held = RefCell::new(Vec::new());
-    // All at once, they would push each other out before they are logged on.
+    // If all connected at once, they would displace each other before they are logged on.
     scene
         .crowd(16, async || {
             loop {
@@ -266,7 +267,7 @@ async fn listings(scene: &Scene) -> Result<()> {
         .await
 }
 
-/// Asks for the first few entries of a directory.
+/// Requests the first few entries of a directory.
 async fn begin(client: &mut Client, directory: FileId) -> Result<()> {
     let pattern = utf16_bytes("*");
     let request = QueryDirectoryRequest {

@@ -1,4 +1,4 @@
-//! Information about files: long answers in long chains, the longest ACLs, very many extended attributes.
+//! File information: long answers in long chains, maximum-size ACLs, very many extended attributes.
 
 use anyhow::Result;
 use client::{Client, Open};
@@ -60,7 +60,7 @@ fn query(file_id: FileId, info_type: InfoType, class: u8, length: u32) -> QueryI
     }
 }
 
-/// Sends chains of such queries for ever.
+/// Sends chains of these queries forever.
 async fn ask(scene: &Scene, mut wire: Wire, queries: &[QueryInfoRequest<'_>]) -> Result<()> {
     loop {
         let mut chain = wire.chain();
@@ -103,7 +103,7 @@ async fn streams(scene: &Scene) -> Result<()> {
             let name = format!("streams-{}", scene.number());
             let file = client.open(&Open::file(&name)).await?;
             for number in 0..scene.choose(100, 500) {
-                // A file system that holds no more of them is as full as it gets.
+                // The file system may accept no more of them at some point.
                 if client.touch(&Open::file(&format!("{name}:a stream with a name, number {number}"))).await.is_err() {
                     break;
                 }
@@ -115,7 +115,7 @@ async fn streams(scene: &Scene) -> Result<()> {
         .await
 }
 
-/// A descriptor of about so many bytes: entries of people nobody knows, and one for everybody.
+/// Returns a security descriptor of about `bytes` bytes: ACEs for unknown SIDs, and one for everyone.
 fn descriptor(bytes: usize) -> Vec<u8> {
     let everybody = Ace::allow(Sid::EVERYONE, AccessMask(0x001f_01ff), AceFlags::NONE);
     let mut aces = Vec::new();
@@ -156,7 +156,7 @@ async fn acls(scene: &Scene) -> Result<()> {
             let mut client = scene.alice_on("acls").await?;
             let file = client.open(&Open::file(FILE).with_access(0x000e_0080)).await?;
             loop {
-                // The longest is refused by a file system that has no room for it, after it was looked at.
+                // A file system without space for the longest refuses it, after the server has processed it.
                 for descriptor in &descriptors {
                     scene.asked(1);
                     if set_acl(&mut client, file, descriptor).await? {
@@ -174,7 +174,7 @@ async fn acls(scene: &Scene) -> Result<()> {
         .await
 }
 
-/// Attributes with these values.
+/// Returns a list of extended attributes with these values.
 fn ea_list(count: usize, value: &[u8]) -> Vec<u8> {
     let mut buffer = Vec::new();
     let mut out = Writer::new(&mut buffer);

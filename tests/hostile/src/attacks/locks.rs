@@ -1,4 +1,4 @@
-//! Byte-range locks: very many on one file, long lists of them, and requests that wait for one.
+//! Byte-range locks: very many on one file, requests with many of them, and requests that wait for one.
 
 use anyhow::Result;
 use client::Open;
@@ -44,7 +44,7 @@ fn one_file(ground: &Ground<'_>) -> Result<()> {
     ground.file(FILE, 1 << 20).map(|_| ())
 }
 
-/// Every other byte of a range.
+/// Returns a request for every other byte of a range.
 fn stripes(file_id: FileId, from: u64, count: u64, flags: LockFlags) -> LockRequest {
     let element = |index| LockElement { offset: from + 2 * index, length: 1, flags };
     LockRequest { lock_sequence: 0, file_id, locks: (0..count).map(element).collect() }
@@ -68,7 +68,7 @@ async fn handles(scene: &Scene) -> Result<()> {
             let mut wire = scene.raw(client)?;
             let mut place = own;
             for file in files.iter().cycle() {
-                // Lists that are refused for their length are tried again in shorter ones.
+                // A request that is refused for its number of locks is retried with fewer.
                 for count in [4096, 1024, 256, 64] {
                     scene.asked(1);
                     if lock(&mut wire, &stripes(*file, place, count, TAKE)).await? {

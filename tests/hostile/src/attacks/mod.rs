@@ -1,4 +1,4 @@
-//! The attacks, a file for each family, and the requests that several of them send.
+//! The attacks, with one file per family, and the requests that several of them send.
 
 mod data;
 mod frames;
@@ -25,7 +25,7 @@ use proto::smb2::read::ReadRequest;
 use crate::attack::Attack;
 use crate::wire::Wire;
 
-/// Every family.
+/// All families.
 pub(crate) const FAMILIES: &[&[Attack]] = &[
     reads::ATTACKS,
     strangers::ATTACKS,
@@ -41,26 +41,26 @@ pub(crate) const FAMILIES: &[&[Attack]] = &[
     rpc::ATTACKS,
 ];
 
-/// What a credit is for, bytes.
+/// Bytes covered by one credit.
 const CREDIT: u32 = 65_536;
 const MIB: u32 = 1 << 20;
 
-/// The credits that so many bytes cost.
+/// Returns the number of credits that `bytes` bytes cost.
 fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.saturating_sub(1) / CREDIT + 1).unwrap_or(u16::MAX)
 }
 
-/// A READ of an open.
+/// Builds a READ of an open.
 fn read(file_id: FileId, offset: u64, length: u32) -> ReadRequest<'static> {
     ReadRequest { file_id, offset, length, ..ReadRequest::default() }
 }
 
-/// A CLOSE.
+/// Builds a CLOSE.
 fn close(file_id: FileId) -> CloseRequest {
     CloseRequest { flags: CloseFlags::NONE, file_id }
 }
 
-/// A control code with its input.
+/// Builds an IOCTL with a control code and its input.
 fn fsctl(ctl_code: FsctlCode, file_id: FileId, input: &[u8], most: u32) -> IoctlRequest<'_> {
     let flags = IoctlFlags::IS_FSCTL;
     IoctlRequest { ctl_code, file_id, input, max_output_response: most, flags, ..IoctlRequest::default() }
@@ -71,7 +71,8 @@ fn queue_create(wire: &mut Wire, request: &CreateRequest<'_>) -> u64 {
     wire.queue(Command::CREATE, 1, |out| request.encode(out))
 }
 
-/// Opens the same as `open` says `count` times, many under way at once, and answers the handles; a refusal ends it.
+/// Opens the file of `open` `count` times, with many requests in progress at once, and returns the handles. A refusal
+/// ends it.
 async fn open_many(client: &mut Client, open: &Open<'_>, count: usize) -> client::Result<Vec<FileId>> {
     let name = utf16_bytes(open.name);
     let request = open.request(&name);

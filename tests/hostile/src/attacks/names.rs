@@ -1,4 +1,4 @@
-//! Names: patterns that are hard to match, look-ups in large directories, names that are not there.
+//! Names: patterns that are expensive to match, look-ups in large directories, missing names.
 
 use anyhow::Result;
 use client::{Client, Open};
@@ -57,7 +57,7 @@ fn large_directory(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One buffer of a listing from its beginning.
+/// Requests the first buffer of a listing.
 async fn list(client: &mut Client, directory: FileId, pattern: &str, length: u32) -> Result<()> {
     let pattern = utf16_bytes(pattern);
     let request = QueryDirectoryRequest {
@@ -75,7 +75,7 @@ async fn list(client: &mut Client, directory: FileId, pattern: &str, length: u32
 }
 
 async fn wildcards(scene: &Scene) -> Result<()> {
-    // Every star can stand for every part of the name, and the end fits none of them.
+    // Every asterisk can match every part of the name, and the end of the pattern matches none of them.
     let patterns = [format!("{}b", "*a".repeat(127)), format!("{}b", "a*?".repeat(84)), "*".repeat(254) + "b"];
     scene
         .crowd(4, async || {

@@ -1,4 +1,4 @@
-//! Change notification where very much changes.
+//! Change notification with very many changes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(super) const ATTACKS: &[Attack] = &[
 
 const TREE: &str = "tree";
 const DIRECTORIES: u32 = 50;
-/// Changes of a second.
+/// Changes per second.
 const CHANGES: u32 = 10_000;
 
 fn tree(ground: &Ground<'_>) -> Result<()> {
@@ -45,7 +45,7 @@ fn tree(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Watches the tree with so many handles of one connection, and takes what comes.
+/// Watches the tree with `handles` handles of one connection, and reads the notifications.
 async fn watch(scene: &Scene, handles: usize) -> Result<()> {
     let mut client = scene.wealthy().await?;
     let files = super::open_many(&mut client, &Open::directory(TREE), handles).await?;
@@ -74,7 +74,7 @@ async fn watch(scene: &Scene, handles: usize) -> Result<()> {
     }
 }
 
-/// A local program that changes the tree, until dropped.
+/// A local program that changes the tree until dropped.
 struct Changer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -87,7 +87,7 @@ impl Changer {
         let thread = std::thread::Builder::new().name("changes".into()).spawn(move || {
             let begun = Instant::now();
             for round in 0u32.. {
-                // A file is made and removed: two changes at least.
+                // A file is created and removed, which is at least two changes.
                 let file = tree.join((round % DIRECTORIES).to_string()).join(format!("changes-{}", round % 500));
                 let done = fs::write(&file, b"x").and_then(|()| fs::remove_file(&file));
                 if done.is_err() || asked.load(Ordering::Acquire) {

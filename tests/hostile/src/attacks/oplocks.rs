@@ -1,4 +1,4 @@
-//! Oplocks and leases whose breaks nobody acknowledges.
+//! Oplocks and leases whose breaks are never acknowledged.
 
 use anyhow::Result;
 use client::Open;

@@ -1,4 +1,4 @@
-//! READs: many large ones in one frame, and answers that nobody takes.
+//! READs: many large ones in one frame, and responses that the client never reads.
 
 use anyhow::Result;
 use client::Open;
@@ -40,21 +40,21 @@ pub(super) const ATTACKS: &[Attack] = &[
 /// The file that is read.
 pub(super) const BIG: &str = "big";
 const CONNECTIONS: usize = 8;
-/// How many READs of how many bytes a frame holds.
+/// Number of READs in a frame and number of bytes of each.
 const SHAPES: [(usize, u32); 4] = [(3, 8 * MIB), (16, 8 * MIB), (40, 2 * MIB), (250, MIB)];
 
 pub(super) fn big_file(ground: &Ground<'_>) -> Result<()> {
     ground.file(BIG, 16 << 20).map(|_| ())
 }
 
-/// A raw connection with many credits and the file open.
+/// Returns a raw connection with many credits and the file open.
 pub(super) async fn reader(scene: &Scene) -> Result<(Wire, FileId)> {
     let mut client = scene.wealthy().await?;
     let file = client.open(&Open::existing(BIG)).await?;
     Ok((scene.raw(client)?, file))
 }
 
-/// Queues one frame and answers how many READs it holds.
+/// Queues one frame and returns the number of READs in it.
 fn queue_frame(wire: &mut Wire, file: FileId, (count, length): (usize, u32)) -> usize {
     let affordable = wire.credits as usize / usize::from(charge(length));
     let count = count.min(affordable.max(1));
@@ -111,7 +111,7 @@ async fn flood(scene: &Scene, length: u32) -> Result<()> {
             let (mut wire, file) = reader(scene).await?;
             let batch = wire.credits as usize / usize::from(charge(length));
             loop {
-                // Past the credits that it knows of, it believes that each request gives back what it takes.
+                // Beyond the known credits, the client assumes that each request returns the credits that it costs.
                 for _ in 0..batch.clamp(1, 512) {
                     wire.queue(Command::READ, charge(length), |out| read(file, 0, length).encode(out));
                 }

@@ -1,4 +1,4 @@
-//! Calls on pipes: long look-ups of names and SIDs, and calls that are never finished.
+//! Calls on pipes: long look-ups of names and SIDs, and calls that are never completed.
 
 use anyhow::{Result, ensure};
 use client::{Client, Open};
@@ -44,7 +44,7 @@ pub(super) const ATTACKS: &[Attack] = &[
 
 const PIPE: &str = "lsarpc";
 
-/// A PDU with this body.
+/// Builds a PDU with this body.
 fn pdu(kind: PduType, flags: PduFlags, call_id: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let frag_length = u16::try_from(16 + body.len()).unwrap_or(u16::MAX);
@@ -61,7 +61,7 @@ fn bind() -> Vec<u8> {
     pdu(PduType::BIND, PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG, 1, &body)
 }
 
-/// The fragments of a call.
+/// Returns the fragments of a call.
 fn request(number: u16, stub: &[u8]) -> Vec<Vec<u8>> {
     let pieces: Vec<_> = stub.chunks(usize::from(MAX_FRAGMENT) - 24).collect();
     let fragment = |(index, piece): (usize, &&[u8])| {
@@ -82,12 +82,12 @@ async fn transceive(client: &mut Client, pipe: FileId, input: &[u8]) -> Result<V
     Ok(IoctlResponse::decode(response.message)?.output.to_vec())
 }
 
-/// Binds a pipe and answers the handle of its policy.
+/// Binds a pipe, opens a policy and returns its handle.
 async fn policy(client: &mut Client, pipe: FileId) -> Result<[u8; 20]> {
     transceive(client, pipe, &bind()).await?;
     let mut stub = Encoder::default();
     stub.null();
-    // ObjectAttributes: a length and nothing else; then MAXIMUM_ALLOWED.
+    // ObjectAttributes with only a length, then MAXIMUM_ALLOWED.
     [24, 0, 0, 0, 0, 0, 0x0200_0000].into_iter().for_each(|value| stub.u32(value));
     let fragments = request(opnum::LSAR_OPEN_POLICY_2, &stub.into_bytes());
     let answer = transceive(client, pipe, &fragments.concat()).await?;
@@ -121,7 +121,7 @@ fn lookup_sids(handle: &[u8; 20], count: u32) -> Vec<Vec<u8>> {
     stub.u32(count);
     (0..count).for_each(|_| stub.pointer());
     for number in 0..count {
-        // Half are of UNIX users and half of groups: for each the system is asked.
+        // Half of them are UNIX users and half are groups; the server asks the system for each.
         if let Some(sid) = Sid::new(22, &[1 + number % 2, number]) {
             stub.sid(&sid);
         }
@@ -133,7 +133,7 @@ fn lookup_sids(handle: &[u8; 20], count: u32) -> Vec<Vec<u8>> {
     request(opnum::LSAR_LOOKUP_SIDS, &stub.into_bytes())
 }
 
-/// Writes all fragments but the last, and sends that.
+/// Writes all fragments except the last, and transceives that.
 async fn call(client: &mut Client, pipe: FileId, fragments: &[Vec<u8>]) -> Result<()> {
     let Some((last, first)) = fragments.split_last() else { return Ok(()) };
     for fragment in first {
@@ -141,7 +141,7 @@ async fn call(client: &mut Client, pipe: FileId, fragments: &[Vec<u8>]) -> Resul
     }
     let answer = transceive(client, pipe, last).await;
     match answer {
-        // As much of the answer as the buffer takes; the rest stays in the pipe.
+        // As much of the answer as fits into the buffer; the rest stays in the pipe.
         Ok(bytes) => ensure!(bytes.get(2) != Some(&PduType::FAULT.0), "the call was refused: {bytes:02x?}"),
         Err(error) => return Err(error),
     }

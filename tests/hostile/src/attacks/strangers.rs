@@ -1,4 +1,4 @@
-//! What can be done without an account: before the logon, or with one that has no name.
+//! Attacks without a user account: before the logon, or with an anonymous one.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// Of an anonymous logon's frame, bytes: what a WRITE of 8 MiB has.
+/// Bytes of a frame after an anonymous logon, as large as a WRITE of 8 MiB.
 const LONG: usize = 8 << 20;
 
 async fn frames(scene: &Scene) -> Result<()> {
@@ -90,7 +90,7 @@ async fn frames(scene: &Scene) -> Result<()> {
 
 async fn flood_echoes(scene: &Scene, mut wire: Wire) -> Result<()> {
     loop {
-        // Each gives back the credit that it takes, as far as an attacker who takes no answer can know.
+        // Each is assumed to return the credit that it costs, because the client reads no responses.
         for _ in 0..256 {
             wire.queue(Command::ECHO, 1, |out| EchoRequest.encode(out));
         }
@@ -99,7 +99,7 @@ async fn flood_echoes(scene: &Scene, mut wire: Wire) -> Result<()> {
     }
 }
 
-/// Takes ECHOs until there are as many credits as there will be, or until one is refused: the flood comes all the same.
+/// Sends ECHOs until all available credits are granted or one is refused. The flood follows in either case.
 async fn with_credits(scene: &Scene, mut client: Client) -> Result<Wire> {
     for _ in 0..20 {
         if client.echo().await.is_err() {
@@ -123,7 +123,7 @@ async fn pipes(scene: &Scene) -> Result<()> {
             let mut client = scene.anonymous().await?;
             let open = Open::file("srvsvc");
             loop {
-                // Past what one session may have, the next one has as many again.
+                // Beyond the limit of one session, the next session has the same number again.
                 while let Ok(handles) = open_many(&mut client, &open, 256).await {
                     scene.asked(handles.len() as u64);
                     if handles.len() < 256 {
@@ -161,7 +161,7 @@ async fn half_logons(scene: &Scene) -> Result<()> {
                 wire.send().await?;
                 wire.answer().await?;
                 scene.asked(1);
-                // At the first of a new session once more: the one before stays half done.
+                // The next request starts another session; the previous one stays incomplete.
                 tokio::task::yield_now().await;
             }
         })
