@@ -1,7 +1,7 @@
-//! That the cache of what protects files holds as many bytes as it says, by counting what the allocator gave out: the same
-//! accesses on a server that keeps nothing take the rest.
+//! Checks that the ACL cache holds as many bytes as it reports, by counting the allocator's bytes. The memory for
+//! everything else is determined by the same accesses on a server without a cache.
 //!
-//! The allocator is asked how long each allocation is; 8 bytes of header, which glibc has, are added.
+//! The allocator is asked for the size of each allocation, and glibc's header of 8 bytes is added.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -22,7 +22,7 @@ use server::vfs::memory::{Memory, Options};
 use server::vfs::{Access, Create, RelPath, Time, Vfs};
 use server::world::World;
 
-/// Bytes that are allocated at the moment.
+/// Currently allocated bytes.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;
@@ -33,16 +33,16 @@ unsafe extern "C" {
 
 fn count(memory: *mut u8, sign: isize) {
     if !memory.is_null() {
-        // SAFETY: the memory is glibc's, and allocated.
+        // SAFETY: the memory was allocated by glibc.
         let bytes = unsafe { malloc_usable_size(memory.cast()) } + 8;
         LIVE.fetch_add(sign * bytes as isize, Ordering::Relaxed);
     }
 }
 
-// SAFETY: everything is handed on as it is to the allocator of the system.
+// SAFETY: all calls are passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let memory = unsafe { System.alloc(layout) };
         count(memory, 1);
         memory
@@ -50,13 +50,13 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(memory, -1);
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(memory, layout) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(memory, -1);
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let moved = unsafe { System.realloc(memory, layout, size) };
         count(if moved.is_null() { memory } else { moved }, 1);
         moved
@@ -66,7 +66,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The files' lists: how many entries, how many files have the same, and whether they are of stored descriptors.
+/// The files' ACLs: number of entries, number of files with equal ACLs, and whether they are in stored security
+/// descriptors.
 #[derive(Clone, Copy)]
 struct Lists {
     entries: u32,
@@ -81,7 +82,7 @@ fn list(lists: Lists, file: u32) -> PosixAcl {
     PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
 }
 
-/// A stored descriptor with such a list, which counts whatever POSIX list is beneath.
+/// Returns a stored security descriptor with such an ACL, which is valid with any POSIX ACL.
 fn descriptor(lists: Lists, file: u32) -> Vec<u8> {
     let first = 2_000 + file / lists.equal;
     let rights = AccessMask::FILE_GENERIC_READ;
@@ -99,8 +100,8 @@ fn access(client: &mut Client, name: &str) {
     client.close(file_id);
 }
 
-/// What `files` accesses add to what is allocated, on a server whose cache has room for `limit` bytes, and what it says
-/// that the cache has.
+/// Returns the memory allocated by accesses to `files` files, on a server with a cache of `limit` bytes, and the size
+/// that the cache reports.
 fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     let world: Arc<dyn World> = Arc::new(rig::Still::default());
     let options = Options { mode: 0o777, lists: true, ..Options::default() };
@@ -130,10 +131,10 @@ fn accessed(limit: usize, files: u32, lists: Lists) -> (isize, usize) {
     (after - before, server.snapshot(Time::default()).acl_cache.bytes)
 }
 
-/// What the cache may take.
+/// The cache's limit.
 const LIMIT: usize = 1 << 20;
 
-/// One test: others would allocate at the same time.
+/// A single test, because others would allocate memory at the same time.
 #[test]
 fn the_cache_holds_what_it_says() {
     for (what, files, entries, equal) in [

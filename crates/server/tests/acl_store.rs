@@ -1,5 +1,5 @@
-//! `frevo:acl store`: which descriptors that were made of POSIX lists are stored, and that it shows in nothing but the
-//! attribute.
+//! `frevo:acl store`: which descriptors synthesized from POSIX ACLs are stored, and that storing them affects nothing
+//! but the attribute.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use server::world::World;
 const ATTRIBUTE: &str = "security.NTACL";
 const PARTS: SecurityInformation = SecurityInformation(7);
 
-/// The lengths of the files' lists; each file is called by its own.
+/// Number of entries of the files' ACLs; each file is named by its own.
 const LENGTHS: [u32; 5] = [3, 4, 5, 6, 12];
 
-/// A volume with a file for each of [`LENGTHS`], and what a server on it is like.
+/// A volume with a file for each of [`LENGTHS`], and the configuration of a server on it.
 struct Scene {
     plain: Arc<dyn Vfs>,
     seen: Arc<dyn Vfs>,
@@ -57,14 +57,14 @@ impl Scene {
         scene
     }
 
-    /// The same, with a file system that does what `script` says.
+    /// Like [`Scene::new`], with a file system controlled by `script`.
     fn through(script: impl Script + 'static) -> Scene {
         let scene = Scene::new(Entries::ALL);
         let seen = Arc::new(Faulty::new(scene.plain.clone(), Arc::new(script)));
         Scene { seen, ..scene }
     }
 
-    /// A server that knows nothing yet, and alice on it.
+    /// Returns a new server without cached state, and alice logged on to it.
     fn start(&self) -> (Arc<Server>, Client) {
         let mut policy = rig::policy();
         policy.shares.insert("share".into(), Arc::new(self.share.clone()));
@@ -102,14 +102,14 @@ impl Scene {
     }
 }
 
-/// A list that lets everybody read.
+/// Returns a POSIX ACL that lets every user read.
 fn list(length: u32) -> PosixAcl {
     let own = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Other, 4), (Tag::Mask, 7)];
     let named = (0..length - 4).map(|index| (Tag::User(2000 + index), 6));
     PosixAcl::new(own.into_iter().chain(named).map(|(tag, permissions)| Entry { tag, permissions }).collect())
 }
 
-/// The descriptor that a client sees.
+/// Returns the descriptor that a client sees.
 fn look(client: &mut Client, name: &str) -> SecurityDescriptor {
     let file_id = client.open(name, A::READ_CONTROL);
     let descriptor = client.security(file_id, PARTS);
@@ -226,7 +226,7 @@ fn a_client_that_sets_one_always_stores() {
     assert_eq!(scene.stored(), [3]);
 }
 
-/// Does something when the attribute is about to be written, and has the writing fail.
+/// Runs a function just before the attribute is written, and makes the write fail.
 struct AtWriting {
     error: Option<Errno>,
     before: Mutex<Box<dyn FnMut() + Send>>,
@@ -256,7 +256,7 @@ fn what_cannot_be_written_harms_nobody() {
     }
 }
 
-/// What somebody else does between the conversion and the writing.
+/// Returns a scene in which `act` runs between the conversion and the write.
 fn between(act: impl Fn(&Scene) + Send + 'static) -> Scene {
     let slot: Arc<Mutex<Option<Scene>>> = Arc::default();
     let own = slot.clone();
@@ -291,7 +291,7 @@ fn lists_that_changed_meanwhile_count() {
     assert_eq!(shown.dacl.map_or(0, |dacl| dacl.aces().len()), 7, "those of the new list");
 }
 
-/// Holds calls of one kind until they are let go.
+/// Holds calls of one kind until they are released.
 struct Holding {
     kind: Operation,
     held: Arc<AtomicBool>,
@@ -306,8 +306,8 @@ impl Script for Holding {
     }
 }
 
-/// What was being written when its client and all that it asked for were gone is in the cache still; what only waited is stored
-/// after somebody else's answer. Either says what it would have said, and holds nothing.
+/// If the client disconnects while a descriptor is being written, the descriptor is still in the cache. One that only
+/// waited is stored after another client's request. The answers are the same in both cases, and nothing is held.
 #[test]
 fn a_connection_that_ends_leaves_nothing_behind() {
     let expected = look_at_all(&mut Scene::new(Entries::NONE).start().1);
@@ -317,7 +317,7 @@ fn a_connection_that_ends_leaves_nothing_behind() {
         let (server, mut alice) = scene.start();
         for length in LENGTHS {
             let name = utf16_bytes(&length.to_string());
-            // The file is opened for its data once it is known what alice may do with it.
+            // The file is opened for data once alice's access to it is determined.
             let create = CreateRequest {
                 desired_access: A::MAXIMUM_ALLOWED.0,
                 create_disposition: CreateDisposition::OPEN,

@@ -1,4 +1,4 @@
-//! Clients that make the server hold more than their share, or work for longer than their turn.
+//! Limits for clients that make the server hold too many resources or work for too long.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn create(name: &[u8]) -> CreateRequest<'_> {
     }
 }
 
-/// A file of a MiB.
+/// Creates a file of 1 MiB.
 fn file(client: &mut Client) -> FileId {
     let name = utf16_bytes("file");
     client.request(Command::CREATE, |out| create(&name).encode(out));
@@ -48,7 +48,7 @@ fn file(client: &mut Client) -> FileId {
     file_id
 }
 
-/// A request for which so many credits are charged.
+/// Builds a request with the given credit charge.
 fn charged(
     client: &mut Client,
     command: Command,
@@ -67,7 +67,7 @@ fn read(client: &mut Client, file_id: FileId) -> Vec<u8> {
     charged(client, Command::READ, 16, |out| read.encode(out))
 }
 
-/// How many responses there are in a frame.
+/// Returns the number of responses in a frame.
 fn responses(mut frame: &[u8]) -> usize {
     let mut count = 1;
     while let Ok(header) = Header::decode(frame)
@@ -79,7 +79,7 @@ fn responses(mut frame: &[u8]) -> usize {
     count
 }
 
-/// Gets credits for many requests.
+/// Acquires credits for many requests.
 fn rich(client: &mut Client) {
     for _ in 0..20 {
         let echo = charged(client, Command::ECHO, 1, |out| EchoRequest.encode(out));
@@ -118,7 +118,7 @@ fn a_client_that_takes_no_responses_makes_the_server_hold_few() {
     let mut client = Client::logged_on(&server, "alice");
     rich(&mut client);
     let file_id = file(&mut client);
-    // In frames of their own, all executed before a single response is taken.
+    // In separate frames, all executed before a single response is read.
     let mut running = Vec::new();
     for _ in 0..100 {
         let message = read(&mut client, file_id);

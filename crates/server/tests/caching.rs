@@ -1,9 +1,10 @@
-//! Clients that cache do random things to the same files: they read from what they have read before, write without
-//! telling, keep handles that their programs have closed, and give all that back when the server asks. Whatever a program
-//! reads must be what was written last, and locks, renames and deletions must end as a model says.
+//! Random operations of caching clients on the same files. They read from their caches, write without informing the
+//! server, keep handles that their programs have closed, and give all that up when the server breaks a lease. Every
+//! read of a program must return the value written last, and locks, renames and deletions must have the results of a
+//! model.
 //!
-//! A failing run prints its seed; `FREVO_SEED=n cargo test -p server --test caching` runs that one again. The file system
-//! delays reads and writes by the same seed; connections are lost with whatever is under way.
+//! A failing run prints its seed, and `FREVO_SEED=n cargo test -p server --test caching` repeats that run. The file
+//! system delays reads and writes depending on the same seed, and connections are lost with requests in progress.
 
 mod actors;
 
@@ -33,7 +34,7 @@ fn what_programs_read_was_written_last() {
     }
 }
 
-/// The simulation sees that a server which does not tell its clients of changes is wrong.
+/// The simulation detects a server that does not break leases on changes.
 #[test]
 fn a_server_that_forgets_to_break_is_found_out() {
     let silence = std::panic::take_hook();

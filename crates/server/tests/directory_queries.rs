@@ -1,4 +1,5 @@
-//! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): which entries a pattern finds, and what finding them costs.
+//! QUERY_DIRECTORY ([MS-SMB2] 3.3.5.18, [MS-FSA] 2.1.5.6.3): the entries that match a pattern, and the cost of the
+//! search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use server::world::World;
 
 const NONE: Flags = Flags(0);
 
-/// Counts calls of the file system.
+/// Counts file system calls.
 #[derive(Default)]
 struct Counting(Mutex<HashMap<Operation, usize>>);
 
@@ -56,7 +57,7 @@ fn bench(configure: impl Fn(&mut Share)) -> Bench {
 }
 
 impl Bench {
-    /// Makes files that root owns.
+    /// Creates files owned by root.
     fn make(&self, names: &[&str], mode: u32) {
         for name in names {
             let path = RelPath::root().join(name.as_bytes()).expect("a name");
@@ -71,7 +72,7 @@ impl Bench {
         root
     }
 
-    /// The names of one answer.
+    /// Returns the names in one response.
     fn query(&mut self, file_id: FileId, pattern: &str, flags: Flags) -> Result<Vec<String>, Status> {
         let pattern = utf16_bytes(pattern);
         let query = QueryDirectoryRequest {
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// All that a new handle finds.
+    /// Checks the names that a new handle finds.
     #[track_caller]
     fn finds(&mut self, pattern: &str, expected: &[&str]) {
         let root = self.root();
@@ -133,7 +134,7 @@ fn a_name_without_wildcards_is_looked_up() {
         assert_eq!((bench.calls.take(Operation::List), bench.calls.take(Operation::Entry)), (0, 1), "{pattern}");
         bench.client.close(root);
     }
-    // Nothing is kept of what was there before.
+    // Nothing is cached of the previous content.
     let root = bench.root();
     assert_eq!(bench.query(root, "late", NONE), Err(Status::NO_SUCH_FILE));
     bench.make(&["late"], 0o644);
@@ -167,7 +168,7 @@ fn dots_are_entries_of_their_own() {
     bench.make(&[".a", "a."], 0o644);
     bench.finds(".", &["."]);
     bench.finds("..", &[".."]);
-    // What the name opens is found, and shown in the form that Windows can show.
+    // The file that the name opens is found, and shown in a form that Windows can display.
     bench.finds("a.", &["a\u{f029}"]);
     bench.finds("a\u{f029}", &["a\u{f029}"]);
     bench.finds(".A", &[".a"]);
@@ -182,7 +183,7 @@ fn a_restart_may_bring_another_pattern() {
     assert_eq!(bench.query(root, "two", NONE), Err(Status::NO_MORE_FILES), "the pattern stays");
     assert_eq!(bench.query(root, "two", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
     assert_eq!(bench.query(root, "", Flags::RESTART_SCANS), Ok(vec!["two".into()]));
-    // Not the first query any more ([MS-FSA] 2.1.5.6.3), unless the directory is opened anew.
+    // It is no longer the first query ([MS-FSA] 2.1.5.6.3), unless the directory is reopened.
     assert_eq!(bench.query(root, "none", Flags::RESTART_SCANS), Err(Status::NO_MORE_FILES));
     assert_eq!(bench.query(root, "none", Flags::REOPEN), Err(Status::NO_SUCH_FILE));
     assert_eq!(bench.query(root, "*e", Flags::REOPEN), Ok(vec!["one".into()]));

@@ -1,5 +1,5 @@
-//! Accounts of a domain: whom the server asks, what it makes of the answers, and that nobody waits for them but those who
-//! ask.
+//! Users of a domain: which controller the server asks, how it uses the answers, and that only logons of domain users
+//! wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use server::tickets::ClientName;
 use server::vfs::Identity;
 use server::world::World;
 
-/// A domain with `dora`, whose password is everybody's, `rory`, who is root, and a few that may not log on.
+/// A domain with `dora`, whose password is the common one, `rory`, who is root, and a few users who may not log on.
 #[derive(Default)]
 struct Controller {
     asked: AtomicUsize,
-    /// It never answers.
+    /// Whether it never answers.
     hangs: AtomicBool,
 }
 
@@ -118,9 +118,9 @@ fn the_domain_decides_on_its_accounts() {
     check("nobody", PASSWORD, Status::LOGON_FAILURE, 1);
     check("disabled", PASSWORD, Status::ACCOUNT_DISABLED, 1);
     check("nowhere", PASSWORD, Status::NO_LOGON_SERVERS, 1);
-    // Nobody is root because a domain says so.
+    // The server's root identity cannot be assigned by a domain.
     check("rory", PASSWORD, Status::LOGON_FAILURE, 1);
-    // The server's own account comes before the domain's of the same name, and a wrong password stays one.
+    // The server's own user takes precedence over the domain's of the same name, even if the password is wrong.
     check("alice", PASSWORD, Status::SUCCESS, 0);
     check("alice", "wrong", Status::LOGON_FAILURE, 0);
     check("alice@dom.test", PASSWORD, Status::SUCCESS, 1);
@@ -136,7 +136,7 @@ fn a_domain_says_nothing_of_who_is_who_here() {
     assert_eq!(user.sids[..], [Sid::of(5, [21, 7, 8, 9, 5001]), USERS]);
 }
 
-/// dora is the server's own alice, and emil nobody who is there.
+/// Maps dora to the server's own alice, and emil to a user who does not exist.
 struct Map;
 
 impl UsernameMap for Map {
@@ -156,7 +156,7 @@ impl UsernameMap for Map {
     }
 }
 
-/// smb.conf(5): on a member, names are mapped behind the controller's proof, and then they are somebody else.
+/// smb.conf(5): a domain member maps names after the controller's authentication, and the result is another user.
 #[test]
 fn who_is_mapped_is_somebody_else() {
     let (server, controller) = member(Policy { username_map: Some(Arc::new(Map)), ..policy() });
@@ -166,11 +166,11 @@ fn who_is_mapped_is_somebody_else() {
     let user = server.sessions().iter().find_map(|session| session.user()).expect("logged on");
     assert_eq!((user.name.as_str(), user.identity.uid), ("alice", 1000));
     assert_eq!(user.sids[..], [Sid::of(5, [21, 1, 2, 3, 1000])]);
-    // The password is still the domain's, and whom the domain calls root is nobody, whoever he is said to be.
+    // The password is still the domain's. A user who is root in the domain is refused, whatever they are mapped to.
     assert_eq!(log_on(&server, "dora", "wrong"), Status::LOGON_FAILURE);
     assert_eq!(log_on(&server, "rory", PASSWORD), Status::LOGON_FAILURE);
     assert_eq!(log_on(&server, "alice@dom.test", PASSWORD), Status::LOGON_FAILURE);
-    // Who cannot be told is not himself.
+    // A user whose mapping cannot be determined is refused.
     assert_eq!(log_on(&server, "late", PASSWORD), Status::NO_LOGON_SERVERS);
     assert_eq!(controller.asked.load(Ordering::Relaxed), 5);
 }

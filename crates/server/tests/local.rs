@@ -1,4 +1,4 @@
-//! Clients and local programs on the same files: `kernel oplocks`, leases that local programs have, `posix locking`.
+//! Clients and local programs using the same files: `kernel oplocks`, leases of local programs, `posix locking`.
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
@@ -26,12 +26,12 @@ use server::vfs::{Access, Case, Errno, Identity, Links, Lookup, Node, RangeLock,
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
 
-/// A share whose oplocks the kernel's leases stand behind.
+/// A share whose oplocks are backed by kernel leases.
 fn bed() -> Bed {
     Bed::with(|share| share.kernel_oplocks = true)
 }
 
-/// A local program looks for the file `file`.
+/// Looks up the file `file` as a local program.
 fn found(bed: &Bed) -> Arc<dyn Node> {
     let path = RelPath::root().join(b"file").expect("a name");
     match block_on(bed.volume.lookup(&root(), &path, Case::Sensitive, Links::default())) {
@@ -44,12 +44,12 @@ fn root() -> Arc<Identity> {
     Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) })
 }
 
-/// A local program opens it, without waiting.
+/// Opens it as a local program, without waiting.
 fn open_locally(bed: &Bed, access: Access) -> Result<Arc<dyn Node>> {
     block_on(found(bed).open(&root(), access))
 }
 
-/// What the server does beside the connections.
+/// Returns the server's background work, which is independent of connections.
 fn housekeeping(bed: &Bed) -> Pin<Box<dyn Future<Output = ()>>> {
     let server = bed.server.clone();
     Box::pin(async move { server.scavenge().await })
@@ -77,7 +77,7 @@ fn close(client: &mut Client, file_id: FileId) {
     client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
 }
 
-/// The client is told that its oplock ends altogether.
+/// Checks that the client's oplock is broken to none.
 #[track_caller]
 fn told(client: &mut Client) {
     let message = client.next();
@@ -229,7 +229,7 @@ const UNLOCK: LockFlags = LockFlags::UNLOCK;
 const GRANTED: Result<()> = Ok(());
 const REFUSED: Result<()> = Err(Errno::AGAIN);
 
-/// One client with the file open, and a local program with it open too.
+/// A file opened by a client and by a local program.
 struct Both {
     bed: Bed,
     client: Client,
@@ -246,7 +246,7 @@ impl Both {
         Both { bed, client, file_id, local }
     }
 
-    /// The client locks or unlocks ranges: offset, length, how.
+    /// The client locks or unlocks ranges: offset, length, flags.
     fn ask(&mut self, ranges: &[(u64, u64, LockFlags)]) -> Message {
         ask(&mut self.client, self.file_id, ranges)
     }
@@ -256,7 +256,7 @@ impl Both {
         assert_eq!(block_on(self.local.lock_range(offset, length, lock)), expected, "{lock:?} {length} at {offset}");
     }
 
-    /// Whether the local program finds a range free, which it does not keep.
+    /// Checks whether the local program can lock a range, and unlocks it again.
     #[track_caller]
     fn is_free(&self, offset: u64, length: u64, expected: bool) {
         self.local(offset, length, RangeLock::Exclusive, if expected { GRANTED } else { REFUSED });
@@ -283,7 +283,7 @@ fn local_programs_meet_the_locks_of_clients() {
     both.local(9, 1, RangeLock::Shared, REFUSED);
     both.local(20, 10, RangeLock::Shared, GRANTED);
     both.is_free(10, 10, true);
-    // One within the other: what is left when either goes.
+    // One range within the other, to check what remains when either is unlocked.
     both.ask(&[(2, 4, SHARED)]).check(Status::SUCCESS);
     both.ask(&[(0, 10, UNLOCK)]).check(Status::SUCCESS);
     both.is_free(0, 2, true);
@@ -293,7 +293,7 @@ fn local_programs_meet_the_locks_of_clients() {
     both.is_free(6, 4, true);
     both.ask(&[(2, 4, UNLOCK)]).check(Status::SUCCESS);
     both.is_free(0, 10, true);
-    // No more bytes than a file has on Linux, and no fewer.
+    // Exactly as many bytes as a file can have on Linux.
     both.ask(&[(100, u64::MAX - 100, EXCLUSIVE), (50, 0, EXCLUSIVE)]).check(Status::SUCCESS);
     both.is_free((1 << 63) - 1, 1, false);
     both.is_free(50, 1, true);
@@ -310,7 +310,7 @@ fn clients_meet_the_locks_of_local_programs() {
     let file_id = both.file_id;
     read(&mut both.client, file_id).check(Status::END_OF_FILE);
     both.local(0, 1, RangeLock::Free, GRANTED);
-    // Nothing of an array stays.
+    // No lock of a failed array remains.
     both.ask(&[(0, 10, EXCLUSIVE), (45, 10, SHARED)]).check(Status::LOCK_NOT_GRANTED);
     both.is_free(0, 10, true);
     let mut other = both.bed.log_on("alice", false);
@@ -319,7 +319,7 @@ fn clients_meet_the_locks_of_local_programs() {
     both.local(50, 10, RangeLock::Shared, GRANTED);
     both.ask(&[(45, 10, EXCLUSIVE)]).check(Status::LOCK_NOT_GRANTED);
     both.ask(&[(45, 10, SHARED)]).check(Status::SUCCESS);
-    // A lock that was refused is in nobody's way.
+    // A lock that was refused does not conflict with others.
     both.local(90, 10, RangeLock::Exclusive, GRANTED);
     both.ask(&[(90, 10, EXCLUSIVE)]).check(Status::LOCK_NOT_GRANTED);
     both.local(90, 10, RangeLock::Free, GRANTED);
@@ -335,7 +335,7 @@ fn a_client_waits_for_the_lock_of_a_local_program() {
         interim.check(Status::PENDING);
         both.bed.pass(3);
         both.client.silent();
-        // Others may read meanwhile: the lock is not granted.
+        // Other clients may read meanwhile, because the lock is not granted.
         let mut other = both.bed.log_on("alice", false);
         let (second, _) = create(&mut other, OplockLevel::NONE);
         read(&mut other, second).check(Status::END_OF_FILE);
@@ -396,7 +396,7 @@ fn what_the_administrator_may_turn_off() {
     both.ask(&[(5, 10, UNLOCK)]).check(Status::SUCCESS);
 }
 
-/// `count` ranges of a byte each from `offset` on, with a free byte behind each.
+/// Returns `count` ranges of one byte each, starting at `offset`, with a free byte after each.
 fn ranges(offset: u64, count: u64) -> Vec<(u64, u64, LockFlags)> {
     (0..count).map(|number| (offset + number * 2, 1, EXCLUSIVE)).collect()
 }
@@ -412,7 +412,7 @@ fn a_request_for_too_many_ranges_is_refused_whole() {
     let unlocks: Vec<_> = ranges(0, 256).into_iter().map(|(offset, length, _)| (offset, length, UNLOCK)).collect();
     both.ask(&[&unlocks[..], &[(1, 1, UNLOCK)]].concat()).check(Status::INSUFFICIENT_RESOURCES);
     both.is_free(0, 1, false);
-    // What is not locked ends the unlocking; what came before it is unlocked.
+    // A range that is not locked ends the unlocking; the ranges before it are unlocked.
     both.ask(&[&unlocks[..100], &[(1, 1, UNLOCK)], &unlocks[100..200]].concat()).check(Status::RANGE_NOT_LOCKED);
     both.is_free(0, 199, true);
     both.is_free(200, 1, false);
@@ -436,7 +436,7 @@ fn several_handles_together_have_so_many_locks_of_a_file() {
     ask(&mut client, handles[2], &ranges(65 * 512, 256)).check(Status::SUCCESS);
 }
 
-/// One lock of a handle within another, one after another gone, where the kernel has so many that a worker changes them.
+/// Overlapping locks of a handle that are unlocked in turn, with so many kernel locks that a worker changes them.
 #[test]
 fn local_programs_meet_what_is_left_of_many_locks() {
     let mut both = Both::new(|_| {});
@@ -447,7 +447,7 @@ fn local_programs_meet_what_is_left_of_many_locks() {
     both.ask(&[(0, 400, UNLOCK)]).check(Status::SUCCESS);
     both.is_free(1, 1, true);
     both.is_free(2, 1, false);
-    // More pieces than one lock may take.
+    // More pieces than one lock may have.
     both.ask(&ranges(400, 200).into_iter().map(shared).collect::<Vec<_>>()).check(Status::SUCCESS);
     both.ask(&[(1_000, 1, EXCLUSIVE), (0, 800, SHARED)]).check(Status::INSUFFICIENT_RESOURCES);
     both.is_free(1, 1, true);

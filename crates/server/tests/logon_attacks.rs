@@ -1,5 +1,5 @@
-//! Logons under attack, seen from the client's side: what a refusal gives away, how long it takes, and what strangers can
-//! make the server hold. Time moves when a test says so.
+//! Attacks on logons as clients see them: what a refusal reveals, how long it takes, and what anonymous clients can
+//! make the server hold. The tests control the time.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -29,7 +29,7 @@ use server::world::World;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Milliseconds that a test counts.
+/// A clock in milliseconds that the test controls.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -69,8 +69,8 @@ impl World for Clock {
     }
 }
 
-/// Accounts whose password is `right`; what is wrong with each is its name. Those that exist are found after `slow` ms,
-/// those that do not at once.
+/// User accounts with the password `right`, each named after its defect. Existing ones are found after `slow` ms,
+/// missing ones at once.
 struct People {
     clock: Clock,
     slow: u64,
@@ -78,7 +78,7 @@ struct People {
     policy: AccountPolicy,
 }
 
-/// What the accounts were told of logons.
+/// The logon outcomes that were reported to the account back end.
 type Noted = Arc<Mutex<Vec<(String, LogonOutcome)>>>;
 
 const KNOWN: [&str; 12] = [
@@ -193,7 +193,7 @@ impl Bed {
         self.clock.0.fetch_add(millis, Ordering::Relaxed);
     }
 
-    /// A client that the server lets in, and that has negotiated.
+    /// Connects and negotiates a client.
     fn connect(&self, from: &str) -> Client {
         let remote: SocketAddr = from.parse().expect("an address");
         self.server.admit(remote.ip()).expect("let in");
@@ -212,7 +212,7 @@ impl Bed {
         client
     }
 
-    /// How a logon ends, and how long after the proof was sent, ms.
+    /// Returns the result of a logon, and the time since the proof was sent, ms.
     fn log_on(&self, client: &mut Client, user: &str, password: &str) -> (Status, u64) {
         let begun = self.clock.now();
         client.prove(user, password);
@@ -255,7 +255,7 @@ impl Client {
         }
     }
 
-    /// The next answer that is there.
+    /// Returns the next available response.
     fn turn(&mut self) -> Option<Header> {
         self.poll();
         self.received.pop_front().map(|message| Header::decode(&message).expect("the server's header decodes"))
@@ -272,7 +272,7 @@ impl Client {
         self.send(Command::SESSION_SETUP, session_id, |out| setup.encode(out));
     }
 
-    /// Begins a logon.
+    /// Starts a logon.
     fn begin(&mut self, initiator: &Initiator) -> (u64, Vec<u8>) {
         self.token(0, initiator.negotiate());
         let response = self.received.pop_front().expect("a challenge");
@@ -282,12 +282,12 @@ impl Client {
         (header.session_id, challenge)
     }
 
-    /// Logs on as far as the proof of the password, and waits for nothing.
+    /// Logs on up to the proof of the password, without waiting for the response.
     fn prove(&mut self, user: &str, password: &str) {
         self.prove_to(user, password, "");
     }
 
-    /// The same to the server called `target`, an SPN.
+    /// Like [`Client::prove`], to the server `target`, an SPN.
     fn prove_to(&mut self, user: &str, password: &str, target: &str) {
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
         let initiator = Initiator::new(Some(credentials), "TEST", target);
@@ -302,7 +302,7 @@ const ALL: [&str; 7] = ["fine", "unknown", "disabled", "locked", "must change", 
 
 #[test]
 fn a_wrong_password_is_refused_in_one_way_whoever_it_is_for() {
-    // Those that exist take a slow back end a while, those that do not it knows at once.
+    // A slow back end takes a while for existing users and no time for missing ones.
     for slow in [0, 700, 1_900] {
         let bed = Bed::new(slow, |_| {});
         for user in ALL {
@@ -382,7 +382,7 @@ fn accounts_are_locked_after_wrong_passwords_and_nobody_learns_more() {
     }
 }
 
-/// Everybody is `fine`, but of alice that cannot be told.
+/// Maps every user to `fine`, except that the mapping of alice is unavailable.
 struct OneForAll;
 
 impl UsernameMap for OneForAll {
@@ -460,12 +460,12 @@ fn a_right_password_waits_for_nobody() {
     for from in ["192.0.2.1:99", "192.0.2.2:1"] {
         assert_eq!(bed.log_on(&mut bed.connect(from), "fine", "right"), (Status::SUCCESS, 0), "{from}");
     }
-    // Its owner's slip of the finger is told in time, too.
+    // The owner's mistyped password is answered in time too.
     let (status, waited) = bed.log_on(&mut bed.connect("192.0.2.2:1"), "fine", "slip");
     assert!(status == Status::LOGON_FAILURE && waited <= 10_000, "{status}, {waited} ms");
 }
 
-/// A guesser who does not wait for answers has few proofs computed, and cannot tell a right password among the others.
+/// An attacker who does not wait for responses gets few guesses checked, and cannot detect a right password among them.
 #[test]
 fn guesses_that_do_not_wait_are_not_looked_at() {
     for user in ["fine", "unknown"] {
@@ -487,7 +487,7 @@ fn guesses_that_do_not_wait_are_not_looked_at() {
             });
             assert_eq!(answer.map(|header| header.status), Some(Status::LOGON_FAILURE), "{user}");
         }
-        // From where the account is used, and from elsewhere, it is as before.
+        // From the owner's addresses and from others, logons work as before.
         for _ in 0..20 {
             bed.connect("192.0.2.1:99").prove("fine", "wrong");
         }
@@ -511,9 +511,9 @@ fn failures_that_wait_are_bounded_on_a_connection() {
     client.prove("fine", "wrong");
     client.poll();
     assert!(client.connection.ended().is_some());
-    // Nothing waits for a connection that has ended.
+    // Nothing waits for a closed connection.
     assert!(client.running.is_empty());
-    // Where somebody is logged on, the answer comes at once instead.
+    // On a connection with a logged-on user, the response is immediate instead.
     let mut client = bed.connect("192.0.2.2:1");
     assert_eq!(bed.log_on(&mut client, "fine", "right").0, Status::SUCCESS);
     for _ in 0..3 {

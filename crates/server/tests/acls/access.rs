@@ -1,4 +1,4 @@
-//! What a descriptor grants and what it refuses ([MS-FSA] 2.1.5.1.2.1).
+//! Rights that a security descriptor grants and refuses ([MS-FSA] 2.1.5.1.2.1).
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -52,7 +52,7 @@ fn accounts_count_as_the_users_that_they_are() {
     assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_EA), Status::ACCESS_DENIED);
 }
 
-/// Both users are in the group that the file then has in Linux, and neither is in the SID's.
+/// Both users are in the group that the file then has in Linux, and neither is in the group of the SID.
 #[test]
 fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
     let strangers = Sid::of(5, [21, 9, 9, 9, 512]);
@@ -75,7 +75,7 @@ fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
             let expected = if access == A::DELETE { Status::SUCCESS } else { Status::ACCESS_DENIED };
             assert_eq!(open(&mut scene.bob, "file", access), expected, "{access:?}: the directory lets him delete");
         }
-        // What is denied to them is not denied to the group's members.
+        // An ACE that denies them access does not deny it to the group's members.
         let denied =
             vec![Ace::deny(strangers, A::FILE_READ_DATA, AceFlags::NONE), allow(Sid::EVERYONE, A::FILE_GENERIC_READ)];
         set_dacl(&mut scene.alice, file, denied);
@@ -83,7 +83,7 @@ fn nobody_is_a_member_of_a_group_that_linux_does_not_know() {
     }
 }
 
-/// What no account has in the owner's place is the SID of the file's owner; what one has is that account's.
+/// An owner SID without a user account stands for the file's owner. An owner SID with an account is that account.
 #[test]
 fn the_owner_in_linux_is_an_owner_whom_nobody_knows_and_nobody_else() {
     let stranger = Sid::of(5, [21, 9, 9, 9, 1104]);
@@ -136,8 +136,9 @@ fn a_protected_file_is_not_replaced() {
     assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
 }
 
-/// Attributes that are permission bits (`store dos attributes = no`) are not changed for whom the kernel refuses that: the
-/// descriptor would count no more, and who may only append would write, and change the list.
+/// Attributes stored as permission bits (`store dos attributes = no`) cannot be changed by a user to whom the kernel
+/// refuses it. Otherwise the stored descriptor would become invalid, and a user who may only append could write and
+/// change the ACL.
 #[test]
 fn the_right_to_attributes_is_none_to_permission_bits() {
     for stores_attributes in [false, true] {
@@ -167,7 +168,7 @@ fn the_right_to_attributes_is_none_to_permission_bits() {
     }
 }
 
-/// The kernel looks at the owner's entry alone, and at that of a user whom the list names.
+/// The kernel evaluates only the owner's entry, or that of a user named in the POSIX ACL.
 #[test]
 fn what_a_group_is_granted_its_members_have_whoever_owns_the_file() {
     let mut scene = Scene::new();

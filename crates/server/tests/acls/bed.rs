@@ -1,4 +1,4 @@
-//! A server whose share stores descriptors, and what its clients do there.
+//! A server whose share stores security descriptors, and operations of its clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use server::vfs::{Case, Errno, Links, Lookup, Node, RelPath, SetMetadata, Vfs};
 
 pub(crate) const ALICE: Sid = Sid::unix_user(1000);
 pub(crate) const BOB: Sid = Sid::unix_user(1001);
-/// The SIDs of the rig's accounts: domain 1-2-3, and the user's id.
+/// The SIDs of the rig's user accounts: domain 1-2-3, and the user ID.
 pub(crate) const BOBS_ACCOUNT: Sid = Sid::of(5, [21, 1, 2, 3, 1001]);
 pub(crate) const INHERITED: AceFlags = AceFlags(AceFlags::OBJECT_INHERIT.0 | AceFlags::CONTAINER_INHERIT.0);
 pub(crate) const OWNER_GROUP_DACL: SecurityInformation = SecurityInformation(7);
@@ -62,17 +62,17 @@ impl Scene {
         }
     }
 
-    /// Changes the file past the server.
+    /// Changes the file behind the server's back.
     pub(crate) fn set_metadata(&self, name: &str, new: SetMetadata) {
         block_on(self.node(name).set_metadata(&rig::root(), new)).expect("root may");
     }
 
-    /// Changes the file's permissions past the server.
+    /// Changes the file's permissions behind the server's back.
     pub(crate) fn chmod(&self, name: &str, mode: u32) {
         self.set_metadata(name, SetMetadata { mode: Some(mode), ..SetMetadata::default() });
     }
 
-    /// Another server with the same share, whose file system does what `script` says.
+    /// Returns another server with the same share, whose file system is controlled by `script`.
     pub(crate) fn faulty(&self, script: Arc<OneFails>) -> Arc<Server> {
         let volume = Faulty::new(self.volume.clone(), script);
         rig::server(Policy::clone(&self.server.policy()), Arc::new(rig::Still::default()), Arc::new(volume))
@@ -123,7 +123,7 @@ pub(crate) fn make(client: &mut Client, path: &str, directory: bool) -> FileId {
     opened(&create(client, path, A::FILE_ALL_ACCESS, CreateDisposition::CREATE, directory))
 }
 
-/// What opening for `access` ends with; an open is closed again.
+/// Returns the status of an open for `access`; a successful open is closed again.
 pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
     let response = create(client, path, access, CreateDisposition::OPEN, false);
     if status(&response) == Status::SUCCESS {
@@ -132,7 +132,7 @@ pub(crate) fn open(client: &mut Client, path: &str, access: A) -> Status {
     status(&response)
 }
 
-/// All rights that the `MxAc` context tells.
+/// Returns all rights reported in the `MxAc` context.
 pub(crate) fn maximum(client: &mut Client, path: &str) -> A {
     let asked = vec![CreateContext::new(name::QUERY_MAXIMAL_ACCESS, Vec::new())];
     let response = create_with(client, path, A::READ_CONTROL, CreateDisposition::OPEN, false, asked);
@@ -165,11 +165,11 @@ pub(crate) fn allow(sid: Sid, mask: A) -> Ace {
     Ace::allow(sid, mask, AceFlags::NONE)
 }
 
-/// Has one call of some kinds fail.
+/// Makes one call of certain kinds fail.
 pub(crate) struct OneFails {
     pub(crate) kinds: &'static [Operation],
     pub(crate) error: Errno,
-    /// How many of them come before it; `u64::MAX`: none fails.
+    /// Number of such calls before it; with `u64::MAX` none fails.
     pub(crate) before: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! What new files and directories get of the directory that they are made in, or of whoever makes them.
+//! Inheritance by new files and directories from their parent directory or from their creator.
 
 use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;

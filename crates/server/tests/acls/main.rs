@@ -1,8 +1,8 @@
-//! Windows ACLs seen from the client's side: what is set comes back, what is made inherits, and what is not granted is
-//! refused ([MS-FSA] 2.1.5.1.2.1, 2.1.5.14, 2.1.5.17).
+//! Windows ACLs as clients see them: an ACL that was set is returned, new files inherit, and rights that are not
+//! granted are refused ([MS-FSA] 2.1.5.1.2.1, 2.1.5.14, 2.1.5.17).
 //!
-//! When descriptors that were made of POSIX ACLs are stored is in `acl_store.rs`, how much of them is kept in memory in
-//! `acl_cache.rs`.
+//! `acl_store.rs` tests which descriptors synthesized from POSIX ACLs are stored, and `acl_cache.rs` tests the memory
+//! of the cache.
 
 mod access;
 mod bed;

@@ -1,4 +1,4 @@
-//! Shares that store no descriptors: the file's permissions shown as one, and set by one.
+//! Shares that store no security descriptors: the file's permissions are shown and set as a descriptor.
 
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, SecurityDescriptor, Sid};
@@ -12,7 +12,7 @@ use server::vfs::SetMetadata;
 
 use crate::bed::{ALICE, OWNER_GROUP_DACL, Scene, allow, create, make, maximum, opened, rules, with_dacl};
 
-/// A share that stores no descriptors, with a file of alice's that group 1000 and everybody may write to.
+/// A share that stores no descriptors, with a file of alice's that is writable for group 1000 and all others.
 fn plain(adjust: impl FnOnce(&mut Share)) -> (Scene, FileId) {
     let mut scene = Scene::with(|share| {
         share.acls = None;
@@ -22,7 +22,7 @@ fn plain(adjust: impl FnOnce(&mut Share)) -> (Scene, FileId) {
     (scene, file)
 }
 
-/// `nt acl support`, `acl map full control`, `force unknown acl user`: each as Samba's manual says.
+/// `nt acl support`, `acl map full control`, `force unknown acl user`, each as described in Samba's manual.
 #[test]
 fn how_permissions_are_shown_and_set() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);
@@ -57,7 +57,7 @@ fn how_permissions_are_shown_and_set() {
     }
 }
 
-/// `acl group control` and `dos filemode` let others than the owner change the list, and nobody else.
+/// `acl group control` and `dos filemode` let certain users besides the owner change the ACL, and no others.
 #[test]
 fn who_besides_the_owner_changes_permissions() {
     let read_only = with_dacl(Control::NONE, vec![allow(ALICE, A::FILE_GENERIC_READ)]);

@@ -1,4 +1,4 @@
-//! What `admin users` may and nobody else: the SACL, and trees that are backed up and restored.
+//! Privileges of `admin users` only: the SACL, and backup and restore of trees.
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::acl::{Ace, AceFlags, AceType};
@@ -14,7 +14,7 @@ use server::rig::{Client, status};
 
 use crate::bed::{BOB, INHERITED, Scene, allow, create, make, open, opened, rules, with_dacl};
 
-/// alice is of the share's `admin users`.
+/// Returns a scene in which alice is one of the share's `admin users`.
 fn administered() -> Scene {
     Scene::with(|share| share.admin_users = vec![UserPattern::User("alice".into())])
 }
@@ -73,8 +73,8 @@ fn parts_of_the_sacl_take_their_rights() {
     }
 }
 
-/// Whom `admin users` names has the privileges of a backup: everything is read with its whole descriptor, and made again
-/// elsewhere with the same owner. Nobody else gets anything by asking for it in the manner of a backup.
+/// Users listed in `admin users` have backup privileges: they read everything with its complete descriptor, and create
+/// it again elsewhere with the same owner. Other users gain nothing from requesting backup intent.
 #[test]
 fn a_tree_is_backed_up_and_restored() {
     let mut scene = administered();
@@ -122,7 +122,7 @@ fn a_tree_is_backed_up_and_restored() {
     assert_eq!(open(&mut scene.bob, r"restored\nobody's", A::FILE_READ_DATA), Status::ACCESS_DENIED);
 }
 
-/// CREATE with FILE_OPEN_FOR_BACKUP_INTENT.
+/// Sends a CREATE with FILE_OPEN_FOR_BACKUP_INTENT.
 fn intending(client: &mut Client, path: &str, access: A, disposition: CreateDisposition, directory: bool) -> Vec<u8> {
     let path = utf16_bytes(path);
     let kind = if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions(0) };

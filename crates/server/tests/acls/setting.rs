@@ -1,4 +1,4 @@
-//! What is set comes back, wholly or not at all ([MS-FSA] 2.1.5.14, 2.1.5.17).
+//! A descriptor that was set is returned, and setting is atomic ([MS-FSA] 2.1.5.14, 2.1.5.17).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ fn what_is_set_is_what_is_shown() {
     assert_eq!(scene.mode("file"), 0o744, "Linux is told as well as it can be");
 }
 
-/// As in Samba, where the file keeps the SID that it was given.
+/// As in Samba, where the file keeps the SID that was set.
 #[test]
 fn a_group_that_linux_does_not_know_is_the_callers_own_there() {
     let mut scene = Scene::new();
@@ -77,7 +77,7 @@ fn files_are_taken_and_not_given_away() {
     assert_eq!(open(&mut scene.bob, "file", A::WRITE_DAC), Status::SUCCESS, "who owns it may change its list");
 }
 
-/// What could not be set has changed nothing: neither what is shown nor who may what, nor what Linux knows.
+/// A failed change has no effect: neither on the reported descriptor and the access rights, nor in Linux.
 #[test]
 fn what_fails_half_way_has_changed_nothing() {
     let mut failures = 0;
@@ -112,7 +112,7 @@ fn what_fails_half_way_has_changed_nothing() {
     assert!(failures >= 2, "{failures}");
 }
 
-/// Lists as long as they can be, and such that say they are longer.
+/// ACLs of maximum length, and ACLs with false lengths.
 #[test]
 fn long_lists_and_lying_ones() {
     let mut scene = Scene::new();
@@ -123,7 +123,7 @@ fn long_lists_and_lying_ones() {
     };
     set_dacl(&mut scene.alice, file, many(1_780));
     assert_eq!(rules(&scene.alice.security(file, SecurityInformation::DACL)).len(), 1_781);
-    // With its owner and group it is longer than an attribute of Linux can be.
+    // With its owner and group it is longer than a Linux attribute can be.
     let long = with_dacl(Control::NONE, many(1_817));
     assert_eq!(scene.alice.set_security(file, SecurityInformation::DACL, &long), Status::INVALID_SECURITY_DESCR);
     assert_eq!(rules(&scene.alice.security(file, SecurityInformation::DACL)).len(), 1_781);
@@ -132,7 +132,7 @@ fn long_lists_and_lying_ones() {
         let set = rig::set_security(file, SecurityInformation::DACL, buffer);
         status(&scene.alice.request(Command::SET_INFO, |out| set.encode(out)))
     };
-    // Behind the header: revision, size and count of the list, then the first entry's type, flags and size.
+    // After the header: revision, size and count of the ACL, then the type, flags and size of the first ACE.
     for (at, value) in [(22, 0xffff), (22, 4), (24, 0xffff), (30, 0), (30, 3), (30, 0xffff), (30, 0x1000)] {
         let mut lying = honest.clone();
         lying[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));

@@ -1,4 +1,4 @@
-//! When a stored descriptor counts: what changes past the server, what is damaged, and what cannot be read.
+//! When a stored descriptor is valid: changes behind the server's back, damaged descriptors, and unreadable ones.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn who_changes_permissions_past_the_server_is_heeded() {
         rules(&shown).iter().map(|rule| rule.0).collect::<Vec<_>>(),
         [ALICE, Sid::unix_group(1000), Sid::EVERYONE]
     );
-    // A descriptor that is set again counts again.
+    // A descriptor that is set again is valid again.
     set_dacl(&mut scene.alice, file, vec![allow(ALICE, A::FILE_ALL_ACCESS)]);
     assert_eq!(open(&mut scene.bob, "file", A::FILE_WRITE_DATA), Status::ACCESS_DENIED);
 }
@@ -46,7 +46,7 @@ fn what_protects_a_file_is_read_once_until_it_changes() {
     assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::FILE_READ_DATA, Status::SUCCESS), 0);
     assert_eq!(misses(&mut scene, A::WRITE_DAC, Status::ACCESS_DENIED), 0);
-    // Whoever changes the file's owner, mode, lists or descriptor changes its time as well, here past the server.
+    // Every change of the file's owner, mode, ACLs or descriptor also changes its time, even behind the server's back.
     scene.chmod("file", scene.mode("file") & 0o700);
     assert_ne!(misses(&mut scene, A::FILE_READ_DATA, Status::ACCESS_DENIED), 0);
 }
@@ -62,7 +62,7 @@ fn a_damaged_descriptor_keeps_everybody_out_until_it_is_replaced() {
     assert_eq!(open(&mut scene.alice, "file", A::FILE_READ_DATA), Status::SUCCESS);
 }
 
-/// The stored descriptor as well as the lists beneath, of which it depends whether it counts.
+/// This applies to the stored descriptor and to the POSIX ACLs below it, which determine whether it is valid.
 #[test]
 fn what_cannot_be_read_is_not_taken_for_missing() {
     let mut scene = Scene::new();
@@ -83,7 +83,7 @@ fn descriptors_alone_count_where_system_lists_are_ignored() {
         share.acls.as_mut().expect("they are stored").ignore_system_acls = true;
     });
     let file = make(&mut scene.alice, "file", false);
-    // As smbd 4.17 shows a file of mode 0666 then.
+    // As smbd 4.17 then shows a file of mode 0666.
     let (read_write, all) = (A(0x12_01bf), A::FILE_ALL_ACCESS);
     let expected = [(ALICE, all), (Sid::unix_group(1000), read_write), (Sid::EVERYONE, read_write), (Sid::SYSTEM, all)];
     let shown = scene.alice.security(file, SecurityInformation::DACL);

@@ -1,4 +1,4 @@
-//! A client that caches as far as its leases let it.
+//! A client that caches as much as its leases permit.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use super::model::Model;
 const READ: LeaseState = LeaseState::READ_CACHING;
 const WRITE: LeaseState = LeaseState::WRITE_CACHING;
 const HANDLE: LeaseState = LeaseState::HANDLE_CACHING;
-/// Where locks are, away from the data, which they would otherwise protect.
+/// The locked range, separate from the data, which mandatory locks would otherwise protect.
 const LOCKED: (u64, u64) = (1_000, 10);
 
-/// A request that was answered.
+/// A request that was sent, for matching its response.
 #[derive(Debug)]
 pub(crate) enum Done {
     Open { name: String, key: u64 },
@@ -45,7 +45,7 @@ pub(crate) enum Done {
     Acknowledge,
 }
 
-/// What a CREATE granted.
+/// The result of a CREATE.
 pub(crate) struct Granted {
     file_id: FileId,
     state: LeaseState,
@@ -61,34 +61,34 @@ impl Granted {
     }
 }
 
-/// A handle, its lease, and what is cached by it.
+/// A handle, its lease, and its cached data.
 struct View {
-    /// How the program opened it.
+    /// The name under which the program opened it.
     name: String,
     file: usize,
     key: u64,
     file_id: FileId,
     state: LeaseState,
     epoch: u16,
-    /// A program has it open; otherwise it is kept only to be quick.
+    /// Whether a program has it open; otherwise the client only keeps it for a faster open.
     in_use: bool,
     value: Option<u64>,
-    /// A lease on reading was broken while a READ was under way.
+    /// Whether a read lease was broken during a READ.
     broken_since_read: bool,
-    /// What was written and not sent.
+    /// Data that was written but not sent.
     dirty: Option<Dirty>,
-    /// The server waits for an answer, with this state.
+    /// The server waits for a lease break acknowledgment with this state.
     owed: Option<LeaseState>,
-    /// Closed, or about to be.
+    /// Closed, or about to be closed.
     gone: bool,
-    /// The server has said that it is closed.
+    /// Whether the server has confirmed the close.
     closed: bool,
 }
 
-/// What only the client knows.
+/// Data that only the client has.
 struct Dirty {
     value: u64,
-    /// What the server has instead.
+    /// The possible values on the server.
     before: Vec<u64>,
 }
 
@@ -102,11 +102,11 @@ struct UnderWay {
 pub(crate) struct Actor {
     client: Client,
     views: Vec<View>,
-    /// What the program asked for, and what the client does about a break at the same time.
+    /// Requests of the program, and concurrent requests of the client that serve a lease break.
     under_way: Vec<UnderWay>,
-    /// What is sent now is about a break.
+    /// Whether requests sent now serve a lease break.
     on_duty: bool,
-    /// The open that was just answered.
+    /// The open that was answered last.
     last_opened: Option<(u64, String)>,
 }
 
@@ -128,12 +128,12 @@ impl Actor {
         !self.under_way.is_empty() || self.views.iter().any(|view| !view.gone && view.owed.is_some())
     }
 
-    /// Whether the program waits for something.
+    /// Returns whether the program waits for a response.
     pub(crate) fn is_waiting(&self) -> bool {
         self.under_way.iter().any(|it| !it.duty)
     }
 
-    /// The views that a program has open.
+    /// Returns the views that a program has open.
     pub(crate) fn in_use(&self) -> Vec<usize> {
         let usable = |view: &View| view.in_use && !view.gone && view.owed.is_none();
         (0..self.views.len()).filter(|&view| usable(&self.views[view])).collect()
@@ -147,7 +147,7 @@ impl Actor {
         self.views[view].key
     }
 
-    /// What a program reads without asking the server.
+    /// Returns the value that a program can read without a request to the server.
     pub(crate) fn cached(&self, view: usize) -> Option<u64> {
         self.views[view].value.filter(|_| self.views[view].state.contains(READ))
     }
@@ -159,7 +159,7 @@ impl Actor {
         self.under_way.push(UnderWay { message_id, done, duty: self.on_duty });
     }
 
-    /// A program opens a name again whose handle was kept.
+    /// Reuses a handle that was kept, when a program opens its name again.
     pub(crate) fn take_up(&mut self, name: &str) -> bool {
         let kept = |view: &&mut View| !view.in_use && !view.gone && view.name == name && view.state.contains(HANDLE);
         let Some(view) = self.views.iter_mut().find(kept) else { return false };
@@ -213,7 +213,7 @@ impl Actor {
 
     pub(crate) fn read(&mut self, view: usize) {
         let request = ReadRequest { file_id: self.views[view].file_id, length: 8, ..ReadRequest::default() };
-        // What is read under a lease may be kept, if the lease is still there when it comes.
+        // Data read under a lease may be cached if the lease still exists when the response arrives.
         let cache = self.views[view].state.contains(READ);
         self.views[view].broken_since_read = false;
         self.send(Command::READ, Done::Read { view, cache }, |out| request.encode(out));
@@ -226,7 +226,7 @@ impl Actor {
         }
     }
 
-    /// A program writes: into the cache where the lease lets it, else to the server.
+    /// Writes for a program: into the cache if the lease permits, else to the server.
     pub(crate) fn write(&mut self, view: usize, value: u64, model: &mut Model) {
         let it = &mut self.views[view];
         if it.state.contains(WRITE) {
@@ -252,7 +252,7 @@ impl Actor {
         view.value = view.state.contains(READ).then_some(value);
     }
 
-    /// A program closes: the handle stays where the lease lets it.
+    /// Closes for a program: the handle is kept if the lease permits.
     pub(crate) fn close(&mut self, view: usize, model: &mut Model) {
         if self.views[view].state.contains(HANDLE) {
             self.views[view].in_use = false;
@@ -261,7 +261,7 @@ impl Actor {
         self.close_at_server(view, model);
     }
 
-    /// What was not sent goes first.
+    /// Unsent data is written first.
     fn close_at_server(&mut self, view: usize, model: &mut Model) {
         if self.flush(view, model) {
             return;
@@ -272,7 +272,7 @@ impl Actor {
         self.send(Command::CLOSE, Done::Close { view }, |out| request.encode(out));
     }
 
-    /// Sends what was written into the cache; `false` where nothing was.
+    /// Sends what was written into the cache; `false` if there is nothing.
     fn flush(&mut self, view: usize, model: &mut Model) -> bool {
         let it = &self.views[view];
         let Some(value) = it.dirty.as_ref().map(|dirty| dirty.value) else { return false };
@@ -302,7 +302,7 @@ impl Actor {
         self.send(Command::LOCK, done, |out| request.encode(out));
     }
 
-    /// The program knows its file by the new name.
+    /// Records the new name, by which the program now opens the file.
     pub(crate) fn renamed(&mut self, view: usize, to: &str) {
         self.views[view].name = to.to_owned();
     }
@@ -332,7 +332,7 @@ impl Actor {
         self.send(Command::SET_INFO, done, |out| request.encode(out));
     }
 
-    /// Takes what the server has said: breaks at once, the answer to the request under way to be learnt from.
+    /// Processes the server's messages: lease breaks at once, and responses, which are returned for the model.
     pub(crate) fn hear(&mut self) -> Vec<(Done, Status, Vec<u8>)> {
         let mut answers = Vec::new();
         for message in self.client.proceed() {
@@ -369,8 +369,8 @@ impl Actor {
         }
     }
 
-    /// Answers a break that the server waits for, unless the client is slow: what was written is sent first, and a handle
-    /// that nobody uses is closed instead of answering.
+    /// Acknowledges a lease break, unless the client is slow. Cached writes are sent first, and an unused handle is
+    /// closed instead.
     pub(crate) fn give_back(&mut self, slow: bool, model: &mut Model) {
         if slow || self.under_way.iter().any(|it| it.duty) {
             return;
@@ -395,7 +395,7 @@ impl Actor {
         self.send(Command::OPLOCK_BREAK, Done::Acknowledge, |out| request.encode(out));
     }
 
-    /// The connection is lost.
+    /// Loses the connection.
     pub(crate) fn vanish(self, model: &mut Model) {
         self.client.disconnect();
         let under_way = || self.under_way.iter().map(|it| &it.done);

@@ -1,7 +1,7 @@
-//! The stage, its actors, and the model that says what they may see.
+//! The simulation: server, clients, and the model that defines what they may see.
 //!
-//! One request of each client is under way at a time. What it does shows in the model when its answer is there; until
-//! then a value that is being written is one of those that may be read.
+//! Each client has one request in progress at a time. Its effect appears in the model when the response arrives. Until
+//! then, a value being written is one of those that may be read.
 
 mod client;
 mod model;
@@ -23,12 +23,12 @@ use client::{Actor, Done};
 use model::Model;
 
 const ACTORS: usize = 4;
-/// Few names, so that clients meet.
+/// Few names, so that clients use the same files.
 const NAMES: [&str; 4] = ["a", "b", "report.txt", "Überblick"];
-/// Polls until a client that should answer a break is not waited for any more.
+/// Maximum number of polls to wait for a client to acknowledge a lease break.
 const PATIENCE: usize = 2_000;
 
-/// A generator that is the same everywhere (xorshift64*).
+/// A random number generator with the same results on all platforms (xorshift64*).
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -40,7 +40,7 @@ impl Dice {
     }
 }
 
-/// Delays what moves data and nothing else: names change at once, so that the model knows when.
+/// Delays only reads and writes of data. Names change at once, so that the model can follow.
 struct SlowData(Seeded);
 
 impl Script for SlowData {
@@ -52,7 +52,7 @@ impl Script for SlowData {
     }
 }
 
-/// A clock that stands still, so that nobody's time to answer is over, and dice that are a counter.
+/// A clock that stands still, so that no timeout expires, and a counter instead of random numbers.
 #[derive(Default)]
 struct Clock(AtomicU64);
 
@@ -75,18 +75,18 @@ impl World for Clock {
     }
 }
 
-/// The server and everybody on it.
+/// The server and its clients.
 pub(crate) struct Stage {
     server: Arc<Server>,
     dice: Dice,
     actors: Vec<Actor>,
     model: Model,
-    /// Numbers that are written, and keys of leases: each is used once.
+    /// Last number used as a written value or lease key; each is used once.
     last_number: u64,
 }
 
 impl Stage {
-    /// A server that nobody has touched. `forgetful`: it does not tell of changes.
+    /// Creates a new server. `forgetful`: it sends no lease breaks.
     pub(crate) fn new(seed: u64, forgetful: bool) -> Stage {
         let world: Arc<dyn World> = Arc::new(Clock::default());
         let script = SlowData(Seeded { seed, delayed: 300, longest: 60, failing: 0, errors: Vec::new() });
@@ -100,7 +100,7 @@ impl Stage {
         Stage { server, dice, actors, model: Model::default(), last_number: 0 }
     }
 
-    /// Somebody does something, and everybody reads what the server has said.
+    /// One client acts, and all clients process the server's messages.
     pub(crate) fn step(&mut self) {
         let number = self.dice.next(ACTORS);
         if self.dice.next(60) == 0 {
@@ -141,7 +141,7 @@ impl Stage {
     }
 
     fn read(&mut self, number: usize, view: usize) {
-        // A write is answered once the breaks are on their way: what has arrived by then counts.
+        // A write is answered after the lease breaks are sent, so everything received until then must be processed.
         self.learn(number);
         let actor = &mut self.actors[number];
         match actor.cached(view) {
@@ -152,7 +152,7 @@ impl Stage {
 
     fn write(&mut self, number: usize, view: usize) {
         let file = self.actors[number].file(view);
-        // Which of two writes at the same time comes last is nobody's promise.
+        // The order of two concurrent writes is undefined.
         if self.model.is_being_written(file) {
             return;
         }
@@ -160,7 +160,7 @@ impl Stage {
         self.actors[number].write(view, value, &mut self.model);
     }
 
-    /// Every client hears what the server has said to it, in turn, until nothing new comes of it.
+    /// All clients process the server's messages in turn, until that causes no new ones.
     fn listen(&mut self) {
         for _ in 0..3 {
             for number in 0..ACTORS {
@@ -182,15 +182,15 @@ impl Stage {
         self.actors[number].give_back(slow, &mut self.model);
     }
 
-    /// A client vanishes with whatever it had not said, and comes back as somebody new.
+    /// A client loses its connection and everything unsent, and returns as a new client.
     fn lose(&mut self, number: usize) {
-        // What it asked for last is done now, or will never be.
+        // Its last request has been executed by now, or never will be.
         self.learn(number);
         let back = Actor::new(&self.server, number as u8);
         std::mem::replace(&mut self.actors[number], back).vanish(&mut self.model);
     }
 
-    /// Everybody finishes; nothing may be left.
+    /// All clients finish; no state may be left over.
     pub(crate) fn end(mut self) {
         for _ in 0..PATIENCE {
             if !self.actors.iter().any(Actor::is_busy) {
@@ -206,7 +206,7 @@ impl Stage {
     }
 }
 
-/// What an answer to a finished request must be.
+/// Checks the status of a response.
 #[track_caller]
 pub(crate) fn expect(what: &Done, status: Status, expected: Status) {
     assert_eq!(status, expected, "{what:?}");

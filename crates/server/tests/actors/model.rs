@@ -1,4 +1,4 @@
-//! What files are: the values that may be read, who has them open and locked, and which names they have.
+//! The expected state of files: values that may be read, opens, locks and names.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::expect;
 
 #[derive(Default, Debug)]
 struct File {
-    /// What a read may see: one value, or several while one is being written or a client was lost with its own.
+    /// Values that a read may return: one, or several during a write or after a client with unsent data was lost.
     values: Vec<u64>,
     writing: bool,
-    /// Handles that the server has.
+    /// Number of handles on the server.
     opens: usize,
     delete_pending: bool,
-    /// Who has the range locked: the lease's key stands for the handle.
+    /// Holders of locks on the range, identified by the handle's lease key.
     locks: Vec<(u64, bool)>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A program has read `value`.
+    /// Checks that a program may read `value`.
     #[track_caller]
     pub(crate) fn check(&self, file: usize, value: u64) {
         let values = &self.files[file].values;
@@ -39,12 +39,12 @@ impl Model {
         self.files[file].writing
     }
 
-    /// A client that caches writing has written; answers what the server still has.
+    /// Records a write into a client's cache and returns the values that the server may have.
     pub(crate) fn written_in_cache(&mut self, file: usize, value: u64) -> Vec<u64> {
         std::mem::replace(&mut self.files[file].values, vec![value])
     }
 
-    /// A WRITE is under way.
+    /// Records the start of a WRITE.
     pub(crate) fn write_begins(&mut self, file: usize, value: u64) {
         let file = &mut self.files[file];
         file.writing = true;
@@ -53,17 +53,17 @@ impl Model {
         }
     }
 
-    /// A client is lost, and with it what only it knew: the server has one of `values`.
+    /// Records the loss of a client with unsent data: the server has one of `values`.
     pub(crate) fn lost(&mut self, file: usize, values: Vec<u64>) {
         self.files[file].values = values;
     }
 
-    /// A client is lost during a WRITE: it may have been carried out or not.
+    /// Records the loss of a client during a WRITE, which may have been carried out or not.
     pub(crate) fn write_lost(&mut self, file: usize) {
         self.files[file].writing = false;
     }
 
-    /// The server has closed a handle.
+    /// Records that the server has closed a handle.
     pub(crate) fn closed(&mut self, file: usize, key: u64) {
         let state = &mut self.files[file];
         state.opens -= 1;
@@ -73,12 +73,12 @@ impl Model {
         }
     }
 
-    /// An exclusive lock suffers no other, a shared one no exclusive one of somebody else.
+    /// An exclusive lock conflicts with every other lock, and a shared lock with an exclusive lock of another handle.
     fn may_lock(&self, file: usize, key: u64, exclusive: bool) -> bool {
         self.files[file].locks.iter().all(|(holder, held)| !exclusive && (!*held || *holder == key))
     }
 
-    /// What the answer to a request of `actor` says.
+    /// Checks the response to a request of `actor` and updates the model.
     pub(crate) fn learn(&mut self, actor: &mut Actor, done: Done, status: Status, response: &[u8]) {
         match done {
             Done::Open { ref name, key } => match self.names.get(&name.to_uppercase()).copied() {
@@ -95,7 +95,7 @@ impl Model {
             },
             Done::Read { view, cache } => {
                 let file = actor.file(view);
-                // Nothing was ever written: the file is empty.
+                // If nothing was ever written, the file is empty.
                 let value = match status {
                     Status::END_OF_FILE => 0,
                     _ => {

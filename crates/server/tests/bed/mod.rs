@@ -1,5 +1,5 @@
-//! A server on a file system in memory, and clients that speak [MS-SMB2] 2.1 to it byte by byte, for tests of the state
-//! machine. Nothing waits for a clock: sleeping ends when [`Bed::pass`] says so.
+//! A server on an in-memory file system, and clients that send it [MS-SMB2] 2.1 byte by byte, for tests of the state
+//! machine. No real time passes: [`Bed::pass`] advances the clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -42,7 +42,7 @@ use server::world::World;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A clock that a test moves.
+/// A clock that the test controls.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -67,7 +67,7 @@ impl World for Clock {
     }
 }
 
-/// Two users; each one's password is the name.
+/// Two users, each of whom has the name as password.
 struct People;
 
 impl Accounts for People {
@@ -94,7 +94,7 @@ impl Accounts for People {
 
     fn of_client(&self, client: &ClientName, _: Option<&LogonInfo>) -> Answer<Result<Option<Account>, Unavailable>> {
         match &client.components[..] {
-            // Nobody with an account, and a user of the kernel's.
+            // A principal without a user account, who is a system user.
             [name] if client.own_realm && name == "nora" => {
                 self.find("alice").map(|found| found.map(|alice| alice.map(of_nora)))
             }
@@ -128,11 +128,11 @@ impl Volumes for OneVolume {
     }
 }
 
-/// Records of persistent opens, which outlive the server.
+/// Stores records of persistent opens and outlives the server.
 #[derive(Default)]
 pub(crate) struct InMemory {
     pub(crate) records: Mutex<BTreeMap<u64, Vec<u8>>>,
-    /// Nothing can be written.
+    /// Whether writes fail.
     pub(crate) full: AtomicBool,
 }
 
@@ -155,10 +155,10 @@ impl Store for InMemory {
     }
 }
 
-/// The server.
+/// The server and its environment.
 pub(crate) struct Bed {
     pub(crate) server: Arc<Server>,
-    /// What the share shows, as local programs see it.
+    /// The volume of the share, as local programs see it.
     pub(crate) volume: Arc<dyn Vfs>,
     pub(crate) store: Arc<InMemory>,
     policy: Policy,
@@ -170,12 +170,12 @@ impl Bed {
         Bed::with(|_| {})
     }
 
-    /// With the share as `change` makes it.
+    /// Creates a bed with the share modified by `change`.
     pub(crate) fn with(change: impl FnOnce(&mut Share)) -> Bed {
         Bed::with_policy(|_, share| change(share))
     }
 
-    /// With the configuration as `change` makes it.
+    /// Creates a bed with the configuration modified by `change`.
     pub(crate) fn with_policy(change: impl FnOnce(&mut Policy, &mut Share)) -> Bed {
         let mut policy = Policy::default();
         let mut share = Share { read_only: false, ..Share::new("share", "/share") };
@@ -197,12 +197,12 @@ impl Bed {
         server
     }
 
-    /// The server ends without a word, and another one starts.
+    /// Simulates a crash of the server and starts another one.
     pub(crate) fn crash(&mut self) {
         self.server = Bed::start(&self.clock, &self.volume, &self.store, &self.policy);
     }
 
-    /// A local program puts another file in the place of `name`.
+    /// Replaces `name` with another file, as a local program would.
     pub(crate) fn replace(&self, name: &str) {
         let root = Arc::new(Identity { uid: 0, gid: 0, groups: Box::new([]) });
         let path = vfs::RelPath::root().join(name.as_bytes()).expect("a name");
@@ -213,17 +213,17 @@ impl Bed {
         now(self.volume.create(&root, &path, what, 0o666, None)).expect("root may");
     }
 
-    /// Lets time go by.
+    /// Advances the clock.
     pub(crate) fn pass(&self, seconds: u64) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// A client that has negotiated, nothing more.
+    /// Returns a client that has only negotiated.
     pub(crate) fn connect(&self) -> Client {
         self.connect_as(Dialect::SMB_2_1, [7; 16])
     }
 
-    /// The client `client_guid`, which speaks `dialect`: 3.0 at the most.
+    /// Returns the client `client_guid`, which uses `dialect`, at most 3.0.
     pub(crate) fn connect_as(&self, dialect: Dialect, client_guid: [u8; 16]) -> Client {
         let address = ([127, 0, 0, 1], 445).into();
         let connection = Connection::new(&self.server, Peer { remote: address, local: address });
@@ -255,7 +255,7 @@ impl Bed {
         client
     }
 
-    /// The client `client_guid` speaking 3.0, with the share connected.
+    /// Returns the client `client_guid` with dialect 3.0 and the share connected.
     pub(crate) fn log_on_as(&self, user: &str, client_guid: [u8; 16]) -> Client {
         let mut client = self.connect_as(Dialect::SMB_3_0, client_guid);
         client.log_on(user, user, false, 0).check(Status::SUCCESS);
@@ -263,7 +263,7 @@ impl Bed {
         client
     }
 
-    /// A client with the share connected; with `signs`, it requires signing.
+    /// Returns a client with the share connected; with `signs`, it requires signing.
     pub(crate) fn log_on(&self, user: &str, signs: bool) -> Client {
         let mut client = self.connect();
         client.log_on(user, user, signs, 0).check(Status::SUCCESS);
@@ -272,7 +272,7 @@ impl Bed {
     }
 }
 
-/// What memory answers at once.
+/// Returns an answer of the in-memory file system, which is always ready.
 fn now<T>(answer: impl Future<Output = T>) -> T {
     match std::pin::pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -280,7 +280,7 @@ fn now<T>(answer: impl Future<Output = T>) -> T {
     }
 }
 
-/// A response, or a message that the client did not ask for.
+/// A response or an unsolicited message.
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
@@ -298,7 +298,7 @@ impl Message {
     }
 }
 
-/// The keys that seal, on 3.0.
+/// The keys for encryption with dialect 3.0.
 struct Sealing {
     to_server: SealingKey,
     to_client: SealingKey,
@@ -313,10 +313,10 @@ pub(crate) struct Client {
     pub(crate) session_id: u64,
     pub(crate) tree_id: u32,
     key: Option<SigningKey>,
-    /// Requests are signed.
+    /// Whether requests are signed.
     pub(crate) signs: bool,
     sealing: Option<Sealing>,
-    /// Requests are sealed, not signed.
+    /// Whether requests are encrypted instead of signed.
     pub(crate) seals: bool,
     clock: Clock,
     running: Vec<Running>,
@@ -326,7 +326,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A request that is not sent yet.
+    /// Builds a request without sending it.
     pub(crate) fn compose(&mut self, command: Command, flags: Flags, encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let mut header = Header::request(command, self.message_id).with_tree_id(self.tree_id);
         header.session_id = self.session_id;
@@ -348,7 +348,7 @@ impl Client {
         message
     }
 
-    /// Gives up the request that `interim` answered.
+    /// Cancels the request that was answered by `interim`.
     pub(crate) fn cancel(&mut self, interim: &Message) {
         let mut header = Header::request(Command::CANCEL, interim.header().message_id);
         header.session_id = self.session_id;
@@ -359,7 +359,7 @@ impl Client {
         assert!(self.send(&message));
     }
 
-    /// Puts requests into one frame. They must not be signed.
+    /// Combines requests into one frame. They must not be signed.
     pub(crate) fn chain(mut requests: Vec<Vec<u8>>) -> Vec<u8> {
         let last = requests.pop().expect("a chain has a request");
         let mut frame = Vec::new();
@@ -373,7 +373,7 @@ impl Client {
         frame
     }
 
-    /// Sends a frame. `false`: the server takes no more.
+    /// Sends a frame. Returns `false` if the server accepts no more.
     pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
         let mut frame = frame.to_vec();
         if let Some(sealing) = self.sealing.as_mut().filter(|_| self.seals) {
@@ -389,7 +389,7 @@ impl Client {
         true
     }
 
-    /// Lets the server go on with what waited.
+    /// Lets the server continue with waiting requests.
     pub(crate) fn turn(&mut self) {
         self.running.retain_mut(|running| running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         while let Some(frame) = self.connection.next_frame() {
@@ -412,40 +412,40 @@ impl Client {
         }
     }
 
-    /// The next message from the server.
+    /// Returns the next message from the server.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Message {
         self.turn();
         self.received.pop_front().expect("a message from the server")
     }
 
-    /// Nothing came.
+    /// Checks that no message was received.
     #[track_caller]
     pub(crate) fn silent(&mut self) {
         self.turn();
         assert!(self.received.is_empty(), "{} messages", self.received.len());
     }
 
-    /// Sends a request and answers the response.
+    /// Sends a request and returns the response.
     #[track_caller]
     pub(crate) fn request(&mut self, command: Command, encode: impl FnOnce(&mut Writer<'_>)) -> Message {
         let message = self.compose(command, Flags(0), encode);
         assert!(self.send(&message), "the connection has ended");
         if self.received.is_empty() && command == Command::SESSION_SETUP {
-            // A refusal takes its time.
+            // A refusal is delayed.
             self.clock.0.fetch_add(2, Ordering::Relaxed);
         }
         self.next()
     }
 
-    /// Logs on, or again; the server's last word.
+    /// Logs on or reauthenticates, and returns the server's last response.
     #[track_caller]
     pub(crate) fn log_on(&mut self, user: &str, password: &str, signs: bool, previous: u64) -> Message {
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
         self.log_on_with(Some(credentials), signs, previous)
     }
 
-    /// Logs on as nobody; the server's last word.
+    /// Logs on anonymously and returns the server's last response.
     #[track_caller]
     pub(crate) fn log_on_anonymously(&mut self) -> Message {
         self.log_on_with(None, false, 0)
@@ -496,7 +496,7 @@ impl Client {
         self.request(Command::SESSION_SETUP, |out| setup.encode(out))
     }
 
-    /// Connects to the share `name`; the server's answer.
+    /// Connects to the share `name` and returns the response.
     #[track_caller]
     pub(crate) fn connect_to(&mut self, name: &str) -> Message {
         let path = utf16_bytes(&format!(r"\\server\{name}"));
@@ -511,7 +511,7 @@ impl Client {
         self.connect_to("share").check(Status::SUCCESS);
     }
 
-    /// A CREATE of `name` with all rights and sharing.
+    /// Builds a CREATE of `name` with all rights and sharing modes.
     pub(crate) fn create(
         &mut self,
         name: &str,
@@ -532,7 +532,7 @@ impl Client {
         self.compose(Command::CREATE, flags, |out| create.encode(out))
     }
 
-    /// Opens or makes `name`.
+    /// Opens or creates `name`.
     #[track_caller]
     pub(crate) fn open(&mut self, name: &str, oplock: OplockLevel) -> (FileId, OplockLevel) {
         let create = self.create(name, CreateDisposition::OPEN_IF, oplock, Flags(0));
@@ -541,7 +541,7 @@ impl Client {
     }
 }
 
-/// What a successful CREATE answers.
+/// Returns the result of a successful CREATE.
 #[track_caller]
 pub(crate) fn opened(message: &Message) -> (FileId, OplockLevel) {
     message.check(Status::SUCCESS);

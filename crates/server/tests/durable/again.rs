@@ -1,5 +1,5 @@
-//! What a client sends again because it does not know whether it arrived: CREATE with a CreateGuid ([MS-SMB2] 3.3.5.9.10),
-//! LOCK with a sequence number (3.3.5.14).
+//! Requests that a client repeats because it does not know whether they arrived: CREATE with a CreateGuid ([MS-SMB2]
+//! 3.3.5.9.10), LOCK with a sequence number (3.3.5.14).
 
 use proto::smb2::OplockLevel;
 use proto::smb2::close::{CloseFlags, CloseRequest};
@@ -37,9 +37,9 @@ fn who_cannot_send_a_create_again() {
     for (user, client_guid, flags, expected) in [
         ("alice", [7; 16], Flags(0), Status::DUPLICATE_OBJECTID),
         ("bob", [7; 16], REPLAY, Status::ACCESS_DENIED),
-        // Of another session, though it is the same user's.
+        // From another session, although of the same user.
         ("alice", [7; 16], REPLAY, Status::DUPLICATE_OBJECTID),
-        // Another client may choose the same number, and opens the file beside the first.
+        // Another client may choose the same GUID, and gets a separate open of the file.
         ("alice", [8; 16], REPLAY, Status::SUCCESS),
     ] {
         let bed = Bed::new();

@@ -1,5 +1,5 @@
-//! Durable handles seen from the client's side: what outlives a connection, who gets it back, and what ends it
-//! ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1).
+//! Durable handles as clients see them: which opens survive a disconnect, which clients can reclaim them, and what ends
+//! them ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1).
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 #[path = "../bed/mod.rs"]

@@ -1,4 +1,4 @@
-//! Persistent opens, which outlive the server ([MS-SMB2] 3.3.5.9.10, 3.3.5.9.12).
+//! Persistent opens, which survive a restart of the server ([MS-SMB2] 3.3.5.9.10, 3.3.5.9.12).
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::{FileInformationClass as InfoClass, FileRenameInformation};
@@ -19,11 +19,11 @@ use crate::requests::{
     BATCH, EXCLUSIVE, FIRST, REPLAY, lock, reconnect, reconnect_v2, request_v2, run, send, send_with,
 };
 
-/// A server whose share is continuously available, or is not.
+/// A server whose share is continuously available or not.
 fn available_bed(continuously_available: bool) -> Bed {
     Bed::with(|share| {
         share.continuously_available = continuously_available;
-        // A process's locks end with it, but memory knows no processes.
+        // A process's locks end with the process, but the in-memory file system has no processes.
         share.posix_locking = false;
     })
 }
@@ -44,7 +44,7 @@ fn lease(key: u8, state: u32, epoch: u16) -> CreateContext<'static> {
         .to_context()
 }
 
-/// The flags of the response to DH2Q, and the lease.
+/// Returns the flags of the DH2Q response, and the lease.
 fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState, u16)>) {
     message.check(Status::SUCCESS);
     let response = CreateResponse::decode(message.bytes()).expect("it decodes");
@@ -59,7 +59,7 @@ fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState
 fn what_makes_an_open_persistent() {
     for (available, context, full, expected) in [
         (true, request_persistent(), false, Some(PERSISTENT)),
-        // Without an oplock there is nothing else to fall back on.
+        // Without an oplock there is no other kind of durability to fall back to.
         (true, request_persistent(), true, None),
         (false, request_persistent(), false, None),
         (true, request_v2(0), false, None),
@@ -93,7 +93,7 @@ fn a_persistent_open_its_locks_and_its_lease_outlive_the_server() {
     send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::FILE_NOT_AVAILABLE);
 
     let mut client = bed.log_on_as("alice", [7; 16]);
-    // The client has seen more of its lease than was kept.
+    // The client has seen a later epoch of its lease than was stored.
     let contexts = vec![reconnect_persistent(file_id), lease(1, 7, 5)];
     let message = send(&mut client, "file", OplockLevel::LEASE, contexts);
     assert_eq!(granted(&message).1, Some((LeaseState(7), 5)));
@@ -144,7 +144,7 @@ fn who_gets_a_persistent_open_back_and_how() {
         let message = send(&mut client, "", OplockLevel::NONE, vec![context(file_id)]);
         assert_eq!(message.header().status, expected, "case {number}");
         if expected != Status::SUCCESS {
-            // By its CreateGuid it is found, too.
+            // It is also found by its CreateGuid.
             let mut owner = bed.log_on_as("alice", [7; 16]);
             opened(&send(&mut owner, "", OplockLevel::NONE, vec![reconnect_persistent(unknown(file_id))]));
         }
@@ -173,7 +173,7 @@ fn a_create_whose_response_was_lost_with_the_server_is_answered_by_the_next() {
     let message = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);
     assert_eq!(granted(&message).0, Some(PERSISTENT));
     assert_eq!(opened(&message).0.persistent, file_id.persistent);
-    // Now it has its client, which has used it.
+    // It has its client now, which has used it.
     let (file_id, _) = opened(&message);
     assert_eq!(lock(&mut client, file_id, 0, EXCLUSIVE), Status::SUCCESS);
     let message = send_with(&mut client, REPLAY, "file", OplockLevel::NONE, vec![request_persistent()]);

@@ -1,5 +1,5 @@
-//! Durable opens ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12): which are, who gets one back, and what
-//! ends them.
+//! Durable opens ([MS-SMB2] 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12): which opens are durable, which clients can
+//! reclaim them, and what ends them.
 
 use proto::smb2::create::{CreateDisposition, CreateResponse};
 use proto::smb2::create_context::{AppInstanceId, CreateContext, DurableHandleResponseV2, name};
@@ -158,7 +158,7 @@ fn the_scavenger_closes_what_nobody_comes_back_for() {
     assert_eq!(bed.server.open_count(), 0);
 }
 
-/// 3.3.5.6, 3.3.5.8: LOGOFF keeps durable opens, TREE_DISCONNECT does not.
+/// 3.3.5.6, 3.3.5.8: LOGOFF preserves durable opens, TREE_DISCONNECT does not.
 #[test]
 fn a_logoff_keeps_what_a_tree_disconnect_closes() {
     for logs_off in [true, false] {
@@ -183,7 +183,7 @@ fn an_application_that_comes_up_elsewhere_ends_its_opens() {
         (ONE, [2; 16], "FILE", true),
         (ONE, [2; 16], "other", false),
         ([9; 16], [2; 16], "file", false),
-        // The same client: nothing has failed over.
+        // The same client, so there was no failover.
         (ONE, [1; 16], "file", false),
     ] {
         let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Requests that make an open durable or take it up again.
+//! Requests that make an open durable or reclaim it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,7 +22,7 @@ pub(crate) const REPLAY: Flags = Flags::REPLAY_OPERATION;
 pub(crate) const BATCH: OplockLevel = OplockLevel::BATCH;
 pub(crate) const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
-/// Runs what the server does on its own, as far as it goes without a wait.
+/// Runs the server's background work, as far as it gets without waiting.
 pub(crate) fn run(future: impl Future<Output = ()>) {
     let mut future = pin!(future);
     for _ in 0..100 {
@@ -85,7 +85,7 @@ pub(crate) fn has(message: &Message, context: &[u8]) -> bool {
     CreateContext::find(&response.create_contexts, context).is_some()
 }
 
-/// A durable open of alice's, its client gone.
+/// Creates a durable open of alice's whose client has disconnected.
 pub(crate) fn lost(bed: &Bed) -> FileId {
     let mut client = bed.log_on("alice", false);
     let kept = send(&mut client, "file", OplockLevel::BATCH, vec![request()]);

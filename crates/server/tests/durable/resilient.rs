@@ -1,4 +1,4 @@
-//! Resilient opens ([MS-SMB2] 3.3.5.15.9): kept without an oplock, for as long as was asked for.
+//! Resilient opens ([MS-SMB2] 3.3.5.15.9): preserved without an oplock for the requested time.
 
 use proto::bytes::Writer;
 use proto::smb2::close::{CloseFlags, CloseRequest};
