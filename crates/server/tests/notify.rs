@@ -1,4 +1,4 @@
-//! CHANGE_NOTIFY through the whole state machine ([MS-SMB2] 3.3.5.19): one client watches, another changes things.
+//! CHANGE_NOTIFY through the whole state machine ([MS-SMB2] 3.3.5.19): one client watches, another one makes changes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -32,11 +32,11 @@ use server::vfs::{Case, Links, Lookup, RelPath, SetMetadata, Vfs};
 
 const ALL: CompletionFilter = CompletionFilter(0xfff);
 
-/// A client that watches the directory `dir`, and one that changes things.
+/// A client that watches the directory `dir`, and one that makes changes.
 struct Bed {
     server: Arc<Server>,
     volume: Arc<dyn Vfs>,
-    /// What the server does beside the connections.
+    /// The server's background work, which is independent of connections.
     housekeeping: Pin<Box<dyn Future<Output = ()>>>,
     watcher: Client,
     other: Client,
@@ -96,7 +96,7 @@ impl Bed {
         Bed { server, volume, housekeeping, watcher, other, directory }
     }
 
-    /// Bob changes things, and alice watches the root of a share with these parameters.
+    /// Returns a bed in which bob makes changes, and alice watches the root of a share with these parameters.
     fn of_two(change: impl FnOnce(&mut Share)) -> Bed {
         let mut policy = rig::policy();
         change(policy.shares.get_mut("share").map(Arc::make_mut).expect("the share"));
@@ -106,14 +106,14 @@ impl Bed {
         bed
     }
 
-    /// What waits to be checked is.
+    /// Completes the pending access checks.
     fn settle(&mut self) {
         for _ in 0..100 {
             assert!(self.housekeeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
     }
 
-    /// A local program changes permissions.
+    /// Changes permissions as a local program would.
     fn set_mode(&self, path: &str, mode: u32) {
         let path = path.split('\\').try_fold(RelPath::root(), |path, name| path.join(name.as_bytes())).expect("a path");
         let found = block_on(self.volume.lookup(&rig::root(), &path, Case::Sensitive, Links::default()));
@@ -138,7 +138,7 @@ impl Bed {
         self.watcher.compose(Command::CHANGE_NOTIFY, |out| notify.encode(out))
     }
 
-    /// Sends a request and answers its first response.
+    /// Sends a request and returns its first response.
     fn ask(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) -> Vec<u8> {
         let message = self.message(change);
         self.watcher.send(&message).pop().expect("every request is answered at once, if only by an interim response")
@@ -155,13 +155,13 @@ impl Bed {
         self.watcher.send(&message)
     }
 
-    /// Makes the watch without leaving a request.
+    /// Starts the watch without leaving a request pending.
     fn watch(&mut self, change: impl FnOnce(&mut ChangeNotifyRequest)) {
         assert_eq!(status(&self.ask(change)), Status::PENDING);
         self.cancel(self.watcher.next_message - 1);
     }
 
-    /// What happened since the last look: `+name` and so on.
+    /// Returns the changes since the last call: `+name` and so on.
     fn seen(&mut self) -> Vec<String> {
         self.settle();
         let response = self.ask(|_| {});
@@ -194,7 +194,7 @@ fn changes(response: &[u8]) -> Vec<String> {
     list.map(|change| shown(change.expect("each change decodes"))).collect()
 }
 
-/// Does `act` with a fresh file `dir\f` and says what a watch with `filter` told of it.
+/// Runs `act` with a new file `dir\f` and checks what a watch with `filter` reports.
 #[track_caller]
 fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut Client, FileId)) {
     let mut bed = Bed::new();
@@ -242,7 +242,7 @@ fn a_name_that_comes_to_stand_for_another_file() {
     });
 }
 
-/// [MS-FSA] 2.1.5.5, phase 5: what renaming changes about the file shows when it is closed.
+/// [MS-FSA] 2.1.5.5, phase 5: changes of the file by a rename are reported when it is closed.
 #[test]
 fn a_renamed_file_is_modified_when_it_is_closed() {
     check(CompletionFilter::ATTRIBUTES, &[], |client, file| rename(client, file, r"dir\g", false));
@@ -280,7 +280,7 @@ fn content_and_metadata() {
     });
 }
 
-/// The name goes with the last open, not with the wish.
+/// The name is removed with the last close, not when deletion is requested.
 #[test]
 fn deletion() {
     let delete = encoded(|out| FileDispositionInformation { delete_pending: true }.encode(out));
@@ -398,7 +398,7 @@ fn the_first_request_of_a_handle_decides() {
     assert_eq!(bed.seen(), [""; 0]);
 }
 
-/// A stream has bits and actions of its own, whose names are `file:stream` ([MS-FSA] 2.1.4.1).
+/// A stream has its own filter bits and actions, and its name is `file:stream` ([MS-FSA] 2.1.4.1).
 #[test]
 fn streams() {
     let streams = CompletionFilter::STREAM_NAME | CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE;
@@ -414,7 +414,7 @@ fn streams() {
     check(files, &[], |client, _| live(client));
 }
 
-/// The names of one user's files are no business of another who watches the whole share.
+/// A user who watches the whole share must not learn the names of another user's files.
 #[test]
 fn a_watcher_is_told_of_no_names_in_directories_that_he_may_not_list() {
     for honor in [true, false] {
@@ -432,7 +432,8 @@ fn a_watcher_is_told_of_no_names_in_directories_that_he_may_not_list() {
     }
 }
 
-/// Searching alone is not enough to know names, and listing alone is not enough to know what is below.
+/// Search permission alone is not enough to learn names, and list permission alone is not enough to learn what is
+/// below.
 #[test]
 fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {
     for (mode, expected) in [(0o755, 2), (0o711, 0), (0o744, 0), (0o700, 0)] {
@@ -474,7 +475,7 @@ fn permissions_that_change_count() {
     let held = held.expect("a directory can be made");
     bed.make(r"d\first");
     assert_eq!(bed.seen(), ["+d", r"+d\first"]);
-    // By a client: at once.
+    // A change by a client takes effect at once.
     let parts = SecurityInformation::DACL;
     let before = bed.other.security(held, parts);
     let is_known = |ace: &Ace| !matches!(&ace.body, AceBody::Trustee { sid, .. } if *sid == Sid::EVERYONE);
@@ -488,7 +489,7 @@ fn permissions_that_change_count() {
     assert_eq!(bed.seen(), ["!d", r"+d\third"]);
 }
 
-/// What waits for a check takes no more than its bound, and a client that is told nothing of it reads the directory again.
+/// The queue of pending checks is limited. A client whose changes exceed it is told to read the directory again.
 #[test]
 fn what_waits_to_be_checked_is_bounded() {
     let mut bed = Bed::of_two(|_| {});

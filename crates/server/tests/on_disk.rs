@@ -1,4 +1,4 @@
-//! What a client is told of the file on disk: its number, and that it is there.
+//! File properties on disk as reported to clients: file ID and flushing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use server::world::World;
 /// `FileIdInformation`.
 const ID: Class = Class(59);
 
-/// Opens or makes `name`; the handle, and the number that QFid tells.
+/// Opens or creates `name` and returns the handle and the number in the QFid response.
 #[track_caller]
 fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64) {
-    // The root is not for deletion.
+    // The root is not opened for deletion.
     let desired_access = if name.is_empty() { 0x0012_00a9 } else { 0x001f_01ff };
     let name = utf16_bytes(name);
     let create = CreateRequest {
@@ -44,7 +44,7 @@ fn open(client: &mut Client, name: &str, options: CreateOptions) -> (FileId, u64
     (response.file_id, number.disk_file_id)
 }
 
-/// The first eight bytes of what `class` says.
+/// Returns eight bytes of the information `class`, at the offset `at`.
 #[track_caller]
 fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
     let query = QueryInfoRequest {
@@ -59,7 +59,7 @@ fn query(client: &mut Client, file_id: FileId, class: Class, at: usize) -> u64 {
     u64::from_le_bytes(buffer[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The number that a listing of the root tells of `name`.
+/// Returns the number of `name` in a listing of the root.
 fn listed(client: &mut Client, wanted: &str) -> u64 {
     let (root, _) = open(client, "", CreateOptions(0));
     let pattern = utf16_bytes(wanted);
@@ -107,7 +107,7 @@ fn a_number_is_that_of_no_other_file_nor_of_a_former_one() {
         numbers.dedup();
         assert_eq!(numbers.len(), births.len(), "{inode:x}");
     }
-    // Numbers from which the inode number cannot be told would meet sooner or later.
+    // Numbers that do not contain the complete inode number would eventually collide.
     let mut all: Vec<u64> = (1..=4096).map(|inode| numbered(metadata, inode, Some((7, 7)))).collect();
     all.extend((1..=4096).map(|inode| numbered(metadata, inode << 32, Some((7, 7)))));
     all.sort_unstable();

@@ -1,5 +1,5 @@
-//! Named pipes as a transport: messages, READs that wait, and what a client can make the server hold: calls that never
-//! come whole, answers that nobody reads.
+//! Named pipes as a transport: messages, waiting READs, and limits for what a client can make the server hold, such as
+//! incomplete calls and unread answers.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use proto::status::Status;
 use server::policy::Share;
 use server::rig::{self, Client, status};
 
-/// What programs ask for of a pipe.
+/// The access that programs request on a pipe.
 const READ_WRITE: AccessMask = AccessMask(0x0012_019f);
 
 fn write(client: &mut Client, file_id: FileId, bytes: &[u8]) -> Status {
@@ -39,7 +39,7 @@ fn read(client: &mut Client, file_id: FileId) -> Status {
     status(&client.request(Command::READ, |out| read.encode(out)))
 }
 
-/// A request with `length` bytes of arguments; `flags` say whether it is whole.
+/// Builds a request with `length` bytes of arguments; `flags` say whether it is complete.
 fn request(flags: PduFlags, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes);
@@ -94,10 +94,10 @@ fn all_pipes_of_a_user_hold_half_of_what_pipes_may_hold() {
     assert_eq!(write(&mut client, pipes[3], &part), Status::SUCCESS, "what a pipe held goes with it");
 }
 
-/// How many shares there are: their list takes several fragments.
+/// Number of shares, whose list takes several fragments.
 const SHARES: usize = 300;
 
-/// A client, and the pipe of a server with many shares.
+/// Returns a client with an open pipe on a server with many shares.
 fn with_many_shares() -> (Client, FileId) {
     let mut policy = rig::policy();
     for number in 0..SHARES {
@@ -128,7 +128,7 @@ fn whole(kind: PduType, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     bytes
 }
 
-/// NetrShareEnum of level 1.
+/// Builds a NetrShareEnum of level 1.
 fn share_enum() -> Vec<u8> {
     whole(PduType::REQUEST, |out| {
         out.u32(0);
@@ -171,7 +171,7 @@ fn set_mode(client: &mut Client, file_id: FileId, read_mode: PipeMode, completio
     status(&client.request(Command::SET_INFO, |out| set.encode(out)))
 }
 
-/// `message` is exactly one PDU.
+/// Returns the header of `message`, which must be exactly one PDU.
 fn header_of(message: &[u8]) -> Pdu {
     let header = Pdu::decode(message).expect("a PDU");
     assert_eq!(usize::from(header.frag_length), message.len(), "one PDU and no part of the next");
@@ -258,7 +258,7 @@ fn a_byte_stream_ends_with_the_buffer_alone() {
     assert_eq!(status, Status::INVALID_PIPE_STATE);
 }
 
-/// Begins a READ, which has to wait; its interim response.
+/// Starts a READ that has to wait, and returns its interim response.
 fn begin_read(client: &mut Client, file_id: FileId) -> Vec<u8> {
     let read = ReadRequest { length: 65_536, file_id, ..ReadRequest::default() };
     let message = client.compose(Command::READ, |out| read.encode(out));
@@ -353,7 +353,7 @@ fn a_request_may_come_in_any_parts() {
     assert_eq!(write(&mut client, pipe, &fragments), Status::SUCCESS);
     let results = read_up_to(&mut client, pipe, 65_536).1;
     assert_eq!((header_of(&results).kind, results.len()), (PduType::RESPONSE, 4280));
-    // A fragment of a call that never began.
+    // A fragment of a call without a first fragment.
     let (mut client, pipe) = with_many_shares();
     assert_eq!(write(&mut client, pipe, &request(PduFlags::LAST_FRAG, 8)), Status::SUCCESS);
     let fault = read_up_to(&mut client, pipe, 65_536).1;
@@ -371,7 +371,7 @@ fn a_pipe_that_exists_is_never_waited_for() {
         let response = ioctl(&mut client, FsctlCode::PIPE_WAIT, FileId::ANY, &input, 0);
         assert_eq!(status(&response), expected, "{name}");
         if expected == Status::SUCCESS {
-            // OutputOffset is where output would begin.
+            // OutputOffset is where output would start.
             assert_eq!(response[64 + 32..][..8], [112, 0, 0, 0, 0, 0, 0, 0]);
         }
         let named = ioctl(&mut client, FsctlCode::PIPE_WAIT, pipe, &input, 0);

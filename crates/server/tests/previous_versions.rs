@@ -1,4 +1,4 @@
-//! Previous versions by themselves: snapshots in a file system in memory, opened and listed by a client.
+//! Previous versions in isolation: snapshots on an in-memory file system, opened and listed by a client.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn path(text: &str) -> RelPath {
     path
 }
 
-/// Makes a file with its own path as content, and the directories that it lies in.
+/// Creates a file with its own path as content, and its parent directories.
 fn make(volume: &Arc<dyn Vfs>, file: &str) {
     let who = rig::root();
     for (at, _) in file.match_indices('/') {
@@ -44,12 +44,12 @@ fn make(volume: &Arc<dyn Vfs>, file: &str) {
     block_on(node.write(&who, 0, Bytes::copy_from_slice(file.as_bytes()), false)).expect("there is room");
 }
 
-/// A client of a share that is a directory with a file `dir/file` and two snapshots; `configure` says where they are.
+/// Returns a client of a share with a file `dir/file` and two snapshots; `configure` sets the snapshots' location.
 fn client(configure: impl FnOnce(&mut Snapshots)) -> (Client, Arc<dyn Vfs>) {
     client_with(configure, &[])
 }
 
-/// Such a client where names match `veto files`.
+/// Like [`client`], with names matching `veto files`.
 fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client, Arc<dyn Vfs>) {
     let world: Arc<dyn server::world::World> = Arc::new(rig::Still::default());
     let volume = rig::memory(world.clone());
@@ -80,7 +80,7 @@ fn client_with(configure: impl FnOnce(&mut Snapshots), veto: &[&str]) -> (Client
     (Client::logged_on(&rig::server(policy, world, volume.clone()), "alice"), volume)
 }
 
-/// A snapshot's moment as the timewarp context has it.
+/// Returns a snapshot's time for the timewarp context.
 fn timewarp(token: &str) -> TimewarpToken {
     let moment = Format::token().moment(token.as_bytes(), None).expect("a token");
     TimewarpToken { timestamp: proto::dtyp::FileTime::from_unix(moment, 0).0 }
@@ -246,7 +246,7 @@ fn what_is_vetoed_has_no_versions() {
 
 #[test]
 fn the_share_may_be_a_part_of_what_the_snapshots_are_of() {
-    // Every directory outside of the share is the same file system in memory: the snapshots lie in its root.
+    // Every directory outside the share is the same in-memory file system, so the snapshots are in its root.
     let (mut client, _) = client(|snapshots| {
         snapshots.directory = "/elsewhere".into();
         snapshots.base = Some(PathBuf::from("/"));

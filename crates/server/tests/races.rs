@@ -1,4 +1,4 @@
-//! What one client does at the very moment at which another is in the middle of something.
+//! Operations of one client while an operation of another one is in progress.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use server::vfs::faulty::{self, Fault, Faulty, Operation, Script, Seeded};
 use server::vfs::{Errno, Time};
 use server::world::World;
 
-/// A server whose file system takes its time with everything.
+/// A server whose file system delays every call.
 fn slow_server() -> Arc<Server> {
     slow_server_in(Arc::new(rig::Still::default()))
 }
@@ -95,7 +95,7 @@ fn rename_to(name: &str, replace_if_exists: bool) -> Vec<u8> {
     bytes
 }
 
-/// Who opens a file to delete it while it is renamed deletes it by the name that it has then.
+/// If a file is renamed while a client opens it for deletion, the file is deleted under its new name.
 #[test]
 fn a_file_that_is_renamed_while_it_is_opened() {
     let mut overtaken = 0;
@@ -127,7 +127,7 @@ fn a_file_that_is_renamed_while_it_is_opened() {
     assert!((1..40).contains(&overtaken), "{overtaken}");
 }
 
-/// A clock that stands still: nobody's time is ever up.
+/// A clock that stands still, so that no timeout expires.
 struct Frozen(rig::Still);
 
 impl World for Frozen {
@@ -148,7 +148,7 @@ impl World for Frozen {
     }
 }
 
-/// Who opens a file while another one gets its name keeps that from happening, or has the other one open.
+/// A client that opens a file during its replacement either prevents the replacement or gets the new file.
 #[test]
 fn a_file_that_is_replaced_while_it_is_opened() {
     for (from, to, target) in [("new", "old", "old"), ("file:new", ":old", "file:old")] {
@@ -196,7 +196,7 @@ fn a_file_that_is_replaced_while_it_is_opened() {
     }
 }
 
-/// Of two who set different parts of one file's descriptor at the same time neither loses his.
+/// If two clients concurrently set different parts of a file's security descriptor, both parts are set.
 #[test]
 fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
     let stranger = Some(Sid::of(5, [21, 9, 9, 9, 1104]));
@@ -234,7 +234,7 @@ fn parts_of_a_descriptor_that_are_set_at_the_same_time() {
     }
 }
 
-/// A request that waits for somebody's lease is not carried out once its own handle is closed.
+/// A request that waits for the break of another client's lease is not carried out once its own handle is closed.
 #[test]
 fn a_handle_that_is_closed_while_its_request_waits() {
     for (class, leased, buffer) in [
@@ -267,7 +267,7 @@ fn a_handle_that_is_closed_while_its_request_waits() {
     }
 }
 
-/// Of several names the one goes by which the file was deleted, whoever closes it last.
+/// Of several names, the one by which the file was deleted is removed, whichever handle is closed last.
 #[test]
 fn a_deleted_file_has_another_name_still() {
     for by_disposition in [true, false] {
@@ -285,7 +285,7 @@ fn a_deleted_file_has_another_name_still() {
             let delete = set(&mut client, goes, FileInformationClass::DISPOSITION, &[1]);
             let frames = client.send(&delete);
             assert_eq!(status(&finish(&mut client, frames)), Status::SUCCESS);
-            // [MS-FSA] 2.1.5.15.6: it gets no further one.
+            // [MS-FSA] 2.1.5.15.6: no further link may be created.
             let link = set(&mut client, goes, FileInformationClass::LINK, &rename_to("three", false));
             let frames = client.send(&link);
             assert_eq!(status(&finish(&mut client, frames)), Status::ACCESS_DENIED);
@@ -296,7 +296,7 @@ fn a_deleted_file_has_another_name_still() {
     }
 }
 
-/// Who closes a deleted file last need not be allowed to delete it.
+/// The client that closes a deleted file last needs no permission to delete it.
 #[test]
 fn a_deleted_file_is_closed_last_by_somebody_else() {
     let world: Arc<dyn World> = Arc::new(rig::Still::default());
@@ -314,7 +314,7 @@ fn a_deleted_file_is_closed_last_by_somebody_else() {
     assert!(!exists(&mut alice, r"hers\file"));
 }
 
-/// Everything takes its time, longer than a step of the test, and while it is told so, no file can be opened for data.
+/// Delays every call beyond one step of the test and, when enabled, refuses all opens of files for data.
 #[derive(Default)]
 struct Refusing(AtomicBool);
 
@@ -325,7 +325,7 @@ impl Script for Refusing {
     }
 }
 
-/// A file that is deleted goes although the last who had it open was about to be refused.
+/// A deleted file is removed even if the last open of it was about to be refused.
 #[test]
 fn a_file_that_is_deleted_while_it_cannot_be_opened() {
     let mut overtaken = 0;
@@ -354,7 +354,7 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
     assert!(overtaken > 0, "it was never the last to have it open");
 }
 
-/// What is made is on disk for a while before its maker hears of it.
+/// Delays the response of a creation, so that the file exists on disk for a while before.
 struct Lingering;
 
 impl Script for Lingering {
@@ -364,7 +364,7 @@ impl Script for Lingering {
     }
 }
 
-/// A file that is made while its directory is renamed has its name in the new one.
+/// A file created while its directory is renamed has its name in the renamed directory.
 #[test]
 fn a_file_that_is_made_while_its_directory_is_renamed() {
     let world: Arc<dyn World> = Arc::new(rig::Still::default());

@@ -1,5 +1,5 @@
-//! What an attacker on the path can make of a session that is signed or sealed, and what a session without secret keys may
-//! do ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.5.2).
+//! Attacks on signed or encrypted sessions by an attacker on the network path, and restrictions of sessions without
+//! secret keys ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.5.2).
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
@@ -21,7 +21,7 @@ use server::vfs::Identity;
 
 const GUID: [u8; 16] = [7; 16];
 
-/// A client whose session, or whose share, is sealed.
+/// A client whose session, or whose share, is encrypted.
 fn sealed(bed: &Bed, user: &str) -> Client {
     let mut client = bed.connect_as(Dialect::SMB_3_0, GUID);
     client.log_on(user, user, false, 0).check(Status::SUCCESS);
@@ -30,8 +30,8 @@ fn sealed(bed: &Bed, user: &str) -> Client {
     client
 }
 
-/// Plain requests in the sealed session of `client`, as an attacker on the path sends them: neither another user's proof
-/// nor a wrong one may change anything.
+/// Sends plaintext requests in the encrypted session of `client`, as an attacker on the network path would. Neither
+/// another user's valid proof nor an invalid one may change anything.
 fn attack(bed: &Bed, client: &mut Client) {
     client.open("before", OplockLevel::NONE);
     let session = client.session_id;
@@ -62,7 +62,7 @@ fn a_plain_session_setup_changes_nothing_in_a_session_that_is_sealed() {
     let bed = Bed::with_policy(|policy, _| policy.server_smb_encrypt = Encryption::Required);
     let mut client = sealed(&bed, "bob");
     attack(&bed, &mut client);
-    // Nor is anything else done that comes in clear.
+    // Other plaintext requests are refused too.
     client.seals = false;
     client.request(Command::ECHO, |out| EchoRequest.encode(out)).check(Status::ACCESS_DENIED);
 }
@@ -90,7 +90,7 @@ fn an_unsigned_session_setup_changes_nothing_where_signing_is_required() {
     client.log_on("bob", "bob", true, 0).check(Status::SUCCESS);
 }
 
-/// The keys of a null session are no secret: an account must not be used with them.
+/// The keys of a null session are not secret, so a user account must not be used with them.
 #[test]
 fn an_account_gets_no_session_whose_keys_are_no_secret() {
     let bed = Bed::with_policy(|policy, _| policy.server_signing = Signing::Required);
@@ -99,7 +99,7 @@ fn an_account_gets_no_session_whose_keys_are_no_secret() {
     client.log_on("bob", "bob", false, 0).check(Status::ACCESS_DENIED);
 }
 
-/// [MS-NLMP] 3.2.5.1.2: the base key is zero, and clients may sign with what is made of it.
+/// [MS-NLMP] 3.2.5.1.2: the base key is zero, and clients may sign with keys derived from it.
 #[test]
 fn requests_of_a_null_session_may_be_signed() {
     for dialect in [Dialect::SMB_2_1, Dialect::SMB_3_0] {
@@ -127,7 +127,7 @@ fn with_guest(policy: &mut Policy) {
     policy.map_to_guest = MapToGuest::BadUser;
 }
 
-/// A guest's session has no keys, so nothing could be sealed.
+/// A guest's session has no keys, so nothing could be encrypted.
 #[test]
 fn a_share_that_requires_encryption_is_not_for_guests() {
     for (encryption, expected) in
@@ -164,7 +164,7 @@ fn lease(client: &mut Client, name: &str) -> Vec<u8> {
     client.compose(Command::CREATE, Flags(0), |out| create.encode(out))
 }
 
-/// ClientGuid and LeaseKey travel in clear: another user who claims both must not end the wait for the holder's data.
+/// ClientGuid and LeaseKey are sent in clear. Another user who sends both must not end the wait for the holder's data.
 #[test]
 fn another_user_cannot_acknowledge_the_break_of_a_lease() {
     let bed = Bed::new();
@@ -183,7 +183,7 @@ fn another_user_cannot_acknowledge_the_break_of_a_lease() {
     };
     acknowledge(&mut bed.log_on_as("bob", GUID)).check(Status::OBJECT_NAME_NOT_FOUND);
     second.silent();
-    // The holder's user may, over another connection of that client as well.
+    // The holder's user may, including over another connection of that client.
     acknowledge(&mut bed.log_on_as("alice", GUID)).check(Status::SUCCESS);
     bed::opened(&second.next());
 }

@@ -1,5 +1,5 @@
-//! Sessions, signatures, chains and oplocks seen from the client's side: what the specification says about who may go on
-//! and who may not ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
+//! Sessions, signatures, chains and oplocks as clients see them: which requests the specification permits or refuses
+//! ([MS-SMB2] 3.3.5.2, 3.3.5.5, 3.3.5.6, 3.3.4.6).
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
@@ -21,7 +21,7 @@ fn close(client: &mut Client, file_id: FileId, flags: Flags) -> Vec<u8> {
     client.compose(Command::CLOSE, flags, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
 }
 
-/// CVE-2023-3347: signing was required, and not enforced.
+/// CVE-2023-3347: signing was required but not enforced.
 #[test]
 fn an_unsigned_request_where_signing_is_required_gets_nothing_done() {
     let bed = Bed::new();
@@ -77,7 +77,7 @@ fn a_session_that_replaces_another_ends_it_for_the_same_user_only() {
     }
 }
 
-/// 3.3.5.5.3: a later logon that fails ends the session too.
+/// 3.3.5.5.3: a failed reauthentication ends the session too.
 #[test]
 fn a_failed_reauthentication_ends_the_session() {
     let bed = Bed::new();
@@ -104,7 +104,7 @@ fn logoff_closes_what_is_open() {
     client.next().check(Status::USER_SESSION_DELETED);
 }
 
-/// Sends CREATE and three CLOSEs related to it, the request at `place` replaced by what `teardown` makes.
+/// Sends a CREATE and three related CLOSEs, with the request at index `place` replaced by the result of `teardown`.
 fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u8>) -> Vec<Status> {
     let mut client = bed.log_on("alice", false);
     let requests = (0..4).map(|index| {
@@ -123,7 +123,8 @@ fn chain_with(bed: &Bed, place: usize, teardown: fn(&mut Client, Flags) -> Vec<u
     statuses
 }
 
-/// ksmbd CVE-2026-23428: a tree connect or a session that a chain takes away is not used further down the chain.
+/// ksmbd CVE-2026-23428: a tree connect or session that is removed by a chain is not used by later requests of the
+/// chain.
 #[test]
 fn chains_with_a_teardown_in_every_place() {
     const OK: Status = Status::SUCCESS;
@@ -133,7 +134,7 @@ fn chains_with_a_teardown_in_every_place() {
     let logoff: fn(&mut Client, Flags) -> Vec<u8> =
         |client, flags| client.compose(Command::LOGOFF, flags, |out| LogoffRequest.encode(out));
     for (teardown, gone) in [(disconnect, Status::NETWORK_NAME_DELETED), (logoff, Status::USER_SESSION_DELETED)] {
-        // The first that finds it gone says so; those behind it have nothing to be related to.
+        // The first request after the removal reports it; those after it have no request to be related to.
         let orphan = Status::INVALID_PARAMETER;
         assert_eq!(chain_with(&bed, 0, teardown), [OK, gone, orphan, orphan]);
         assert_eq!(chain_with(&bed, 1, teardown), [OK, OK, gone, orphan]);
@@ -174,7 +175,7 @@ fn what_the_request_before_has_not_a_related_one_cannot_have() {
     assert_eq!(missing, [Status::OBJECT_NAME_NOT_FOUND; 3]);
 }
 
-/// A batch oplock of one client, and a second client whose CREATE waits for it.
+/// Returns a client with a batch oplock, and a second client whose CREATE waits for it.
 fn contended(bed: &Bed) -> (Client, FileId, Client) {
     let mut holder = bed.log_on("alice", false);
     let (file, level) = holder.open("file", OplockLevel::BATCH);
@@ -239,7 +240,7 @@ fn a_log_off_ends_the_wait_for_a_break() {
     assert_eq!(answers, [(Command::LOGOFF, Status::SUCCESS), (Command::CREATE, Status::CANCELLED)]);
 }
 
-/// The client would not know of what open it is told.
+/// Otherwise the client could not tell which open the break is for.
 #[test]
 fn a_break_never_overtakes_the_open_that_it_is_about() {
     let bed = Bed::new();

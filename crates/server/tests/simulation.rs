@@ -1,7 +1,7 @@
-//! Several clients do random things to the same files, and every answer is held against a model of what files are.
+//! Random operations of several clients on the same files, with every response compared with a model of the files.
 //!
-//! A failing run prints its seed; `FREVO_SEED=n cargo test -p server --test simulation` runs that one again. The file
-//! system delays its answers by the same seed, so requests overtake each other as they would on a slow disk.
+//! A failing run prints its seed, and `FREVO_SEED=n cargo test -p server --test simulation` repeats that run. The file
+//! system delays its answers depending on the same seed, so requests overtake each other as they would on a slow disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use server::world::World;
 const SEEDS: u64 = 50;
 const STEPS: usize = 300;
 const CLIENTS: usize = 4;
-/// Few names, so that clients meet. Some are the same to Windows. Streams, here of the share's root, are like files.
+/// Few names, so that clients use the same files. Some are equal to Windows. Streams, here of the root, behave like
+/// files.
 const NAMES: [&str; 8] = ["a", "A", "report.txt", "Überblick", "🎷", ":s", ":Ä", ":ä:$DATA"];
 
-/// A generator that is the same everywhere (xorshift64*).
+/// A random number generator with the same results on all platforms (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -38,7 +39,7 @@ impl Dice {
     }
 }
 
-/// What a file is: its bytes, who has it open, and whether it goes with the last of them.
+/// The expected state of a file: content, number of opens, and whether it is deleted with the last close.
 #[derive(Default)]
 struct File {
     content: Vec<u8>,
@@ -46,7 +47,7 @@ struct File {
     delete_pending: bool,
 }
 
-/// All files, by their number; names lead to numbers until the file is gone.
+/// All files by number. Names lead to numbers until the file is deleted.
 #[derive(Default)]
 struct Model {
     files: Vec<File>,
@@ -191,7 +192,7 @@ fn close(dice: &mut Dice, clients: &mut [Client], model: &mut Model, handles: &m
     assert_eq!(status(&response), Status::FILE_CLOSED, "a handle is closed once");
 }
 
-/// A client vanishes and comes back as somebody new.
+/// A client loses its connection and returns as a new client.
 fn lose_connection(
     dice: &mut Dice,
     server: &Arc<server::server::Server>,
@@ -210,7 +211,7 @@ fn lose_connection(
     });
 }
 
-/// Mostly near the beginning; else where the content of a stream becomes too large for an extended attribute.
+/// Usually near the beginning, else where the content of a stream becomes too large for an extended attribute.
 fn offset(dice: &mut Dice) -> usize {
     dice.next(200) + if dice.next(6) == 0 { 65_400 } else { 0 }
 }

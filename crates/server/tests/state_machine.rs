@@ -1,4 +1,4 @@
-//! The state machine by itself: no sockets, no runtime, a file system in memory ([MS-SMB2] 3.3.5).
+//! The state machine in isolation: no sockets, no runtime, an in-memory file system ([MS-SMB2] 3.3.5).
 
 use proto::bytes::utf16_bytes;
 use proto::smb2::FileId;
@@ -52,7 +52,7 @@ fn a_second_negotiate_ends_the_connection() {
     assert!(client.connection.ended().is_some());
 }
 
-/// [MS-SMB2] 3.3.5.4: some clients cannot cope with an offer that they did not ask for.
+/// [MS-SMB2] 3.3.5.4: some clients fail if they are offered a capability that they did not request.
 #[test]
 fn directory_leases_and_channels_are_offered_to_who_asks() {
     let server = rig::plain_server();
@@ -95,7 +95,7 @@ fn who_may_log_on() {
     check("alice", "wrong", Status::LOGON_FAILURE);
     check("nobody", PASSWORD, Status::LOGON_FAILURE);
     check("carol", PASSWORD, Status::ACCOUNT_DISABLED);
-    // Who does not know the password does not learn that the account is disabled.
+    // A user without the password must not learn that the account is disabled.
     check("carol", "wrong", Status::LOGON_FAILURE);
 }
 
@@ -168,7 +168,7 @@ fn a_related_chain_works_on_what_it_opened() {
     assert_eq!(server.open_count(), 0);
 }
 
-/// ksmbd's CVE-2026-23428: the tree connect or the session goes away in the middle of a chain that goes on to use it.
+/// ksmbd's CVE-2026-23428: the tree connect or session is removed in the middle of a chain that continues to use it.
 #[test]
 fn a_teardown_in_any_place_of_a_chain() {
     let name = utf16_bytes("file");
@@ -187,7 +187,7 @@ fn a_teardown_in_any_place_of_a_chain() {
                     _ => TreeDisconnectRequest.encode(out),
                 });
                 requests.insert(place, end);
-                // Ids are used in any order, so the insertion is legal.
+                // MessageIds may be used in any order, so the insertion is legal.
                 client.send(&chain(&requests, related));
                 client.disconnect();
                 assert_eq!(server.open_count(), 0, "{teardown:?} at {place}, related: {related}");
@@ -247,7 +247,7 @@ fn limits_refuse_and_harm_nobody() {
     assert!(server.sessions().is_empty());
 }
 
-/// The statuses of all responses, chains taken apart.
+/// Returns the statuses of all responses, including those in compounds.
 fn statuses(frames: &[Vec<u8>]) -> Vec<Status> {
     let mut found = Vec::new();
     for frame in frames {

@@ -1,4 +1,4 @@
-//! Alternate streams and extended attributes as clients meet them ([MS-FSA] 2.1.5.1.2, 2.1.5.12.29, 2.1.5.15.12.1).
+//! Alternate streams and extended attributes as clients see them ([MS-FSA] 2.1.5.1.2, 2.1.5.12.29, 2.1.5.15.12.1).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const DELETE: u32 = 0x0001_0000;
 const SHARE_ALL: u32 = 7;
 const NOTHING: u32 = 0;
 
-/// One client of a server with a share in memory.
+/// A client of a server with an in-memory share.
 struct Bed {
     client: Client,
 }
@@ -42,7 +42,7 @@ fn bed() -> Bed {
     Bed { client: Client::logged_on(&rig::plain_server(), "alice") }
 }
 
-/// On a file system with room for so much.
+/// Returns a client on a file system with this capacity.
 fn small_bed(capacity: u64) -> Bed {
     let world: Arc<dyn World> = Arc::new(Still::default());
     let options = Options { mode: 0o777, capacity, ..Options::default() };
@@ -79,14 +79,14 @@ impl Bed {
         }
     }
 
-    /// Opens or makes it, with all rights and sharing.
+    /// Opens or creates a file with all rights and sharing modes.
     #[track_caller]
     fn open(&mut self, name: &str) -> FileId {
         let opened = self.create(name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
         opened.unwrap_or_else(|status| panic!("{name}: {status:?}")).0
     }
 
-    /// What opening it says that is not made.
+    /// Returns the status of opening an existing file.
     fn look(&mut self, name: &str) -> Status {
         match self.create(name, READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0)) {
             Ok((file, _)) => {
@@ -97,7 +97,7 @@ impl Bed {
         }
     }
 
-    /// Writes as much at a time as one credit is good for, as far as it goes.
+    /// Writes in pieces covered by one credit, until one fails.
     fn write(&mut self, file_id: FileId, offset: u64, buffer: &[u8]) -> Status {
         let pieces = buffer.chunks(65_536).scan(offset, |at, piece| {
             let offset = *at;
@@ -175,7 +175,7 @@ impl Bed {
         (status(&response), buffer)
     }
 
-    /// The names and sizes of the file's streams.
+    /// Returns the names and sizes of the file's streams.
     fn streams(&mut self, file: FileId) -> Vec<(String, u64)> {
         let (_, buffer) = self.query(file, Class::STREAM, 65_536, QueryInfoFlags(0));
         let text = |name: &[u8]| String::from_utf16(&proto::bytes::utf16_units(name).expect("even")).expect("text");
@@ -185,7 +185,7 @@ impl Bed {
             .collect()
     }
 
-    /// The names in the share's root.
+    /// Returns the names in the share's root.
     fn listing(&mut self) -> Vec<u8> {
         let root = self.create("", READ, SHARE_ALL, Disposition::OPEN, CreateOptions(0)).expect("the root opens").0;
         let pattern = utf16_bytes("*");
@@ -251,7 +251,8 @@ fn an_overwritten_file_loses_its_streams() {
 
 #[test]
 fn who_opens_a_file_and_who_its_stream() {
-    // Access and sharing of the file and of the stream; whether they go together, whichever was opened first.
+    // Access and sharing mode of the file and of the stream, and whether they are compatible, in either order of
+    // opening.
     let check = |file: (u32, u32), stream: (u32, u32), together: bool| {
         let expected = if together { None } else { Some(Status::SHARING_VIOLATION) };
         for names in [["f", "f:s"], ["f:s", "f"]] {
@@ -271,7 +272,7 @@ fn who_opens_a_file_and_who_its_stream() {
     check((WRITE, NOTHING), (WRITE, NOTHING), true);
     check((READ | WRITE, NOTHING), (DELETE, SHARE_ALL), true);
     check((DELETE, SHARE_ALL), (READ, SHARE_ALL), true);
-    // Deleting the file would take the stream.
+    // Deleting the file would delete the stream.
     check((DELETE, SHARE_ALL), (READ, NOTHING), false);
     check((DELETE, SHARE_ALL), (0x80, NOTHING), true);
 }
@@ -344,7 +345,7 @@ fn directories_have_streams_but_no_content() {
     let options = CreateOptions::DIRECTORY_FILE;
     let as_directory = bed.create("d:s", ALL, SHARE_ALL, Disposition::OPEN, options);
     assert_eq!(as_directory, Err(Status::NOT_A_DIRECTORY));
-    // The root of the share is one, too.
+    // The root of the share is a directory too.
     let root = bed.create(":s", READ | WRITE | DELETE, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
     let (root, _) = root.expect("it is made");
     assert_eq!(bed.write(root, 0, b"of the root"), Status::SUCCESS);
@@ -372,7 +373,7 @@ fn renames_of_streams() {
     check(&mut bed, ":c:", false, Status::INVALID_PARAMETER);
     check(&mut bed, ":c", false, Status::SUCCESS);
     assert_eq!((bed.look("f:a"), bed.look("f:c")), (Status::OBJECT_NAME_NOT_FOUND, Status::SUCCESS));
-    // The name that it had is free, and is not the same stream.
+    // The former name is free, and opens a different stream.
     let new = bed.open("f:a");
     assert_eq!((bed.read(new), bed.read(file)), (Vec::new(), b"a".to_vec()));
     check(&mut bed, "::$DATA", false, Status::SUCCESS);
@@ -420,7 +421,7 @@ fn a_full_disk_is_told_and_takes_nothing() {
 #[test]
 fn a_file_that_was_made_for_a_stream_goes_if_the_stream_cannot_be() {
     let mut bed = bed();
-    // No attribute can have such a name.
+    // An extended attribute cannot have such a long name.
     let name = format!("f:{}", "s".repeat(250));
     let made = bed.create(&name, ALL, SHARE_ALL, Disposition::OPEN_IF, CreateOptions(0));
     assert_eq!((made, bed.look("f")), (Err(Status::OBJECT_NAME_INVALID), Status::OBJECT_NAME_NOT_FOUND));
@@ -441,7 +442,7 @@ fn a_share_without_streams_has_none() {
     assert_eq!(bed.streams(file), [("::$DATA".to_owned(), 0)]);
 }
 
-/// A list of attributes as SET_INFO has it.
+/// Builds a list of extended attributes for SET_INFO.
 fn attributes(list: &[(&str, &[u8])]) -> impl FnOnce(&mut Writer<'_>) {
     move |out| {
         let mut chain = EntryChain::new(out, EA_ALIGNMENT, usize::MAX);
@@ -475,9 +476,10 @@ fn extended_attributes_come_one_by_one_or_whole() {
     assert_eq!(names(QueryInfoFlags(0), 45), said(Status::BUFFER_OVERFLOW, "b"));
     assert_eq!(names(QueryInfoFlags(0), 45), said(Status::SUCCESS, "c"));
     assert_eq!(names(QueryInfoFlags::INDEX_SPECIFIED, 1000), said(Status::NONEXISTENT_EA_ENTRY, ""));
-    // 4 for the list, and for each 4 + 1 + its name + 1 + its value.
+    // 4 bytes for the list, and for each attribute 4 + 1 + its name + 1 + its value.
     assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 37 + 8).to_le_bytes());
-    // They are the file's, whichever stream they are set through; empty ones go, and the case of a name does not count.
+    // They belong to the file, whichever stream is used to set them. Empty ones are removed, and names are
+    // case-insensitive.
     assert_eq!(bed.set(stream, Class::FULL_EA, attributes(&[("B", b""), ("x", b"")])), Status::SUCCESS);
     assert_eq!(bed.query(file, Class::EA, 4, QueryInfoFlags(0)).1, (4_u32 + 8 + 8).to_le_bytes());
 }

@@ -1,5 +1,6 @@
-//! Kerberos as clients see it: which mechanism is taken, what is said of tickets that are not, and what happens when one
-//! runs out ([MS-SMB2] 3.3.5.5.3, 3.3.5.2.9, 3.3.5.5.2; RFC 4178 5). The tickets are of a realm that knows no cryptography.
+//! Kerberos as clients see it: which mechanism is selected, the responses to invalid tickets, and what happens when a
+//! ticket expires ([MS-SMB2] 3.3.5.5.3, 3.3.5.2.9, 3.3.5.5.2; RFC 4178 5). The tickets are of a realm without
+//! cryptography.
 
 #[allow(dead_code, reason = "not every test file needs all of it")]
 mod bed;
@@ -30,10 +31,10 @@ const KERBEROS: MechType<'static> = MechType::KERBEROS;
 const MS_KERBEROS: MechType<'static> = MechType::MS_KERBEROS;
 const NTLMSSP: MechType<'static> = MechType::NTLMSSP;
 const NEGOEX: MechType<'static> = MechType::NEGOEX;
-/// What the realm's tickets are answered with.
+/// The response to the realm's tickets.
 const REPLY: &[u8] = b"here is the server";
 
-/// A realm whose tickets are words: `alice`, `alice for 60`, `alice of OTHER`, or what is wrong with them.
+/// A realm whose tickets are words: `alice`, `alice for 60`, `alice of OTHER`, or the name of their defect.
 struct Realm {
     ready: AtomicBool,
 }
@@ -101,7 +102,7 @@ fn resp(token: Option<&str>, mic: Option<&[u8]>) -> Vec<u8> {
     NegTokenResp { response_token: token.map(str::as_bytes), mech_list_mic: mic, ..NegTokenResp::default() }.encode()
 }
 
-/// Sends a token; the status, and what of SPNEGO came back.
+/// The response to a token: its status and its SPNEGO token.
 struct Said(Message);
 
 impl Said {
@@ -120,7 +121,7 @@ fn say(client: &mut Client, token: &[u8]) -> Said {
     Said(message)
 }
 
-/// Logs on, or on again, with one token; connects the share the first time.
+/// Logs on or reauthenticates with one token.
 #[track_caller]
 fn log_on(client: &mut Client, ticket: &str) {
     say(client, &init(&[MS_KERBEROS, KERBEROS, NTLMSSP], Some(ticket))).0.check(Status::SUCCESS);
@@ -137,7 +138,7 @@ fn kerberos_is_offered_while_there_are_keys() {
     check(&[MS_KERBEROS, KERBEROS, NTLMSSP]);
     realm.ready.store(false, Ordering::Relaxed);
     check(&[NTLMSSP]);
-    // A client that tries all the same is told to use what there is.
+    // A client that tries it nevertheless is told to use an available mechanism.
     let said = say(&mut bed.connect(), &init(&[KERBEROS, NTLMSSP], Some("alice")));
     let (neg_state, supported_mech) = (Some(NegState::REQUEST_MIC), Some(NTLMSSP));
     said.check(Status::MORE_PROCESSING_REQUIRED, NegTokenResp { neg_state, supported_mech, ..NegTokenResp::default() });
@@ -168,7 +169,7 @@ fn a_list_that_begins_with_another_mechanism_is_signed_by_both() {
         [(Some(&theirs[..]), Status::SUCCESS), (Some(&ours[..]), Status::LOGON_FAILURE), (None, Status::LOGON_FAILURE)]
     {
         let mut client = bed.connect();
-        // The token is NEGOEX's, which nobody reads.
+        // The token is for NEGOEX, which the server does not read.
         say(&mut client, &init(&list, Some("bob"))).check(
             Status::MORE_PROCESSING_REQUIRED,
             NegTokenResp {
@@ -216,7 +217,7 @@ fn tickets_that_are_not_taken() {
     say(&mut bed.connect(), &resp(Some("alice"), None)).0.check(Status::INVALID_PARAMETER);
 }
 
-/// The UNIX user of a realm's name may be a system account of this host.
+/// The UNIX user with a realm user's name may be a system account of this host.
 #[test]
 fn a_realm_makes_nobody_a_system_account() {
     for (least, expected) in [(1500, Status::SUCCESS), (1501, Status::LOGON_FAILURE)] {
@@ -257,7 +258,7 @@ fn a_client_is_told_the_time_once() {
     }
 }
 
-/// 3.3.5.2.9: what a client may still do, and that it comes back by logging on once more, with everything still open.
+/// 3.3.5.2.9: what a client may still do, and that reauthentication restores the session with all opens intact.
 #[test]
 fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
     let (bed, _) = bed();
@@ -276,7 +277,7 @@ fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
         client.next().header().status
     };
     assert_eq!(create(&mut client), Status::NETWORK_SESSION_EXPIRED);
-    // Locks are let go of and not taken.
+    // Locks can be released but not taken.
     for (flags, status) in [
         (LockFlags::UNLOCK, Status::SUCCESS),
         (LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY, Status::NETWORK_SESSION_EXPIRED),
@@ -289,7 +290,7 @@ fn a_session_ends_with_its_ticket_and_goes_on_with_the_next() {
     assert_eq!(client.session_id, session_id);
     assert_eq!(create(&mut client), Status::SUCCESS);
     close(&mut client, kept).check(Status::SUCCESS);
-    // Each proof has its own time: the latest counts.
+    // Each authentication has its own expiry, and the latest applies.
     bed.pass(30);
     log_on(&mut client, "alice for 600");
     bed.pass(60);
@@ -334,7 +335,8 @@ fn close(client: &mut Client, file_id: FileId) -> Message {
     client.request(Command::CLOSE, |out| CloseRequest { flags: CloseFlags(0), file_id }.encode(out))
 }
 
-/// Who has no account has no password, and is known by a ticket alone: what he holds waits for him all the same.
+/// A user without an account has no password and is identified by tickets only. Their persistent opens survive
+/// nevertheless.
 #[test]
 fn a_persistent_open_of_a_user_without_an_account_outlives_the_server() {
     let realm = Arc::new(Realm { ready: AtomicBool::new(true) });

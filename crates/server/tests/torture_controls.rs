@@ -1,4 +1,5 @@
-//! The controls by which smbtorture has a server misbehave: a build without the feature `torture` knows none of them.
+//! The controls with which smbtorture makes a server misbehave. Builds without the feature `torture` support none of
+//! them.
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
@@ -13,7 +14,7 @@ use server::rig::{self, Client};
 
 /// FORCE_UNACKED_TIMEOUT, IOCTL_RESPONSE_BODY_PADDING8, GLOBAL_READ_RESPONSE_BODY_PADDING8, FSP_ASYNC_SLEEP.
 const CONTROLS: [u32; 4] = [0x8384_8003, 0x8384_8013, 0x8384_8023, 0x8384_8043];
-/// A code beside them that nobody has given a meaning.
+/// A code in the same range that is not assigned.
 const UNKNOWN: u32 = 0x8384_80f3;
 
 fn file(client: &mut Client) -> FileId {
@@ -31,7 +32,7 @@ fn file(client: &mut Client) -> FileId {
     CreateResponse::decode(&response).expect("the file is made").file_id
 }
 
-/// The status of the control with every shape of request that smbtorture sends.
+/// Returns the statuses of the control for every form of request that smbtorture sends.
 fn statuses(client: &mut Client, code: u32) -> Vec<Status> {
     let file_id = file(client);
     let nothing = FileId { persistent: u64::MAX, volatile: u64::MAX };

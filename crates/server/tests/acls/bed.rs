@@ -52,7 +52,7 @@ impl Scene {
         Scene { server, volume, alice, bob }
     }
 
-    /// The file as the kernel has it.
+    /// Returns the file in the underlying file system.
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Node> {
         let join = |path: RelPath, part: &str| path.join(part.as_bytes()).expect("a name");
         let path = name.split('/').fold(RelPath::root(), join);

@@ -1,4 +1,4 @@
-//! A server with a share in memory, and a client that makes and opens reparse points.
+//! A server with an in-memory share, and a client that creates and opens reparse points.
 
 use std::sync::Arc;
 
@@ -56,12 +56,12 @@ impl Bench {
         self.create(name, CreateDisposition::CREATE, 0).expect("it is new").file_id
     }
 
-    /// The link itself, with rights that reading its data does not take.
+    /// Opens the link itself, with rights that do not include reading its data.
     pub(crate) fn open_link(&mut self, name: &str) -> Result<CreateResponse<'static>, Status> {
         self.open_itself(name, 0x0010_0180, 0)
     }
 
-    /// The link itself, with these rights and options.
+    /// Opens the link itself, with these rights and options.
     pub(crate) fn open_itself(
         &mut self,
         name: &str,
@@ -78,7 +78,7 @@ impl Bench {
         self.create(name, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE.0).expect("it is new").file_id
     }
 
-    /// Makes a link as a client does, and closes it.
+    /// Creates a link as a client would, and closes it.
     #[track_caller]
     pub(crate) fn make_link(&mut self, name: &str, target: &str) {
         let made = self.make(name);
@@ -86,7 +86,7 @@ impl Bench {
         self.client.close(made);
     }
 
-    /// Makes a link as a local program does.
+    /// Creates a link as a local program would.
     pub(crate) fn link_locally(&self, name: &str, target: &str) {
         let made = self.volume.make_link(&rig::root(), &path(name), target.as_bytes());
         block_on(made).expect("made locally");
@@ -129,7 +129,7 @@ impl Bench {
         String::from_utf8(ReadResponse::decode(&response).expect("data").buffer.to_vec()).expect("text")
     }
 
-    /// What the file system itself has at `name`, and where it leads.
+    /// Returns the type of `name` in the underlying file system, and the link target.
     pub(crate) fn on_disk(&self, name: &str) -> (Kind, Option<String>) {
         let root = rig::root();
         match block_on(self.volume.lookup(&root, &path(name), Case::Sensitive, Links::default())) {
@@ -141,7 +141,7 @@ impl Bench {
         }
     }
 
-    /// Attributes and reparse tag of the entry `name` in the root.
+    /// Returns attributes and reparse tag of the entry `name` in the root.
     pub(crate) fn entry(&mut self, name: &str) -> (u32, u32) {
         let root = self.create("", CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE.0).expect("the root").file_id;
         let pattern = utf16_bytes(name);
@@ -156,7 +156,7 @@ impl Bench {
         let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
         let entry = QueryDirectoryResponse::decode(&response).expect("an entry").buffer;
         let number = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().expect("four"));
-        // [MS-FSCC] 2.4.21: FileAttributes, and EaSize, which is the tag of a reparse point.
+        // [MS-FSCC] 2.4.21: FileAttributes, and EaSize, which contains the tag of a reparse point.
         (number(56), number(64))
     }
 }
@@ -174,12 +174,12 @@ pub(crate) fn link(target: &str, flags: SymlinkFlags) -> Vec<u8> {
     buffer(ReparseTag::SYMLINK, &data.to_bytes().expect("short"))
 }
 
-/// A path of the file system.
+/// Returns a path for the file system.
 pub(crate) fn path(text: &str) -> RelPath {
     text.split('/').fold(RelPath::root(), |path, name| path.join(name.as_bytes()).expect("a name"))
 }
 
-/// Opens a file; the whole response where it is refused.
+/// Opens a file; returns the whole response if it is refused.
 pub(crate) fn open(
     client: &mut Client,
     name: &str,

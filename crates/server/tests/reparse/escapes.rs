@@ -1,4 +1,4 @@
-//! What a client could reach by links, and what it could take from others by making them.
+//! What a client could reach by links, and take from other users by creating them.
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
@@ -25,7 +25,7 @@ fn no_link_of_a_client_can_be_renamed_into_one_that_leads_out() {
     bench.make_link(r"a\b\climbing", r"..\..\outside\file");
     bench.make_link(r"a\b\detour", r"c\..\..\..\outside");
     bench.make_link(r"a\b\down", r"c\file");
-    // Only what goes down is a link of Linux: wherever it is moved, it stays in the share.
+    // Only a link that leads downwards becomes a Linux link, because it stays in the share wherever it is moved.
     for (name, kind) in [("climbing", Kind::File), ("detour", Kind::File), ("down", Kind::Symlink)] {
         assert_eq!(bench.on_disk(&format!("a/b/{name}")).0, kind, "{name}");
     }
@@ -48,7 +48,7 @@ fn a_share_with_wide_links_has_no_links_of_clients() {
     assert_eq!(bench.refused("link", CreateDisposition::OPEN), Status::STOPPED_ON_SYMLINK);
 }
 
-/// Bob's file, open exclusively and still empty.
+/// Creates an empty file of bob's, opened exclusively.
 fn bobs_file(bench: &Bench) -> (Client, proto::smb2::FileId) {
     let mut bob = Client::logged_on(&bench.server, "bob");
     let all = CreateDisposition::CREATE;
@@ -79,7 +79,7 @@ fn a_file_that_somebody_has_open_becomes_no_reparse_point() {
 fn a_link_takes_the_place_of_nothing_but_what_its_maker_closed_last() {
     let mut bench = bench(|_| {});
     let relative = |target| link(target, SymlinkFlags::RELATIVE);
-    // Without the right to delete.
+    // A handle without the right to delete.
     let made = bench.make("kept");
     bench.client.close(made);
     let attributes = (AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES).0;
@@ -87,27 +87,27 @@ fn a_link_takes_the_place_of_nothing_but_what_its_maker_closed_last() {
     bench.set(handle, &relative("target"), Status::SUCCESS);
     bench.client.close(handle);
     assert_eq!(bench.on_disk("kept"), (Kind::File, None));
-    // Somebody else has opened it meanwhile.
+    // Another handle has been opened meanwhile.
     let handle = bench.make("open");
     bench.set(handle, &relative("target"), Status::SUCCESS);
     let other = bench.open_link("open").expect("the link itself").file_id;
     bench.client.close(handle);
     bench.client.close(other);
     assert_eq!(bench.on_disk("open"), (Kind::File, None));
-    // It has content by then.
+    // The file has content when it is closed.
     let handle = bench.make("written");
     bench.set(handle, &relative("target"), Status::SUCCESS);
     bench.write(handle, "content");
     bench.client.close(handle);
     assert_eq!(bench.on_disk("written"), (Kind::File, None));
-    // It is none any more.
+    // The reparse point has been removed again.
     let handle = bench.make("undone");
     bench.set(handle, &relative("target"), Status::SUCCESS);
     let undone = bench.control(FsctlCode::DELETE_REPARSE_POINT, handle, &buffer(ReparseTag::SYMLINK, b"")).0;
     assert_eq!(undone, Status::SUCCESS);
     bench.client.close(handle);
     assert_eq!(bench.on_disk("undone"), (Kind::File, None));
-    // It is the handle's to the end.
+    // The file is deleted by the handle.
     let handle = bench.make("doomed");
     bench.set(handle, &relative("target"), Status::SUCCESS);
     assert_eq!(set_info(&mut bench.client, handle, 13, |out| out.u8(1)), Status::SUCCESS);
@@ -115,7 +115,7 @@ fn a_link_takes_the_place_of_nothing_but_what_its_maker_closed_last() {
     assert_eq!(bench.refused("doomed", CreateDisposition::OPEN), Status::OBJECT_NAME_NOT_FOUND);
 }
 
-/// A share that hides `secret` and `.hidden`, both there, with links that were made locally.
+/// Returns a share that hides `secret` and `.hidden`, which both exist, with links created locally.
 fn hiding() -> Bench {
     let mut bench = bench(|share| share.veto_files = vec!["secret".into(), ".hidden".into()]);
     for (name, target) in [
@@ -163,11 +163,11 @@ fn a_link_to_a_vetoed_name_is_one_that_leads_nowhere() {
         }
     }
     assert_eq!(bench.content("shown"), "public");
-    // Listed as what they are to clients, and opened themselves.
+    // They are listed as clients see them, and can be opened themselves.
     assert_eq!(bench.entry("to_secret").1, ReparseTag::SYMLINK.0);
     let itself = bench.open_itself("to_secret", 0x0011_0180, 0).expect("the link itself");
     bench.client.close(itself.file_id);
-    // A new name beneath one is refused as it is beneath the other.
+    // A new name below one is refused like one below the other.
     let file = bench.open_itself("public", 0x0011_0180, 0).expect("it is there").file_id;
     for (class, what) in [(10, "renamed"), (11, "linked")] {
         let mut try_in = |folder: &str| {

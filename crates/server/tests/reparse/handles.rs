@@ -1,4 +1,4 @@
-//! A handle that was opened with FILE_OPEN_REPARSE_POINT is the link's, whatever that leads to.
+//! A handle opened with FILE_OPEN_REPARSE_POINT refers to the link itself, whatever its target.
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::{FileAttributes, FileBasicInformation, FileRenameInformation};
@@ -37,7 +37,7 @@ pub(crate) fn set_info(
     status(&client.request(Command::SET_INFO, |out| set.encode(out)))
 }
 
-/// A share with `dir/file`, and `link` that was made locally and leads to `target`.
+/// Returns a share with `dir/file`, and `link`, which was created locally and leads to `target`.
 fn linked(target: &str) -> Bench {
     let mut bench = bench(|_| {});
     let directory = bench.directory("dir");
@@ -63,7 +63,7 @@ fn is_there(bench: &Bench, name: &str) -> bool {
     matches!(found, Ok(Lookup::Found { .. }))
 }
 
-/// Checks that nothing of what the link could lead to has changed.
+/// Checks that the possible targets of the link are unchanged.
 #[track_caller]
 fn untouched(bench: &mut Bench, before: (Metadata, Metadata)) {
     assert_eq!((found(bench, "dir").1, found(bench, "dir/file").1), before);

@@ -1,5 +1,5 @@
-//! Reparse points and symbolic links, on a file system in memory: made by clients, opened themselves, and led by none out
-//! of the share or to what it hides.
+//! Reparse points and symbolic links on an in-memory file system: clients create them and open them themselves. No link
+//! leads out of the share or to anything that it hides.
 
 mod bench;
 mod escapes;

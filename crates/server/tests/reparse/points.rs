@@ -1,4 +1,4 @@
-//! Reparse points as clients make, read and meet them.
+//! Reparse points as clients create, read and encounter them.
 
 use proto::bytes::utf16_bytes;
 use proto::fscc::{FileAttributes, ReparseTag};
@@ -22,13 +22,13 @@ fn a_link_that_stays_in_the_share_becomes_one_of_linux() {
     bench.client.close(made);
     assert_eq!(bench.on_disk("link"), (Kind::Symlink, Some("target".into())));
     assert_eq!(bench.content("link"), "content");
-    // Followed, it shows as what it leads to, in listings too.
+    // A followed link is reported as its target, in listings too.
     assert_eq!(bench.entry("link").1, 0);
     let options = CreateOptions::DIRECTORY_FILE.0;
     let made = open(&mut bench.client, "dir", 0x0011_0181, ShareAccess(7), CreateDisposition::CREATE, options);
     let directory = made.expect("it is new").file_id;
     bench.set(directory, &link(".", SymlinkFlags::RELATIVE), Status::SUCCESS);
-    // It is the client's own file as long as that has it open.
+    // It remains a file of the client for as long as it is open.
     assert_eq!(bench.on_disk("dir"), (Kind::Directory, None));
     bench.client.close(directory);
     assert_eq!(bench.on_disk("dir"), (Kind::Symlink, Some(".".into())));
@@ -130,7 +130,7 @@ fn a_mark_without_data_and_data_without_a_mark_are_no_reparse_points() {
         bench.set(made, &buffer(ReparseTag::NFS, b"data"), Status::SUCCESS);
         bench.client.close(made);
     }
-    // What a crash between the two steps of setting or deleting would leave.
+    // The state after a crash between the two steps of setting or deleting.
     let (root, attribute) = (rig::root(), "user.SmbReparse");
     let found = |name: &str| match block_on(bench.volume.lookup(&root, &path(name), Case::Sensitive, Links::NONE)) {
         Ok(Lookup::Found { node, .. }) => node,
@@ -144,7 +144,7 @@ fn a_mark_without_data_and_data_without_a_mark_are_no_reparse_points() {
         let file_id = opened.unwrap_or_else(|refused| panic!("{name}: {refused}")).file_id;
         let get = bench.control(FsctlCode::GET_REPARSE_POINT, file_id, &[]).0;
         assert_eq!(get, Status::NOT_A_REPARSE_POINT, "{name}");
-        // Another tag is none too many.
+        // Another tag can still be set.
         bench.set(file_id, &buffer(ReparseTag::WOF, b"x"), Status::SUCCESS);
         bench.client.close(file_id);
         assert_eq!(bench.refused(name, CreateDisposition::OPEN), Status::IO_REPARSE_TAG_NOT_HANDLED, "{name}");
