@@ -6,8 +6,8 @@
 //! change. Whether a file system does so is determined by trying it on a nameless temporary file.
 //!
 //! This holds for user attributes, which get their value before the file gets its new time. Mode, owner and POSIX ACLs
-//! may still be read as they were although the time is new, because the kernel stamps a file before it replaces the
-//! former ACL. Values of those are only cached if the change is old enough to be complete.
+//! may still be read as they were although the time is new, because the kernel returns them before the time, and stamps
+//! a file before it drops the former ACL. Values of those are only cached if the change is old enough to be complete.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

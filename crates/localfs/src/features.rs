@@ -40,7 +40,7 @@ fn probe(root: &Root) -> Features {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let is_btrfs = rustix::fs::fstatfs(&one).is_ok_and(|said| said.f_type == BTRFS);
     Features {
-        // Clones a whole empty file: the file system says whether it can, and there is no data to share.
+        // Clones a whole empty file: the file system reports whether it can, and there is no data to share.
         clones: sys::clone_range(&one, &other, 0, 0, 0).is_ok(),
         compresses: is_btrfs && set_flag(&one, true).is_ok(),
         punches: rustix::fs::fallocate(&one, hole, 0, 4096).is_ok(),

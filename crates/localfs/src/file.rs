@@ -20,8 +20,8 @@ use crate::{errno, identity, sys};
 
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;
-/// The largest write done on the calling thread if the kernel cannot say whether it would wait. Filling new pages takes
-/// about as long per 32 KiB as handing the work to another thread.
+/// The largest write done on the calling thread if the kernel cannot report whether it would wait. Filling new pages
+/// takes about as long per 32 KiB as handing the work to another thread.
 const INLINE_WRITE: usize = 128 * 1024;
 /// The largest read done on the calling thread. A longer one takes as long as many requests of other clients.
 const INLINE_READ: usize = 1024 * 1024;

@@ -52,7 +52,7 @@ pub(crate) fn listxattr(fd: impl AsFd, names: &mut [u8]) -> rustix::io::Result<u
         _ => Err(Errno::NOSYS),
     };
     match answer {
-        // The error is of the file, or of a seccomp filter that does not know the call.
+        // The error is of the file, or of a seccomp filter that does not support the call.
         Err(Errno::NOSYS | Errno::PERM) => rustix::fs::listxattr(path(fd), names),
         answer => answer,
     }
@@ -88,7 +88,7 @@ fn at(
             LACKS_AT.store(true, Ordering::Relaxed);
             None
         }
-        // The error is of the file, or of a seccomp filter that does not know the call.
+        // The error is of the file, or of a seccomp filter that does not support the call.
         Err(Errno::PERM) => None,
         answer => Some(answer),
     }

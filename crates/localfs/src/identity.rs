@@ -7,9 +7,9 @@
 //! switched yet.
 //!
 //! A user other than root has no effective capabilities except those for switching and, on a server that writes
-//! security descriptors, the one for `security.` attributes. The kernel itself drops the file capabilities when the
-//! fsuid changes, but not those that override quotas and allow use of the blocks reserved for root. Without the
-//! privilege to switch (the process was not started as root) everything runs as the process's own user.
+//! security descriptors, the one for `security.` attributes. The kernel itself drops the capabilities that concern
+//! files when the fsuid changes, but not those that override quotas and allow use of the blocks reserved for root.
+//! Without the privilege to switch (the process was not started as root) everything runs as the process's own user.
 
 use std::cell::{Cell, RefCell};
 use std::io;

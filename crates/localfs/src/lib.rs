@@ -72,7 +72,7 @@ impl Default for Options {
 }
 
 /// Limits the memory of all shares' directory name indexes together, in bytes. A directory whose index would need more
-/// than half of it gets none. It is read instead to find out that a name does not exist in any case.
+/// than half of it gets none. Instead, the directory is read to find out that a name does not exist, whatever its case.
 pub fn bound_indexes(bytes: usize) {
     Budget::of_process().set_bound(bytes);
 }

@@ -81,8 +81,8 @@ impl Cache {
         let is_held = !matches!(source, Source::Named(..));
         let looks_empty = || self.table.was_empty(file).unwrap_or_else(|| self.empty.is_on());
         if is_held && self.clock.is_local(file.device) && looks_empty() {
-            // Security descriptors are cached later than DOS attributes, because granting too much is worse than
-            // showing old values.
+            // That there is no security descriptor is cached later than DOS attributes are, because granting too much
+            // is worse than showing old values.
             let over = self.clock.is_old(changed);
             if is_empty(&source) {
                 if self.clock.shows_attributes(file.device, changed) {

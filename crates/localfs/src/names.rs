@@ -248,7 +248,7 @@ impl Names {
                 Err(_) => break,
             }
             if reader.is_buffer_empty() {
-                // The kernel had space for another event and returned none, so the queue was empty.
+                // The read left space for another event, so the queue was empty.
                 if room > LONGEST_EVENT {
                     break;
                 }

@@ -213,7 +213,7 @@ impl Root {
     /// Opens the directory `path` for resolving names in it, which requires permission to search it.
     pub(crate) fn open_directory(&self, path: &RelPath, links: Links, wait: Wait) -> Result<OwnedFd> {
         let mut bytes = path.as_bytes().to_vec();
-        // With a component behind it, the kernel checks that the directory may be searched.
+        // The additional component makes the kernel check that the directory may be searched.
         bytes.extend_from_slice(if bytes.is_empty() { b"." } else { b"/." });
         self.open_path(&bytes, OFlags::PATH | OFlags::DIRECTORY, 0, links, wait)
     }
@@ -261,7 +261,7 @@ impl Root {
 
     /// Returns the directory that holds `path`, opened for a change, and the name in it.
     pub(crate) fn parent<'a>(&self, path: &'a RelPath) -> Result<(OwnedFd, &'a [u8])> {
-        // The root has no name that could be given or taken.
+        // The root has no name that could be created or removed.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
         Ok((self.changed_directory(&parent)?, name))
     }

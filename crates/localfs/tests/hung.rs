@@ -13,7 +13,7 @@ use server::answer::{Answer, block_on};
 use server::vfs::{Access, Case, Create, Identity, Kind, Links, Lookup, Node, RelPath, Vfs};
 
 const LINKS: Links = Links { follow: true, ..Links::NONE };
-/// Location of the share in the process that has the mount.
+/// Environment variable with the location of the shares, set in the process that has the mount.
 const PLACE: &str = "FREVO_TEST_HUNG";
 /// Opens the device, which the mount needs and the test inherits, mounts, and executes the test.
 const SCRIPT: &str = "exec 7<>/dev/fuse && mount -i -t fuse -o \

@@ -1,5 +1,5 @@
-//! Users of a domain: which controller the server asks, how it uses the answers, and that only logons of domain users
-//! wait for them.
+//! Users of a domain: when the server asks the controller, how it uses the answers, and that only logons of domain
+//! users wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use server::tickets::ClientName;
 use server::vfs::Identity;
 use server::world::World;
 
-/// A domain with `dora`, whose password is the common one, `rory`, who is root, and a few users who may not log on.
+/// A domain with `dora`, whose password is [`PASSWORD`], `rory`, who is root, and a few users who may not log on.
 #[derive(Default)]
 struct Controller {
     asked: AtomicUsize,

@@ -1,4 +1,5 @@
-//! Changes that this process makes itself. The kernel reports them like all others, but listeners already know them.
+//! Changes that this process makes itself. The kernel reports them like all others, but the server notifies its
+//! listeners of them itself.
 //!
 //! A change is noted before it is made. The kernel queues its event before the system call returns. Once all events
 //! have been read that were queued when the change was complete, the note is obsolete. Names are noted by their

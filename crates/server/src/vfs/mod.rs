@@ -121,7 +121,7 @@ pub struct Metadata {
     pub created: Time,
     /// Birth time recorded by the file system, which cannot be set; `None` where the file system does not report it.
     pub born: Option<Time>,
-    /// The DOS attributes kept in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
+    /// The DOS attributes stored in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
     pub dos_attributes: Option<u32>,
     /// Whether the file system compresses what is written to the file, or to new files in the directory.
     pub compressed: bool,
@@ -223,7 +223,7 @@ pub struct Made {
     pub guarded: bool,
 }
 
-/// What to create.
+/// The kind of object to create.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Create {
     /// A regular file, opened with `Access`.
@@ -634,8 +634,8 @@ pub trait Node: Send + Sync + std::any::Any {
     }
 
     /// Like [`Node::lock_range`], for several changes in order: all of them, or none if another lock conflicts with one
-    /// of them. Changes that this handle may not make, or that the file system does not support, are skipped. `many`
-    /// says that the file may have many locks, all of which the kernel must search for each change.
+    /// of them. Changes that this handle may not make, or that the file system does not support, are skipped. `many`:
+    /// the file may have many locks, all of which the kernel must search for each change.
     fn lock_ranges(&self, _changes: Vec<RangeChange>, _many: bool) -> Answer<Result<()>> {
         Answer::now(Ok(()))
     }

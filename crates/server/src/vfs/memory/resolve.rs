@@ -127,7 +127,7 @@ impl State {
     /// Finds the directory of the last component of `path`. Names are case-sensitive, and links on the way are
     /// followed.
     pub(super) fn place<'a>(&self, who: &Identity, path: &'a RelPath) -> Result<Place<'a>> {
-        // The root has no name that could be given or taken.
+        // The root has no name that could be created or removed.
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Errno::BUSY) };
         let links = Links::BENEATH;
         match self.resolve(who, &parent, Case::Sensitive, links)? {
