@@ -100,12 +100,12 @@ fn began() -> Time {
     *BEGAN.get_or_init(coarse_now)
 }
 
-/// Removes what a crash has left. The thread must have the process's own identity.
+/// Removes the names that a crash has left. The thread must have the process's own identity.
 pub(crate) fn remove_left_over(root: &Root) {
     remove_older(root, began());
 }
 
-/// Removes what was noted before `began`.
+/// Removes the names noted before `began`.
 pub(crate) fn remove_older(root: &Root, began: Time) {
     let directory = match private::open(root.fd(), DIRECTORY, false) {
         Ok(None) => return,

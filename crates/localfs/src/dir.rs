@@ -36,8 +36,8 @@ fn is_dots(name: &[u8]) -> bool {
 }
 
 /// Returns the metadata of `name` in the directory `open`, held by `fd`. For a mount point of a file system that may
-/// block any call, it is only what the kernel has cached, because threads of this directory's file system wait for no
-/// other.
+/// block any call, it is limited to the metadata that the kernel has cached, because threads of this directory's file
+/// system wait for no other.
 pub(crate) fn metadata_of(open: &Open, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Metadata> {
     let local = open.system.is_local();
     let stat = if local { root::glance_at(fd, name)? } else { root::stat_name(fd, name)? };

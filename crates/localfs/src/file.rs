@@ -76,7 +76,7 @@ impl Open {
         Open::read_later(open, offset, buffer, filled, partly)
     }
 
-    /// Reads what follows the first `partly` bytes on a worker. The buffer is returned even if the work fails.
+    /// Reads everything after the first `partly` bytes on a worker. The buffer is returned even if the work fails.
     fn read_later(
         open: &Arc<Open>,
         offset: u64,
@@ -97,7 +97,7 @@ impl Open {
         done.map(move |done| (std::mem::take(&mut *lent.lock()), done))
     }
 
-    /// Reads what the kernel has cached.
+    /// Reads the part that the kernel has cached.
     fn read_cached(&self, offset: u64, space: &mut [u8]) -> Result<Attempt> {
         let fd = self.reader()?;
         let space = within_file(offset, space);
@@ -161,7 +161,7 @@ impl Open {
         system.later(uid, lane, write)
     }
 
-    /// Writes what the kernel accepts without waiting.
+    /// Writes as much as the kernel accepts without waiting.
     fn write_cached(&self, who: &Arc<Identity>, offset: u64, data: &[u8], through: bool) -> Result<Attempt> {
         let _own = self.changes();
         let fd = self.writer()?;

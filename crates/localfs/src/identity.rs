@@ -107,7 +107,7 @@ static GAVE_UP_DESCRIBING: AtomicBool = AtomicBool::new(false);
 /// Permanently drops all capabilities of the process that serving files does not need. `describes`: `security.` and
 /// `trusted.` attributes will be written. To be called by the first thread while it is the only one, because
 /// capabilities are per thread: threads created later have at most their creator's, and every switch of identity is
-/// limited to what is left here. The caller may listen on privileged ports until [`release_ports`].
+/// limited to those left here. The caller may listen on privileged ports until [`release_ports`].
 ///
 /// # Errors
 /// The process has already acted as a user, or the kernel refused.
@@ -134,8 +134,8 @@ pub fn confine(describes: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops what is not in `keep` from the capabilities that executed programs could get. Without `CAP_SETPCAP` the
-/// bounding set is unchanged; a process with `no_new_privs` gains nothing from it.
+/// Drops all capabilities not in `keep` from those that executed programs could get. Without `CAP_SETPCAP` the bounding
+/// set is unchanged; a process with `no_new_privs` gains nothing from it.
 fn bound(keep: CapabilitySet, effective: CapabilitySet) -> io::Result<()> {
     // Before Linux 4.3 there is no ambient set.
     match rustix::thread::clear_ambient_capability_set() {

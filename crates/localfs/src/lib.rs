@@ -96,7 +96,7 @@ struct Share {
     locks: node::AttributeLocks,
     features: OnceLock<Features>,
     unsynced: &'static durable::Unsynced,
-    /// What was synced, in order.
+    /// The synced files, in order.
     #[cfg(test)]
     synced: parking_lot::Mutex<Vec<FileId>>,
 }

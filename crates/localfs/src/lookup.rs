@@ -133,8 +133,8 @@ impl Question {
         Some(Lookup::Found { path: self.path.clone(), node: node.opened_by(&self.who).into_node(), metadata })
     }
 
-    /// Opens what `path` names exactly. A link that may not be followed or is dangling is opened itself if it is the
-    /// last component, and is `Errno::LOOP` otherwise.
+    /// Opens the file that `path` names exactly. A link that may not be followed or is dangling is opened itself if it
+    /// is the last component, and is `Errno::LOOP` otherwise.
     fn open(&self, share: &Share, path: &RelPath, wait: Wait) -> Result<OwnedFd> {
         let open = |flags| share.root.open_path(path.as_bytes(), OFlags::PATH | flags, 0, self.links, wait);
         let not_followed = || open(OFlags::NOFOLLOW);

@@ -113,7 +113,7 @@ impl Cache {
         }
     }
 
-    /// Discards what is cached for a file that was removed or lost a name.
+    /// Discards the cache entry of a file that was removed or lost a name.
     pub(crate) fn forget(&self, file: FileId) {
         self.table.forget(file);
     }

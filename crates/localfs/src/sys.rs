@@ -94,10 +94,10 @@ pub(crate) fn listxattr_at(directory: BorrowedFd<'_>, path: &CStr, names: &mut [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum LeaseKind {
-    /// No other process has the file open for writing.
+    /// No open of the file for writing exists.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the tests play the reader"))]
     Reading = libc::F_RDLCK,
-    /// No other process has the file open.
+    /// No other open of the file exists.
     Writing = libc::F_WRLCK,
     /// No lease.
     Free = libc::F_UNLCK,

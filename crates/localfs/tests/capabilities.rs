@@ -1,5 +1,5 @@
-//! The capabilities of a thread that acts as a user. One test in its own process, because they depend on what the
-//! process has written before.
+//! The capabilities of a thread that acts as a user. One test in its own process, because they depend on the attributes
+//! that the process has written before.
 
 use std::sync::Arc;
 

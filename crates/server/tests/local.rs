@@ -283,7 +283,7 @@ fn local_programs_meet_the_locks_of_clients() {
     both.local(9, 1, RangeLock::Shared, REFUSED);
     both.local(20, 10, RangeLock::Shared, GRANTED);
     both.is_free(10, 10, true);
-    // One range within the other, to check what remains when either is unlocked.
+    // One range within the other, to check the remaining locks when either is unlocked.
     both.ask(&[(2, 4, SHARED)]).check(Status::SUCCESS);
     both.ask(&[(0, 10, UNLOCK)]).check(Status::SUCCESS);
     both.is_free(0, 2, true);

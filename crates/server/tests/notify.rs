@@ -194,7 +194,7 @@ fn changes(response: &[u8]) -> Vec<String> {
     list.map(|change| shown(change.expect("each change decodes"))).collect()
 }
 
-/// Runs `act` with a new file `dir\f` and checks what a watch with `filter` reports.
+/// Runs `act` with a new file `dir\f` and checks the reports of a watch with `filter`.
 #[track_caller]
 fn check(filter: CompletionFilter, expected: &[&str], act: impl FnOnce(&mut Client, FileId)) {
     let mut bed = Bed::new();
@@ -432,7 +432,7 @@ fn a_watcher_is_told_of_no_names_in_directories_that_he_may_not_list() {
     }
 }
 
-/// Search permission alone is not enough to learn names, and list permission alone is not enough to learn what is
+/// Search permission alone is not enough to learn names, and list permission alone is not enough to learn the names
 /// below.
 #[test]
 fn a_watcher_must_be_able_to_list_and_search_each_directory_on_the_way() {

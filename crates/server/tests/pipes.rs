@@ -1,5 +1,5 @@
-//! Named pipes as a transport: messages, waiting READs, and limits for what a client can make the server hold, such as
-//! incomplete calls and unread answers.
+//! Named pipes as a transport: messages, waiting READs, and limits for data that a client can make the server hold,
+//! such as incomplete calls and unread answers.
 
 use std::sync::Arc;
 

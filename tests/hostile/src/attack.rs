@@ -13,9 +13,9 @@ use crate::scene::{SHARE, Scene};
 
 /// An attack. It continues until it is dropped.
 pub(crate) struct Attack {
-    /// `family.what`.
+    /// The name, in the form `family.attack`.
     pub(crate) name: &'static str,
-    /// What it does, and as which user.
+    /// A description of the attack and its user.
     pub(crate) what: &'static str,
     /// Creates the files that it needs on the share, before the server starts.
     pub(crate) prepare: Option<fn(&Ground<'_>) -> Result<()>>,

@@ -9,8 +9,8 @@ use crate::vitals::Vitals;
 pub(crate) const LIMIT: u64 = 256 << 20;
 /// A tenth is tolerated everywhere: above the limit, and above the values before.
 const TENTH: u64 = 10;
-/// A server that has just started uses about 20 MiB. Its allocator keeps pages that were in use once, and what it keeps
-/// per thread was not leaked by the attack.
+/// A server that has just started uses about 20 MiB. Its allocator keeps pages that were in use once, and memory that
+/// it keeps per thread was not leaked by the attack.
 const MEMORY_FLOOR: u64 = 16 << 20;
 /// New clients connect and disconnect all the time, so some of their connections and files are open at any moment.
 const DESCRIPTORS_FLOOR: u64 = 16;
@@ -27,7 +27,7 @@ pub struct Marks {
     worst: Duration,
     /// Maximum time that a new client needs to log on.
     newcomer: Duration,
-    /// How long the server has to release what it allocated for the attack.
+    /// How long the server has to release the resources allocated for the attack.
     pub(crate) recovery: Duration,
     /// Whether memory and threads must be released too, or descriptors only.
     everything: bool,

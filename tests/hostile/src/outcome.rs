@@ -17,7 +17,7 @@ pub struct Outcome {
     pub before: Vitals,
     /// The maximum during the attack.
     pub peak: Vitals,
-    /// The server after it had released what the attack allocated, or when the time for that was over.
+    /// The server after it had released the attack's resources, or when the time for that was over.
     pub after: Vitals,
     /// Duration of the release, seconds.
     pub recovery: f64,
@@ -25,7 +25,7 @@ pub struct Outcome {
     pub cpu: f64,
     /// Duration of the attack, seconds.
     pub seconds: f64,
-    /// What the attackers did.
+    /// Statistics of the attackers.
     pub effort: Effort,
     /// Violations of the limits; empty if there are none.
     pub wrong: Vec<String>,

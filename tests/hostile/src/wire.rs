@@ -1,7 +1,7 @@
 //! A connection on which anything can be sent. Frames are built here; credits are counted but not enforced.
 //!
-//! Responses are read piecewise and only their headers are examined, so memory does not grow with what the server
-//! sends.
+//! Responses are read piecewise and only their headers are examined, so memory does not grow with the amount of data
+//! received.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

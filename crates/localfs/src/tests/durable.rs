@@ -3,7 +3,7 @@
 use super::*;
 
 impl Bed {
-    /// Returns what was synced since the last call, by present names.
+    /// Returns the files synced since the last call, by present names.
     fn synced(&self, names: &[(&str, FileId)]) -> Vec<String> {
         let all = std::mem::take(&mut *self.fs.0.synced.lock());
         let name = |id: &FileId| names.iter().find(|(_, known)| known == id).map_or("?", |(name, _)| name);

@@ -100,8 +100,8 @@ fn what_this_process_does_is_not_told() {
     assert_eq!(told(&notes).first().map(String::as_str), Some("+local"));
 }
 
-/// The kernel's watch of the directory ends slightly after the first subscription, and reports to the second what
-/// happened in between.
+/// The kernel's watch of the directory ends slightly after the first subscription, and reports to the second any change
+/// in between.
 #[test]
 fn what_this_process_does_between_two_watches_is_not_told() {
     let bed = Bed::new();

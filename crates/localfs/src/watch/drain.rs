@@ -155,7 +155,7 @@ impl Watcher {
         self.cover_below(number, path, &mut |_, _| {});
     }
 
-    /// Watches a new directory, and reports what was created in it before it was watched.
+    /// Watches a new directory, and reports the files created in it before it was watched.
     fn cover_new(&self, path: &RelPath, teller: &mut Teller<'_>) {
         let number = teller.number;
         self.cover_below(number, path, &mut |path, kind| {

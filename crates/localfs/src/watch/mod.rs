@@ -44,7 +44,7 @@ impl Subscription {
     }
 }
 
-/// The meaning of one kernel watch for one subscription.
+/// The directory that one kernel watch stands for in one subscription.
 #[derive(Clone)]
 struct Place {
     subscription: u64,

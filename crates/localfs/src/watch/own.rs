@@ -4,7 +4,7 @@
 //! A change is noted before it is made. The kernel queues its event before the system call returns. Once all events
 //! have been read that were queued when the change was complete, the note is obsolete. Names are noted by their
 //! absolute paths, which begin with the share's path as given. The server identifies watchers by the same paths, so
-//! that it reports what is suppressed here. Content is noted by file and share.
+//! that it reports the changes that are suppressed here. Content is noted by file and share.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;

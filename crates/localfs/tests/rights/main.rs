@@ -72,7 +72,7 @@ fn linux() -> impl Strategy<Value = Linux> {
     )
 }
 
-/// On a share without stored security descriptors, the server predicts exactly what the kernel will grant.
+/// On a share without stored security descriptors, the server predicts exactly the rights that the kernel will grant.
 #[test]
 fn by_posix_lists() {
     let Some(bed) = Bed::new() else { return };
@@ -132,7 +132,7 @@ fn as_the_kernel(bed: &mut Bed, index: usize, name: &str, directory: bool) -> Re
     Ok(())
 }
 
-/// Compares creating and removing names in `directory` with what the kernel permits the user.
+/// Compares the results of creating and removing names in `directory` with the kernel's.
 fn names_as_the_kernel(bed: &mut Bed, index: usize, directory: &str, file: &Linux) -> Result<(), TestCaseError> {
     let posix = bed.posix[index];
     let new = format!("{directory}/new");
@@ -245,7 +245,7 @@ fn token(index: usize) -> Token {
 }
 
 /// On a share that stores security descriptors, no user has a right that the descriptor does not grant or that the
-/// kernel refuses, and the kernel grants what a POSIX ACL can express.
+/// kernel refuses, and the kernel grants every right that a POSIX ACL can express.
 #[test]
 fn by_windows_lists() {
     let Some(bed) = Bed::new() else { return };
@@ -352,8 +352,8 @@ fn what_two_groups_have_together_one_open_has_not() {
     }
 }
 
-/// A set-group-ID directory creates subdirectories with that bit, whoever creates them. If a user who is not in the
-/// group sets an ACL later, the bit is cleared, as with chmod(2). Both are as in Samba.
+/// Subdirectories of a set-group-ID directory get that bit from every creator. If a user who is not in the group sets
+/// an ACL later, the bit is cleared, as with chmod(2). Both are as in Samba.
 #[test]
 fn who_is_not_in_the_group_makes_directories_that_hand_it_on() {
     let Some(mut bed) = Bed::new() else { return };

@@ -30,7 +30,7 @@ pub struct Fixture {
     pub other: Option<Arc<Identity>>,
     /// Creates links; `None` where links are not supported.
     pub symlink: Option<MakeLink>,
-    /// Keeps alive what must live as long as the file system (a temporary directory, for example).
+    /// Resources that must live as long as the file system (a temporary directory, for example).
     pub keep: Box<dyn Any>,
 }
 

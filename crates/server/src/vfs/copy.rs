@@ -35,7 +35,7 @@ async fn by_hand(
     offset: u64,
     length: u64,
 ) -> Result<u64> {
-    // Copies the content present at the start, not what the copy itself appends to the source.
+    // Copies the content present at the start, not the data that the copy itself appends to the source.
     let mut length = length.min(from.metadata().await?.size.saturating_sub(source));
     // Two handles may refer to one file. Copying backwards then overwrites no byte before it was read.
     let backwards = offset > source;

@@ -123,7 +123,7 @@ pub struct Metadata {
     pub born: Option<Time>,
     /// The DOS attributes stored in `user.DOSATTRIB` ([MS-FSCC] 2.6 bits); `None` where the file has none stored.
     pub dos_attributes: Option<u32>,
-    /// Whether the file system compresses what is written to the file, or to new files in the directory.
+    /// Whether the file system compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
     /// Whether the file is known to have no `security.NTACL`: either it was looked up ([`Node::note_bare`]) and the
     /// file has not changed since, or it was looked up for this metadata.
@@ -307,14 +307,14 @@ pub struct DataRange {
     pub length: u64,
 }
 
-/// How a byte range of a file is locked for other processes.
+/// How a byte range of a file is locked for other processes and handles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RangeLock {
     /// Not locked.
     Free,
-    /// No other process may lock it exclusively.
+    /// No other process or handle may lock it exclusively.
     Shared,
-    /// No other process may lock it.
+    /// No other process or handle may lock it.
     Exclusive,
 }
 
@@ -565,7 +565,7 @@ pub trait Node: Send + Sync + std::any::Any {
     }
 
     /// Changes metadata. Only the times and the owner of a symbolic link can be changed: `Errno::OPNOTSUPP` for a mode,
-    /// a change time, and what is stored in `user.DOSATTRIB`.
+    /// a change time, and the fields stored in `user.DOSATTRIB`.
     fn set_metadata(&self, who: &Arc<Identity>, set: SetMetadata) -> Answer<Result<()>>;
 
     /// Returns up to about `count` entries of this directory that follow the position `cursor` (0 = the start), without

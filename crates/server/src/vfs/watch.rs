@@ -15,7 +15,7 @@ pub struct Wanted {
     pub attributes: bool,
 }
 
-/// What happened to a name in a watched directory or tree.
+/// A change of a name in a watched directory or tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Noticed {
     /// It appeared.

@@ -1,5 +1,5 @@
-//! The extended attributes in which Samba stores what Linux has no field for. They are kept byte for byte, so that a
-//! share can be moved between the two servers without loss.
+//! The extended attributes in which Samba stores metadata that Linux has no field for. They are kept byte for byte, so
+//! that a share can be moved between the two servers without loss.
 //!
 //! `user.DOSATTRIB`: the DOS attributes and the creation time. Samba 4.17 writes version 5 of its structure. The older
 //! versions and the plain text of the oldest releases can be read.
@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(DosAttributes::decode(value), Some(expected), "version {version}");
             let needed = if version == 4 || version == 5 { value.len() } else { 40 };
             for length in 5..needed {
-                // Cut right after the text, it is what the oldest releases stored.
+                // Cut right after the text, it is a value as stored by the oldest releases.
                 let cut = DosAttributes::decode(&value[..length]).filter(|_| length != 5);
                 assert_eq!(cut, None, "version {version}, {length} bytes");
             }

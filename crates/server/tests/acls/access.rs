@@ -136,9 +136,9 @@ fn a_protected_file_is_not_replaced() {
     assert_eq!(open(&mut scene.alice, r"directory\protected", A::FILE_READ_DATA), Status::SUCCESS);
 }
 
-/// Attributes stored as permission bits (`store dos attributes = no`) cannot be changed by a user to whom the kernel
-/// refuses it. Otherwise the stored descriptor would become invalid, and a user who may only append could write and
-/// change the ACL.
+/// Attributes stored as permission bits (`store dos attributes = no`) cannot be changed by a user if the kernel refuses
+/// it. Otherwise the stored descriptor would become invalid, and a user who may only append could write and change the
+/// ACL.
 #[test]
 fn the_right_to_attributes_is_none_to_permission_bits() {
     for stores_attributes in [false, true] {

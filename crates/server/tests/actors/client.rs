@@ -272,7 +272,7 @@ impl Actor {
         self.send(Command::CLOSE, Done::Close { view }, |out| request.encode(out));
     }
 
-    /// Sends what was written into the cache; `false` if there is nothing.
+    /// Sends the data written into the cache; `false` if there is none.
     fn flush(&mut self, view: usize, model: &mut Model) -> bool {
         let it = &self.views[view];
         let Some(value) = it.dirty.as_ref().map(|dirty| dirty.value) else { return false };

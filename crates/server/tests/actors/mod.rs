@@ -1,4 +1,4 @@
-//! The simulation: server, clients, and the model that defines what they may see.
+//! The simulation: server, clients, and the model that defines the expected responses.
 //!
 //! Each client has one request in progress at a time. Its effect appears in the model when the response arrives. Until
 //! then, a value being written is one of those that may be read.

@@ -67,7 +67,7 @@ impl World for Clock {
     }
 }
 
-/// Two users, each of whom has the name as password.
+/// Two users whose passwords equal their names.
 struct People;
 
 impl Accounts for People {

@@ -1,4 +1,4 @@
-//! What a client could reach by links, and take from other users by creating them.
+//! Attempts to reach hidden or outside files by links, and to damage other users' files by creating links.
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;

@@ -1,4 +1,4 @@
-//! File content: reading what was written, holes, copies, shared space, compression.
+//! File content: writing and reading, holes, copies, shared space, compression.
 
 use std::sync::Arc;
 

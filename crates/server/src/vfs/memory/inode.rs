@@ -142,7 +142,7 @@ impl Inode {
         self.mode >> shift & 7
     }
 
-    /// Returns whether `who` may do what is reserved for the owner.
+    /// Returns whether `who` has the owner's rights.
     pub(super) fn is_owner(&self, who: &Identity) -> bool {
         who.uid == 0 || who.uid == self.uid
     }

@@ -25,7 +25,7 @@ impl Held {
         self.first <= other.last && self.last >= other.first
     }
 
-    /// Returns what remains of the range without `hole`.
+    /// Returns the parts of the range outside `hole`.
     fn without(self, hole: &Held) -> impl Iterator<Item = Held> {
         let before = (self.first < hole.first).then(|| Held { last: self.last.min(hole.first - 1), ..self });
         let behind = (self.last > hole.last).then(|| Held { first: self.first.max(hole.last + 1), ..self });

@@ -72,7 +72,7 @@ impl Pages {
         length as usize
     }
 
-    /// Writes `data` at `offset`; the range must end at or below [`MAX_SIZE`]. If space runs out, what was written
+    /// Writes `data` at `offset`; the range must end at or below [`MAX_SIZE`]. If space runs out, the part written
     /// before stays.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], room: &mut Room) -> Result<(), Full> {
         let mut rest = data;
