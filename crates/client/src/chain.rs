@@ -1,4 +1,4 @@
-//! Related requests in one frame ([MS-SMB2] 3.2.4.1.4): open, do, close, in one round trip.
+//! Related requests in one frame ([MS-SMB2] 3.2.4.1.4), such as open, read and close in one round trip.
 
 use proto::smb2::FileId;
 use proto::smb2::close::{CloseFlags, CloseRequest};
@@ -13,8 +13,8 @@ use proto::smb2::write::WriteRequest;
 use crate::client::charge;
 use crate::{Client, Response, Result};
 
-/// Requests about one open that go out together. Every request but the first is about the open of the CREATE: the file
-/// ids of the requests are not looked at.
+/// Requests about one open that are sent as one compound. Every request but the first refers to the open of the CREATE;
+/// the file ids in the given requests are ignored.
 pub struct Chain<'a> {
     client: &'a mut Client,
     count: u64,
@@ -26,42 +26,42 @@ impl<'a> Chain<'a> {
         Chain { client, count: 0 }
     }
 
-    /// Opens.
+    /// Appends a CREATE.
     pub fn create(self, request: &CreateRequest<'_>) -> Result<Self> {
         self.append(Command::CREATE, 1, |out| request.encode(out))
     }
 
-    /// Asks for information.
+    /// Appends a QUERY_INFO.
     pub fn query_info(self, request: &QueryInfoRequest<'_>) -> Result<Self> {
         let request = QueryInfoRequest { file_id: FileId::ANY, ..*request };
         self.append(Command::QUERY_INFO, charge(request.output_buffer_length as usize), |out| request.encode(out))
     }
 
-    /// Sets information.
+    /// Appends a SET_INFO.
     pub fn set_info(self, request: &SetInfoRequest<'_>) -> Result<Self> {
         let request = SetInfoRequest { file_id: FileId::ANY, ..*request };
         self.append(Command::SET_INFO, charge(request.buffer.len()), |out| request.encode(out))
     }
 
-    /// Lists a directory.
+    /// Appends a QUERY_DIRECTORY.
     pub fn query_directory(self, request: &QueryDirectoryRequest<'_>) -> Result<Self> {
         let request = QueryDirectoryRequest { file_id: FileId::ANY, ..*request };
         self.append(Command::QUERY_DIRECTORY, charge(request.output_buffer_length as usize), |out| request.encode(out))
     }
 
-    /// Reads.
+    /// Appends a READ.
     pub fn read(self, offset: u64, length: u32) -> Result<Self> {
         let request = ReadRequest { file_id: FileId::ANY, offset, length, ..ReadRequest::default() };
         self.append(Command::READ, charge(length as usize), |out| request.encode(out))
     }
 
-    /// Writes.
+    /// Appends a WRITE.
     pub fn write(self, offset: u64, data: &[u8]) -> Result<Self> {
         let request = WriteRequest::new(FileId::ANY, offset, data);
         self.append(Command::WRITE, charge(data.len()), |out| request.encode(out))
     }
 
-    /// Closes.
+    /// Appends a CLOSE.
     pub fn close(self) -> Result<Self> {
         let request = CloseRequest { flags: CloseFlags::NONE, file_id: FileId::ANY };
         self.append(Command::CLOSE, 1, |out| request.encode(out))
@@ -79,12 +79,12 @@ impl<'a> Chain<'a> {
         Ok(self)
     }
 
-    /// Sends the chain and gives each response, refusals too, with the number of its request to `take`.
+    /// Sends the chain and passes each response, including error responses, to `take` with the index of its request.
     pub async fn each(self, mut take: impl FnMut(u64, &Response<'_>) -> Result<()>) -> Result<()> {
         self.client.connection.end_chain();
         self.client.connection.flush().await?;
         let mut done = Ok(());
-        // What was sent is answered, so a failure may not leave responses to whoever asks next.
+        // Responses are received even after a failure, because otherwise the next caller would get them.
         for _ in 0..self.count {
             let response = self.client.connection.next().await?;
             if done.is_ok() {
@@ -94,7 +94,7 @@ impl<'a> Chain<'a> {
         done
     }
 
-    /// Sends the chain; an error when the server refused any part of it.
+    /// Sends the chain. Returns an error if the server refused any of its requests.
     pub async fn run(self) -> Result<()> {
         self.each(|_, response| response.succeeded()).await
     }

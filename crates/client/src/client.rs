@@ -1,4 +1,4 @@
-//! What a client can ask for, one request at a time.
+//! The requests of a client, one at a time.
 
 use std::net::SocketAddr;
 
@@ -29,69 +29,69 @@ use crate::negotiate::{self, CREDIT};
 use crate::transport::Transport;
 use crate::{Agreed, Chain, Error, Options, Response, Result, logon};
 
-/// Access masks that are asked for together ([MS-SMB2] 2.2.13.1.1).
+/// Common combinations of access rights ([MS-SMB2] 2.2.13.1.1).
 pub struct Access;
 
 impl Access {
-    /// Reading and writing data, attributes and extended attributes, and deleting.
+    /// Read and write data, attributes and extended attributes, and delete.
     pub const ALL: u32 = 0x0013_019f;
-    /// Reading data, attributes and extended attributes.
+    /// Read data, attributes and extended attributes.
     pub const READ: u32 = 0x0012_0089;
-    /// Reading attributes.
+    /// Read attributes.
     pub const ATTRIBUTES: u32 = 0x0010_0080;
-    /// Deleting and renaming, and reading attributes.
+    /// Delete and rename, and read attributes.
     pub const DELETE: u32 = 0x0011_0080;
 }
 
-/// What an open is made with: everything, shared with everybody.
+/// The parameters of an open. The share mode always allows reading, writing and deleting.
 #[derive(Clone, Copy, Debug)]
 pub struct Open<'a> {
-    /// The path, below the share; empty for its root.
+    /// The path below the share; empty for its root.
     pub name: &'a str,
-    /// The access wanted.
+    /// The desired access.
     pub access: u32,
-    /// What to do when the file is there, and when it is not.
+    /// What to do if the file exists, and if it does not.
     pub disposition: CreateDisposition,
-    /// How to open.
+    /// The create options.
     pub options: CreateOptions,
 }
 
 impl<'a> Open<'a> {
-    /// An existing file, to be read.
+    /// Opens an existing file for reading.
     pub fn existing(name: &'a str) -> Open<'a> {
         let options = CreateOptions::NON_DIRECTORY_FILE;
         Open { name, access: Access::READ, disposition: CreateDisposition::OPEN, options }
     }
 
-    /// A file for everything, made where it is not there.
+    /// Opens a file for all access and creates it if it does not exist.
     pub fn file(name: &'a str) -> Open<'a> {
         let options = CreateOptions::NON_DIRECTORY_FILE;
         Open { name, access: Access::ALL, disposition: CreateDisposition::OPEN_IF, options }
     }
 
-    /// An existing directory, to be listed.
+    /// Opens an existing directory for listing.
     pub fn directory(name: &'a str) -> Open<'a> {
         let options = CreateOptions::DIRECTORY_FILE;
         Open { name, access: Access::READ, disposition: CreateDisposition::OPEN, options }
     }
 
-    /// Something that is deleted with its close.
+    /// Opens a file or directory that is deleted on close.
     pub fn deleted(name: &'a str) -> Open<'a> {
         let options = CreateOptions::DELETE_ON_CLOSE;
         Open { name, access: Access::DELETE, disposition: CreateDisposition::OPEN, options }
     }
 
-    /// As this, with another access mask.
+    /// Replaces the access mask.
     pub fn with_access(self, access: u32) -> Open<'a> {
         Open { access, ..self }
     }
 
-    /// As this, with another disposition.
+    /// Replaces the disposition.
     pub fn with_disposition(self, disposition: CreateDisposition) -> Open<'a> {
         Open { disposition, ..self }
     }
 
-    /// The request, with `name` as [`utf16_bytes`] of the path.
+    /// Builds the request; `name` is the path as [`utf16_bytes`].
     pub fn request<'n>(&self, name: &'n [u8]) -> CreateRequest<'n> {
         CreateRequest {
             impersonation_level: ImpersonationLevel::IMPERSONATION,
@@ -105,14 +105,14 @@ impl<'a> Open<'a> {
     }
 }
 
-/// A share on a connection of its own.
+/// A connection with one session and one tree connect.
 pub struct Client {
     pub(crate) connection: Connection,
 }
 
 impl Client {
-    /// Connects, logs on and connects to `share`. `host` is what the server is called in the share's path and, for
-    /// Kerberos, in its principal.
+    /// Connects, logs on and connects to `share`. `host` is the server's name in the share's path and, for Kerberos, in
+    /// its principal.
     pub async fn connect(address: impl ToSocketAddrs, host: &str, share: &str, options: &Options) -> Result<Client> {
         let addresses: Vec<SocketAddr> = tokio::net::lookup_host(address).await?.collect();
         let mut client = Client::log_on(&addresses, host, options).await?;
@@ -135,18 +135,19 @@ impl Client {
         Ok(Client { connection })
     }
 
-    /// Logs on in a new session, in place of the one before, which stays on the server until the connection ends.
+    /// Logs on in a new session that replaces the previous one, which stays on the server until the connection ends.
     pub async fn log_on_again(&mut self, host: &str, options: &Options) -> Result<()> {
         self.connection.forget_session();
         logon::log_on(&mut self.connection, host, options).await
     }
 
-    /// Gives the socket away, with what its user needs to send frames of its own: for tests of what this client never sends.
+    /// Returns the socket and the state needed to send hand-made frames, for tests of messages that this client never
+    /// sends.
     pub fn into_raw(self) -> Raw {
         self.connection.into_raw()
     }
 
-    /// Connects to a share, in place of the one before.
+    /// Connects to a share, which replaces the previous tree connect.
     pub async fn tree_connect(&mut self, host: &str, share: &str) -> Result<()> {
         let path = utf16_bytes(&format!(r"\\{host}\{share}"));
         let request = TreeConnectRequest { flags: TreeConnectFlags(0), path: &path, tree_connect_contexts: Vec::new() };
@@ -164,27 +165,27 @@ impl Client {
         Ok(())
     }
 
-    /// What was agreed on.
+    /// The outcome of the negotiation.
     pub fn agreed(&self) -> &Agreed {
         &self.connection.agreed
     }
 
-    /// The dialect that was agreed on.
+    /// The negotiated dialect.
     pub fn dialect(&self) -> Dialect {
         self.connection.agreed.dialect
     }
 
-    /// Whether messages are signed, and whether they are sealed.
+    /// Returns whether messages are signed and whether they are sealed.
     pub fn protected(&self) -> (bool, bool) {
         self.connection.protection.as_ref().map_or((false, false), |it| (it.signs, it.seals))
     }
 
-    /// Gives back what only a busy client needs: for one that will not be asked anything for a while.
+    /// Frees the buffers that only a busy client needs. To be called before an idle period.
     pub fn rest(&mut self) {
         self.connection.rest();
     }
 
-    /// Queues a request that costs `charge` credits, and whose response carries `tag`.
+    /// Queues a request that costs `charge` credits. Its response carries `tag`.
     pub fn queue(
         &mut self,
         command: Command,
@@ -195,22 +196,22 @@ impl Client {
         self.connection.queue_tagged(command, charge, tag, encode)
     }
 
-    /// Sends what was queued.
+    /// Sends the queued requests.
     pub async fn flush(&mut self) -> Result<()> {
         self.connection.flush().await
     }
 
-    /// Sends a WRITE at once, without copying its data where that can be avoided.
+    /// Sends a WRITE at once. Its data is copied only where it must be signed or sealed.
     pub async fn send_write(&mut self, tag: u64, request: &WriteRequest<'_>) -> Result<()> {
         self.connection.send_write(charge(request.buffer.len()), tag, request).await
     }
 
-    /// The next response to any request under way, also when it is a refusal.
+    /// Returns the next response to any request in flight, including an error response.
     pub async fn next(&mut self) -> Result<Response<'_>> {
         self.connection.next().await
     }
 
-    /// How many requests wait for their response.
+    /// The number of requests that wait for a response.
     pub fn in_flight(&self) -> usize {
         self.connection.in_flight()
     }
@@ -220,7 +221,7 @@ impl Client {
         self.connection.affords(charge)
     }
 
-    /// Sends one request and waits for its response; a refusal is an error.
+    /// Sends one request and waits for its response. A refusal is an error.
     pub async fn call(
         &mut self,
         command: Command,
@@ -239,13 +240,13 @@ impl Client {
         Chain::begin(self)
     }
 
-    /// Opens or makes a file.
+    /// Opens or creates a file.
     pub async fn create(&mut self, request: &CreateRequest<'_>) -> Result<CreateResponse<'_>> {
         let response = self.call(Command::CREATE, 1, |out| request.encode(out)).await?;
         Ok(CreateResponse::decode(response.message)?)
     }
 
-    /// Sends a CREATE again whose outcome is not known: the server tells it from another one by its CreateGuid.
+    /// Resends a CREATE whose outcome is unknown. The server recognizes it by its CreateGuid.
     pub async fn create_again(&mut self, request: &CreateRequest<'_>) -> Result<CreateResponse<'_>> {
         self.connection.queue_again(Command::CREATE, |out| request.encode(out))?;
         self.connection.flush().await?;
@@ -254,7 +255,7 @@ impl Client {
         Ok(CreateResponse::decode(response.message)?)
     }
 
-    /// Opens or makes a file and answers its id.
+    /// Opens or creates a file and returns its FileId.
     pub async fn open(&mut self, open: &Open<'_>) -> Result<FileId> {
         let name = utf16_bytes(open.name);
         Ok(self.create(&open.request(&name)).await?.file_id)
@@ -266,13 +267,13 @@ impl Client {
         self.call(Command::CLOSE, 1, |out| request.encode(out)).await.map(|_| ())
     }
 
-    /// Opens and closes, in one round trip.
+    /// Opens and closes a file or directory in one round trip.
     pub async fn touch(&mut self, open: &Open<'_>) -> Result<()> {
         let name = utf16_bytes(open.name);
         self.chain().create(&open.request(&name))?.close()?.run().await
     }
 
-    /// Makes a directory, or takes one that is there.
+    /// Creates a directory or opens an existing one.
     pub async fn make_directory(&mut self, name: &str) -> Result<()> {
         self.touch(&Open::directory(name).with_disposition(CreateDisposition::OPEN_IF)).await
     }
@@ -282,7 +283,7 @@ impl Client {
         self.touch(&Open::deleted(name)).await
     }
 
-    /// Renames a file or directory; what bears the new name is replaced when `replace` says so.
+    /// Renames a file or directory. A file that has the new name already is replaced if `replace` is set.
     pub async fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<()> {
         let (name, file_name) = (utf16_bytes(from), utf16_bytes(to));
         let open = Open { options: CreateOptions::NONE, ..Open::deleted(from) };
@@ -294,7 +295,7 @@ impl Client {
         self.chain().create(&open.request(&name))?.set_info(&set)?.close()?.run().await
     }
 
-    /// Reads up to `length` bytes; none at the end of the file.
+    /// Reads up to `length` bytes. Returns an empty slice at the end of the file.
     pub async fn read(&mut self, file_id: FileId, offset: u64, length: u32) -> Result<&[u8]> {
         let request = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
         self.connection.queue(Command::READ, charge(length as usize), |out| request.encode(out))?;
@@ -317,7 +318,7 @@ impl Client {
         if whole { Ok(()) } else { Err(Error::Protocol("a part of a WRITE was written")) }
     }
 
-    /// Puts what was written to the disk.
+    /// Flushes the written data of a file to disk.
     pub async fn flush_file(&mut self, file_id: FileId) -> Result<()> {
         let request = FlushRequest { file_id, ..FlushRequest::default() };
         self.call(Command::FLUSH, 1, |out| request.encode(out)).await.map(|_| ())
@@ -329,7 +330,7 @@ impl Client {
         self.call(Command::LOCK, 1, |out| request.encode(out)).await.map(|_| ())
     }
 
-    /// Asks for information; it ends where the server's answer does or the buffer asked for.
+    /// Queries information. The result is cut off at the requested buffer length.
     pub async fn query_info(&mut self, request: &QueryInfoRequest<'_>) -> Result<&[u8]> {
         let charge = charge(request.output_buffer_length as usize);
         let response = self.call(Command::QUERY_INFO, charge, |out| request.encode(out)).await?;
@@ -342,7 +343,7 @@ impl Client {
         self.call(Command::SET_INFO, charge, |out| request.encode(out)).await.map(|_| ())
     }
 
-    /// One buffer of at most `length` bytes of a directory's listing in `class`; `None` at the end.
+    /// Returns one buffer of at most `length` bytes of a directory's listing in `class`, or `None` at the end.
     pub async fn query_directory(
         &mut self,
         directory: FileId,
@@ -370,7 +371,7 @@ impl Client {
         Ok(Some(QueryDirectoryResponse::decode(response.message)?.buffer))
     }
 
-    /// Asks for a sign of life.
+    /// Sends an ECHO.
     pub async fn echo(&mut self) -> Result<()> {
         self.call(Command::ECHO, 1, |out| EchoRequest.encode(out)).await.map(|_| ())
     }

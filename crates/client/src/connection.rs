@@ -1,7 +1,8 @@
-//! One connection: message ids and credits ([MS-SMB2] 3.2.4.1), what is under way, and whose response has come.
+//! One connection: MessageIds and credits ([MS-SMB2] 3.2.4.1), requests in flight, and the matching of responses to
+//! them.
 //!
-//! Requests are queued, flushed together and answered in any order; nothing runs beside the caller, so a connection
-//! that nobody asks anything costs nothing. One session and one tree connect on a connection.
+//! Requests are queued, flushed together and answered in any order. There is no background task, so an idle connection
+//! does no work. A connection has one session and one tree connect.
 
 use std::ops::Range;
 
@@ -26,48 +27,48 @@ struct InFlight {
     message_id: u64,
     command: Command,
     tag: u64,
-    /// Nobody waits for it.
+    /// The response is discarded.
     unheeded: bool,
-    /// The server has said that it takes longer.
+    /// The server has sent an interim response.
     pending: bool,
 }
 
-/// A response, until the next one is received.
+/// A response, valid until the next one is received.
 #[derive(Debug)]
 pub struct Response<'a> {
     /// Its header.
     pub header: Header,
-    /// All of it from the header on.
+    /// The whole message from the header on.
     pub message: &'a [u8],
-    /// What its request was queued with.
+    /// The tag that its request was queued with.
     pub tag: u64,
 }
 
 impl Response<'_> {
-    /// An error when the server refused. A response cut short to the room there was is none.
+    /// Returns an error if the server refused the request. A response truncated to the buffer length is not an error.
     pub fn succeeded(&self) -> Result<()> {
         let fine = self.header.status.0 >> 30 == 0 || self.header.status == Status::BUFFER_OVERFLOW;
         if fine { Ok(()) } else { Err(self.refused()) }
     }
 
-    /// The refusal that this response is.
+    /// The error for a refused request.
     pub(crate) fn refused(&self) -> Error {
         Error::Refused { command: self.header.command, status: self.header.status }
     }
 }
 
-/// A connection whose frames its owner makes; nothing is signed or sealed.
+/// A connection for hand-made frames; nothing is signed or sealed.
 #[derive(Debug)]
 pub struct Raw {
     /// The socket.
     pub stream: TcpStream,
-    /// The session; 0 before the logon.
+    /// The session id; 0 before the logon.
     pub session_id: u64,
-    /// The tree connect; 0 without one.
+    /// The tree connect id; 0 without one.
     pub tree_id: u32,
     /// The MessageId of the next request.
     pub next_message: u64,
-    /// The credits that are left.
+    /// The credits left.
     pub credits: u32,
 }
 
@@ -82,12 +83,12 @@ pub(crate) struct Connection {
     credits: u32,
     wanted: u32,
     in_flight: Vec<InFlight>,
-    /// Frames that were queued; each begins with its length.
+    /// The queued frames; each begins with its length.
     out: Vec<u8>,
-    /// Where in `out` the last frame begins, and its last message.
+    /// Where the last frame and its last message begin in `out`.
     frame: usize,
     last: usize,
-    /// What is left of a received chain, and whether it came sealed.
+    /// The rest of a received compound, and whether it was sealed.
     chain: Range<usize>,
     opened: bool,
 }
@@ -112,14 +113,14 @@ impl Connection {
         }
     }
 
-    /// Back to the state before the logon.
+    /// Returns to the state before the logon.
     pub(crate) fn forget_session(&mut self) {
         self.protection = None;
         self.session_id = 0;
         self.tree_id = 0;
     }
 
-    /// The socket and what continues on it.
+    /// Returns the socket and the state needed to continue on it.
     pub(crate) fn into_raw(self) -> Raw {
         Raw {
             stream: self.transport.into_stream(),
@@ -130,12 +131,12 @@ impl Connection {
         }
     }
 
-    /// How many requests wait for a response that somebody waits for.
+    /// The number of requests whose response a caller waits for.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.iter().filter(|it| !it.unheeded).count()
     }
 
-    /// Lets the responses to what is under way pass by, so that whoever asks next does not get them.
+    /// Receives and discards the responses to all requests in flight, so that the next caller does not get them.
     pub(crate) async fn drain(&mut self) -> Result<()> {
         while self.in_flight() > 0 {
             self.receive().await?;
@@ -148,19 +149,19 @@ impl Connection {
         self.credits >= u32::from(charge.max(1))
     }
 
-    /// Gives back what only a busy connection needs.
+    /// Frees the buffers that only a busy connection needs.
     pub(crate) fn rest(&mut self) {
         self.transport.rest();
         self.out = Vec::new();
         self.in_flight.shrink_to_fit();
     }
 
-    /// Queues a request alone in its frame.
+    /// Queues a request in a frame of its own.
     pub(crate) fn queue(&mut self, command: Command, charge: u16, encode: impl FnOnce(&mut Writer<'_>)) -> Result<()> {
         self.queue_tagged(command, charge, 0, encode)
     }
 
-    /// Queues a request alone in its frame, whose response carries `tag`.
+    /// Queues a request in a frame of its own. Its response carries `tag`.
     pub(crate) fn queue_tagged(
         &mut self,
         command: Command,
@@ -190,7 +191,7 @@ impl Connection {
         self.last = self.out.len();
     }
 
-    /// Appends a request to the frame that was begun.
+    /// Appends a request to the current frame.
     pub(crate) fn append(
         &mut self,
         command: Command,
@@ -218,7 +219,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Pads and signs the last request of a chain before another one follows it.
+    /// Pads and signs the last request of a compound before another one follows it.
     fn end_element(&mut self) {
         if self.out.len() == self.last {
             return;
@@ -230,11 +231,11 @@ impl Connection {
         self.sign_last();
     }
 
-    /// Signs the last request, where requests are signed.
+    /// Signs the last request if requests are signed.
     fn sign_last(&mut self) {
         let Some(protection) = &self.protection else { return };
         let message = &mut self.out[self.last..];
-        // 3.2.4.1.1: what connects to a tree is signed in 3.1.1, whatever else is.
+        // 3.2.4.1.1: in 3.1.1, a TREE_CONNECT is signed even if other messages are not.
         let tree_connect = message[12..14] == Command::TREE_CONNECT.0.to_le_bytes();
         let must = protection.signs || (self.agreed.dialect == Dialect::SMB_3_1_1 && tree_connect);
         if must && !protection.seals {
@@ -242,7 +243,7 @@ impl Connection {
         }
     }
 
-    /// Ends a frame, `behind` bytes of which are sent from elsewhere.
+    /// Ends a frame. Its last `behind` bytes are sent from another buffer.
     fn end_frame(&mut self, behind: usize) {
         self.sign_last();
         let start = self.frame + 4;
@@ -253,17 +254,17 @@ impl Connection {
         self.out[self.frame..start].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Ends a frame of several requests.
+    /// Ends a compound frame.
     pub(crate) fn end_chain(&mut self) {
         self.end_frame(0);
     }
 
-    /// The message in the last frame that was queued.
+    /// The last queued message.
     pub(crate) fn queued(&self) -> &[u8] {
         &self.out[self.last..]
     }
 
-    /// Sends what was queued.
+    /// Sends the queued frames.
     pub(crate) async fn flush(&mut self) -> Result<()> {
         self.flush_with(&[]).await
     }
@@ -274,7 +275,7 @@ impl Connection {
         sent
     }
 
-    /// Sends a WRITE, whose data is copied only where it must be signed or sealed.
+    /// Sends a WRITE. Its data is copied only where it must be signed or sealed.
     pub(crate) async fn send_write(&mut self, charge: u16, tag: u64, request: &WriteRequest<'_>) -> Result<()> {
         let protects = self.protection.as_ref().is_some_and(|it| it.signs || it.seals);
         if protects || request.buffer.len() < 4096 {
@@ -288,7 +289,7 @@ impl Connection {
         self.flush_with(request.buffer).await
     }
 
-    /// The next final response to any request, in the order of the server.
+    /// Returns the next final response to any request, in the order of arrival.
     pub(crate) async fn next(&mut self) -> Result<Response<'_>> {
         let (header, range, tag) = self.receive().await?;
         Ok(Response { header, message: &self.transport.bytes()[range], tag })
@@ -311,7 +312,7 @@ impl Connection {
             }
             self.credits = self.credits.saturating_add(header.credits.into());
             if header.status == Status::PENDING && header.is_async() {
-                // Each begins the wait anew, and 3.3.4.2 knows but one.
+                // Each interim response restarts the timeout, and 3.3.4.2 allows only one.
                 if std::mem::replace(&mut self.in_flight[position].pending, true) {
                     return Err(Error::Protocol("a second interim response to one request"));
                 }
@@ -352,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Takes the next response off the chain.
+    /// Takes the next response from the received compound.
     fn element(&mut self) -> Result<(Header, Range<usize>)> {
         let message = &self.transport.bytes()[self.chain.clone()];
         let header = Header::decode(message)?;
@@ -369,15 +370,16 @@ impl Connection {
         Ok((header, range))
     }
 
-    /// Gives up an oplock or a lease that the server breaks ([MS-SMB2] 3.2.5.19): nothing is cached here that would have to
-    /// be written back first.
+    /// Gives up an oplock or a lease that the server breaks ([MS-SMB2] 3.2.5.19). There is no cached data to write
+    /// back.
     async fn unsolicited(&mut self, header: Header, range: Range<usize>) -> Result<()> {
         if header.command != Command::OPLOCK_BREAK {
             return Ok(());
         }
         let message = &self.transport.bytes()[range];
         let acknowledgment = match OplockBreakNotification::decode(message)? {
-            // A level II oplock is gone without an acknowledgment; one too many is refused, and nobody heeds that.
+            // A level II oplock is broken without an acknowledgment. An unneeded one is refused and the refusal is
+            // discarded.
             OplockBreakNotification::Oplock(OplockBreak { oplock_level, file_id }) => {
                 OplockBreakAcknowledgment::Oplock(OplockBreak { oplock_level, file_id })
             }

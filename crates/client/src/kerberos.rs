@@ -1,7 +1,7 @@
-//! Logging on with Kerberos: the tokens of GSS-API's mechanism in SPNEGO ([MS-SMB2] 3.2.4.2.3, RFC 4178, RFC 4121).
+//! Kerberos logon: tokens of the GSS-API mechanism in SPNEGO ([MS-SMB2] 3.2.4.2.3, RFC 4178, RFC 4121).
 //!
-//! The user is whoever the host's ticket cache says, and how a host's name becomes a principal is the business of the
-//! host's `krb5.conf`. Leaves out: getting tickets by a password, delegation, user-to-user, falling back to NTLM.
+//! The user is the default principal of the host's ticket cache. The host's `krb5.conf` determines how a host name
+//! becomes a principal. Not implemented: obtaining tickets with a password, delegation, user-to-user, fallback to NTLM.
 
 use std::{io, mem};
 
@@ -10,27 +10,28 @@ use proto::auth::spnego::{MechType, NegState, NegTokenResp, Token, encode_init, 
 
 use crate::{Error, Result};
 
-/// What is offered: one mechanism by both its names, the one that Windows looks for first.
+/// The offered mechanisms: Kerberos under both of its names, the one that Windows looks for first.
 const OFFERED: [MechType<'static>; 2] = [MechType::MS_KERBEROS, MechType::KERBEROS];
 
-/// A logon by Kerberos with the ticket cache of the host, under way or done.
+/// A Kerberos logon with the host's ticket cache, in progress or finished.
 ///
-/// All of it blocks: the KDC is asked for a ticket to the server when the cache has none. Asynchronous code does it in
-/// `spawn_blocking`.
+/// All methods block, because a ticket that is not in the cache is requested from the KDC. Asynchronous code calls them
+/// in `spawn_blocking`.
 pub struct Kerberos {
     initiator: Initiator,
     host: String,
-    /// The list of mechanisms as it was sent, which is what both sides may sign.
+    /// The mechanism list as it was sent, which both sides may sign.
     offered: Vec<u8>,
-    /// The mechanism's first token, until the server has taken it.
+    /// The mechanism's first token, until the server has accepted it.
     first: Vec<u8>,
 }
 
 impl Kerberos {
-    /// Begins a logon to the service `cifs` on `host`; the token is the security buffer of the first SESSION_SETUP.
+    /// Begins a logon to the service `cifs` on `host`. The returned token is the security buffer of the first
+    /// SESSION_SETUP.
     ///
-    /// Fails when the host has no library for Kerberos, no ticket, or none is to be had for that server; the text says
-    /// which of these.
+    /// Fails if the host has no Kerberos library or no ticket, or if no ticket for that server can be obtained. The
+    /// error text identifies the cause.
     pub fn initiate(host: &str) -> Result<(Kerberos, Vec<u8>)> {
         let library = Library::get().map_err(|missing| {
             io::Error::new(io::ErrorKind::NotFound, format!("no Kerberos on this host: {missing}"))
@@ -44,8 +45,8 @@ impl Kerberos {
         Ok((Kerberos { initiator, host: host.to_owned(), offered, first: token }, message))
     }
 
-    /// Takes the security buffer of a SESSION_SETUP response, the last one (`STATUS_SUCCESS`) included; what to answer,
-    /// or nothing when both sides are done.
+    /// Processes the security buffer of a SESSION_SETUP response, including the last one (`STATUS_SUCCESS`). Returns
+    /// the token to reply with, or `None` when both sides are done.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>> {
         let response = answer(token)?;
         let next = match response.response_token {
@@ -54,7 +55,7 @@ impl Kerberos {
                 self.initiator.step(token).map_err(|failure| no_logon(&self.host, failure))?
             }
             Some(_) => Vec::new(),
-            // A server that knows Kerberos by its other name alone did not look at a token for the first one.
+            // A server that supports Kerberos only under its other name did not look at the token for the first one.
             None => mem::take(&mut self.first),
         };
         let established = self.initiator.is_established();
@@ -85,8 +86,8 @@ impl Kerberos {
         }
     }
 
-    /// The whole key of the logon, 16 or 32 bytes: `Session.FullSessionKey`, whose first 16 bytes are
-    /// `Session.SessionKey` ([MS-SMB2] 3.2.5.3.1). An error before the server has proved who it is.
+    /// The full session key, 16 or 32 bytes: `Session.FullSessionKey`, whose first 16 bytes are `Session.SessionKey`
+    /// ([MS-SMB2] 3.2.5.3.1). Returns an error before the server has authenticated itself.
     pub fn session_key(&self) -> Result<Vec<u8>> {
         if !self.initiator.is_established() {
             return Err(Error::Protocol("the server let somebody in without proving who it is"));
@@ -96,7 +97,7 @@ impl Kerberos {
     }
 }
 
-/// What did not work, why in the library's words, and the remedy where it is the user's.
+/// Builds an error from the failed action, the library's text, and the remedy if the user has one.
 fn failed(what: &str, failure: Failure) -> Error {
     let remedy = if failure.wants_ticket() { "; kinit gets a ticket" } else { "" };
     io::Error::other(format!("{what}: {}{remedy}", failure.text)).into()
@@ -106,7 +107,7 @@ fn no_logon(host: &str, failure: Failure) -> Error {
     failed(&format!("no Kerberos logon to cifs@{host}"), failure)
 }
 
-/// The server's token, which must be about Kerberos.
+/// Decodes the server's token, which must select Kerberos.
 fn answer(token: &[u8]) -> Result<NegTokenResp<'_>> {
     let Ok(Token::Resp(mut response)) = Token::decode(token) else {
         return Err(Error::Protocol("the server's logon token does not decode"));
@@ -117,7 +118,7 @@ fn answer(token: &[u8]) -> Result<NegTokenResp<'_>> {
     if response.supported_mech.is_some_and(|chosen| !OFFERED.contains(&chosen)) {
         return Err(Error::Protocol("the server chose a mechanism that was not offered"));
     }
-    // Windows 2000 put the mechanism's token in the place of the signature, too.
+    // Windows 2000 repeated the mechanism's token in the signature field.
     if response.mech_list_mic == response.response_token {
         response.mech_list_mic = None;
     }
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The library reads the environment, so that this runs once more with one in which no ticket can be.
+    /// The library reads the environment, so the test runs itself again in a process whose environment has no ticket.
     #[test]
     fn without_a_ticket_it_is_said_where_none_is() {
         const CACHE: &str = "FILE:/nonexistent/tickets";

@@ -1,12 +1,14 @@
-//! A small asynchronous SMB client on the `proto` codecs, for tests and for load. It never uses the server's code, so
-//! that a mistake in it is not made twice.
+//! A small asynchronous SMB client on the `proto` codecs, for tests and load generation. It never uses the server's
+//! code, because a bug shared by both sides would go unnoticed.
 //!
-//! A [`Client`] is one connection with one session and one tree connect. Nothing runs beside its caller: it costs a few
-//! KiB when idle, and no system call that a request does not need. Calls such as [`Client::read`] send one request and
-//! wait; [`Client::queue`] and [`Client::next`] keep many under way, [`Client::read_file`] and [`Client::write_file`] do so with
-//! a whole file, and a [`Chain`] sends several requests about one open as one.
+//! A [`Client`] is one connection with one session and one tree connect. It has no background task: it costs a few KiB
+//! when idle, and makes no system call that a request does not need. Calls such as [`Client::read`] send one request
+//! and wait. [`Client::queue`] and [`Client::next`] keep several requests in flight, [`Client::read_file`] and
+//! [`Client::write_file`] do so for a whole file, and a [`Chain`] sends several requests about one open as one
+//! compound.
 //!
-//! It keeps nothing in a cache: an oplock or a lease that is broken is given up at once. Leaves out: durable handles, several channels, DFS.
+//! It caches nothing: a broken oplock or lease is given up at once. Not implemented: durable handles, multichannel,
+//! DFS.
 
 mod chain;
 mod client;
@@ -35,36 +37,36 @@ pub use negotiate::Agreed;
 pub use options::{Credentials, Options};
 pub use pipeline::Window;
 
-/// Why something did not succeed.
+/// The error of a client call.
 #[derive(Debug)]
 pub enum Error {
     /// The transport failed.
     Io(io::Error),
     /// The server closed the connection.
     Closed,
-    /// The server was silent for too long.
+    /// The server did not answer in time.
     Timeout {
-        /// How long it was waited for.
+        /// How long the client waited.
         after: Duration,
-        /// What for.
+        /// The message that was awaited.
         waiting_for: String,
     },
-    /// The server refused.
+    /// The server returned an error status.
     Refused {
-        /// What was asked.
+        /// The command of the refused request.
         command: Command,
-        /// What it answered.
+        /// The status of the response.
         status: Status,
     },
-    /// The server answered what makes no sense.
+    /// The server's response violates the protocol.
     Protocol(&'static str),
 }
 
-/// What the client's calls answer.
+/// The result of a client call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The status, when the server refused.
+    /// The status, if the server refused the request.
     pub fn status(&self) -> Option<Status> {
         match self {
             Error::Refused { status, .. } => Some(*status),
@@ -102,7 +104,7 @@ impl From<Malformed> for Error {
     }
 }
 
-/// Random bytes.
+/// Returns random bytes.
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::Io(io::Error::other("no random numbers to be had")))?;

@@ -1,4 +1,4 @@
-//! SESSION_SETUP ([MS-SMB2] 3.2.4.2.3, 3.2.5.3): NTLMv2 in SPNEGO.
+//! SESSION_SETUP ([MS-SMB2] 3.2.4.2.3, 3.2.5.3): NTLMv2 in SPNEGO, or Kerberos.
 
 use proto::auth::ntlm::{self, Initiator, Random, Sender, nt_hash};
 use proto::auth::spnego::{MechType, NegTokenResp, Token, encode_init, encode_mech_types};
@@ -12,13 +12,13 @@ use crate::negotiate::Agreed;
 use crate::protection::Protection;
 use crate::{Credentials, Error, Kerberos, Options, Result, random};
 
-/// What the client calls itself in NTLM.
+/// The client's workstation name in NTLM.
 const WORKSTATION: &str = "CLIENT";
 
-/// Where a logon's tokens come from.
+/// The authentication mechanism of a logon.
 enum Mechanism {
     Ntlm(Initiator, Option<ntlm::Session>),
-    /// Nothing after a step that failed.
+    /// `None` after a failed step.
     Kerberos(Option<Kerberos>),
 }
 
@@ -40,7 +40,7 @@ impl Mechanism {
         Ok((Mechanism::Ntlm(initiator, None), token))
     }
 
-    /// The token that answers the server's.
+    /// Returns the reply to the server's token.
     async fn step(&mut self, token: &[u8]) -> Result<Vec<u8>> {
         let unreadable = Error::Protocol("the server's logon token does not decode");
         let (initiator, session) = match self {
@@ -57,14 +57,15 @@ impl Mechanism {
         };
         let random = Random { client_challenge: random()?, session_key: random()? };
         let (proof, agreed) = initiator.authenticate(challenge, &random, 0).map_err(|_| unreadable)?;
-        // [MS-SPNG] 3.1.5.1: some servers ask for another round without it.
+        // [MS-SPNG] 3.1.5.1: without the mechListMIC, some servers ask for another round trip.
         let mic = agreed.mech_list_mic(Sender::Client, &encode_mech_types(&[MechType::NTLMSSP]));
         *session = Some(agreed);
         let mech_list_mic = mic.as_ref().map(|mic| &mic[..]);
         Ok(NegTokenResp { response_token: Some(&proof), mech_list_mic, ..NegTokenResp::default() }.encode())
     }
 
-    /// The key that the logon gave; `token` is the server's last, with which Kerberos knows the server, too.
+    /// Returns the session key of the mechanism. `token` is the server's last token, which Kerberos needs to
+    /// authenticate the server.
     async fn finish(&mut self, token: &[u8]) -> Result<Vec<u8>> {
         let nobody = Error::Protocol("the server let somebody in before knowing who it is");
         match self {
@@ -79,7 +80,7 @@ impl Mechanism {
     }
 }
 
-/// Kerberos may ask a KDC and wait for it, which must not hold up others.
+/// Runs `work` on a blocking thread, because Kerberos may wait for a KDC, which must not block other tasks.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Error::Io(error.into()))?
 }
@@ -122,7 +123,7 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
             Status::SUCCESS => {
                 let setup = SessionSetupResponse::decode(response.message)?;
                 let (session_flags, token) = (setup.session_flags, setup.buffer.to_vec());
-                // What the server says last is signed with the new keys: whoever does not have them is found out here.
+                // The last response is signed with the new keys. A server that does not have them fails this check.
                 let mut last = response.message.to_vec();
                 let header = response.header;
                 connection.session_id = session_id;

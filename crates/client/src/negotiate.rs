@@ -1,4 +1,4 @@
-//! NEGOTIATE ([MS-SMB2] 3.2.4.2.2, 3.2.5.2): what client and server agree on.
+//! NEGOTIATE ([MS-SMB2] 3.2.4.2.2, 3.2.5.2).
 
 use proto::crypto::preauth::PreauthHash;
 use proto::smb2::header::Command;
@@ -10,34 +10,34 @@ use proto::smb2::negotiate::{
 use crate::connection::Connection;
 use crate::{Error, Options, Result, random};
 
-/// The payload that one credit is for, bytes.
+/// The payload covered by one credit, in bytes.
 pub(crate) const CREDIT: u32 = 65536;
-/// The largest READ and WRITE that is ever asked for, bytes: what a frame of this client can hold.
+/// The largest READ or WRITE that is ever requested, in bytes: the most that a frame of this client can hold.
 const LARGEST: u32 = 8 * 1024 * 1024;
 
-/// What NEGOTIATE settled.
+/// The outcome of NEGOTIATE.
 #[derive(Clone)]
 pub struct Agreed {
     /// The dialect.
     pub dialect: Dialect,
-    /// How messages are signed.
+    /// The signing algorithm.
     pub signing: SigningAlgorithm,
-    /// Whether the server refuses what is not signed.
+    /// Whether the server refuses unsigned messages.
     pub signing_required: bool,
-    /// How messages can be sealed.
+    /// The cipher for sealing, if there is one.
     pub cipher: Option<CipherId>,
-    /// The largest READ, bytes.
+    /// The largest READ, in bytes.
     pub max_read_size: u32,
-    /// The largest WRITE, bytes.
+    /// The largest WRITE, in bytes.
     pub max_write_size: u32,
-    /// The largest buffer of the other commands, bytes.
+    /// The largest buffer of the other commands, in bytes.
     pub max_transact_size: u32,
-    /// Everything said so far, in short; 3.1.1 derives its keys from it.
+    /// The preauthentication integrity hash of the messages so far. Dialect 3.1.1 derives its keys from it.
     pub(crate) preauth: Option<PreauthHash>,
 }
 
 impl Agreed {
-    /// Before anything is agreed on.
+    /// The state before the negotiation.
     pub(crate) fn nothing() -> Agreed {
         Agreed {
             dialect: Dialect::SMB_2_0_2,
@@ -52,7 +52,7 @@ impl Agreed {
     }
 }
 
-/// Negotiates on a fresh connection.
+/// Negotiates on a new connection.
 pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) -> Result<Agreed> {
     let salt: [u8; 32] = random()?;
     let mut contexts = Vec::new();

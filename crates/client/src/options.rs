@@ -1,4 +1,4 @@
-//! How to talk to a server: who, with what, and how long to wait.
+//! Options of a connection: credentials, protocol features and timeouts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use proto::smb2::negotiate::Dialect;
 
-/// Who logs on.
+/// The credentials of a logon.
 #[derive(Clone)]
 pub enum Credentials {
     /// NTLMv2.
     Password {
         /// The user's name.
         user: String,
-        /// The domain that the user is of; may be empty.
+        /// The user's domain; may be empty.
         domain: String,
         /// The password.
         password: String,
     },
     /// Kerberos, with the host's ticket cache.
     Kerberos,
-    /// Nobody; most servers refuse it.
+    /// An anonymous logon, which most servers refuse.
     Anonymous,
 }
 
 impl Credentials {
-    /// A user without a domain.
+    /// Credentials of a user without a domain.
     pub fn password(user: &str, password: &str) -> Credentials {
         Credentials::Password { user: user.into(), domain: String::new(), password: password.into() }
     }
@@ -42,30 +42,30 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// How to talk to the server.
+/// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who logs on.
+    /// The credentials.
     pub credentials: Credentials,
-    /// What to offer.
+    /// The dialects to offer.
     pub dialects: Vec<Dialect>,
-    /// Sign everything, also where the server does not ask for it.
+    /// Sign all messages, even if the server does not require it.
     pub sign: bool,
-    /// Seal everything once logged on, also where the server does not ask for it; needs 3.0 or later.
+    /// Seal all messages after the logon, even if the server does not require it. Needs dialect 3.0 or later.
     pub seal: bool,
-    /// How long a connection and each response may take. An interim response begins the time anew.
+    /// The time limit for connecting and for each response. An interim response restarts it.
     pub timeout: Duration,
-    /// Which client this is: one that comes back for its persistent handles must be the same, and only with this are they
-    /// offered. Else each connection is a client of its own.
+    /// The ClientGuid. A client must use the same one to reconnect to its persistent handles, and persistent handles
+    /// are offered only if it is set. Without it, each connection uses a new one.
     pub client_guid: Option<[u8; 16]>,
-    /// How many credits to keep: what can be under way at once, in units of 64 KiB.
+    /// The number of credits to keep, which limits the requests in flight, in units of 64 KiB.
     pub credits: u16,
-    /// The address to connect from; without one the system chooses.
+    /// The local address to connect from; if it is not set, the system chooses one.
     pub source: Option<IpAddr>,
 }
 
 impl Default for Options {
-    /// Anonymous, every dialect, signed and sealed as the server asks, a minute, 512 credits.
+    /// Anonymous, all dialects, signing and sealing as the server requires, a timeout of one minute, 512 credits.
     fn default() -> Self {
         Options {
             credentials: Credentials::Anonymous,

@@ -1,4 +1,4 @@
-//! Whole files with several requests under way, within the credits that the server grants.
+//! Transfers of whole files with several requests in flight, within the credits that the server grants.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use proto::smb2::write::{WriteRequest, WriteResponse};
 use crate::client::charge;
 use crate::{Client, Error, Result};
 
-/// How a file is cut, and how much of it is under way.
+/// How a file is split into requests, and how many of them are in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Bytes of one request; no more than the server takes are asked for.
+    /// Bytes per request, capped by the server's maximum.
     pub piece: u32,
-    /// Requests under way at once, at least 1.
+    /// Requests in flight at once, at least 1.
     pub depth: usize,
 }
 
@@ -27,8 +27,8 @@ impl Default for Window {
 }
 
 impl Client {
-    /// Reads `range` of an open file and gives each piece with its offset to `take`, in the order in which they come.
-    /// A piece that comes back short is an error: the file is not that long.
+    /// Reads `range` of an open file and passes each piece with its offset to `take`, in the order of arrival. A short
+    /// piece is an error, because the file is shorter than `range`.
     pub async fn read_file(
         &mut self,
         file_id: FileId,
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Writes `range` of an open file; `give` fills the buffer for the piece at an offset.
+    /// Writes `range` of an open file. `give` fills the buffer for the piece at an offset.
     pub async fn write_file(
         &mut self,
         file_id: FileId,

@@ -1,4 +1,4 @@
-//! What keeps a session's messages from being read or changed: signing and sealing ([MS-SMB2] 3.1.4).
+//! Signing and sealing of a session's messages ([MS-SMB2] 3.1.4).
 
 use proto::crypto::KeyRefused;
 use proto::crypto::kdf::{Derivation, Key, KeyLength};
@@ -21,7 +21,7 @@ pub(crate) struct Protection {
     pub(crate) seals: bool,
 }
 
-/// Both directions' keys, and the next nonce.
+/// The keys of both directions and the next nonce.
 struct Sealing {
     to_server: SealingKey,
     to_client: SealingKey,
@@ -29,7 +29,7 @@ struct Sealing {
 }
 
 impl Protection {
-    /// Derives the keys ([MS-SMB2] 3.2.5.3.1) from the key that the logon gave.
+    /// Derives the keys ([MS-SMB2] 3.2.5.3.1) from the key of the authentication mechanism.
     pub(crate) fn derive(logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
         let session_key = Key::from_session_key(logon_key);
         let derivation = match &agreed.preauth {
@@ -44,7 +44,7 @@ impl Protection {
         let sealing = match agreed.cipher {
             Some(cipher) => {
                 let length = key_length(cipher).unwrap_or(KeyLength::Bits128);
-                // Of a longer key, such as Kerberos gives, ciphers of 128 bits know the first 16 bytes.
+                // 128-bit ciphers use only the first 16 bytes of a longer key, such as a Kerberos key.
                 let whole = if length == KeyLength::Bits256 { logon_key } else { session_key.as_bytes() };
                 let to_server = derivation.client_to_server_key(whole, length);
                 let to_client = derivation.server_to_client_key(whole, length);
@@ -59,7 +59,7 @@ impl Protection {
         Ok(Protection { signing, signs: false, sealing, seals: false })
     }
 
-    /// Seals everything from now on.
+    /// Seals all messages from now on.
     pub(crate) fn seal_everything(&mut self) -> Result<()> {
         if self.sealing.is_none() {
             return Err(Error::Protocol("sealing was asked for, and nothing was agreed on to seal with"));
@@ -68,7 +68,7 @@ impl Protection {
         Ok(())
     }
 
-    /// Forgets the keys for sealing when nothing is sealed: they are the larger part of a session.
+    /// Drops the sealing keys if nothing is sealed, because they are the larger part of a session.
     pub(crate) fn settle(&mut self) {
         if !self.seals {
             self.sealing = None;
@@ -83,7 +83,7 @@ impl Protection {
         self.signing.sign(message);
     }
 
-    /// Seals a frame that begins with room for the header of it.
+    /// Seals a frame that begins with space for its transform header.
     pub(crate) fn seal(&mut self, session_id: u64, frame: &mut [u8]) {
         if let Some(sealing) = &mut self.sealing {
             sealing.to_server.seal(session_id, sealing.nonce, frame);
@@ -91,14 +91,14 @@ impl Protection {
         }
     }
 
-    /// Opens a sealed frame in place; what it held begins behind the header.
+    /// Opens a sealed frame in place. The plaintext begins after the transform header.
     pub(crate) fn open(&self, frame: &mut [u8]) -> Result<()> {
         let sealing = self.sealing.as_ref().ok_or(Error::Protocol("a sealed response that nobody asked for"))?;
         sealing.to_client.open(frame).map_err(|_| Error::Protocol("a sealed response that does not open"))?;
         Ok(())
     }
 
-    /// Checks the signature of a response, where it has one or must have one.
+    /// Checks the signature of a response that is signed or has to be.
     pub(crate) fn verify(&self, message: &mut [u8], header: &Header) -> Result<()> {
         let signed = header.flags.contains(Flags::SIGNED);
         if (signed || self.signs) && !(signed && self.signing.verify(message)) {
@@ -107,7 +107,7 @@ impl Protection {
         Ok(())
     }
 
-    /// How much room a frame needs before its messages.
+    /// The space that a frame needs before its messages, in bytes.
     pub(crate) fn room(&self) -> usize {
         if self.seals { TransformHeader::SIZE } else { 0 }
     }

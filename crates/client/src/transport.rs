@@ -1,6 +1,6 @@
-//! Frames on TCP ([MS-SMB2] 2.1), with as few system calls and copies as they can be had for.
+//! Frames on TCP ([MS-SMB2] 2.1), with as few system calls and copies as possible.
 //!
-//! A transport that waits for nothing holds no buffer once [`Transport::rest`] was called: thousands may be open.
+//! An idle transport holds no buffer after [`Transport::rest`], because thousands may be open.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -11,12 +11,12 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::{Error, Result};
 
-/// The longest frame that is taken from a server, bytes: a READ of 8 MiB with room for its headers.
+/// The longest frame accepted from a server, in bytes: a READ of 8 MiB and space for its headers.
 const LONGEST: usize = 8 * 1024 * 1024 + 64 * 1024;
-/// What is asked of the socket at least at once, bytes.
+/// The minimum size of a read from the socket, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Connects to `address`, from `source` if there is one.
+/// Connects to `address`, from `source` if it is set.
 async fn dial(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let Some(source) = source else { return TcpStream::connect(address).await };
     let socket = if source.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -28,13 +28,13 @@ async fn dial(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStre
 pub(crate) struct Transport {
     stream: TcpStream,
     timeout: Duration,
-    /// Received bytes are those of `pending`; the frame that was answered last is before them.
+    /// `pending` is the range of the received bytes that were not taken yet; the frame returned last is before it.
     buffer: Vec<u8>,
     pending: Range<usize>,
 }
 
 impl Transport {
-    /// Connects to the first of `addresses` that answers, from `source` if there is one.
+    /// Connects to the first of `addresses` that answers, from `source` if it is set.
     pub(crate) async fn connect(
         addresses: &[SocketAddr],
         source: Option<IpAddr>,
@@ -54,7 +54,7 @@ impl Transport {
         Err(refused)
     }
 
-    /// The socket. Bytes that were received and not taken are lost.
+    /// Returns the socket. Received bytes that were not taken are lost.
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
     }
@@ -87,7 +87,7 @@ impl Transport {
         }
     }
 
-    /// Receives one frame and answers where in [`Transport::bytes`] its content is, until the next call.
+    /// Receives one frame and returns the range of its content in [`Transport::bytes`], valid until the next call.
     pub(crate) async fn receive(&mut self) -> Result<Range<usize>> {
         if let Some(frame) = self.buffered()? {
             return Ok(frame);
@@ -104,7 +104,7 @@ impl Transport {
         &mut self.buffer
     }
 
-    /// Gives the buffer back, when nothing waits in it.
+    /// Frees the buffer if it has no pending bytes.
     pub(crate) fn rest(&mut self) {
         if self.pending.is_empty() {
             self.buffer = Vec::new();
@@ -122,7 +122,7 @@ impl Transport {
         Ok(Some(length))
     }
 
-    /// A frame that is there already.
+    /// Takes a frame that is complete in the buffer.
     fn buffered(&mut self) -> Result<Option<Range<usize>>> {
         let Some(length) = self.announced()? else { return Ok(None) };
         if self.pending.len() < 4 + length {
@@ -149,7 +149,7 @@ impl Transport {
         }
     }
 
-    /// Room for the rest of the frame that is under way, and for what may follow it.
+    /// Makes space for the rest of the current frame and at least [`PIECE`] bytes in total.
     fn make_room(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             self.pending = 0..0;

@@ -1,4 +1,4 @@
-//! A connection against a peer that answers what a test says, on loopback: what no well-behaved server does at will.
+//! A connection to a scripted peer on loopback, for behaviour that no correct server shows on demand.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn pair() -> (Client, TcpStream) {
     (Client { connection }, listener.accept().await.unwrap().0)
 }
 
-/// The header of the next request, which is alone in its frame.
+/// Reads the header of the next request, which has a frame of its own.
 async fn request(peer: &mut TcpStream) -> Header {
     let length = peer.read_u32().await.unwrap();
     let mut message = vec![0; length as usize];
@@ -60,7 +60,8 @@ async fn a_break_at_the_end_of_a_file_is_not_waited_for() {
         answer(&mut peer, broken, |out| OplockBreakNotification::Oplock(none).encode(out)).await;
         let (header, response) = whole(&read);
         answer(&mut peer, header, |out| response.encode(out)).await;
-        // Held until the client is done: it goes without the answer to its acknowledgment.
+        // The peer is returned so that it stays open until the client is done. The client does not wait for the
+        // response to its acknowledgment.
         let acknowledgment = request(&mut peer).await;
         assert_eq!(acknowledgment.command, Command::OPLOCK_BREAK);
         peer
