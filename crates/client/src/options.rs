@@ -56,7 +56,7 @@ pub struct Options {
     /// The time limit for connecting and for each response. An interim response restarts it.
     pub timeout: Duration,
     /// The ClientGuid. A client must use the same one to reconnect to its persistent handles, and persistent handles
-    /// are offered only if it is set. Without it, each connection uses a new one.
+    /// and leasing are offered only if it is set. Without it, each connection uses a random one.
     pub client_guid: Option<[u8; 16]>,
     /// The number of credits to keep, which limits the requests in flight, in units of 64 KiB.
     pub credits: u16,

@@ -1,4 +1,4 @@
-//! Taking tickets: the keys of a keytab, and what a client's ticket says of it.
+//! Accepting a client: credentials from a keytab, and the content of the client's ticket.
 
 use std::ffi::{CString, c_int};
 use std::ptr;
@@ -12,25 +12,25 @@ use crate::{Context, Failure, UNAVAILABLE};
 const ACCEPT: c_int = 2;
 /// `GSS_C_INDEFINITE`.
 const INDEFINITE: u32 = u32::MAX;
-/// The name under which MIT shows the logon information of a PAC.
+/// MIT's attribute name for the logon information of a PAC.
 const LOGON_INFO: &[u8] = b"urn:mspac:logon-info";
 
-/// The keys of a keytab, whichever service they are for.
+/// The keys of a keytab, for any service.
 pub struct Keys {
     library: &'static Library,
     handle: Opaque,
 }
 
 impl Keys {
-    /// The keytab `name` (`FILE:/etc/krb5.keytab`), which must have a key.
+    /// Loads the keytab `name` (`FILE:/etc/krb5.keytab`), which must contain a key.
     pub fn of(library: &'static Library, name: &str) -> Result<Keys, Failure> {
         let value = CString::new(name).map_err(|_| Failure::own(format!("{name:?} is no name")))?;
         let element = KeyValue { key: c"keytab".as_ptr(), value: value.as_ptr() };
         let store = KeyValueSet { count: 1, elements: &element };
         let mechanisms = OidSet { count: 1, elements: &KERBEROS };
         let (mut minor, mut handle) = (0, ptr::null_mut());
-        // SAFETY: mechanisms and store outlive the call, which only reads them; no name, no interest in which mechanisms
-        // and times came of it are null and 0.
+        // SAFETY: mechanisms and store outlive the call, which only reads them; a null name means any name; null and 0
+        // skip the outputs for mechanisms and times.
         let major = unsafe {
             (library.acquire_cred_from)(
                 &mut minor,
@@ -44,21 +44,21 @@ impl Keys {
                 ptr::null_mut(),
             )
         };
-        // Made before the outcome is looked at, so that whatever there is goes away with it.
+        // Built before the result is checked, so that a partial handle is released on an error.
         let keys = Keys { library, handle };
         library.checked(major, minor)?;
         Ok(keys)
     }
 
-    /// Takes a client's token.
+    /// Accepts a client's token.
     pub fn accept(&self, token: &[u8]) -> Result<Accepted, Failure> {
         let library = self.library;
         let mut context = Context::none(library);
         let mut name = Name { library, handle: ptr::null_mut() };
         let (input, mut seconds) = (Buffer::reading(token), 0);
         let (context_handle, name_handle) = (&mut context.handle, &mut name.handle);
-        // SAFETY: the credentials are the library's; context and name are null and written; the input outlives the call;
-        // no bindings and no interest in mechanism, flags and delegated credentials are null.
+        // SAFETY: the credentials are the library's; context and name are null and written; the input outlives the
+        // call; null means no bindings, and skips the outputs for mechanism, flags and delegated credentials.
         let (outcome, reply) = library.written(|minor, output| unsafe {
             (library.accept_sec_context)(
                 minor,
@@ -99,39 +99,40 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        // SAFETY: the handle is the library's and not used any more; the library ignores a null one.
         unsafe { (self.library.release_cred)(&mut 0, &mut self.handle) };
     }
 }
 
-/// A client that has shown a good ticket.
+/// A client that has presented a valid ticket.
 pub struct Accepted {
-    /// Its name as the library writes it.
+    /// The client's name in the library's notation.
     pub client: String,
-    /// The name of the keytab's entry whose key the ticket is for. The name in the ticket's clear part is not looked at.
+    /// The name of the keytab entry whose key the ticket is encrypted with. The name in the ticket's clear part is
+    /// ignored.
     pub service: String,
-    /// What its PAC says.
+    /// The logon information of the PAC.
     pub logon: LogonBuffer,
-    /// Seconds.
+    /// The remaining lifetime of the ticket in seconds; `None` if it is indefinite.
     pub lifetime: Option<u32>,
-    /// The answer for the client.
+    /// The reply token for the client.
     pub reply: Vec<u8>,
-    /// The whole key.
+    /// The full session key.
     pub key: Zeroizing<Vec<u8>>,
-    /// The encryption type that the key is for.
+    /// The encryption type of the session key.
     pub key_type: Option<i32>,
-    /// For signatures.
+    /// The context, for signatures.
     pub context: Context,
 }
 
 /// The logon information of a PAC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogonBuffer {
-    /// The ticket has none.
+    /// The ticket has no PAC logon information.
     Absent,
-    /// It has, and no controller's signature of it that the server's key would confirm.
+    /// The logon information is present, but has no signature that the server's key verifies.
     Unsigned,
-    /// It has, signed.
+    /// The logon information is present and signed.
     Signed(Vec<u8>),
 }
 
@@ -142,11 +143,11 @@ struct Name {
 }
 
 impl Name {
-    /// The server's own name in `context`, which the library takes from the keytab.
+    /// Returns the server's own name in `context`, which the library takes from the keytab.
     fn of_acceptor(library: &'static Library, context: &Context) -> Result<Name, Failure> {
         let mut name = Name { library, handle: ptr::null_mut() };
         let mut minor = 0;
-        // SAFETY: the context is the library's; the name is null and written; no interest in the rest is null.
+        // SAFETY: the context is the library's; the name is null and written; null skips the other outputs.
         let major = unsafe {
             (library.inquire_context)(
                 &mut minor,
@@ -165,7 +166,7 @@ impl Name {
     }
 
     fn text(&self) -> Result<String, Failure> {
-        // SAFETY: the name is the library's, or null, which it refuses; no interest in its type is null.
+        // SAFETY: the name is the library's, or null, which it refuses; null skips the output for the name type.
         let (outcome, bytes) = self.library.written(|minor, buffer| unsafe {
             (self.library.display_name)(minor, self.handle, buffer, ptr::null_mut())
         });
@@ -173,12 +174,14 @@ impl Name {
         String::from_utf8(bytes).map_err(|_| Failure::own("a name in the ticket is no UTF-8"))
     }
 
-    /// The library checks the signature of a PAC with the server's key and calls its parts authenticated if it is right.
+    /// Returns the logon information of the PAC. The library checks the PAC's signature with the server's key and marks
+    /// the attribute as authenticated if it is valid.
     fn logon_info(&self) -> Result<LogonBuffer, Failure> {
         let attribute = Buffer::reading(LOGON_INFO);
         let (mut authenticated, mut complete, mut more) = (0, 0, -1);
         let mut shown = Buffer::EMPTY;
-        // SAFETY: the name is the library's, or null, which it refuses; the attribute outlives the call; the rest is written.
+        // SAFETY: the name is the library's, or null, which it refuses; the attribute outlives the call; the rest is
+        // written.
         let (outcome, bytes) = self.library.written(|minor, value| unsafe {
             (self.library.get_name_attribute)(
                 minor,
@@ -204,7 +207,7 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        // SAFETY: the handle is the library's and not used any more; the library ignores a null one.
         unsafe { (self.library.release_name)(&mut 0, &mut self.handle) };
     }
 }
@@ -213,7 +216,8 @@ impl Drop for Name {
 mod tests {
     use super::*;
 
-    /// Needs no KDC: what goes wrong is said by the library itself, which hosts without it say instead.
+    /// Needs no KDC, because the library reports the error itself. A host without the library reports its absence
+    /// instead.
     #[test]
     fn a_keytab_that_is_not_there_is_named() {
         let text = match Library::get() {

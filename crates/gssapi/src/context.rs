@@ -1,4 +1,4 @@
-//! A security context: its key and its signatures. Whoever makes one, acceptor or initiator, establishes it.
+//! A security context: its key and its signatures. The acceptor or initiator that creates it establishes it.
 
 use std::{ptr, slice};
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::Failure;
 use crate::library::{Buffer, Library, Opaque, SESSION_KEY};
 
-/// A security context of the library, of no use before it is established.
+/// A security context of the library. It is unusable until it is established.
 pub struct Context {
     pub(crate) library: &'static Library,
     pub(crate) handle: Opaque,
@@ -21,8 +21,8 @@ impl Context {
         Context { library, handle: ptr::null_mut() }
     }
 
-    /// The whole key that both sides have agreed on, 16 bytes with AES-128 and 32 with AES-256, and its encryption type,
-    /// which the library gives as the last number of an object identifier.
+    /// Returns the full session key, 16 bytes with AES-128 and 32 with AES-256, and its encryption type, which the
+    /// library encodes as the last arc of an object identifier.
     pub fn session_key(&self) -> Result<(Zeroizing<Vec<u8>>, Option<i32>), Failure> {
         let (mut minor, mut set) = (0, ptr::null_mut());
         // SAFETY: the context is the library's, or null, which it refuses; the identifier is static.
@@ -31,7 +31,7 @@ impl Context {
         let outcome = self.library.checked(major, minor);
         let (mut key, mut key_type) = (Zeroizing::new(Vec::new()), None);
         if !set.is_null() {
-            // SAFETY: a set that was answered holds `count` buffers until it is released, which comes after.
+            // SAFETY: a returned set holds `count` buffers until it is released below.
             unsafe {
                 let elements = &*set;
                 if !elements.elements.is_null() {
@@ -45,7 +45,7 @@ impl Context {
         outcome.map(|()| (key, key_type))
     }
 
-    /// The signature of `message` (RFC 4121 4.2.6.1).
+    /// Signs `message` (RFC 4121 4.2.6.1).
     pub fn mic(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         let message = Buffer::reading(message);
         // SAFETY: the context is the library's, or null, which it refuses; the message outlives the call.
@@ -54,7 +54,7 @@ impl Context {
         outcome.map(|_| mic)
     }
 
-    /// Checks the peer's signature of `message`.
+    /// Verifies the peer's signature of `message`.
     pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), Failure> {
         let (message, mic, mut minor) = (Buffer::reading(message), Buffer::reading(mic), 0);
         // SAFETY: the context is the library's, or null, which it refuses; both buffers outlive the call.
@@ -65,12 +65,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        // SAFETY: the handle is the library's and not used any more; the library ignores a null one.
         unsafe { (self.library.delete_sec_context)(&mut 0, &mut self.handle, ptr::null_mut()) };
     }
 }
 
-/// The last number of an object identifier, as the content of its DER element.
+/// Returns the last arc of an object identifier, given as the content of its DER element.
 fn last_arc(oid: &[u8]) -> Option<i32> {
     let (last, before) = oid.split_last()?;
     let digits = before.iter().rev().take_while(|byte| **byte & 0x80 != 0).count();
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(last_arc(&[]), None);
     }
 
-    /// Needs no KDC, as the library refuses whatever is asked of a context that is none.
+    /// Needs no KDC, because the library refuses every operation on a null context.
     #[test]
     fn a_context_that_is_not_made_has_nothing() {
         let library = match Library::get() {

@@ -1,16 +1,16 @@
-//! Showing a ticket: a context with mutual authentication, made with a service on a host.
+//! Presenting a ticket: a context with mutual authentication for a service on a host.
 
 use std::ptr;
 
 use crate::library::{Buffer, CONTINUE_NEEDED, HOSTBASED_SERVICE, KERBEROS, Library, Opaque};
 use crate::{Context, Failure};
 
-/// `GSS_C_MUTUAL_FLAG`: the server proves who it is, too.
+/// `GSS_C_MUTUAL_FLAG`: the server authenticates itself as well.
 const MUTUAL: u32 = 2;
-/// `GSS_C_REPLAY_FLAG`, `GSS_C_SEQUENCE_FLAG` and `GSS_C_INTEG_FLAG`: what signing the list of mechanisms takes.
+/// `GSS_C_REPLAY_FLAG`, `GSS_C_SEQUENCE_FLAG` and `GSS_C_INTEG_FLAG`, which signing the mechanism list requires.
 const SIGNATURES: u32 = 4 | 8 | 32;
 
-/// A context under way or established, and whom it is with.
+/// A context in progress or established, and the name of its peer.
 pub struct Initiator {
     name: Opaque,
     context: Context,
@@ -18,30 +18,32 @@ pub struct Initiator {
     mutual: bool,
 }
 
-// SAFETY: MIT's library lets any thread use a name, one at a time; what uses it takes `&mut self`.
+// SAFETY: MIT's library lets any thread use a name, one at a time; all uses take `&mut self`.
 unsafe impl Send for Initiator {}
 
 impl Initiator {
-    /// A context to be made with a service on a host, written `service@host`.
+    /// Creates a context for a service on a host, written `service@host`.
     pub fn new(library: &'static Library, service: &str) -> Result<Initiator, Failure> {
         let text = Buffer::reading(service.as_bytes());
         let (mut minor, mut name) = (0, ptr::null_mut());
         // SAFETY: text and identifier outlive the call, which only reads them.
         let major = unsafe { (library.import_name)(&mut minor, &text, &HOSTBASED_SERVICE, &mut name) };
-        // Made before the outcome is looked at, so that whatever there is goes away with it.
+        // Built before the result is checked, so that a partial handle is released on an error.
         let initiator = Initiator { name, context: Context::none(library), established: false, mutual: false };
         library.checked(major, minor)?;
         Ok(initiator)
     }
 
-    /// The next token for the server, from its last one; the first is made from nothing. Empty when there is none to send.
+    /// Returns the next token for the server, given the server's last token, which is empty at first. The result is
+    /// empty when there is no token to send.
     pub fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, Failure> {
         let input = Buffer::reading(token);
         let input = if token.is_empty() { ptr::null() } else { &raw const input };
         let mut flags = 0;
         let (library, name, handle) = (self.context.library, self.name, &mut self.context.handle);
-        // SAFETY: the name is the library's and so is the context, which is null the first time; the input is null or
-        // outlives the call; no credentials, no bindings and no interest in times and mechanism are null and 0.
+        // SAFETY: the name and the context are the library's, and the context is null the first time; the input is null
+        // or outlives the call; null and 0 mean default credentials and no bindings, and skip the outputs for times and
+        // mechanism.
         let (outcome, token) = library.written(|minor, output| unsafe {
             (library.init_sec_context)(
                 minor,
@@ -64,7 +66,7 @@ impl Initiator {
         Ok(token)
     }
 
-    /// Whether both sides have proved who they are.
+    /// Returns whether both sides have authenticated themselves.
     pub fn is_established(&self) -> bool {
         self.established && self.mutual
     }
@@ -82,7 +84,7 @@ impl Initiator {
 
 impl Drop for Initiator {
     fn drop(&mut self) {
-        // SAFETY: it is the library's and used by nobody any more; a null one it leaves alone.
+        // SAFETY: the handle is the library's and not used any more; the library ignores a null one.
         unsafe { (self.context.library.release_name)(&mut 0, &mut self.name) };
     }
 }

@@ -1,5 +1,5 @@
-//! The library itself: its functions by the names of RFC 2744 and of MIT's extensions, the structures that they take, and
-//! the texts of its codes.
+//! The library's functions under their names in RFC 2744 and MIT's extensions, the structures that they take, and the
+//! texts of status codes.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,17 +9,17 @@ use proto::auth::spnego::MechType;
 
 use crate::Failure;
 
-/// What the library is called on every host that has MIT Kerberos.
+/// The file name of the library on every host that has MIT Kerberos.
 const LIBRARY: &str = "libgssapi_krb5.so.2";
 
-/// How many texts are taken for one error.
+/// The maximum number of texts read for one error.
 const MOST_MESSAGES: usize = 8;
 
-/// `GSS_C_GSS_CODE` and `GSS_C_MECH_CODE`: whose code is shown.
+/// `GSS_C_GSS_CODE` and `GSS_C_MECH_CODE`: the kind of the status code to display.
 const GSS_CODE: c_int = 1;
 const MECH_CODE: c_int = 2;
 
-/// `GSS_S_CONTINUE_NEEDED`: the peer must answer first.
+/// `GSS_S_CONTINUE_NEEDED`: another token from the peer is needed.
 pub(crate) const CONTINUE_NEEDED: u32 = 1;
 
 /// `gss_buffer_desc`.
@@ -32,7 +32,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) const EMPTY: Buffer = Buffer { length: 0, value: ptr::null_mut() };
 
-    /// For the library to read.
+    /// A buffer that the library only reads.
     pub(crate) fn reading(bytes: &[u8]) -> Buffer {
         Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }
@@ -44,7 +44,8 @@ impl Buffer {
         if self.value.is_null() {
             return Vec::new();
         }
-        // SAFETY: not null, so it points to `length` bytes until it is released, which the caller rules out.
+        // SAFETY: not null, so it points to `length` bytes until it is released, and the caller guarantees that it is
+        // not.
         unsafe { slice::from_raw_parts(self.value.cast::<u8>(), self.length) }.to_vec()
     }
 }
@@ -56,7 +57,7 @@ pub(crate) struct Oid {
     elements: *const c_void,
 }
 
-// SAFETY: those shared are of bytes that live for ever and that nobody changes.
+// SAFETY: all shared values point to static bytes that never change.
 unsafe impl Sync for Oid {}
 
 impl Oid {
@@ -68,7 +69,7 @@ impl Oid {
 pub(crate) static KERBEROS: Oid = Oid::new(MechType::KERBEROS.0);
 /// 1.2.840.113554.1.2.1.4, `GSS_C_NT_HOSTBASED_SERVICE`: names of the form `service@host`.
 pub(crate) static HOSTBASED_SERVICE: Oid = Oid::new(&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x01, 0x04]);
-/// 1.2.840.113554.1.2.2.5.5, `GSS_C_INQ_SSPI_SESSION_KEY`: the key that both sides agreed on.
+/// 1.2.840.113554.1.2.2.5.5, `GSS_C_INQ_SSPI_SESSION_KEY`: the session key.
 pub(crate) static SESSION_KEY: Oid = Oid::new(&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x02, 0x05, 0x05]);
 
 /// `gss_OID_set_desc`.
@@ -98,16 +99,16 @@ pub(crate) struct KeyValueSet {
     pub(crate) elements: *const KeyValue,
 }
 
-/// `gss_name_t`, `gss_ctx_id_t` and `gss_cred_id_t`: only the library knows what they point to.
+/// `gss_name_t`, `gss_ctx_id_t` and `gss_cred_id_t`: opaque pointers owned by the library.
 pub(crate) type Opaque = *mut c_void;
 
-/// A structure of the library's functions, each by its name without `gss_`, and how they are found.
+/// Defines a structure of the library's functions, each named without `gss_`, and the code that loads them.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*);)*) => {
-        /// What the library offers.
+        /// The functions of the library.
         pub struct Library {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> u32,)*
-            /// What the functions are in.
+            /// Keeps the functions loaded.
             _library: libloading::Library,
         }
 
@@ -118,8 +119,8 @@ macro_rules! functions {
                 };
                 // SAFETY: the library's initialization only prepares its own tables and locks.
                 let library = unsafe { libloading::Library::new(name) }.map_err(absent)?;
-                // SAFETY: the types are those of RFC 2744 5 and of MIT's gssapi_ext.h; the functions are kept beside the
-                // library.
+                // SAFETY: the types are those of RFC 2744 5 and of MIT's gssapi_ext.h; the library is kept loaded along
+                // with the functions.
                 unsafe {
                     Ok(Library {
                         $($name: *library.get(concat!("gss_", stringify!($name)).as_bytes()).map_err(absent)?,)*
@@ -163,7 +164,7 @@ functions! {
 }
 
 impl Library {
-    /// The library, loaded once. The error says what is missing and how to get it.
+    /// Returns the library, which is loaded once. The error names what is missing and how to install it.
     pub fn get() -> Result<&'static Library, String> {
         static LOADED: OnceLock<Library> = OnceLock::new();
         match LOADED.get() {
@@ -175,7 +176,7 @@ impl Library {
         }
     }
 
-    /// What a buffer holds, which is released.
+    /// Returns the content of a buffer and releases it.
     ///
     /// # Safety
     ///
@@ -189,7 +190,8 @@ impl Library {
         }
     }
 
-    /// The code of what `fill` asks of the library, or what went wrong, and the bytes that it wrote in either case.
+    /// Calls `fill` with an output buffer. Returns its status code or the error, and the bytes that it wrote in either
+    /// case.
     pub(crate) fn written(&self, fill: impl FnOnce(*mut u32, *mut Buffer) -> u32) -> (Result<u32, Failure>, Vec<u8>) {
         let (mut minor, mut buffer) = (0, Buffer::EMPTY);
         let major = fill(&mut minor, &mut buffer);
@@ -198,16 +200,17 @@ impl Library {
         (outcome, unsafe { self.taken(&mut buffer) })
     }
 
-    /// To be asked at once: the text of a code is the last error's of this thread.
+    /// Turns a status code into a result. Must be called right after the failed call, because the library stores error
+    /// texts per thread.
     pub(crate) fn checked(&self, major: u32, minor: u32) -> Result<(), Failure> {
-        // The upper half tells errors, the lower one only adds to success.
+        // The upper half holds errors; the lower half only supplements success.
         match major >> 16 {
             0 => Ok(()),
             _ => Err(Failure { major, minor, text: self.text(major, minor), token: Vec::new() }),
         }
     }
 
-    /// What the codes mean: in the mechanism's own words where it has any, which say more.
+    /// Returns the text of the status codes. The mechanism's own text is preferred because it is more specific.
     fn text(&self, major: u32, minor: u32) -> String {
         let own = if minor == 0 { String::new() } else { self.messages(minor, MECH_CODE) };
         if own.is_empty() { self.messages(major, GSS_CODE) } else { own }

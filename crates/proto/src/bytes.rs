@@ -1,11 +1,11 @@
-//! Little-endian reading and writing: the only code of the project that touches raw offsets of a message.
+//! Little-endian reading and writing. No other code of the project uses raw offsets into a message.
 //!
-//! [`Reader`] walks a slice and refuses to step over its end; [`field`] resolves the `Offset`/`Length` pairs that SMB
-//! uses for variable parts. [`Writer`] appends to a buffer and can patch what was only known later.
+//! [`Reader`] walks a slice and refuses to step over its end. [`field`] resolves the `Offset`/`Length` pairs that SMB
+//! uses for variable parts. [`Writer`] appends to a buffer and can patch fields whose value is known only later.
 
 use std::fmt;
 
-/// Why bytes did not decode. The caller turns it into the status or the disconnect that the specification asks for.
+/// A decoding error. The caller maps it to the status or the disconnect that the specification requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Malformed {
     /// The message ends before the field does.
@@ -31,7 +31,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// What a decoder answers.
+/// The result of a decoder.
 pub type Result<T> = std::result::Result<T, Malformed>;
 
 /// Reads little-endian fields from the front of a slice.
@@ -47,17 +47,17 @@ impl<'a> Reader<'a> {
         Reader { bytes, position: 0 }
     }
 
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.position
     }
 
-    /// The next `count` bytes.
+    /// Takes the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         if count > self.remaining() {
             return Err(Malformed::Truncated);
@@ -67,19 +67,19 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.position..];
         self.position = self.bytes.len();
         rest
     }
 
-    /// Passes over `count` bytes (reserved fields, padding).
+    /// Skips `count` bytes (reserved fields, padding).
     pub fn skip(&mut self, count: usize) -> Result<()> {
         self.take(count).map(|_| ())
     }
 
-    /// The next `N` bytes as an array.
+    /// Takes the next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let taken = self.take(N)?;
         let mut array = [0; N];
@@ -87,22 +87,22 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes, little-endian.
+    /// Reads two bytes, little-endian.
     pub fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Four bytes, little-endian.
+    /// Reads four bytes, little-endian.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Eight bytes, little-endian.
+    /// Reads eight bytes, little-endian.
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The part of `message` that an `Offset`/`Length` pair names; empty when `length` is 0, whatever the offset says.
-/// `fixed` is where the variable part may begin: an offset below it points into the header and is refused.
+/// Returns the part of `message` that an `Offset`/`Length` pair refers to; empty if `length` is 0, whatever the offset.
+/// `fixed` is where the variable part may begin: an offset below it points into the fixed part and is refused.
 pub fn field(message: &[u8], offset: usize, length: usize, fixed: usize) -> Result<&[u8]> {
     if length == 0 {
         return Ok(&[]);
@@ -126,8 +126,8 @@ pub fn field(message: &[u8], offset: usize, length: usize, fixed: usize) -> Resu
     Ok(&message[offset..end])
 }
 
-/// Appends little-endian fields to a buffer. Positions count from where the writer began, so a message can be
-/// composed behind whatever the buffer already holds.
+/// Appends little-endian fields to a buffer. Positions are relative to where the writer began, so a message can be
+/// composed behind other content of the buffer.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buffer: &'a mut Vec<u8>,
@@ -135,25 +135,25 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer whose position 0 is the present end of `buffer`.
+    /// Creates a writer whose position 0 is the current end of `buffer`.
     pub fn new(buffer: &'a mut Vec<u8>) -> Self {
         let start = buffer.len();
         Writer { buffer, start }
     }
 
-    /// A writer whose position 0 is `start`, an index into `buffer` at or before its end: for a part that is appended
+    /// Creates a writer whose position 0 is `start`, an index into `buffer` at or before its end. Used to append a part
     /// to a message begun earlier.
     pub fn from(buffer: &'a mut Vec<u8>, start: usize) -> Self {
         debug_assert!(start <= buffer.len());
         Writer { buffer, start }
     }
 
-    /// How many bytes stand behind position 0.
+    /// The number of bytes written since position 0.
     pub fn position(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Appends `bytes` as they are.
+    /// Appends `bytes` unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -163,27 +163,27 @@ impl<'a> Writer<'a> {
         self.buffer.resize(self.buffer.len() + count, 0);
     }
 
-    /// One byte.
+    /// Appends one byte.
     pub fn u8(&mut self, value: u8) {
         self.buffer.push(value);
     }
 
-    /// Two bytes, little-endian.
+    /// Appends two bytes, little-endian.
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Four bytes, little-endian.
+    /// Appends four bytes, little-endian.
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Eight bytes, little-endian.
+    /// Appends eight bytes, little-endian.
     pub fn u64(&mut self, value: u64) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Zero bytes up to the next multiple of `alignment`, counted from position 0.
+    /// Appends zero bytes up to the next multiple of `alignment`, relative to position 0.
     pub fn pad_to(&mut self, alignment: usize) {
         self.zeros(self.position().next_multiple_of(alignment) - self.position());
     }
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Decodes UTF-16LE as the wire carries it; `None` when the byte count is odd. Lone surrogates survive as code units.
+/// Decodes UTF-16LE into code units; `None` if the number of bytes is odd. Lone surrogates are kept.
 pub fn utf16_units(bytes: &[u8]) -> Option<Vec<u16>> {
     if !bytes.len().is_multiple_of(2) {
         return None;

@@ -1,4 +1,4 @@
-//! The data types that Windows protocols share ([MS-DTYP]): GUID, FILETIME, SID, access masks and security descriptors.
+//! The common data types of Windows protocols ([MS-DTYP]): GUID, FILETIME, SID, access masks and security descriptors.
 //!
 //! Conditional expressions and claims inside callback ACEs ([MS-DTYP] 2.4.4.17, 2.4.10) stay raw bytes.
 

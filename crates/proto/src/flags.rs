@@ -1,5 +1,5 @@
-//! The shape that all bit sets of the wire share: a newtype over the raw bits with named constants, so that bits that
-//! nobody knows survive and show in `Debug` output.
+//! Bit sets of the wire: newtypes over the raw bits with named constants, so that unknown bits survive decoding and
+//! appear in `Debug` output.
 
 /// Defines bit set types: `flags! { /// doc
 /// pub struct Name(u32) { /// doc
@@ -19,27 +19,27 @@ macro_rules! flags {
             /// No bit set.
             pub const NONE: $name = $name(0);
 
-            /// Whether all bits of `other` are set here.
+            /// Returns whether all bits of `other` are set.
             pub const fn contains(self, other: $name) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether any bit of `other` is set here.
+            /// Returns whether any bit of `other` is set.
             pub const fn intersects(self, other: $name) -> bool {
                 self.0 & other.0 != 0
             }
 
-            /// Whether no bit is set.
+            /// Returns whether no bit is set.
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// The bits of both.
+            /// Returns the union of both sets.
             pub const fn with(self, other: $name) -> $name {
                 $name(self.0 | other.0)
             }
 
-            /// These bits less those of `other`.
+            /// Returns these bits without those of `other`.
             pub const fn without(self, other: $name) -> $name {
                 $name(self.0 & !other.0)
             }
@@ -78,7 +78,8 @@ macro_rules! flags {
 
 pub(crate) use flags;
 
-/// Writes the names of the set bits joined by `|`, the first name of each bit, and what is left in hexadecimal.
+/// Writes the names of the set bits joined by `|`, using the first name of each bit. Unnamed bits follow in
+/// hexadecimal.
 pub(crate) fn write_names(f: &mut std::fmt::Formatter<'_>, bits: u64, named: &[(&str, u64)]) -> std::fmt::Result {
     let mut left = bits;
     let mut separator = "";

@@ -1,77 +1,78 @@
-//! What stands before every message on a stream: the direct TCP header of port 445 ([MS-SMB2] 2.1) and the session packets
-//! of port 139 (RFC 1002 4.3).
+//! The header before every message on a stream: the direct TCP header of port 445 ([MS-SMB2] 2.1) and the session
+//! packets of port 139 (RFC 1002 4.3).
 //!
-//! Both are four bytes: a type and a big-endian length. Pure functions: reading and timing are the driver's.
+//! Both are four bytes: a type and a big-endian length. These are pure functions; the driver does the reading and the
+//! timeouts.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::values::values;
 
 values! {
-    /// What a session packet is (RFC 1002 4.3.1). Port 445 knows [`PacketType::MESSAGE`] only.
+    /// The type of a session packet (RFC 1002 4.3.1). Port 445 uses [`PacketType::MESSAGE`] only.
     pub struct PacketType(u8) {
         /// A message.
         MESSAGE = 0x00;
-        /// The caller asks for a name.
+        /// A request to open a session to a called name.
         SESSION_REQUEST = 0x81;
-        /// It is spoken to under that name.
+        /// The session request is accepted.
         POSITIVE_RESPONSE = 0x82;
-        /// It is not.
+        /// The session request is refused.
         NEGATIVE_RESPONSE = 0x83;
-        /// It should call another address.
+        /// The caller should use another address.
         RETARGET_RESPONSE = 0x84;
-        /// Nothing; to be dropped.
+        /// A keep-alive, which is ignored.
         KEEP_ALIVE = 0x85;
     }
 
-    /// Why a session request was refused (RFC 1002 4.3.4).
+    /// The reason why a session request was refused (RFC 1002 4.3.4).
     pub struct SessionError(u8) {
-        /// Nobody listens on the called name.
+        /// Not listening on the called name.
         NOT_LISTENING_ON_CALLED_NAME = 0x80;
-        /// Nobody listens to the calling name.
+        /// Not listening for the calling name.
         NOT_LISTENING_FOR_CALLING_NAME = 0x81;
-        /// The called name is not here.
+        /// The called name is not present.
         CALLED_NAME_NOT_PRESENT = 0x82;
-        /// No room for it.
+        /// Insufficient resources.
         INSUFFICIENT_RESOURCES = 0x83;
-        /// Something else.
+        /// An unspecified error.
         UNSPECIFIED = 0x8f;
     }
 }
 
-/// The four bytes before a packet.
+/// The four-byte header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
-    /// What follows.
+    /// The type of the packet.
     pub packet_type: PacketType,
-    /// Bytes that follow.
+    /// The number of bytes that follow.
     pub length: u32,
 }
 
 impl FrameHeader {
-    /// How long the header is.
+    /// The size of the header in bytes.
     pub const SIZE: usize = 4;
-    /// The most that 24 bits can say.
+    /// The largest value of the 24-bit length.
     pub const MAXIMUM_LENGTH: u32 = 0xff_ffff;
 
-    /// The header of a message of `length` bytes; `None` if 24 bits cannot say that.
+    /// The header of a message of `length` bytes; `None` if the length exceeds 24 bits.
     pub fn message(length: usize) -> Option<Self> {
         let length = u32::try_from(length).ok().filter(|length| *length <= Self::MAXIMUM_LENGTH)?;
         Some(FrameHeader { packet_type: PacketType::MESSAGE, length })
     }
 
-    /// Reads the header of port 445: the type must be 0 ([MS-SMB2] 2.1).
+    /// Decodes the header of port 445: the type must be 0 ([MS-SMB2] 2.1).
     pub fn decode_direct(bytes: [u8; Self::SIZE]) -> Result<Self> {
         let header = Self::decode(bytes);
         if header.packet_type == PacketType::MESSAGE { Ok(header) } else { Err(Malformed::Structure) }
     }
 
-    /// Reads the header of port 139. Deviates from RFC 1002 4.3.1: all 24 bits are the length, not 17, as every server
-    /// and client takes them.
+    /// Decodes the header of port 139. Deviates from RFC 1002 4.3.1: the length has 24 bits, not 17, as servers and
+    /// clients use it in practice.
     pub fn decode(bytes: [u8; Self::SIZE]) -> Self {
         FrameHeader { packet_type: PacketType(bytes[0]), length: u32::from_be_bytes([0, bytes[1], bytes[2], bytes[3]]) }
     }
 
-    /// The four bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         debug_assert!(self.length <= Self::MAXIMUM_LENGTH);
         let [_, high, middle, low] = self.length.to_be_bytes();
@@ -79,19 +80,19 @@ impl FrameHeader {
     }
 }
 
-/// A NetBIOS name: 15 characters, padded with spaces, and what kind of name it is.
+/// A NetBIOS name: 15 characters, padded with spaces, and a suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetbiosName {
-    /// The characters, OEM code page.
+    /// The characters in the OEM code page.
     pub characters: [u8; 15],
-    /// 0x00 workstation, 0x20 file server, ...
+    /// The type of the name: 0x00 workstation, 0x20 file server, ...
     pub suffix: u8,
 }
 
 impl NetbiosName {
-    /// The name that stands for whatever server is asked, `*SMBSERVER`.
+    /// `*SMBSERVER`, the name that any server accepts.
     pub const ANY_SERVER: NetbiosName = NetbiosName { characters: *b"*SMBSERVER     ", suffix: 0x20 };
-    /// Bytes of a name whose scope is empty: a length, 32 letters, a zero.
+    /// The length byte of an encoded name: the number of letters that follow.
     const ENCODED_LENGTH: u8 = 32;
 
     /// The name without its padding.
@@ -99,8 +100,8 @@ impl NetbiosName {
         self.characters.trim_ascii_end()
     }
 
-    /// Reads a name in the first-level encoding (RFC 1001 14.1): two letters from `A` for each byte. Labels of a scope
-    /// are passed over.
+    /// Decodes a name in the first-level encoding (RFC 1001 14.1): two letters from `A` for each byte. Labels of a
+    /// scope are skipped.
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         if reader.u8()? != Self::ENCODED_LENGTH {
             return Err(Malformed::Structure);
@@ -135,17 +136,17 @@ impl NetbiosName {
     }
 }
 
-/// What a session request asks for (RFC 1002 4.3.2).
+/// The body of a session request (RFC 1002 4.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionRequest {
-    /// Who is called.
+    /// The name of the called server.
     pub called_name: NetbiosName,
-    /// Who calls.
+    /// The name of the calling client.
     pub calling_name: NetbiosName,
 }
 
 impl SessionRequest {
-    /// Reads what follows the header.
+    /// Decodes the body of the packet.
     pub fn decode(packet: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(packet);
         Ok(SessionRequest {
@@ -154,17 +155,17 @@ impl SessionRequest {
         })
     }
 
-    /// Writes what follows the header.
+    /// Encodes the body of the packet.
     pub fn encode(&self, out: &mut Writer<'_>) {
         self.called_name.encode(out);
         self.calling_name.encode(out);
     }
 }
 
-/// The whole packet that accepts a session request.
+/// The complete packet that accepts a session request.
 pub const POSITIVE_RESPONSE: [u8; 4] = [0x82, 0, 0, 0];
 
-/// The whole packet that refuses a session request.
+/// Returns the complete packet that refuses a session request.
 pub const fn negative_response(error: SessionError) -> [u8; 5] {
     [0x83, 0, 0, 1, error.0]
 }

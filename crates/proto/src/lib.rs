@@ -1,9 +1,9 @@
-//! Bytes to messages and back: the wire formats of SMB 2 and 3 and what they carry.
+//! Encoding and decoding of the wire formats of SMB 2 and 3 and the data that they carry.
 //!
-//! No I/O, no clock, no randomness, no async, no unsafe code. Whatever the peer sent, a decoder answers with a value
-//! or a [`bytes::Malformed`], never with a panic, and never allocates more than the input's own length asks for.
-//! Wire things carry the specification's names in its order; a value that the peer chooses is a newtype with named
-//! constants, so that unknown values survive.
+//! No I/O, no clock, no random numbers, no async, no unsafe code. For any input, a decoder returns a value or a
+//! [`bytes::Malformed`]. It never panics, and never allocates more than the length of the input justifies. Wire
+//! structures use the specification's names in the specification's order. A value that the peer chooses is a newtype
+//! with named constants, so that unknown values survive.
 #![forbid(unsafe_code)]
 
 pub mod auth;

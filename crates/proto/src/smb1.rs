@@ -1,15 +1,16 @@
-//! The one SMB1 message that an SMB2 server looks at: the NEGOTIATE that a client may begin with to find out which protocol
-//! is spoken ([MS-SMB2] 3.3.5.3; the message itself is [MS-CIFS] 2.2.4.52.1).
+//! The one SMB1 message that an SMB2 server reads: the NEGOTIATE with which a client may begin in order to detect the
+//! protocol ([MS-SMB2] 3.3.5.3; the message itself is [MS-CIFS] 2.2.4.52.1).
 //!
-//! Nothing else of SMB1 is here. A NEGOTIATE without an SMB2 dialect is to be answered by closing the connection.
+//! No other SMB1 message is implemented. The server answers a NEGOTIATE without an SMB2 dialect by closing the
+//! connection.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
-/// What an SMB1 message begins with.
+/// The first bytes of every SMB1 message.
 pub const PROTOCOL_ID: [u8; 4] = [0xff, b'S', b'M', b'B'];
 /// The SMB1 command NEGOTIATE.
 const COMMAND_NEGOTIATE: u8 = 0x72;
-/// What stands before each dialect string.
+/// The byte before each dialect string.
 const BUFFER_FORMAT_DIALECT: u8 = 0x02;
 
 /// The dialect string of SMB 2.0.2.
@@ -17,17 +18,18 @@ pub const DIALECT_SMB_2_002: &[u8] = b"SMB 2.002";
 /// The dialect string of "2.1 or later".
 pub const DIALECT_SMB_2_WILDCARD: &[u8] = b"SMB 2.???";
 
-/// Whether `message` is SMB1's, whatever it holds.
+/// Returns whether `message` is an SMB1 message. Its content is not checked.
 pub fn is_smb1(message: &[u8]) -> bool {
     message.starts_with(&PROTOCOL_ID)
 }
 
-/// What is to be made of an SMB1 NEGOTIATE (3.3.5.3.1).
+/// The SMB2 dialects that an SMB1 NEGOTIATE offers (3.3.5.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// "SMB 2.???": answer with the wildcard revision, the client negotiates again in SMB2. It wins over "SMB 2.002".
+    /// "SMB 2.???": the server answers with the wildcard revision, and the client negotiates again in SMB2. It takes
+    /// precedence over "SMB 2.002".
     Wildcard,
-    /// "SMB 2.002" alone: answer with SMB 2.0.2.
+    /// "SMB 2.002" alone: the server answers with SMB 2.0.2.
     Smb2_002,
     /// SMB1 only.
     Smb1Only,
@@ -36,16 +38,16 @@ pub enum Offer {
 /// An SMB1 NEGOTIATE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Smb1NegotiateRequest<'a> {
-    /// `Flags2` of the header; bit 2 and bit 4 speak of signing.
+    /// `Flags2` of the header; bits 2 and 4 concern signing.
     pub flags2: u16,
     /// `MID` of the header.
     pub mid: u16,
-    /// The dialect strings, without their zero bytes.
+    /// The dialect strings, without their terminating zero bytes.
     pub dialects: Vec<&'a [u8]>,
 }
 
 impl<'a> Smb1NegotiateRequest<'a> {
-    /// Reads a whole SMB1 message.
+    /// Decodes a whole SMB1 message.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(message);
         if reader.array()? != PROTOCOL_ID || reader.u8()? != COMMAND_NEGOTIATE {
@@ -63,7 +65,7 @@ impl<'a> Smb1NegotiateRequest<'a> {
         Ok(Smb1NegotiateRequest { flags2, mid, dialects })
     }
 
-    /// Writes a whole SMB1 message.
+    /// Encodes a whole SMB1 message.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&PROTOCOL_ID);
         out.u8(COMMAND_NEGOTIATE);
@@ -82,7 +84,7 @@ impl<'a> Smb1NegotiateRequest<'a> {
         }
     }
 
-    /// What is to be made of it.
+    /// Returns the SMB2 dialect that the request offers.
     pub fn offer(&self) -> Offer {
         if self.dialects.contains(&DIALECT_SMB_2_WILDCARD) {
             Offer::Wildcard
@@ -94,7 +96,7 @@ impl<'a> Smb1NegotiateRequest<'a> {
     }
 }
 
-/// The strings of an SMB1 NEGOTIATE; each must have its format byte and its zero byte.
+/// Splits the dialect strings of an SMB1 NEGOTIATE. Each must have its format byte and its terminating zero byte.
 fn dialect_strings(bytes: &[u8]) -> Result<Vec<&[u8]>> {
     let mut reader = Reader::new(bytes);
     let mut dialects = Vec::new();
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The request of [MS-SMB2] 4.1, whose fields the specification lists one by one.
+    /// The request of [MS-SMB2] 4.1, whose fields the specification lists individually.
     fn example() -> Vec<u8> {
         let mut message =
             b"\xffSMB\x72\0\0\0\0\x18\x53\xc8\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xfe\0\0\0\0\0\x78\0".to_vec();

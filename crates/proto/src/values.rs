@@ -1,5 +1,5 @@
-//! The shape of wire numbers of which one is chosen: a newtype with named constants, so that numbers that nobody knows
-//! survive and show in `Debug` output. Bits that are combined are [`crate::flags`].
+//! Enumerated wire values: newtypes over a number with named constants, so that unknown values survive decoding and
+//! appear in `Debug` output. For bit sets, see [`crate::flags`].
 
 /// Defines types: `values! { /// doc
 /// pub struct Name(u16) { /// doc
