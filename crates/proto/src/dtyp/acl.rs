@@ -127,7 +127,7 @@ impl Ace {
         }
     }
 
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub fn size(&self) -> usize {
         ACE_HEADER_SIZE
             + match &self.body {
@@ -217,7 +217,7 @@ impl Acl {
         self.aces.shrink_to_fit();
     }
 
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub fn size(&self) -> usize {
         Self::HEADER_SIZE + self.aces.iter().map(Ace::size).sum::<usize>()
     }

@@ -11,7 +11,7 @@ const UNITS_PER_SECOND: i128 = 10_000_000;
 const SECONDS_FROM_1601_TO_1970: i128 = 11_644_473_600;
 
 impl FileTime {
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub const SIZE: usize = 8;
 
     /// 0: in an answer, no time is known; in a request, leave the time as it is.

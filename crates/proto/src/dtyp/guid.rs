@@ -11,7 +11,7 @@ use crate::bytes::{Malformed, Reader, Result, Writer};
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub const SIZE: usize = 16;
 
     /// All zero.

@@ -74,7 +74,7 @@ impl SecurityDescriptor {
         self.dacl.is_none() && self.control.contains(Control::DACL_PRESENT)
     }
 
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub fn size(&self) -> usize {
         let sid = |sid: &Option<Sid>| sid.as_ref().map_or(0, Sid::size);
         let acl = |acl: &Option<Acl>| acl.as_ref().map_or(0, Acl::size);

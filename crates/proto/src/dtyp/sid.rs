@@ -139,7 +139,7 @@ impl Sid {
         Some(longer)
     }
 
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub fn size(&self) -> usize {
         8 + 4 * usize::from(self.count)
     }

@@ -30,7 +30,7 @@ pub struct DirectoryClass {
 }
 
 impl DirectoryClass {
-    /// What the offsets of the entries of a listing must be a multiple of.
+    /// The alignment of the entries of a listing, in bytes.
     pub const ALIGNMENT: usize = 8;
 
     /// `class`, if it is one of a directory listing.
@@ -119,7 +119,7 @@ pub struct DirectoryEntry<'a> {
     pub last_access_time: FileTime,
     /// When data was last written.
     pub last_write_time: FileTime,
-    /// When anything of it last changed.
+    /// When anything about it last changed.
     pub change_time: FileTime,
     /// Size in bytes.
     pub end_of_file: u64,

@@ -13,7 +13,7 @@ flags! {
     }
 }
 
-/// What the offsets of entries of both lists must be a multiple of.
+/// The alignment of the entries of both lists, in bytes.
 pub const EA_ALIGNMENT: usize = 4;
 
 /// One extended attribute. When set, an empty value deletes the attribute.
@@ -31,7 +31,7 @@ fn decode_name<'a>(reader: &mut Reader<'a>, length: u8) -> Result<&'a [u8]> {
 }
 
 impl<'a> FileFullEaInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 8;
 
     /// An attribute; `None` if the name has more than 255 bytes or the value more than 65,535.
@@ -60,7 +60,7 @@ impl<'a> FileFullEaInformation<'a> {
         Self::FIXED_SIZE + self.ea_name.len() + 1 + self.ea_value.len()
     }
 
-    /// Appends an entry to a list. Answers whether it fitted.
+    /// Appends an entry to a list and returns whether it fitted.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, self.size(), |out| {
             out.u32(0);
@@ -107,7 +107,7 @@ impl<'a> FileGetEaInformation<'a> {
         self.ea_name
     }
 
-    /// Appends an entry to a list. Answers whether it fitted.
+    /// Appends an entry to a list and returns whether it fitted.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, 6 + self.ea_name.len(), |out| {
             out.u32(0);

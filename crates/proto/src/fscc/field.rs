@@ -104,7 +104,7 @@ macro_rules! structures {
             }
 
             impl $name {
-                /// How many bytes it has on the wire.
+                /// The size on the wire, in bytes.
                 pub const SIZE: usize = $size;
 
                 /// Reads the structure and leaves the reader behind it.

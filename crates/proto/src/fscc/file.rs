@@ -73,7 +73,7 @@ structures! {
         last_access_time: FileTime,
         /// When data was last written.
         last_write_time: FileTime,
-        /// When anything of it last changed.
+        /// When anything about it last changed.
         change_time: FileTime,
         /// Attributes.
         file_attributes: FileAttributes [4 reserved],
@@ -145,7 +145,7 @@ structures! {
         last_access_time: FileTime,
         /// When data was last written.
         last_write_time: FileTime,
-        /// When anything of it last changed.
+        /// When anything about it last changed.
         change_time: FileTime,
         /// Bytes allocated.
         allocation_size: u64,

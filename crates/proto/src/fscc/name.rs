@@ -32,7 +32,7 @@ pub struct FileNameInformation<'a> {
 }
 
 impl<'a> FileNameInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 4;
 
     /// Reads the structure. An odd length is [`Malformed::Value`].
@@ -70,7 +70,7 @@ pub struct FileAllInformation<'a> {
 }
 
 impl<'a> FileAllInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 100;
 
     /// Reads the structure.
@@ -162,7 +162,7 @@ fn encode_target(root_directory: u64, file_name: &[u8], out: &mut Writer<'_>, st
 }
 
 impl<'a> FileRenameInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 20;
 
     /// Reads the structure. An odd length of the name is [`Malformed::Value`].
@@ -183,7 +183,7 @@ impl<'a> FileRenameInformation<'a> {
 }
 
 impl<'a> FileRenameInformationEx<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 20;
 
     /// Reads the structure. An odd length of the name is [`Malformed::Value`].

@@ -43,10 +43,10 @@ pub struct FileNotifyInformation<'a> {
 }
 
 impl<'a> FileNotifyInformation<'a> {
-    /// What the offsets of entries must be a multiple of.
+    /// The alignment of entries, in bytes.
     pub const ALIGNMENT: usize = 4;
 
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 12;
 
     /// Appends an entry to a list. Answers whether it fitted. The last entry is padded like the others.

@@ -32,7 +32,7 @@ pub struct StorageOffloadToken {
 }
 
 impl StorageOffloadToken {
-    /// How many bytes it has on the wire.
+    /// The size on the wire, in bytes.
     pub const SIZE: usize = 512;
     /// How many of them tell it apart.
     pub const ID_SIZE: usize = 504;
@@ -104,7 +104,7 @@ structures! {
     OffloadWriteOutput(16) {
         /// 16.
         size: u32 [4 reserved],
-        /// How many bytes were written.
+        /// The number of bytes written.
         length_written: u64,
     }
 }

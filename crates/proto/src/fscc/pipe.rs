@@ -75,7 +75,7 @@ structures! {
         current_instances: u32,
         /// Bytes of the buffer towards the server.
         inbound_quota: u32,
-        /// Bytes that can be read.
+        /// The number of bytes available for reading.
         read_data_available: u32,
         /// Bytes of the buffer towards the client.
         outbound_quota: u32,
@@ -99,7 +99,7 @@ structures! {
     PipePeekReply(16) {
         /// Whether somebody is at the other end.
         named_pipe_state: PipeState,
-        /// Bytes that can be read.
+        /// The number of bytes available for reading.
         read_data_available: u32,
         /// Messages that can be read, if the pipe has messages.
         number_of_messages: u32,
@@ -120,7 +120,7 @@ pub struct PipeWaitRequest<'a> {
 }
 
 impl<'a> PipeWaitRequest<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 14;
 
     /// Reads the structure.

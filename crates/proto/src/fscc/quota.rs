@@ -31,13 +31,13 @@ pub struct FileQuotaInformation {
 }
 
 impl FileQuotaInformation {
-    /// What the offsets of entries must be a multiple of.
+    /// The alignment of entries, in bytes.
     pub const ALIGNMENT: usize = 8;
 
-    /// How many bytes stand in front of the SID.
+    /// The size of the fixed part before the SID, in bytes.
     pub const FIXED_SIZE: usize = 40;
 
-    /// Appends an entry to a list. Answers whether it fitted.
+    /// Appends an entry to a list and returns whether it fitted.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, Self::FIXED_SIZE + self.sid.size(), |out| {
             out.u32(0);
@@ -78,10 +78,10 @@ pub struct FileGetQuotaInformation {
 }
 
 impl FileGetQuotaInformation {
-    /// What the offsets of entries must be a multiple of.
+    /// The alignment of entries, in bytes.
     pub const ALIGNMENT: usize = 4;
 
-    /// Appends an entry to a list. Answers whether it fitted.
+    /// Appends an entry to a list and returns whether it fitted.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, 8 + self.sid.size(), |out| {
             out.u32(0);

@@ -67,14 +67,14 @@ impl<'a> ReparseDataBuffer<'a> {
 pub struct SymbolicLinkReparseData<'a> {
     /// Where the link leads, in UTF-16LE.
     pub substitute_name: &'a [u8],
-    /// The same for people.
+    /// The same name for display.
     pub print_name: &'a [u8],
     /// Whether the target is relative to the link's directory.
     pub flags: SymlinkFlags,
 }
 
 impl<'a> SymbolicLinkReparseData<'a> {
-    /// How many bytes stand in front of the names.
+    /// The size of the fixed part before the names, in bytes.
     pub const FIXED_SIZE: usize = 12;
 
     /// Reads the data of a reparse point. Names of an odd length are [`Malformed::Value`].

@@ -16,13 +16,13 @@ pub struct FileStreamInformation<'a> {
 }
 
 impl<'a> FileStreamInformation<'a> {
-    /// What the offsets of entries must be a multiple of.
+    /// The alignment of entries, in bytes.
     pub const ALIGNMENT: usize = 8;
 
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 24;
 
-    /// Appends an entry to a list. Answers whether it fitted.
+    /// Appends an entry to a list and returns whether it fitted.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, Self::FIXED_SIZE + self.stream_name.len(), |out| {
             out.u32(0);

@@ -239,7 +239,7 @@ pub struct FileFsAttributeInformation<'a> {
 }
 
 impl<'a> FileFsAttributeInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 12;
 
     /// Reads the structure.
@@ -273,7 +273,7 @@ pub struct FileFsVolumeInformation<'a> {
 }
 
 impl<'a> FileFsVolumeInformation<'a> {
-    /// How many bytes stand in front of the label.
+    /// The size of the fixed part before the label, in bytes.
     pub const FIXED_SIZE: usize = 18;
 
     /// Reads the structure.
@@ -327,7 +327,7 @@ pub struct FileFsDriverPathInformation<'a> {
 }
 
 impl<'a> FileFsDriverPathInformation<'a> {
-    /// How many bytes stand in front of the name.
+    /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 8;
 
     /// Reads the structure.

@@ -24,7 +24,7 @@ pub const MOST_NAMES: usize = 1000;
 /// The most SIDs that one call may ask for: fewer than the 20480 of [MS-LSAT] 2.2.18, since each of them costs a look-up.
 pub const MOST_SIDS: usize = 5000;
 
-/// Calls by their number.
+/// Operation numbers of the calls.
 #[allow(missing_docs, reason = "the names are the specification's own")]
 pub mod opnum {
     pub const LSAR_CLOSE: u16 = 0;

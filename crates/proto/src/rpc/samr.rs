@@ -24,7 +24,7 @@ pub const INTERFACE: SyntaxId = SyntaxId {
     version: 1,
 };
 
-/// Calls by their number.
+/// Operation numbers of the calls.
 #[allow(missing_docs, reason = "the names are the specification's own")]
 pub mod opnum {
     pub const SAMR_CONNECT: u16 = 0;

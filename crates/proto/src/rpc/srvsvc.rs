@@ -14,7 +14,7 @@ pub const INTERFACE: SyntaxId = SyntaxId {
     version: 3,
 };
 
-/// Calls by their number.
+/// Operation numbers of the calls.
 #[allow(missing_docs, reason = "the names are the specification's own")]
 pub mod opnum {
     pub const NETR_SHARE_ENUM: u16 = 15;

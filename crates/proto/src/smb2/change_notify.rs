@@ -45,7 +45,7 @@ flags! {
 pub struct ChangeNotifyRequest {
     /// How deep.
     pub flags: ChangeNotifyFlags,
-    /// Most bytes of the response's buffer.
+    /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,
     /// The directory.
     pub file_id: FileId,
@@ -67,7 +67,7 @@ impl ChangeNotifyRequest {
         Ok(request)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(32);
         out.u16(self.flags.0);

@@ -30,7 +30,7 @@ impl CloseRequest {
         Ok(CloseRequest { flags, file_id: FileId::decode(&mut reader)? })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(24);
         out.u16(self.flags.0);
@@ -78,7 +78,7 @@ impl CloseResponse {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(60);
         out.u16(self.flags.0);

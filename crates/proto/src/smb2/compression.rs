@@ -50,7 +50,7 @@ pub struct ChainedCompression<'a> {
 impl<'a> CompressionTransform<'a> {
     /// Bytes before the data in the unchained form.
     pub const SIZE: usize = 16;
-    /// What the header begins with.
+    /// The first four bytes of the header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfc, b'S', b'M', b'B'];
 
     /// Reads `message`.

@@ -118,7 +118,7 @@ flags! {
 /// Opens or creates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CreateRequest<'a> {
-    /// The oplock wanted.
+    /// The requested oplock level.
     pub requested_oplock_level: OplockLevel,
     /// How far the server may act as the user.
     pub impersonation_level: ImpersonationLevel,
@@ -128,7 +128,7 @@ pub struct CreateRequest<'a> {
     pub file_attributes: u32,
     /// What others may do meanwhile.
     pub share_access: ShareAccess,
-    /// What to do when the file is there, and when it is not.
+    /// What to do if the file exists, and if it does not.
     pub create_disposition: CreateDisposition,
     /// How to open.
     pub create_options: CreateOptions,
@@ -170,7 +170,7 @@ impl<'a> CreateRequest<'a> {
         Ok(request)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(57);
         out.u8(0);
@@ -206,7 +206,7 @@ fn encode_contexts(contexts: &[CreateContext<'_>], out: &mut Writer<'_>, positio
 /// It is open. Times are FILETIMEs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CreateResponse<'a> {
-    /// The oplock granted.
+    /// The granted oplock level.
     pub oplock_level: OplockLevel,
     /// What the file is.
     pub flags: CreateResponseFlags,
@@ -259,7 +259,7 @@ impl<'a> CreateResponse<'a> {
         Ok(response)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(89);
         out.u8(self.oplock_level.0);

@@ -103,7 +103,7 @@ pub struct SymbolicLinkError<'a> {
     pub flags: SymlinkFlags,
     /// Where the link points to, UTF-16LE.
     pub substitute_name: &'a [u8],
-    /// The same for people, UTF-16LE.
+    /// The same name for display, UTF-16LE.
     pub print_name: &'a [u8],
 }
 

@@ -21,7 +21,7 @@ impl FlushRequest {
         Ok(FlushRequest { reserved1, file_id: FileId::decode(&mut reader)? })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(24);
         out.u16(self.reserved1);

@@ -108,9 +108,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// How long a header is.
+    /// The size of a header in bytes.
     pub const SIZE: usize = 64;
-    /// What a header begins with.
+    /// The first four bytes of a header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfe, b'S', b'M', b'B'];
     /// Where `Status` is.
     pub const STATUS_POSITION: usize = 8;

@@ -64,13 +64,13 @@ impl LockRequest {
         let lock_count = usize::from(reader.u16()?);
         let lock_sequence = reader.u32()?;
         let file_id = FileId::decode(&mut reader)?;
-        // A count that cannot fit is refused before anything is allocated for it.
+        // A count that cannot fit is refused before memory is allocated for it.
         let mut elements = Reader::new(reader.take(lock_count * LockElement::SIZE)?);
         let locks = (0..lock_count).map(|_| LockElement::decode(&mut elements)).collect::<Result<_>>()?;
         Ok(LockRequest { lock_sequence, file_id, locks })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(48);
         out.u16(u16_of(self.locks.len()));

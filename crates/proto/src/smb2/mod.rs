@@ -185,7 +185,7 @@ macro_rules! empty_bodies {
                 Ok($name)
             }
 
-            /// Writes the body behind the header.
+            /// Writes the body after the header.
             pub fn encode(&self, out: &mut $crate::bytes::Writer<'_>) {
                 out.u16(4);
                 out.u16(0);
@@ -205,7 +205,7 @@ macro_rules! output_buffer_responses {
         }
 
         impl<'a> $name<'a> {
-            /// How many bytes stand before the buffer, without the header.
+            /// The size of the fixed part before the buffer, without the SMB2 header.
             pub const SIZE: usize = 8;
 
             /// Reads the body of `message`.
@@ -215,7 +215,7 @@ macro_rules! output_buffer_responses {
                 Ok($name { buffer: $crate::smb2::field(message, offset, length, Self::SIZE)? })
             }
 
-            /// Writes the body behind the header.
+            /// Writes the body after the header.
             pub fn encode(&self, out: &mut $crate::bytes::Writer<'_>) {
                 Self::begin(out);
                 out.bytes(self.buffer);

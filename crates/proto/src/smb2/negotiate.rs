@@ -62,7 +62,7 @@ pub struct NegotiateRequest<'a> {
     pub security_mode: SecurityMode,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// Which client it is.
+    /// The GUID of the client.
     pub client_guid: [u8; 16],
     /// The dialects, in the client's order.
     pub dialects: Vec<Dialect>,
@@ -90,7 +90,7 @@ impl<'a> NegotiateRequest<'a> {
         Ok(NegotiateRequest { security_mode, capabilities, client_guid, dialects, negotiate_context_list })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(36);
         out.u16(u16_of(self.dialects.len()));
@@ -123,7 +123,7 @@ pub struct NegotiateResponse<'a> {
     pub security_mode: SecurityMode,
     /// The dialect.
     pub dialect_revision: Dialect,
-    /// Which server it is.
+    /// The GUID of the server.
     pub server_guid: [u8; 16],
     /// What it can do.
     pub capabilities: Capabilities,
@@ -174,7 +174,7 @@ impl<'a> NegotiateResponse<'a> {
         Ok(response)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(65);
         out.u16(self.security_mode.0);

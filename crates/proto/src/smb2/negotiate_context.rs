@@ -118,7 +118,7 @@ impl<'a> NegotiateContext<'a> {
             return Ok(Vec::new());
         }
         let length = message.len().checked_sub(offset).ok_or(Malformed::Offset)?;
-        // A count that cannot fit is refused before anything is allocated for it.
+        // A count that cannot fit is refused before memory is allocated for it.
         if length < usize::from(count) * Self::SIZE {
             return Err(Malformed::Truncated);
         }
@@ -184,7 +184,7 @@ impl<'a> PreauthIntegrityCapabilities<'a> {
         Ok(PreauthIntegrityCapabilities { hash_algorithms, salt: reader.take(salt_length.into())?.into() })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::PREAUTH_INTEGRITY_CAPABILITIES, |out| {
             out.u16(u16_of(self.hash_algorithms.len()));
@@ -210,7 +210,7 @@ impl EncryptionCapabilities {
         Ok(EncryptionCapabilities { ciphers: identifiers(&mut reader, count, CipherId)? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::ENCRYPTION_CAPABILITIES, |out| {
             out.u16(u16_of(self.ciphers.len()));
@@ -239,7 +239,7 @@ impl CompressionCapabilities {
         Ok(CompressionCapabilities { flags, compression_algorithms })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::COMPRESSION_CAPABILITIES, |out| {
             out.u16(u16_of(self.compression_algorithms.len()));
@@ -263,7 +263,7 @@ impl<'a> Netname<'a> {
         if data.len().is_multiple_of(2) { Ok(Netname { net_name: data.into() }) } else { Err(Malformed::Value) }
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::NETNAME_NEGOTIATE_CONTEXT_ID, |out| out.bytes(&self.net_name))
     }
@@ -282,7 +282,7 @@ impl TransportCapabilities {
         Ok(TransportCapabilities { flags: TransportCapabilitiesFlags(Reader::new(data).u32()?) })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::TRANSPORT_CAPABILITIES, |out| out.u32(self.flags.0))
     }
@@ -304,7 +304,7 @@ impl RdmaTransformCapabilities {
         Ok(RdmaTransformCapabilities { rdma_transform_ids: identifiers(&mut reader, count, RdmaTransformId)? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::RDMA_TRANSFORM_CAPABILITIES, |out| {
             out.u16(u16_of(self.rdma_transform_ids.len()));
@@ -329,7 +329,7 @@ impl SigningCapabilities {
         Ok(SigningCapabilities { signing_algorithms: identifiers(&mut reader, count, SigningAlgorithm)? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> NegotiateContext<'static> {
         context(NegotiateContextType::SIGNING_CAPABILITIES, |out| {
             out.u16(u16_of(self.signing_algorithms.len()));

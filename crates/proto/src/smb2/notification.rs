@@ -37,7 +37,7 @@ impl<'a> ServerToClientNotification<'a> {
         Ok(ServerToClientNotification { notification_type, notification: reader.rest() })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(Self::STRUCTURE_SIZE);
         out.u16(0);

@@ -44,7 +44,7 @@ impl OplockBreak {
 /// The lease form of the acknowledgment and the response (2.2.24.2, 2.2.25.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeaseBreak {
-    /// Whose lease it is.
+    /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
     /// The state that is left.
     pub lease_state: LeaseState,
@@ -76,7 +76,7 @@ pub struct LeaseBreakNotification {
     pub new_epoch: u16,
     /// Whether to acknowledge.
     pub flags: LeaseBreakFlags,
-    /// Whose lease it is.
+    /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
     /// What it is now.
     pub current_lease_state: LeaseState,
@@ -130,7 +130,7 @@ impl OplockBreakNotification {
         }
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         match self {
             Self::Oplock(oplock) => oplock.encode(out),
@@ -162,7 +162,7 @@ impl OplockBreakAcknowledgment {
         }
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         match self {
             Self::Oplock(oplock) => oplock.encode(out),

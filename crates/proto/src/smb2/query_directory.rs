@@ -32,7 +32,7 @@ pub struct QueryDirectoryRequest<'a> {
     pub file_id: FileId,
     /// The search pattern, UTF-16LE; empty when there is none.
     pub file_name: &'a [u8],
-    /// Most bytes of the response's buffer.
+    /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,
 }
 
@@ -58,7 +58,7 @@ impl<'a> QueryDirectoryRequest<'a> {
         Ok(request)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(33);
         out.u8(self.file_information_class);

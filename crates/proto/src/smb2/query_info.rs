@@ -26,7 +26,7 @@ pub struct QueryInfoRequest<'a> {
     pub info_type: InfoType,
     /// Which structure, [MS-FSCC] 2.4 and 2.5.
     pub file_info_class: u8,
-    /// Most bytes of the response's buffer.
+    /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,
     /// Parts of a security descriptor ([`SecurityInformation`]), or the index of an extended attribute.
     pub additional_information: u32,
@@ -69,7 +69,7 @@ impl<'a> QueryInfoRequest<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(41);
         out.u8(self.info_type.0);

@@ -69,7 +69,7 @@ impl<'a> ReadRequest<'a> {
         Ok(request)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(49);
         out.u8(self.padding);
@@ -99,7 +99,7 @@ pub struct ReadResponse<'a> {
 }
 
 impl<'a> ReadResponse<'a> {
-    /// How many bytes stand before the data, without the header.
+    /// The size of the fixed part before the data, without the SMB2 header.
     pub const SIZE: usize = 16;
     /// Where in the message the data begins, as this encoder places it.
     pub const DATA_OFFSET: usize = Header::SIZE + Self::SIZE;
@@ -117,7 +117,7 @@ impl<'a> ReadResponse<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         self.encode_fixed(out, u32_of(self.buffer.len()));
         out.bytes(self.buffer);

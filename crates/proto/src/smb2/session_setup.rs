@@ -59,7 +59,7 @@ impl<'a> SessionSetupRequest<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(25);
         out.u8(self.flags.0);
@@ -93,7 +93,7 @@ impl<'a> SessionSetupResponse<'a> {
         Ok(SessionSetupResponse { session_flags, buffer: field(message, offset, length, Self::SIZE)? })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(9);
         out.u16(self.session_flags.0);

@@ -39,7 +39,7 @@ impl<'a> SetInfoRequest<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(33);
         out.u8(self.info_type.0);
@@ -63,7 +63,7 @@ impl SetInfoResponse {
         body(message, 2).map(|_| SetInfoResponse)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(2);
     }

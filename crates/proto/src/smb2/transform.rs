@@ -29,9 +29,9 @@ pub struct TransformHeader {
 }
 
 impl TransformHeader {
-    /// How long the header is.
+    /// The size of the header in bytes.
     pub const SIZE: usize = 52;
-    /// What the header begins with.
+    /// The first four bytes of the header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfd, b'S', b'M', b'B'];
     /// Where the authentication tag is.
     pub const SIGNATURE_RANGE: Range<usize> = 4..20;

@@ -221,7 +221,7 @@ impl TreeConnectResponse {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(16);
         out.u8(self.share_type.0);

@@ -70,7 +70,7 @@ impl<'a> WriteRequest<'a> {
         Ok(request)
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let start = Header::SIZE + Self::SIZE;
         out.u16(49);
@@ -111,7 +111,7 @@ impl WriteResponse {
         Ok(WriteResponse { count })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(17);
         out.zeros(2);

@@ -58,7 +58,7 @@ impl DurableHandleReconnect {
         Ok(DurableHandleReconnect { file_id: FileId::decode(&mut exactly(data, 16)?)? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_RECONNECT, |out| self.file_id.encode(out))
     }
@@ -84,7 +84,7 @@ impl DurableHandleRequestV2 {
         Ok(DurableHandleRequestV2 { timeout, flags, create_guid: reader.array()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_REQUEST_V2, |out| {
             out.u32(self.timeout);
@@ -111,7 +111,7 @@ impl DurableHandleResponseV2 {
         Ok(DurableHandleResponseV2 { timeout: reader.u32()?, flags: DurableHandleFlags(reader.u32()?) })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_REQUEST_V2, |out| {
             out.u32(self.timeout);
@@ -142,7 +142,7 @@ impl DurableHandleReconnectV2 {
         })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_RECONNECT_V2, |out| {
             self.file_id.encode(out);
@@ -168,7 +168,7 @@ impl AppInstanceId {
         Ok(AppInstanceId { app_instance_id: reader.array()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::APP_INSTANCE_ID, |out| {
             out.u16(20);
@@ -196,7 +196,7 @@ impl AppInstanceVersion {
         Ok(AppInstanceVersion { app_instance_version_high: reader.u64()?, app_instance_version_low: reader.u64()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::APP_INSTANCE_VERSION, |out| {
             out.u16(24);

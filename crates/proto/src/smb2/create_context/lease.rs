@@ -18,16 +18,16 @@ flags! {
 /// SMB2_CREATE_REQUEST_LEASE and SMB2_CREATE_RESPONSE_LEASE ([MS-SMB2] 2.2.13.2.8, 2.2.14.2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeaseV1 {
-    /// Whose lease it is.
+    /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
-    /// The state wanted or granted.
+    /// The requested or granted state.
     pub lease_state: LeaseState,
     /// Its properties; reserved in a request.
     pub lease_flags: LeaseFlags,
 }
 
 impl LeaseV1 {
-    /// How long the data is.
+    /// The size of the data in bytes.
     pub const SIZE: usize = 32;
 
     /// Reads the data of a context.
@@ -40,7 +40,7 @@ impl LeaseV1 {
         })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::REQUEST_LEASE, |out| {
             out.bytes(&self.lease_key);
@@ -54,9 +54,9 @@ impl LeaseV1 {
 /// SMB2_CREATE_REQUEST_LEASE_V2 and SMB2_CREATE_RESPONSE_LEASE_V2 ([MS-SMB2] 2.2.13.2.10, 2.2.14.2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeaseV2 {
-    /// Whose lease it is.
+    /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
-    /// The state wanted or granted.
+    /// The requested or granted state.
     pub lease_state: LeaseState,
     /// Its properties.
     pub flags: LeaseFlags,
@@ -67,7 +67,7 @@ pub struct LeaseV2 {
 }
 
 impl LeaseV2 {
-    /// How long the data is.
+    /// The size of the data in bytes.
     pub const SIZE: usize = 52;
 
     /// Reads the data of a context.
@@ -78,7 +78,7 @@ impl LeaseV2 {
         Ok(LeaseV2 { lease_key, lease_state, flags, parent_lease_key: reader.array()?, epoch: reader.u16()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::REQUEST_LEASE, |out| {
             out.bytes(&self.lease_key);
@@ -111,7 +111,7 @@ impl Lease {
         }
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         match self {
             Lease::V1(lease) => lease.to_context(),

@@ -161,7 +161,7 @@ impl AllocationSize {
         Ok(AllocationSize { allocation_size: exactly(data, 8)?.u64()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::ALLOCATION_SIZE, |out| out.u64(self.allocation_size))
     }
@@ -181,7 +181,7 @@ impl QueryMaximalAccessRequest {
         Ok(QueryMaximalAccessRequest { timestamp })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::QUERY_MAXIMAL_ACCESS, |out| self.timestamp.iter().for_each(|timestamp| out.u64(*timestamp)))
     }
@@ -203,7 +203,7 @@ impl QueryMaximalAccessResponse {
         Ok(QueryMaximalAccessResponse { query_status: Status(reader.u32()?), maximal_access: reader.u32()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::QUERY_MAXIMAL_ACCESS, |out| {
             out.u32(self.query_status.0);
@@ -225,7 +225,7 @@ impl TimewarpToken {
         Ok(TimewarpToken { timestamp: exactly(data, 8)?.u64()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::TIMEWARP_TOKEN, |out| out.u64(self.timestamp))
     }
@@ -247,7 +247,7 @@ impl QueryOnDiskIdResponse {
         Ok(QueryOnDiskIdResponse { disk_file_id: reader.u64()?, volume_id: reader.u64()? })
     }
 
-    /// The context with this data.
+    /// Returns the context with this data.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::QUERY_ON_DISK_ID, |out| {
             out.u64(self.disk_file_id);

@@ -41,7 +41,7 @@ impl CopyChunkCopy {
         let source_key = reader.array()?;
         let chunk_count = size(reader.u32()?);
         reader.skip(4)?;
-        // A count that cannot fit is refused before anything is allocated for it.
+        // A count that cannot fit is refused before memory is allocated for it.
         let length = chunk_count.checked_mul(CopyChunk::SIZE).ok_or(Malformed::Truncated)?;
         let mut chunks = Reader::new(reader.take(length)?);
         let chunks = (0..chunk_count).map(|_| CopyChunk::decode(&mut chunks)).collect::<Result<_>>()?;

@@ -69,7 +69,7 @@ impl<'a> IoctlRequest<'a> {
         })
     }
 
-    /// Writes the body behind the header.
+    /// Writes the body after the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let input_offset = Header::SIZE + Self::SIZE;
         let output_offset = (input_offset + self.input.len()).next_multiple_of(8);

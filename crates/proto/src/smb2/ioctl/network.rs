@@ -111,7 +111,7 @@ impl NetworkInterfaceInfo {
 pub struct ValidateNegotiateInfoRequest {
     /// What it can do.
     pub capabilities: Capabilities,
-    /// Which client it is.
+    /// The GUID of the client.
     pub guid: [u8; 16],
     /// Whether it signs.
     pub security_mode: SecurityMode,
@@ -145,7 +145,7 @@ impl ValidateNegotiateInfoRequest {
 pub struct ValidateNegotiateInfoResponse {
     /// What it can do.
     pub capabilities: Capabilities,
-    /// Which server it is.
+    /// The GUID of the server.
     pub guid: [u8; 16],
     /// Whether it signs.
     pub security_mode: SecurityMode,
@@ -154,7 +154,7 @@ pub struct ValidateNegotiateInfoResponse {
 }
 
 impl ValidateNegotiateInfoResponse {
-    /// How long the output is.
+    /// The size of the output in bytes.
     pub const SIZE: usize = 24;
 
     /// Reads the output.
