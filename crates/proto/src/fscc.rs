@@ -1,8 +1,8 @@
 //! The structures of [MS-FSCC] that SMB 2 carries: information about files, directory entries and file systems, and the
-//! buffers of file system controls. Numbers of FSCTLs stand with the IOCTL request.
+//! buffers of file system controls. FSCTL codes are defined with the IOCTL request.
 //!
-//! Names are UTF-16LE bytes as they stand on the wire: what they mean is decided elsewhere. Left out are classes that
-//! are never seen on the wire of SMB 2 (mailslots, SFIO, tracking).
+//! Names are the UTF-16LE bytes of the wire and are interpreted elsewhere. Not implemented: classes that never appear
+//! on the wire of SMB 2 (mailslots, SFIO, tracking).
 
 mod attributes;
 mod chain;

@@ -1,7 +1,7 @@
-//! NTSTATUS: what every SMB 2 response says of its request ([MS-ERREF] 2.3).
+//! NTSTATUS, the outcome in every SMB 2 response ([MS-ERREF] 2.3).
 //!
-//! The names are the specification's without `STATUS_`; the few that never had that prefix (`DBG_...`, `RPC_NT_...`)
-//! keep theirs. The describing sentences of [MS-ERREF] are left out.
+//! The names are the specification's without `STATUS_`. The few names that never had that prefix (`DBG_...`,
+//! `RPC_NT_...`) are unchanged. The descriptions of [MS-ERREF] are not included.
 
 mod table;
 
@@ -12,13 +12,13 @@ use std::fmt;
 pub struct Status(pub u32);
 
 impl Status {
-    /// The full name (`STATUS_ACCESS_DENIED`); `None` for a value that [MS-ERREF] does not list.
+    /// Returns the full name (`STATUS_ACCESS_DENIED`); `None` for a value that [MS-ERREF] does not list.
     pub fn name(self) -> Option<&'static str> {
         let first = Self::TABLE.partition_point(|(status, _)| status.0 < self.0);
         Self::TABLE.get(first).filter(|(status, _)| *status == self).map(|(_, name)| *name)
     }
 
-    /// The status of that full name, aliases included.
+    /// Looks up the status by its full name, aliases included.
     pub fn from_name(name: &str) -> Option<Status> {
         Self::TABLE.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
     }
@@ -28,7 +28,7 @@ impl Status {
         self.0 >> 30 == 3
     }
 
-    /// Severity 2: the request was served, with a reservation (`STATUS_BUFFER_OVERFLOW`, `STATUS_NO_MORE_FILES`).
+    /// Severity 2: the request succeeded with a warning (`STATUS_BUFFER_OVERFLOW`, `STATUS_NO_MORE_FILES`).
     pub const fn is_warning(self) -> bool {
         self.0 >> 30 == 2
     }

@@ -1,4 +1,4 @@
-//! The NTSTATUS table against the values and names of [MS-ERREF] 2.3.1, both ways.
+//! Compares the NTSTATUS table with the values and names of [MS-ERREF] 2.3.1, in both directions.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! SHA-256, for what is kept on disk beside its digest.
+//! SHA-256, for data that is stored on disk together with its digest.
 
 use aws_lc_rs::digest;
 

@@ -16,12 +16,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key's bytes: 16 or 32 of them.
+    /// The key's bytes, 16 or 32.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// `Session.SessionKey` from what the authentication gave: the first 16 bytes, zero-padded ([MS-SMB2] 3.3.1.8).
+    /// `Session.SessionKey` from the key of the authentication: its first 16 bytes, zero-padded ([MS-SMB2] 3.3.1.8).
     pub fn from_session_key(gss_key: &[u8]) -> Key {
         let mut bytes = [0; 32];
         for (to, from) in bytes.iter_mut().zip(gss_key).take(16) {
@@ -37,7 +37,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// How long a derived key is: the `L` of SP800-108.
+/// The length of a derived key: the `L` of SP800-108.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyLength {
     /// 128 bits: every signing and application key, AES-128-CCM and AES-128-GCM.
@@ -46,20 +46,21 @@ pub enum KeyLength {
     Bits256,
 }
 
-/// The dialect's way to name a key: fixed context strings, or the hash of all that was said before the key existed.
+/// The derivation context of a dialect: fixed strings, or the preauthentication hash of the messages before the key
+/// existed.
 #[derive(Clone, Copy, Debug)]
 pub enum Derivation<'a> {
     /// Dialects 3.0 and 3.0.2.
     Smb30,
-    /// Dialect 3.1.1, with `Session.PreauthIntegrityHashValue` (for a further channel, that of the `PreauthSession`).
+    /// Dialect 3.1.1, with `Session.PreauthIntegrityHashValue` (for another channel, that of the `PreauthSession`).
     Smb311(&'a [u8; 64]),
 }
 
 impl Derivation<'_> {
-    // Deviates from [MS-SMB2] 3.1.4.2: L follows the length of the key that is derived, not Connection.CipherId, so
-    // it stays 128 for signing and application keys when an AES-256 cipher was negotiated. Other servers and Windows
-    // clients agree on this reading.
-    /// `Session.SigningKey`, or `Channel.SigningKey` of a further channel. `session_key` is 16 bytes.
+    // Deviates from [MS-SMB2] 3.1.4.2: L follows the length of the derived key, not Connection.CipherId, so it stays
+    // 128 for signing and application keys when an AES-256 cipher was negotiated. Other servers and Windows clients use
+    // the same interpretation.
+    /// `Session.SigningKey`, or `Channel.SigningKey` of another channel. `session_key` is 16 bytes.
     pub fn signing_key(self, session_key: &Key) -> Key {
         let names = match self {
             Derivation::Smb30 => Names { label: b"SMB2AESCMAC\0", context: b"SmbSign\0" },
@@ -77,10 +78,11 @@ impl Derivation<'_> {
         names.derive(session_key.as_bytes(), KeyLength::Bits128)
     }
 
-    /// The key of what the server seals: its `Session.EncryptionKey`, the client's `Session.DecryptionKey`.
+    /// The key for messages that the server seals: the server's `Session.EncryptionKey`, the client's
+    /// `Session.DecryptionKey`.
     ///
-    /// `session_key` is `Session.SessionKey`, for a key of 256 bits `Session.FullSessionKey`: the whole key that the
-    /// authentication gave.
+    /// `session_key` is `Session.SessionKey`, or for a 256-bit key `Session.FullSessionKey`, the full key of the
+    /// authentication.
     pub fn server_to_client_key(self, session_key: &[u8], length: KeyLength) -> Key {
         let names = match self {
             Derivation::Smb30 => Names { label: b"SMB2AESCCM\0", context: b"ServerOut\0" },
@@ -89,11 +91,11 @@ impl Derivation<'_> {
         names.derive(session_key, length)
     }
 
-    /// The key of what the client seals: its `Session.EncryptionKey`, the server's `Session.DecryptionKey`.
-    /// `session_key` is as in [`Derivation::server_to_client_key`].
+    /// The key for messages that the client seals: the client's `Session.EncryptionKey`, the server's
+    /// `Session.DecryptionKey`. `session_key` is as in [`Derivation::server_to_client_key`].
     pub fn client_to_server_key(self, session_key: &[u8], length: KeyLength) -> Key {
         let names = match self {
-            // The blank after "ServerIn" belongs to the context.
+            // The space after "ServerIn" is part of the context.
             Derivation::Smb30 => Names { label: b"SMB2AESCCM\0", context: b"ServerIn \0" },
             Derivation::Smb311(hash) => Names { label: b"SMBC2SCipherKey\0", context: hash },
         };
@@ -101,14 +103,14 @@ impl Derivation<'_> {
     }
 }
 
-/// Label and context of one key, each with its terminating NUL where it is a string.
+/// Label and context of one key. Strings include their terminating NUL.
 struct Names<'a> {
     label: &'a [u8],
     context: &'a [u8],
 }
 
 impl Names<'_> {
-    /// SP800-108 5.1 with r = 32. One block of HMAC-SHA256 is already 256 bits, so the counter never passes 1.
+    /// SP800-108 5.1 with r = 32. One block of HMAC-SHA256 is already 256 bits, so the counter never exceeds 1.
     fn derive(&self, key: &[u8], length: KeyLength) -> Key {
         let bits: u32 = match length {
             KeyLength::Bits128 => 128,
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
     use crate::crypto::hex;
 
-    /// Signing, client-to-server, server-to-client and application key of one session, as hexadecimal text.
+    /// The signing, client-to-server, server-to-client and application keys of one session, as hexadecimal text.
     fn check(derivation: Derivation<'_>, session_key: &str, keys: [&str; 4]) {
         let session_key = Key::from_session_key(&hex(session_key));
         let full = session_key.as_bytes();
@@ -205,7 +207,7 @@ mod tests {
         );
     }
 
-    /// Computed with Python's `hmac` and `hashlib`: session key 00..0f twice over, hash 00..3f.
+    /// Computed with Python's `hmac` and `hashlib`: session key 00..0f repeated twice, hash 00..3f.
     #[test]
     fn keys_of_256_bits() {
         let hash: [u8; 64] = std::array::from_fn(|i| i as u8);

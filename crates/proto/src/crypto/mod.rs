@@ -1,8 +1,8 @@
-//! The cryptography of SMB 2 and 3: key derivation, pre-authentication hash, signatures and sealed messages
-//! ([MS-SMB2] 3.1.4.1 to 3.1.4.3 and 3.1.5.1). What only NTLM uses is in [`crate::auth::ntlm`].
+//! The cryptography of SMB 2 and 3: key derivation, preauthentication hash, signatures and sealed messages ([MS-SMB2]
+//! 3.1.4.1 to 3.1.4.3 and 3.1.5.1). Algorithms that only NTLM uses are in [`crate::auth::ntlm`].
 //!
-//! A key object is made once, when its key is known, and then used for every message. Randomness is never made here:
-//! nonces are counters that the caller keeps.
+//! A key object is created once, when its key is known, and used for every message. No random numbers are generated
+//! here: nonces are counters that the caller keeps.
 
 pub mod digest;
 pub mod kdf;
@@ -12,12 +12,12 @@ pub mod sign;
 
 use std::fmt;
 
-/// Why a key object could not be made.
+/// The error of creating a key object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyRefused {
-    /// The algorithm or cipher id is none that the specification names.
+    /// The specification does not define the algorithm or cipher id.
     Algorithm,
-    /// The key has not the length that the algorithm asks for.
+    /// The key does not have the length that the algorithm requires.
     Length,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for KeyRefused {
 
 impl std::error::Error for KeyRefused {}
 
-/// Bytes from hexadecimal text of a test vector; white space between digits is passed over.
+/// Decodes the hexadecimal text of a test vector, ignoring white space between digits.
 #[cfg(test)]
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =

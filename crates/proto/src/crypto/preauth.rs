@@ -1,22 +1,22 @@
-//! The pre-authentication integrity hash of dialect 3.1.1 ([MS-SMB2] 3.3.5.4 and 3.3.5.5): what both sides said before
-//! there was a key, hashed into the keys.
+//! The preauthentication integrity hash of dialect 3.1.1 ([MS-SMB2] 3.3.5.4 and 3.3.5.5). It binds the keys to the
+//! messages exchanged before there was a key.
 //!
-//! SHA-512 is the only algorithm that the specification names (2.2.3.1.1), so it is not a parameter. Which messages
-//! count is the caller's: every NEGOTIATE and SESSION_SETUP but the last SESSION_SETUP response.
+//! SHA-512 is the only algorithm that the specification defines (2.2.3.1.1), so it is not a parameter. The caller
+//! selects the messages: every NEGOTIATE and SESSION_SETUP except the last SESSION_SETUP response.
 
 use aws_lc_rs::digest;
 
-/// `Connection.PreauthIntegrityHashValue` and those that sessions go on from.
+/// `Connection.PreauthIntegrityHashValue` and the values that sessions derive from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PreauthHash([u8; 64]);
 
 impl PreauthHash {
-    /// The value before the first message: zero.
+    /// The value before the first message: zeros.
     pub fn new() -> Self {
         PreauthHash([0; 64])
     }
 
-    /// Takes in one whole message, from its SMB2 header on, as it was on the wire.
+    /// Hashes one whole message, from its SMB2 header on, as it was on the wire.
     pub fn update(&mut self, message: &[u8]) {
         let mut context = digest::Context::new(&digest::SHA512);
         context.update(&self.0);
@@ -24,7 +24,7 @@ impl PreauthHash {
         self.0.copy_from_slice(context.finish().as_ref());
     }
 
-    /// The present value.
+    /// The current value.
     pub fn value(&self) -> &[u8; 64] {
         &self.0
     }
@@ -42,8 +42,8 @@ mod tests {
     use crate::crypto::hex;
 
     /// Microsoft Open Specifications blog, "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and
-    /// cryptographic keys" (2017), appendix, 3.1.1 multichannel, first channel: NEGOTIATE request, two
-    /// SESSION_SETUP requests and the response between them; the NEGOTIATE response is given by its hash alone.
+    /// cryptographic keys" (2017), appendix, 3.1.1 multichannel, first channel: NEGOTIATE request, two SESSION_SETUP
+    /// requests and the response between them. The article gives only the hash of the NEGOTIATE response.
     #[test]
     fn the_exchange_of_the_anatomy_article() {
         let mut hash = PreauthHash::new();

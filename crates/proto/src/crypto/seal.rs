@@ -1,7 +1,8 @@
-//! Sealed messages: the SMB2 TRANSFORM_HEADER and what it encrypts ([MS-SMB2] 2.2.41, 3.1.4.3, 3.3.5.2.1.1), in place.
+//! Sealing and opening of messages in place: the SMB2 TRANSFORM_HEADER and the encrypted message ([MS-SMB2] 2.2.41,
+//! 3.1.4.3, 3.3.5.2.1.1).
 //!
-//! Only what the ciphers need of the header is read and written here; the session that a frame names, and whether it
-//! may be encrypted at all, is the connection's to look up first.
+//! Only the header fields that the ciphers need are read and written here. The connection looks up the session of a
+//! frame first, and decides whether it may be encrypted at all.
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ pub const TRANSFORM_HEADER: usize = TransformHeader::SIZE;
 /// The only value of `Flags/EncryptionAlgorithm`.
 const ENCRYPTED: u16 = TransformFlags::ENCRYPTED.0;
 
-/// How long a key of `cipher` is; `None` for a cipher that is not known.
+/// Returns the key length of `cipher`; `None` for an unknown cipher.
 pub fn key_length(cipher: CipherId) -> Option<KeyLength> {
     match cipher {
         CipherId::AES_128_CCM | CipherId::AES_128_GCM => Some(KeyLength::Bits128),
@@ -29,16 +30,16 @@ pub fn key_length(cipher: CipherId) -> Option<KeyLength> {
     }
 }
 
-/// Why a sealed frame was not opened. Each of them ends the connection ([MS-SMB2] 3.3.5.2.1.1).
+/// The reason why a sealed frame was not opened. Each of them ends the connection ([MS-SMB2] 3.3.5.2.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotOpened {
     /// The frame is not longer than a TRANSFORM_HEADER, or does not begin with one.
     Structure,
     /// `Flags/EncryptionAlgorithm` is not 0x0001.
     Flags,
-    /// `OriginalMessageSize` is not the size of what follows the header.
+    /// `OriginalMessageSize` is not the size of the data after the header.
     Size,
-    /// The tag is wrong: another key, or bytes that were changed.
+    /// The tag is wrong: the frame was sealed with another key or modified.
     Signature,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Display for NotOpened {
 
 impl std::error::Error for NotOpened {}
 
-/// A key that seals the messages of one direction, or opens them; its schedule is computed once.
+/// A key that seals or opens the messages of one direction. Its key schedule is computed once.
 ///
 /// Session keys differ by direction, so an object is used either for sealing or for opening.
 pub struct SealingKey(Schedule);
@@ -67,7 +68,7 @@ enum Schedule {
 }
 
 impl SealingKey {
-    /// Prepares `key`, of 16 or 32 bytes as the cipher asks.
+    /// Prepares `key`, of 16 or 32 bytes as the cipher requires.
     pub fn new(cipher: CipherId, key: &[u8]) -> Result<Self, KeyRefused> {
         let gcm = |algorithm| {
             let key = aead::UnboundKey::new(algorithm, key).map_err(|_| KeyRefused::Length)?;
@@ -86,21 +87,19 @@ impl SealingKey {
         }))
     }
 
-    /// Seals `frame`: [`TRANSFORM_HEADER`] bytes of room, which are overwritten, and the plaintext message behind them.
+    /// Seals `frame`: [`TRANSFORM_HEADER`] bytes of space, which are overwritten, followed by the plaintext message.
     ///
-    /// `nonce_counter` must be another one for each frame that is sealed with a key of the same bytes: a nonce that is
-    /// used twice gives both plaintexts away and lets anybody forge. It becomes the first 8 bytes of the nonce, the
-    /// others are zero.
+    /// `nonce_counter` must be different for each frame sealed with the same key bytes, because a repeated nonce
+    /// reveals both plaintexts and allows forgeries. It becomes the first 8 bytes of the nonce; the others are zero.
     ///
-    /// # Panics
-    /// When `frame` has no room for the header, or holds 4 GiB or more: the caller composed it.
+    /// # Panics If `frame` has no space for the header or holds 4 GiB or more, which is a bug of the caller.
     pub fn seal(&self, session_id: u64, nonce_counter: u64, frame: &mut [u8]) {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&nonce_counter.to_le_bytes());
         self.seal_with(session_id, nonce, frame);
     }
 
-    /// As [`SealingKey::seal`], with all 16 bytes of the header's nonce field given.
+    /// Like [`SealingKey::seal`], with all 16 bytes of the header's nonce field given.
     fn seal_with(&self, session_id: u64, nonce: [u8; 16], frame: &mut [u8]) {
         let (header, message) =
             frame.split_first_chunk_mut::<TRANSFORM_HEADER>().expect("a frame begins with room for its header");
@@ -129,8 +128,8 @@ impl SealingKey {
         header[4..20].copy_from_slice(&signature);
     }
 
-    /// Opens `frame`, which begins with its TRANSFORM_HEADER, and gives the plaintext, a part of `frame`. When it is
-    /// refused, the bytes behind the header may have been overwritten and mean nothing.
+    /// Opens `frame`, which begins with its TRANSFORM_HEADER, and returns the plaintext, a part of `frame`. If it is
+    /// refused, the bytes after the header may have been overwritten with meaningless data.
     pub fn open<'a>(&self, frame: &'a mut [u8]) -> Result<&'a mut [u8], NotOpened> {
         let (header, message) = frame.split_first_chunk_mut::<TRANSFORM_HEADER>().ok_or(NotOpened::Structure)?;
         if header[0..4] != TransformHeader::PROTOCOL_ID || message.is_empty() {

@@ -1,7 +1,7 @@
 //! Signatures of SMB2 messages ([MS-SMB2] 3.1.4.1 and 3.1.5.1): 16 bytes at offset 48 of the header, computed over the
-//! whole message, or over one element of a chain with its padding, with those 16 bytes zero.
+//! whole message, or over one element of a compound with its padding, with those 16 bytes zero.
 //!
-//! Which messages are signed, and with whose key, is the connection's to decide.
+//! The connection decides which messages are signed, and with which key.
 
 use aws_lc_rs::{aead, cmac, hmac};
 use subtle::ConstantTimeEq;
@@ -9,18 +9,18 @@ use subtle::ConstantTimeEq;
 use super::KeyRefused;
 use crate::smb2::negotiate::SigningAlgorithm;
 
-/// Size of the SMB2 header, the least that can be signed.
+/// The size of the SMB2 header, the minimum that can be signed.
 const HEADER: usize = 64;
 /// `SMB2_FLAGS_SERVER_TO_REDIR`: the message is a response.
 const SERVER_TO_REDIR: u32 = 0x0000_0001;
 /// The `Command` of SMB2 CANCEL.
 const CANCEL: u16 = 0x000C;
 
-/// A key that signs and verifies, its schedule computed once.
+/// A key that signs and verifies. Its key schedule is computed once.
 ///
-/// AES-GMAC takes its nonce from the message: `MessageId`, the direction and whether it is a CANCEL. The forgery bound
-/// of GMAC is lost when two different messages are signed under one nonce, so a server signs one response for a
-/// MessageId: interim responses and oplock breaks go unsigned, as [MS-SMB2] 3.3.4.1.1 and 3.3.4.2 have it.
+/// AES-GMAC takes its nonce from the message: `MessageId`, the direction and whether it is a CANCEL. Signing two
+/// different messages under one nonce makes GMAC forgeable, so a server signs only one response per MessageId. Interim
+/// responses and oplock breaks are unsigned, as [MS-SMB2] 3.3.4.1.1 and 3.3.4.2 require.
 pub struct SigningKey(Schedule);
 
 enum Schedule {
@@ -50,8 +50,7 @@ impl SigningKey {
 
     /// Writes the signature of `message`, which begins with its SMB2 header and ends with its padding.
     ///
-    /// # Panics
-    /// When `message` is shorter than a header: the caller composed it, so that is a bug of the caller.
+    /// # Panics If `message` is shorter than a header, which is a bug of the caller.
     pub fn sign(&self, message: &mut [u8]) {
         let header = message.first_chunk_mut::<HEADER>().expect("a message begins with its header");
         header[48..64].fill(0);
@@ -61,8 +60,8 @@ impl SigningKey {
         }
     }
 
-    /// Whether the signature that `message` carries is right, compared in constant time. The message is changed only
-    /// while this runs. False when it is shorter than a header.
+    /// Returns whether the signature of `message` is correct, compared in constant time; false if the message is
+    /// shorter than a header. The message is modified only during the call.
     pub fn verify(&self, message: &mut [u8]) -> bool {
         let Some(header) = message.first_chunk_mut::<HEADER>() else { return false };
         let mut claimed = [0; 16];
@@ -75,7 +74,7 @@ impl SigningKey {
         computed.ct_eq(&claimed).into()
     }
 
-    /// The signature of a message whose signature field is zero.
+    /// Computes the signature of a message whose signature field is zero.
     fn compute(&self, message: &[u8]) -> [u8; 16] {
         let mut signature = [0; 16];
         match &self.0 {
@@ -94,7 +93,7 @@ impl SigningKey {
     }
 }
 
-/// The nonce of [MS-SMB2] 3.1.4.1, from the header's own fields. A message without a header has a nonce of zero; it is
+/// The nonce of [MS-SMB2] 3.1.4.1, from the header's own fields. A message without a header has a nonce of zero, but is
 /// never signed.
 fn gmac_nonce(message: &[u8]) -> aead::Nonce {
     let mut nonce = [0; 12];
@@ -124,7 +123,8 @@ mod tests {
     use super::*;
     use crate::crypto::hex;
 
-    /// Signs `message` (its signature field holds junk at first), compares, verifies, and sees every flipped byte.
+    /// Signs `message` (its signature field contains junk at first), compares, verifies, and checks that every flipped
+    /// byte is detected.
     fn check(algorithm: SigningAlgorithm, key: &str, message: &str, signature: &str) {
         let key = SigningKey::new(algorithm, &hex(key)).expect("a key of 16 bytes");
         let mut message = hex(message);
@@ -158,7 +158,7 @@ mod tests {
         1900000000100000EBE146DA120BA25FC3376A49DFE31BC10900000048001D00A11B3019A0030A01
         00A3120410010000003B453CDC3524164200000000";
 
-    /// RFC 4493, section 4, examples 1 to 4, which are no SMB2 messages.
+    /// RFC 4493, section 4, examples 1 to 4, which are not SMB2 messages.
     #[test]
     fn aes_cmac_of_rfc_4493() {
         let key = hex("2b7e151628aed2a6abf7158809cf4f3c");
@@ -183,8 +183,8 @@ mod tests {
         check(SigningAlgorithm::HMAC_SHA256, key, SESSION_SETUP_RESPONSE, "373d8b4ae191dc8c15be375c5bdaefcb");
     }
 
-    /// Computed with Python's `cryptography` (AES-GCM without plaintext) over the message above, with the nonces
-    /// written out there by hand: a response, a request, and a CANCEL request.
+    /// Computed with Python's `cryptography` (AES-GCM without plaintext) over the message above, with nonces written
+    /// out by hand: a response, a request, and a CANCEL request.
     #[test]
     fn aes_gmac() {
         let key = "73FE7A9A77BEF0BDE49C650D8CCB5F76";

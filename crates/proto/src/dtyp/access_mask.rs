@@ -1,5 +1,5 @@
-//! Access masks ([MS-DTYP] 2.4.3) with the rights of files and directories ([MS-SMB2] 2.2.13.1), and what the generic
-//! rights stand for. The access check itself belongs to the server.
+//! Access masks ([MS-DTYP] 2.4.3) with the rights of files and directories ([MS-SMB2] 2.2.13.1), and the mapping of
+//! generic rights. The server does the access check.
 
 use crate::flags::flags;
 
@@ -26,7 +26,7 @@ flags! {
         FILE_EXECUTE = 0x0000_0020;
         /// Pass through a directory.
         FILE_TRAVERSE = 0x0000_0020;
-        /// Delete what is in a directory.
+        /// Delete the entries of a directory.
         FILE_DELETE_CHILD = 0x0000_0040;
         /// Read attributes.
         FILE_READ_ATTRIBUTES = 0x0000_0080;
@@ -34,7 +34,7 @@ flags! {
         FILE_WRITE_ATTRIBUTES = 0x0000_0100;
         /// Delete the object.
         DELETE = 0x0001_0000;
-        /// Read the security descriptor, but for its SACL.
+        /// Read the security descriptor except its SACL.
         READ_CONTROL = 0x0002_0000;
         /// Write the DACL.
         WRITE_DAC = 0x0004_0000;
@@ -44,9 +44,9 @@ flags! {
         SYNCHRONIZE = 0x0010_0000;
         /// Read and write the SACL.
         ACCESS_SYSTEM_SECURITY = 0x0100_0000;
-        /// As much as the caller can get.
+        /// All rights that the caller can get.
         MAXIMUM_ALLOWED = 0x0200_0000;
-        /// All rights of the kind of object.
+        /// All rights of the object's type.
         GENERIC_ALL = 0x1000_0000;
         /// The rights to execute.
         GENERIC_EXECUTE = 0x2000_0000;
@@ -61,19 +61,19 @@ impl AccessMask {
     /// The four generic rights.
     pub const GENERIC: AccessMask = AccessMask(0xf000_0000);
 
-    /// What GENERIC_READ is for a file ([MS-SMB2] 2.2.13.1.1).
+    /// The rights that GENERIC_READ maps to for a file ([MS-SMB2] 2.2.13.1.1).
     pub const FILE_GENERIC_READ: AccessMask = AccessMask(0x0012_0089);
 
-    /// What GENERIC_WRITE is for a file.
+    /// The rights that GENERIC_WRITE maps to for a file.
     pub const FILE_GENERIC_WRITE: AccessMask = AccessMask(0x0012_0116);
 
-    /// What GENERIC_EXECUTE is for a file.
+    /// The rights that GENERIC_EXECUTE maps to for a file.
     pub const FILE_GENERIC_EXECUTE: AccessMask = AccessMask(0x0012_00a0);
 
-    /// What GENERIC_ALL is for a file: every file and standard right.
+    /// The rights that GENERIC_ALL maps to for a file: all file rights and standard rights.
     pub const FILE_ALL_ACCESS: AccessMask = AccessMask(0x001f_01ff);
 
-    /// These rights with the generic ones replaced by what `mapping` says they are ([MS-DTYP] 2.5.3.2).
+    /// Replaces the generic rights by those that `mapping` gives for them ([MS-DTYP] 2.5.3.2).
     pub const fn expand(self, mapping: &GenericMapping) -> AccessMask {
         let mut expanded = self.without(Self::GENERIC);
         if self.contains(Self::GENERIC_READ) {
@@ -92,7 +92,7 @@ impl AccessMask {
     }
 }
 
-/// What the generic rights stand for on one kind of object.
+/// The mapping of the generic rights for one type of object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenericMapping {
     /// GENERIC_READ.

@@ -1,7 +1,7 @@
 //! Access control lists and their entries ([MS-DTYP] 2.4.4, 2.4.5). The order of entries is kept, canonical or not.
 //!
-//! Entries that are a mask and a SID are taken apart; the others (object, callback, compound, resource attribute) stay
-//! raw: a file server has no object types, and does not evaluate conditional expressions.
+//! Entries that consist of a mask and a SID are decoded. The others (object, callback, compound, resource attribute)
+//! stay raw, because a file server has no object types and does not evaluate conditional expressions.
 
 use super::{AccessMask, Sid};
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -9,23 +9,23 @@ use crate::flags::flags;
 use crate::values::values;
 
 values! {
-    /// What an entry does ([MS-DTYP] 2.4.4.1).
+    /// The type of an entry ([MS-DTYP] 2.4.4.1).
     pub struct AceType(u8) {
         /// Grants rights.
         ACCESS_ALLOWED = 0x00;
         /// Denies rights.
         ACCESS_DENIED = 0x01;
-        /// Asks for an audit message.
+        /// Generates audit messages.
         SYSTEM_AUDIT = 0x02;
         /// Reserved.
         SYSTEM_ALARM = 0x03;
         /// Reserved.
         ACCESS_ALLOWED_COMPOUND = 0x04;
-        /// Grants rights to a kind of object.
+        /// Grants rights to a type of object.
         ACCESS_ALLOWED_OBJECT = 0x05;
-        /// Denies rights to a kind of object.
+        /// Denies rights to a type of object.
         ACCESS_DENIED_OBJECT = 0x06;
-        /// Audits a kind of object.
+        /// Audits a type of object.
         SYSTEM_AUDIT_OBJECT = 0x07;
         /// Reserved.
         SYSTEM_ALARM_OBJECT = 0x08;
@@ -33,15 +33,15 @@ values! {
         ACCESS_ALLOWED_CALLBACK = 0x09;
         /// Denies rights under a condition.
         ACCESS_DENIED_CALLBACK = 0x0a;
-        /// Grants rights to a kind of object under a condition.
+        /// Grants rights to a type of object under a condition.
         ACCESS_ALLOWED_CALLBACK_OBJECT = 0x0b;
-        /// Denies rights to a kind of object under a condition.
+        /// Denies rights to a type of object under a condition.
         ACCESS_DENIED_CALLBACK_OBJECT = 0x0c;
         /// Audits under a condition.
         SYSTEM_AUDIT_CALLBACK = 0x0d;
         /// Reserved.
         SYSTEM_ALARM_CALLBACK = 0x0e;
-        /// Audits a kind of object under a condition.
+        /// Audits a type of object under a condition.
         SYSTEM_AUDIT_CALLBACK_OBJECT = 0x0f;
         /// Reserved.
         SYSTEM_ALARM_CALLBACK_OBJECT = 0x10;
@@ -49,13 +49,13 @@ values! {
         SYSTEM_MANDATORY_LABEL = 0x11;
         /// A claim about the object.
         SYSTEM_RESOURCE_ATTRIBUTE = 0x12;
-        /// Which central policy applies.
+        /// The central policy that applies.
         SYSTEM_SCOPED_POLICY_ID = 0x13;
     }
 }
 
 impl AceType {
-    /// Whether an entry of this type is a mask and a SID and nothing else.
+    /// Returns whether an entry of this type consists of a mask and a SID only.
     const fn is_trustee(self) -> bool {
         matches!(self.0, 0x00..=0x03 | 0x11 | 0x13)
     }
@@ -68,58 +68,58 @@ flags! {
         OBJECT_INHERIT = 0x01;
         /// Directories inherit it.
         CONTAINER_INHERIT = 0x02;
-        /// Those who inherit it do not hand it on.
+        /// Inherited by direct children only, which do not pass it on.
         NO_PROPAGATE_INHERIT = 0x04;
         /// It has no effect on the object itself.
         INHERIT_ONLY = 0x08;
         /// It was inherited.
         INHERITED = 0x10;
-        /// Audit what succeeds.
+        /// Audits successful accesses.
         SUCCESSFUL_ACCESS = 0x40;
-        /// Audit what fails.
+        /// Audits failed accesses.
         FAILED_ACCESS = 0x80;
     }
 }
 
-/// What follows the header of an entry.
+/// The part of an entry after its header.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum AceBody {
-    /// Rights and who they are for.
+    /// Rights and the trustee that they are for.
     Trustee {
         /// The rights.
         mask: AccessMask,
-        /// Who.
+        /// The trustee.
         sid: Sid,
     },
-    /// All bytes behind the header of an entry of another type.
+    /// All bytes after the header of an entry of another type.
     Raw(Box<[u8]>),
 }
 
 /// An access control entry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ace {
-    /// What it does.
+    /// The type.
     pub ace_type: AceType,
     /// How it is inherited and audited.
     pub ace_flags: AceFlags,
-    /// To what and for whom.
+    /// The rights and the trustee, or raw bytes.
     pub body: AceBody,
 }
 
 const ACE_HEADER_SIZE: usize = 4;
 
 impl Ace {
-    /// An entry that grants `mask` to `sid`.
+    /// Creates an entry that grants `mask` to `sid`.
     pub fn allow(sid: Sid, mask: AccessMask, ace_flags: AceFlags) -> Ace {
         Ace { ace_type: AceType::ACCESS_ALLOWED, ace_flags, body: AceBody::Trustee { mask, sid } }
     }
 
-    /// An entry that denies `mask` to `sid`.
+    /// Creates an entry that denies `mask` to `sid`.
     pub fn deny(sid: Sid, mask: AccessMask, ace_flags: AceFlags) -> Ace {
         Ace { ace_type: AceType::ACCESS_DENIED, ace_flags, body: AceBody::Trustee { mask, sid } }
     }
 
-    /// Rights and trustee of an entry that is not raw.
+    /// Returns the rights and the trustee of an entry that is not raw.
     pub fn trustee(&self) -> Option<(AccessMask, &Sid)> {
         match &self.body {
             AceBody::Trustee { mask, sid } => Some((*mask, sid)),
@@ -136,7 +136,7 @@ impl Ace {
             }
     }
 
-    // What AceSize leaves behind the SID of a trustee entry is not interpreted ([MS-DTYP] 2.4.4.1) and is dropped.
+    // Bytes within AceSize after the SID of a trustee entry are not interpreted ([MS-DTYP] 2.4.4.1) and are dropped.
     fn decode(reader: &mut Reader<'_>) -> Result<Ace> {
         let ace_type = AceType(reader.u8()?);
         let ace_flags = AceFlags(reader.u8()?);
@@ -184,15 +184,15 @@ impl Acl {
 
     const HEADER_SIZE: usize = 8;
 
-    /// A list of `aces` in this order; `None` if it is longer than 65,535 bytes, or if the size of a raw entry is not a
-    /// multiple of four.
+    /// Creates an ACL of `aces` in this order; `None` if it is longer than 65,535 bytes, or if the size of a raw entry
+    /// is not a multiple of four.
     pub fn new(revision: u8, aces: Vec<Ace>) -> Option<Acl> {
         let acl = Acl { revision, aces };
         let is_aligned = acl.aces.iter().all(|ace| ace.size().is_multiple_of(4));
         (is_aligned && acl.size() <= usize::from(u16::MAX)).then_some(acl)
     }
 
-    /// A list without entries: as a DACL, it grants nothing.
+    /// An ACL without entries. As a DACL, it grants nothing.
     pub const fn empty() -> Acl {
         Acl { revision: Self::REVISION, aces: Vec::new() }
     }
@@ -207,12 +207,12 @@ impl Acl {
         &self.aces
     }
 
-    /// The entries in their order, to make another list of.
+    /// Returns the entries in their order, for building another ACL.
     pub fn into_aces(self) -> Vec<Ace> {
         self.aces
     }
 
-    /// Gives back the room that it has for further entries: for a list that is kept.
+    /// Frees the spare capacity for entries. Used for an ACL that is kept.
     pub fn shrink_to_fit(&mut self) {
         self.aces.shrink_to_fit();
     }
@@ -222,7 +222,7 @@ impl Acl {
         Self::HEADER_SIZE + self.aces.iter().map(Ace::size).sum::<usize>()
     }
 
-    /// Reads a list. Bytes that `AclSize` counts behind the last entry are dropped.
+    /// Decodes an ACL. Bytes within `AclSize` after the last entry are dropped.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Acl> {
         let revision = reader.u8()?;
         if !(Self::REVISION..=Self::REVISION_DS).contains(&revision) {
@@ -233,7 +233,7 @@ impl Acl {
         let count = reader.u16()?;
         reader.skip(2)?;
         let mut entries = Reader::new(reader.take(size.checked_sub(Self::HEADER_SIZE).ok_or(Malformed::Value)?)?);
-        // As many as are said, and no more than there is room for.
+        // The capacity is limited by the input, whatever count it claims.
         let mut aces = Vec::with_capacity(usize::from(count).min(entries.remaining() / ACE_HEADER_SIZE));
         for _ in 0..count {
             aces.push(Ace::decode(&mut entries)?);
@@ -241,7 +241,7 @@ impl Acl {
         Acl::new(revision, aces).ok_or(Malformed::Value)
     }
 
-    /// Appends the list.
+    /// Encodes the ACL.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let bounded = |number: usize| u16::try_from(number).expect("Acl::new bounds the sum of all sizes");
         out.u8(self.revision);

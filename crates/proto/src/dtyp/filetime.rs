@@ -1,9 +1,9 @@
-//! FILETIME ([MS-DTYP] 2.3.3) as [MS-FSCC] 2.1.1 uses it, and its way to and from Unix time.
+//! FILETIME ([MS-DTYP] 2.3.3) as [MS-FSCC] 2.1.1 uses it, and its conversion from and to Unix time.
 
 use crate::bytes::{Reader, Result, Writer};
 
-/// Units of 100 ns since 1601-01-01 UTC. [MS-FSCC] 2.1.1 takes the 64 bits as signed: what is negative there is no
-/// time, and two of those values have a meaning of their own when times are set ([MS-FSCC] 2.4.7).
+/// Units of 100 ns since 1601-01-01 UTC. [MS-FSCC] 2.1.1 treats the 64 bits as signed: a negative value is not a time,
+/// and two of the negative values have special meanings when times are set ([MS-FSCC] 2.4.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FileTime(pub u64);
 
@@ -14,39 +14,39 @@ impl FileTime {
     /// The size on the wire, in bytes.
     pub const SIZE: usize = 8;
 
-    /// 0: in an answer, no time is known; in a request, leave the time as it is.
+    /// 0: in a response, the time is unknown; in a request, the time stays unchanged.
     pub const UNSET: FileTime = FileTime(0);
 
-    /// -1 in a request: no longer update this time for what is done through this handle.
+    /// -1 in a request: operations through this handle no longer update this time.
     pub const STOP_UPDATES: FileTime = FileTime(u64::MAX);
 
-    /// -2 in a request: update this time again for what is done through this handle.
+    /// -2 in a request: operations through this handle update this time again.
     pub const RESUME_UPDATES: FileTime = FileTime(u64::MAX - 1);
 
     /// The latest time.
     pub const MAX: FileTime = FileTime(i64::MAX as u64);
 
-    /// The time `secs` and `nanos` after 1970-01-01 UTC (`secs` may be negative, `nanos` counts forward), rounded down
-    /// to 100 ns; what lies outside 1601 to the year 30828 becomes the nearest end.
+    /// The time `secs` and `nanos` after 1970-01-01 UTC, rounded down to 100 ns. `secs` may be negative; `nanos` counts
+    /// forward. A time outside the years 1601 to 30828 becomes the nearest limit.
     pub fn from_unix(secs: i64, nanos: u32) -> FileTime {
         let units = (i128::from(secs) + SECONDS_FROM_1601_TO_1970) * UNITS_PER_SECOND + i128::from(nanos / 100);
         FileTime(units.clamp(0, i128::from(Self::MAX.0)) as u64)
     }
 
-    /// Seconds and nanoseconds since 1970-01-01 UTC, nanoseconds counting forward. A value that is no time becomes the
-    /// latest one.
+    /// Returns seconds and nanoseconds since 1970-01-01 UTC; the nanoseconds count forward. A value that is not a time
+    /// becomes the latest time.
     pub fn to_unix(self) -> (i64, u32) {
         let units = i128::from(self.min(Self::MAX).0);
         let secs = units.div_euclid(UNITS_PER_SECOND) - SECONDS_FROM_1601_TO_1970;
         (secs as i64, (units.rem_euclid(UNITS_PER_SECOND) * 100) as u32)
     }
 
-    /// Whether this is a moment: neither 0 nor negative.
+    /// Returns whether this is a point in time: neither 0 nor negative.
     pub const fn is_time(self) -> bool {
         self.0 != 0 && self.0 <= Self::MAX.0
     }
 
-    /// Whether FileBasicInformation may carry this value when times are set: anything but what is below -2
+    /// Returns whether FileBasicInformation may contain this value when times are set: any value that is not below -2
     /// ([MS-FSCC] 2.4.7).
     pub const fn is_settable(self) -> bool {
         self.0 as i64 >= -2

@@ -1,12 +1,12 @@
-//! GUID ([MS-DTYP] 2.3.4.2): sixteen bytes whose first three fields are little-endian on the wire and whose text is
-//! that of a UUID.
+//! GUID ([MS-DTYP] 2.3.4.2): sixteen bytes. The first three fields are little-endian on the wire. The text form is that
+//! of a UUID.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
-/// A GUID, as its sixteen bytes stand on the wire.
+/// A GUID, as its sixteen bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub [u8; 16]);
 
@@ -17,7 +17,8 @@ impl Guid {
     /// All zero.
     pub const NIL: Guid = Guid([0; 16]);
 
-    /// From the four members of the C structure; `data4` is an opaque byte sequence, its order does not change.
+    /// Creates a GUID from the four members of the C structure. `data4` is an opaque byte sequence whose order does not
+    /// change.
     pub const fn from_fields(data1: u32, data2: u16, data3: u16, data4: [u8; 8]) -> Guid {
         let (a, b, c) = (data1.to_le_bytes(), data2.to_le_bytes(), data3.to_le_bytes());
         let [d, e, f, g, h, i, j, k] = data4;
@@ -35,7 +36,7 @@ impl Guid {
     }
 }
 
-// The text has the first three fields as numbers, so their bytes appear in reverse.
+// The text prints the first three fields as numbers, so their bytes appear in reverse order.
 const TEXT_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
 
 impl fmt::Display for Guid {
@@ -59,7 +60,7 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = Malformed;
 
-    /// Accepts the text of [`Display`](fmt::Display), in any case, with or without curly braces ([MS-DTYP] 2.3.4.3).
+    /// Parses the text of [`Display`](fmt::Display), in any case, with or without curly braces ([MS-DTYP] 2.3.4.3).
     fn from_str(text: &str) -> Result<Guid> {
         let bare = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         let mut lengths = bare.split('-').map(str::len);

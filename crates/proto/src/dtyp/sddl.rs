@@ -1,13 +1,14 @@
 //! Security descriptors as text ([MS-DTYP] 2.5.1, SDDL): `O:BAG:BUD:P(A;OICI;FA;;;WD)`.
 //!
-//! Read are all of the grammar's parts in any order, in capitals or not, with white space between parts and entries, and
-//! what Windows writes past the grammar: `NO_ACCESS_CONTROL` for a NULL list, `AL` and `OL` for alarms, the rights of
-//! files (`FA`, `FR`, `FW`, `FX`) and of directory services (`CC` to `CR`), which are the same bits. Left out are
-//! conditional entries and resource attributes: they are an error both ways, which names them.
+//! The reader accepts all parts of the grammar in any order and in any case, with white space between parts and
+//! entries. It also accepts what Windows writes in addition to the grammar: `NO_ACCESS_CONTROL` for a NULL ACL, `AL`
+//! and `OL` for alarms, the rights of files (`FA`, `FR`, `FW`, `FX`) and of directory services (`CC` to `CR`), which
+//! are the same bits. Conditional entries and resource attributes are not supported: reading or writing them is an
+//! error that names them.
 //!
-//! A text holds less than a descriptor: it has no word for parts that are a default, nor for the revision of a list.
+//! The text does not express everything: it has no notation for defaulted parts or for the revision of an ACL.
 //!
-//! The grammar's words are in `words`; `read` and `write` go by them.
+//! The vocabulary is in `words`; `read` and `write` use it.
 
 mod object;
 mod read;
@@ -21,28 +22,28 @@ use super::{AceType, Sid};
 pub use read::{decode, decode_sid};
 pub use write::{encode, encode_ace, encode_rights, encode_sid};
 
-/// Whose SIDs the aliases mean that are relative to a domain.
+/// The domains of aliases for domain-relative SIDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Domains {
-    /// The machine's own domain of accounts: `LA`, `LG`.
+    /// The machine's own account domain: `LA`, `LG`.
     pub machine: Option<Sid>,
-    /// The domain that it belongs to, or its own: `DA`, `DU`, `EA` and so on.
+    /// The domain of which the machine is a member, or its own: `DA`, `DU`, `EA` and so on.
     pub domain: Option<Sid>,
 }
 
 impl Domains {
-    /// A machine that belongs to no domain.
+    /// The domains of a machine that is not a domain member.
     pub const fn standalone(machine: Sid) -> Domains {
         Domains { machine: Some(machine), domain: Some(machine) }
     }
 }
 
-/// A text that is no descriptor.
+/// An error in the text of a descriptor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SddlError {
-    /// Where, in bytes from the start of the text.
+    /// The position of the error, in bytes from the start of the text.
     pub position: usize,
-    /// What is wrong there.
+    /// The reason.
     pub reason: &'static str,
 }
 
@@ -54,7 +55,7 @@ impl fmt::Display for SddlError {
 
 impl std::error::Error for SddlError {}
 
-/// An entry that has no text here.
+/// The type of an entry that has no text form here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inexpressible(pub AceType);
 

@@ -1,4 +1,5 @@
-//! Security descriptors in self-relative form ([MS-DTYP] 2.4.6). The absolute form and that of RPC are left out.
+//! Security descriptors in self-relative form ([MS-DTYP] 2.4.6). The absolute form and the RPC form are not
+//! implemented.
 
 use super::{Acl, Sid};
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -7,29 +8,29 @@ use crate::flags::flags;
 flags! {
     /// The control bits of a security descriptor.
     pub struct Control(u16) {
-        /// OD: the owner is a default.
+        /// OD: the owner was set by default.
         OWNER_DEFAULTED = 0x0001;
-        /// GD: the group is a default.
+        /// GD: the group was set by default.
         GROUP_DEFAULTED = 0x0002;
         /// DP: there is a DACL, which may be a NULL DACL.
         DACL_PRESENT = 0x0004;
-        /// DD: the DACL is a default.
+        /// DD: the DACL was set by default.
         DACL_DEFAULTED = 0x0008;
         /// SP: there is a SACL, which may be a NULL SACL.
         SACL_PRESENT = 0x0010;
-        /// SD: the SACL is a default.
+        /// SD: the SACL was set by default.
         SACL_DEFAULTED = 0x0020;
         /// DT: the DACL comes from a trusted source.
         DACL_TRUSTED = 0x0040;
-        /// SS: a server ACL is to be made.
+        /// SS: a server ACL is to be created.
         SERVER_SECURITY = 0x0080;
         /// DC: the DACL is to be computed through inheritance.
         DACL_COMPUTED_INHERITANCE_REQUIRED = 0x0100;
         /// SC: the SACL is to be computed through inheritance.
         SACL_COMPUTED_INHERITANCE_REQUIRED = 0x0200;
-        /// DI: the DACL was made through inheritance.
+        /// DI: the DACL was created through inheritance.
         DACL_AUTO_INHERITED = 0x0400;
-        /// SI: the SACL was made through inheritance.
+        /// SI: the SACL was created through inheritance.
         SACL_AUTO_INHERITED = 0x0800;
         /// PD: the DACL does not inherit.
         DACL_PROTECTED = 0x1000;
@@ -42,34 +43,34 @@ flags! {
     }
 }
 
-/// Who owns an object and who may do what with it.
+/// A security descriptor: the owner of an object and the access that users have to it.
 ///
-/// A DACL has three states: a list; none at all (`dacl` is `None` and [`Control::DACL_PRESENT`] is clear); and a NULL
-/// DACL, which lets everybody do everything (`dacl` is `None` and the bit is set). The same goes for the SACL.
+/// A DACL has three states: present with an ACL; absent (`dacl` is `None` and [`Control::DACL_PRESENT`] is clear); and
+/// a NULL DACL, which grants all access to everyone (`dacl` is `None` and the bit is set). The same applies to the
+/// SACL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SecurityDescriptor {
     /// The byte of the resource manager (Sbz1).
     pub resource_manager_control: u8,
-    /// Control bits. On the wire, [`Control::SELF_RELATIVE`] and the presence bits of lists that are there are set
-    /// in any case.
+    /// Control bits. On the wire, [`Control::SELF_RELATIVE`] and the presence bits of existing ACLs are always set.
     pub control: Control,
     /// The owner.
     pub owner: Option<Sid>,
     /// The primary group.
     pub group: Option<Sid>,
-    /// Who is audited.
+    /// The SACL: auditing.
     pub sacl: Option<Acl>,
-    /// Who may do what.
+    /// The DACL: access rights.
     pub dacl: Option<Acl>,
 }
 
 const REVISION: u8 = 1;
 
 impl SecurityDescriptor {
-    /// How many bytes stand in front of SIDs and lists.
+    /// The size of the fixed part before SIDs and ACLs, in bytes.
     pub const FIXED_SIZE: usize = 20;
 
-    /// Whether there is a NULL DACL.
+    /// Returns whether there is a NULL DACL.
     pub fn has_null_dacl(&self) -> bool {
         self.dacl.is_none() && self.control.contains(Control::DACL_PRESENT)
     }
@@ -81,7 +82,7 @@ impl SecurityDescriptor {
         Self::FIXED_SIZE + sid(&self.owner) + sid(&self.group) + acl(&self.sacl) + acl(&self.dacl)
     }
 
-    /// Reads a descriptor that begins at the first of `bytes`. A list whose presence bit is clear is passed over.
+    /// Decodes a descriptor at the start of `bytes`. An ACL whose presence bit is clear is skipped.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8()? != REVISION {
@@ -114,7 +115,7 @@ impl SecurityDescriptor {
         })
     }
 
-    /// Appends the descriptor: the parts stand in the order of their offsets, as Samba has them.
+    /// Encodes the descriptor. The parts are in the order of their offset fields, as Samba writes them.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let mut control = self.control | Control::SELF_RELATIVE;
         if self.sacl.is_some() {
@@ -145,7 +146,7 @@ impl SecurityDescriptor {
         }
     }
 
-    /// The bytes of the descriptor.
+    /// Returns the encoded descriptor.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.size());
         self.encode(&mut Writer::new(&mut bytes));

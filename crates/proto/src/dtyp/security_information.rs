@@ -1,4 +1,4 @@
-//! Which parts of a security descriptor are asked for or set ([MS-DTYP] 2.4.7).
+//! The parts of a security descriptor to query or set ([MS-DTYP] 2.4.7).
 
 use crate::flags::flags;
 
@@ -11,7 +11,7 @@ flags! {
         GROUP = 0x0000_0002;
         /// The DACL.
         DACL = 0x0000_0004;
-        /// The SACL, but for the parts that have flags of their own.
+        /// The SACL except the parts that have their own flags.
         SACL = 0x0000_0008;
         /// The mandatory integrity label of the SACL.
         LABEL = 0x0000_0010;
@@ -21,7 +21,7 @@ flags! {
         SCOPE = 0x0000_0040;
         /// Reserved.
         PROCESS_TRUST_LABEL = 0x0000_0080;
-        /// The descriptor is read or written by a backup.
+        /// The descriptor is read or written for a backup.
         BACKUP = 0x0001_0000;
         /// The SACL inherits.
         UNPROTECTED_SACL = 0x1000_0000;

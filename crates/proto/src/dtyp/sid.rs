@@ -1,4 +1,4 @@
-//! SID ([MS-DTYP] 2.4.2): who somebody is. Names of SIDs are looked up elsewhere.
+//! SID ([MS-DTYP] 2.4.2), the identifier of a user or group. Names of SIDs are looked up elsewhere.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
-/// The most sub-authorities that a SID can have.
+/// The maximum number of sub-authorities of a SID.
 pub const MAX_SUB_AUTHORITIES: usize = 15;
 
 /// The only revision that exists.
@@ -21,7 +21,8 @@ pub struct Sid {
     sub_authority: [u32; MAX_SUB_AUTHORITIES],
 }
 
-/// What it has, without the room for more, and at once: lists of hundreds are hashed whenever a file is accessed.
+/// Hashes only the used sub-authorities, in one write, because SID sets of hundreds of entries are hashed on every file
+/// access.
 impl Hash for Sid {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut bytes = [0; 7 + 4 * MAX_SUB_AUTHORITIES];
@@ -35,7 +36,7 @@ impl Hash for Sid {
 }
 
 impl Sid {
-    /// The longest form on the wire, in bytes.
+    /// The maximum size on the wire, in bytes.
     pub const MAX_SIZE: usize = 8 + 4 * MAX_SUB_AUTHORITIES;
 
     /// S-1-0-0: nobody.
@@ -48,13 +49,13 @@ impl Sid {
     pub const CREATOR_GROUP: Sid = Sid::of(3, [1]);
     /// S-1-3-4: the present owner of the object.
     pub const OWNER_RIGHTS: Sid = Sid::of(3, [4]);
-    /// S-1-5-2: whoever came over the network.
+    /// S-1-5-2: users who log on over the network.
     pub const NETWORK: Sid = Sid::of(5, [2]);
-    /// S-1-5-7: whoever logged on without a name.
+    /// S-1-5-7: an anonymous logon.
     pub const ANONYMOUS: Sid = Sid::of(5, [7]);
-    /// S-1-5-10: in an ACE, the object's own principal.
+    /// S-1-5-10: in an ACE, the principal that the object represents.
     pub const PRINCIPAL_SELF: Sid = Sid::of(5, [10]);
-    /// S-1-5-11: whoever logged on with a name.
+    /// S-1-5-11: users who have authenticated with a name.
     pub const AUTHENTICATED_USERS: Sid = Sid::of(5, [11]);
     /// S-1-5-18: the operating system.
     pub const SYSTEM: Sid = Sid::of(5, [18]);
@@ -65,7 +66,7 @@ impl Sid {
     /// S-1-5-32-546.
     pub const BUILTIN_GUESTS: Sid = Sid::of(5, [32, 546]);
 
-    /// From an authority below 2^48 and the sub-authorities, whose number the compiler checks.
+    /// Creates a SID from an authority below 2^48 and sub-authorities, whose number is checked at compile time.
     pub const fn of<const N: usize>(authority: u64, sub_authorities: [u32; N]) -> Sid {
         const { assert!(N <= MAX_SUB_AUTHORITIES, "a SID has at most 15 sub-authorities") };
         let [_, _, a, b, c, d, e, f] = authority.to_be_bytes();
@@ -78,7 +79,8 @@ impl Sid {
         sid
     }
 
-    /// From an authority and sub-authorities; `None` for an authority of more than 48 bits or too many of the others.
+    /// Creates a SID from an authority and sub-authorities; `None` if the authority exceeds 48 bits or there are too
+    /// many sub-authorities.
     pub fn new(authority: u64, sub_authorities: &[u32]) -> Option<Sid> {
         if authority >> 48 != 0 || sub_authorities.len() > MAX_SUB_AUTHORITIES {
             return None;
@@ -89,12 +91,12 @@ impl Sid {
         Some(sid)
     }
 
-    /// S-1-22-1-uid: the Unix user `uid`, where no other SID is known for it.
+    /// S-1-22-1-uid: the Unix user `uid`, if no other SID is known for it.
     pub const fn unix_user(uid: u32) -> Sid {
         Sid::of(22, [1, uid])
     }
 
-    /// S-1-22-2-gid: the Unix group `gid`, where no other SID is known for it.
+    /// S-1-22-2-gid: the Unix group `gid`, if no other SID is known for it.
     pub const fn unix_group(gid: u32) -> Sid {
         Sid::of(22, [2, gid])
     }
@@ -120,18 +122,18 @@ impl Sid {
         &self.sub_authority[..usize::from(self.count)]
     }
 
-    /// The last sub-authority: who it is within its domain.
+    /// The last sub-authority, which identifies the user or group within its domain.
     pub fn rid(&self) -> Option<u32> {
         self.sub_authorities().last().copied()
     }
 
-    /// This SID without its last sub-authority; `None` where it has none.
+    /// Returns this SID without its last sub-authority; `None` if it has none.
     pub fn domain(&self) -> Option<Sid> {
         let (_, domain) = self.sub_authorities().split_last()?;
         Sid::new(self.authority(), domain)
     }
 
-    /// This SID with one more sub-authority; `None` where it has 15 already.
+    /// Returns this SID with one more sub-authority; `None` if it has 15 already.
     pub fn with_rid(&self, rid: u32) -> Option<Sid> {
         let mut longer = *self;
         *longer.sub_authority.get_mut(usize::from(self.count))? = rid;
@@ -144,7 +146,7 @@ impl Sid {
         8 + 4 * usize::from(self.count)
     }
 
-    /// Reads a SID ([MS-DTYP] 2.4.2.2) and leaves the reader behind it. A revision other than 1 and more than 15
+    /// Decodes a SID ([MS-DTYP] 2.4.2.2) and advances the reader past it. A revision other than 1 or more than 15
     /// sub-authorities are [`Malformed::Value`].
     pub fn decode(reader: &mut Reader<'_>) -> Result<Sid> {
         if reader.u8()? != REVISION {
@@ -158,7 +160,7 @@ impl Sid {
         Ok(sid)
     }
 
-    /// Appends the SID.
+    /// Encodes the SID.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u8(REVISION);
         out.u8(self.count);
@@ -190,8 +192,7 @@ impl fmt::Debug for Sid {
 impl FromStr for Sid {
     type Err = Malformed;
 
-    /// Reads the text of [MS-DTYP] 2.4.2.1. More lenient than that: `s` for `S`, leading zeros, and no sub-authority
-    /// at all.
+    /// Parses the text of [MS-DTYP] 2.4.2.1. Also accepted are `s` for `S`, leading zeros, and no sub-authority at all.
     fn from_str(text: &str) -> Result<Sid> {
         let rest = text.strip_prefix("S-1-").or_else(|| text.strip_prefix("s-1-")).ok_or(Malformed::Value)?;
         let mut parts = rest.split('-');
@@ -209,7 +210,7 @@ impl FromStr for Sid {
     }
 }
 
-// The standard library's own parser would let a sign through.
+// The standard library's parser would accept a sign.
 fn number(digits: &str, radix: u32) -> Result<u64> {
     if digits.starts_with('+') {
         return Err(Malformed::Value);

@@ -1,5 +1,5 @@
-//! Every value of [MS-ERREF] 2.3.1, sorted by value; where two names share a value, the specification's first comes
-//! first and is the one that [`Status::name`] answers. `tests/status.rs` compares this with `tests/data/ntstatus.tsv`.
+//! Every value of [MS-ERREF] 2.3.1, sorted by value. Names that share a value are in the specification's order, and
+//! [`Status::name`] returns the first. `tests/status.rs` compares this table with `tests/data/ntstatus.tsv`.
 
 use super::Status;
 

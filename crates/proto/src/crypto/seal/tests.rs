@@ -1,10 +1,10 @@
-//! Golden frames of the four ciphers, and what must not open.
+//! Golden frames of the four ciphers, and frames that must not open.
 
 use super::*;
 use crate::crypto::hex;
 
-/// A sealed frame opens to the plaintext; sealing the plaintext with the frame's nonce gives the frame; no frame with a
-/// flipped bit opens.
+/// Checks that a sealed frame opens to the plaintext, that sealing the plaintext with the frame's nonce gives the
+/// frame, and that no frame with a flipped bit opens.
 fn check(cipher: CipherId, key: &str, sealed: &str, plaintext: &str) {
     let key = SealingKey::new(cipher, &hex(key)).expect("a key that fits");
     let (sealed, plaintext) = (hex(sealed), hex(plaintext));

@@ -1,4 +1,4 @@
-//! Object entries, which other code takes as bytes ([MS-DTYP] 2.4.4.3).
+//! Object entries, which other code handles as bytes ([MS-DTYP] 2.4.4.3).
 
 use crate::bytes::{Reader, Writer};
 use crate::dtyp::{AccessMask, AceBody, Guid, Sid};
@@ -8,7 +8,7 @@ const OBJECT_TYPE: u32 = 1;
 /// ACE_INHERITED_OBJECT_TYPE_PRESENT.
 const INHERITED_OBJECT_TYPE: u32 = 2;
 
-/// Rights, kinds of object as text, and SID of an object entry; `None` where it is none.
+/// Returns the rights, the object types as text, and the SID of an object entry; `None` if it is malformed.
 pub(super) fn parts_of(bytes: &[u8]) -> Option<(AccessMask, String, Sid)> {
     let mut reader = Reader::new(bytes);
     let (mask, present) = (AccessMask(reader.u32().ok()?), reader.u32().ok()?);
@@ -26,7 +26,7 @@ pub(super) fn parts_of(bytes: &[u8]) -> Option<(AccessMask, String, Sid)> {
     (reader.position() == bytes.len()).then_some((mask, guids, sid))
 }
 
-/// What follows the header of an object entry.
+/// Builds the part of an object entry after its header.
 pub(super) fn body_of(mask: AccessMask, object: Option<Guid>, inherited: Option<Guid>, sid: &Sid) -> AceBody {
     let bit = |guid: Option<Guid>, bit| if guid.is_some() { bit } else { 0 };
     let mut bytes = Vec::with_capacity(40 + sid.size());

@@ -1,4 +1,4 @@
-//! From text to descriptors.
+//! Parses the text of a descriptor.
 
 use super::words::{
     ACE_FLAGS, CONDITIONAL, ListBits, NULL_LIST, OBJECT, OF_DACL, OF_DOMAIN, OF_MACHINE, OF_SACL, PLAIN, READ_ONLY,
@@ -7,19 +7,19 @@ use super::words::{
 use super::{Domains, SddlError, object};
 use crate::dtyp::{AccessMask, Ace, AceBody, AceFlags, AceType, Acl, Control, Guid, SecurityDescriptor, Sid};
 
-/// Reads a descriptor. A part that the text does not have is not there.
+/// Parses a descriptor. A part that is missing in the text is absent in the descriptor.
 pub fn decode(text: &str, domains: &Domains) -> Result<SecurityDescriptor, SddlError> {
     Parser { text, at: 0, domains }.descriptor()
 }
 
-/// Reads a SID or one of the aliases.
+/// Parses a SID or an alias.
 pub fn decode_sid(text: &str, domains: &Domains) -> Result<Sid, SddlError> {
     let mut parser = Parser { text, at: 0, domains };
     let sid = parser.sid()?;
     if parser.rest().is_empty() { Ok(sid) } else { Err(parser.error("a SID should end here")) }
 }
 
-/// Reads a text from its start. `at` is always at the start of a character.
+/// A parser that reads the text from its start. `at` is always at a character boundary.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -39,7 +39,7 @@ impl<'a> Parser<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Goes past `word`, in capitals or not.
+    /// Skips `word` if it is next, in any case.
     fn takes(&mut self, word: &str) -> bool {
         let found = self.rest().get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         self.at += if found { word.len() } else { 0 };
@@ -50,12 +50,12 @@ impl<'a> Parser<'a> {
         if self.takes(word) { Ok(()) } else { Err(self.error(reason)) }
     }
 
-    /// Goes past the first of the words in `table` that stands here.
+    /// Skips the first word of `table` that is next and returns its value.
     fn one_of<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         table.iter().find(|(word, _)| self.takes(word)).map(|(_, value)| *value)
     }
 
-    /// As many characters as `is` holds for, at most `most`.
+    /// Takes the characters for which `is` holds, at most `most`.
     fn run(&mut self, is: fn(char) -> bool, most: usize) -> &'a str {
         let rest = self.rest();
         let length: usize = rest.chars().take(most).take_while(|character| is(*character)).map(char::len_utf8).sum();
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The flags and entries behind `D:` or `S:`.
+    /// Parses the flags and entries after `D:` or `S:`.
     fn list(&mut self, bits: &ListBits) -> Result<(Control, Option<Acl>), SddlError> {
         let mut control = bits.present;
         loop {
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         Ok((control, Some(Acl::new(revision, aces).ok_or(too_long)?)))
     }
 
-    /// An entry behind its opening bracket.
+    /// Parses an entry after its opening bracket.
     fn ace(&mut self) -> Result<Ace, SddlError> {
         const SEMICOLON: &str = "a semicolon should stand here: (type;flags;rights;object;inherited object;SID)";
         let start = self.at;
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
         Ok(Ace { ace_type, ace_flags, body })
     }
 
-    /// Rights: names, or a number in hexadecimal, octal or decimal.
+    /// Parses rights: names, or a hexadecimal, octal or decimal number.
     fn rights(&mut self) -> Result<AccessMask, SddlError> {
         let start = self.at;
         if self.rest().starts_with(|character: char| character.is_ascii_digit()) {
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         text.parse().map(Some).map_err(|_| SddlError { position: start, reason })
     }
 
-    /// A SID in its own form, which ends where no further sub-authority follows, or an alias.
+    /// Parses a SID, which ends where no further sub-authority follows, or an alias.
     fn sid(&mut self) -> Result<Sid, SddlError> {
         let start = self.at;
         let fail = |reason| SddlError { position: start, reason };

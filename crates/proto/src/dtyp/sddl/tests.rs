@@ -1,4 +1,4 @@
-//! That text comes back as it was, and what is no descriptor is told where and why.
+//! Round trips of text, and the position and reason of errors.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ const BOTH: Domains = Domains { machine: Some(MACHINE), domain: Some(DOMAIN) };
 /// The example of [MS-DTYP] 2.5.1.4.
 const EXAMPLE: &str = "O:BAG:BAD:P(A;OICI;GRGX;;;BU)(A;OICI;GA;;;BA)(A;OICI;GA;;;SY)(A;OICI;GA;;;CO)S:P(AU;FA;GR;;;WD)";
 
-/// The text comes back as it was.
+/// Checks that the text survives a round trip.
 #[track_caller]
 fn check(text: &str) -> SecurityDescriptor {
     let descriptor = decode(text, &BOTH).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -23,7 +23,7 @@ fn check(text: &str) -> SecurityDescriptor {
 
 #[test]
 fn the_example_of_the_specification() {
-    // Its octets 0x14 to 0xaf in the order that this project writes the parts in.
+    // Its bytes 0x14 to 0xaf, in this project's order of the parts.
     let descriptor = check(EXAMPLE);
     assert_eq!(descriptor.control, Control(0xb014));
     assert_eq!(
@@ -113,7 +113,7 @@ fn errors_name_the_place() {
 #[test]
 fn conditional_entries_are_named() {
     let body = AceBody::Raw([0xff; 16].into());
-    // The last is an object entry that is damaged.
+    // The last one is a damaged object entry.
     for ace_type in
         [AceType::ACCESS_ALLOWED_CALLBACK, AceType::SYSTEM_RESOURCE_ATTRIBUTE, AceType::ACCESS_ALLOWED_OBJECT]
     {

@@ -1,8 +1,8 @@
-//! The words of SDDL and what they mean ([MS-DTYP] 2.5.1.1).
+//! The vocabulary of SDDL ([MS-DTYP] 2.5.1.1).
 
 use crate::dtyp::{AccessMask, AceFlags, AceType, Control, Sid};
 
-/// Aliases that are the same SID everywhere ([MS-DTYP] 2.5.1.1 and 2.4.2.4).
+/// Aliases of SIDs that are the same on every machine ([MS-DTYP] 2.5.1.1 and 2.4.2.4).
 pub(super) const WELL_KNOWN: [(&str, Sid); 47] = [
     ("WD", Sid::EVERYONE),
     ("CO", Sid::CREATOR_OWNER),
@@ -53,10 +53,10 @@ pub(super) const WELL_KNOWN: [(&str, Sid); 47] = [
     ("SI", Sid::of(16, [16_384])),
 ];
 
-/// Aliases of the machine's own accounts, by RID.
+/// Aliases of the machine's own user accounts, by RID.
 pub(super) const OF_MACHINE: [(&str, u32); 2] = [("LA", 500), ("LG", 501)];
 
-/// Aliases relative to the domain, by RID. Those of the forest's root domain are taken to be of the domain, too.
+/// Aliases relative to the domain, by RID. Aliases of the forest's root domain are resolved in the domain as well.
 pub(super) const OF_DOMAIN: [(&str, u32); 12] = [
     ("RO", 498),
     ("DA", 512),
@@ -72,7 +72,7 @@ pub(super) const OF_DOMAIN: [(&str, u32); 12] = [
     ("RS", 553),
 ];
 
-/// The types that are a mask and a SID.
+/// The ACE types that consist of a mask and a SID.
 pub(super) const PLAIN: [(&str, AceType); 6] = [
     ("A", AceType::ACCESS_ALLOWED),
     ("D", AceType::ACCESS_DENIED),
@@ -82,7 +82,7 @@ pub(super) const PLAIN: [(&str, AceType); 6] = [
     ("SP", AceType::SYSTEM_SCOPED_POLICY_ID),
 ];
 
-/// The types that may name a kind of object.
+/// The ACE types that may name an object type.
 pub(super) const OBJECT: [(&str, AceType); 4] = [
     ("OA", AceType::ACCESS_ALLOWED_OBJECT),
     ("OD", AceType::ACCESS_DENIED_OBJECT),
@@ -90,7 +90,7 @@ pub(super) const OBJECT: [(&str, AceType); 4] = [
     ("OL", AceType::SYSTEM_ALARM_OBJECT),
 ];
 
-/// The types that end in an expression or a claim.
+/// The ACE types that end in an expression or a claim.
 pub(super) const CONDITIONAL: [&str; 5] = ["XA", "XD", "ZA", "XU", "RA"];
 
 pub(super) const ACE_FLAGS: [(&str, AceFlags); 8] = [
@@ -99,13 +99,13 @@ pub(super) const ACE_FLAGS: [(&str, AceFlags); 8] = [
     ("NP", AceFlags::NO_PROPAGATE_INHERIT),
     ("IO", AceFlags::INHERIT_ONLY),
     ("ID", AceFlags::INHERITED),
-    // Windows' own: the entry may not be taken away by a filter.
+    // Specific to Windows: a filter may not remove the entry.
     ("CR", AceFlags(0x20)),
     ("SA", AceFlags::SUCCESSFUL_ACCESS),
     ("FA", AceFlags::FAILED_ACCESS),
 ];
 
-/// Rights that are written by their names when the mask is nothing else.
+/// Rights that are written by name if they are the whole mask.
 pub(super) const WHOLE: [(&str, AccessMask); 4] = [
     ("FA", AccessMask::FILE_ALL_ACCESS),
     ("FR", AccessMask::FILE_GENERIC_READ),
@@ -113,7 +113,7 @@ pub(super) const WHOLE: [(&str, AccessMask); 4] = [
     ("FX", AccessMask::FILE_GENERIC_EXECUTE),
 ];
 
-/// Rights that are written one after the other when the mask has no others.
+/// Rights that are written one after the other if the mask has no other rights.
 pub(super) const SINGLE: [(&str, AccessMask); 8] = [
     ("GA", AccessMask::GENERIC_ALL),
     ("GR", AccessMask::GENERIC_READ),
@@ -125,7 +125,7 @@ pub(super) const SINGLE: [(&str, AccessMask); 8] = [
     ("WO", AccessMask::WRITE_OWNER),
 ];
 
-/// Rights that are read and never written: of directory services, registry keys and integrity labels.
+/// Rights that are read but never written: of directory services, registry keys and integrity labels.
 pub(super) const READ_ONLY: [(&str, AccessMask); 16] = [
     ("CC", AccessMask(0x001)),
     ("DC", AccessMask(0x002)),
@@ -145,14 +145,14 @@ pub(super) const READ_ONLY: [(&str, AccessMask); 16] = [
     ("NX", AccessMask(0x4)),
 ];
 
-/// What stands for a NULL list.
+/// The notation of a NULL ACL.
 pub(super) const NULL_LIST: &str = "NO_ACCESS_CONTROL";
 
-/// The control bits of one list.
+/// The control bits of a DACL or SACL.
 pub(super) struct ListBits {
-    /// The list is there.
+    /// The presence bit.
     pub(super) present: Control,
-    /// What its flags stand for.
+    /// The control bits of the SDDL flags.
     pub(super) flags: [(&'static str, Control); 3],
 }
 

@@ -1,10 +1,10 @@
-//! From descriptors to text.
+//! Formats a descriptor as text.
 
 use super::words::{ACE_FLAGS, NULL_LIST, OBJECT, OF_DACL, OF_SACL, PLAIN, SINGLE, WELL_KNOWN, WHOLE};
 use super::{Inexpressible, object};
 use crate::dtyp::{AccessMask, Ace, AceBody, SecurityDescriptor, Sid};
 
-/// Writes a descriptor. Aliases stand only for SIDs that are the same everywhere.
+/// Formats a descriptor. Aliases are used only for SIDs that are the same on every machine.
 pub fn encode(descriptor: &SecurityDescriptor) -> Result<String, Inexpressible> {
     let mut text = String::new();
     for (head, sid) in [("O:", descriptor.owner), ("G:", descriptor.group)] {
@@ -34,7 +34,7 @@ pub fn encode(descriptor: &SecurityDescriptor) -> Result<String, Inexpressible> 
     Ok(text)
 }
 
-/// Writes one entry, with its brackets.
+/// Formats one entry, with its brackets.
 pub fn encode_ace(ace: &Ace) -> Result<String, Inexpressible> {
     let flags: String =
         ACE_FLAGS.iter().filter(|(_, flag)| ace.ace_flags.contains(*flag)).map(|(name, _)| *name).collect();
@@ -49,13 +49,13 @@ pub fn encode_ace(ace: &Ace) -> Result<String, Inexpressible> {
     Ok(format!("({kind};{flags};{};{guids};{})", encode_rights(mask), encode_sid(&sid)))
 }
 
-/// Writes a SID, by its alias where that is the same everywhere.
+/// Formats a SID, by its alias if that is the same on every machine.
 pub fn encode_sid(sid: &Sid) -> String {
     let alias = WELL_KNOWN.iter().find(|(_, known)| known == sid);
     alias.map_or_else(|| sid.to_string(), |(alias, _)| (*alias).to_owned())
 }
 
-/// Writes rights: by name where names say all, else as a number.
+/// Formats rights: by name if names cover the whole mask, otherwise as a number.
 pub fn encode_rights(mask: AccessMask) -> String {
     if let Some((name, _)) = WHOLE.iter().find(|(_, whole)| *whole == mask) {
         return (*name).to_owned();
