@@ -1,7 +1,7 @@
-//! As much DER (X.690) as SPNEGO needs: tags of one byte, definite lengths in their shortest form.
+//! The subset of DER (X.690) that SPNEGO needs: tags of one byte, definite lengths in their shortest form.
 //!
-//! Hand-written: the tokens are a handful of context tags around octet strings, of which one must be kept as raw bytes,
-//! and general DER libraries want a type and its codec for each of those.
+//! It is hand-written because the tokens are a few context tags around octet strings, one of which must be kept as raw
+//! bytes. General DER libraries require a type and its codec for each of those.
 
 use crate::bytes::{Malformed, Reader, Result};
 
@@ -25,7 +25,7 @@ pub(super) struct Element<'a> {
     pub(super) content: &'a [u8],
 }
 
-/// The elements of `content`, one after the other.
+/// Iterates over the elements of `content`.
 #[derive(Clone, Debug)]
 pub(super) struct Elements<'a> {
     reader: Reader<'a>,
@@ -40,7 +40,7 @@ impl<'a> Elements<'a> {
         self.reader.remaining() == 0
     }
 
-    /// The next element, whatever its tag.
+    /// Takes the next element, whatever its tag.
     pub(super) fn next(&mut self) -> Result<Element<'a>> {
         let tag = self.reader.u8()?;
         if tag & 0x1F == 0x1F {
@@ -50,7 +50,7 @@ impl<'a> Elements<'a> {
         Ok(Element { tag, content: self.reader.take(length)? })
     }
 
-    /// The content of the next element, which must have `tag`.
+    /// Takes the next element, which must have `tag`, and returns its content.
     pub(super) fn expect(&mut self, tag: u8) -> Result<&'a [u8]> {
         match self.next()? {
             element if element.tag == tag => Ok(element.content),
@@ -58,33 +58,33 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// All that is left, elements or not.
+    /// Takes all remaining bytes.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         self.reader.rest()
     }
 
-    /// The length octets: below 128 in one byte, else a count of big-endian bytes, never more than needed.
+    /// Reads the length octets: below 128 one byte, otherwise a count of big-endian bytes, as few as possible.
     fn length(&mut self) -> Result<usize> {
         let first = self.reader.u8()?;
         let (shortest, length) = match first {
             0..=0x7F => return Ok(usize::from(first)),
             0x81 => (0x80, usize::from(self.reader.u8()?)),
             0x82 => (0x100, usize::from(u16::from_be_bytes(self.reader.array()?))),
-            // Indefinite, or a length that no SMB2 security buffer holds.
+            // An indefinite length, or a length that no SMB2 security buffer can hold.
             _ => return Err(Malformed::Value),
         };
         if length >= shortest { Ok(length) } else { Err(Malformed::Value) }
     }
 }
 
-/// The content of the only element of `bytes`, which must have `tag`.
+/// Returns the content of the only element of `bytes`, which must have `tag`.
 pub(super) fn only(bytes: &[u8], tag: u8) -> Result<&[u8]> {
     let mut elements = Elements::new(bytes);
     let content = elements.expect(tag)?;
     if elements.is_empty() { Ok(content) } else { Err(Malformed::Structure) }
 }
 
-/// An element of `tag` around `content`, which is shorter than 16 MiB.
+/// Encodes an element of `tag` around `content`, which must be shorter than 16 MiB.
 pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let significant = &length[length.iter().take_while(|byte| **byte == 0).count()..];

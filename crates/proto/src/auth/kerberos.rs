@@ -1,8 +1,8 @@
-//! What of a Kerberos logon can be read without a key: for whom the ticket is, and under which of that service's keys
-//! (RFC 4120 5.3, 5.5.1, in the frame of RFC 4121 4.1).
+//! The parts of a Kerberos logon that are readable without a key: the service of the ticket, and the version and type
+//! of that service's key (RFC 4120 5.3, 5.5.1, in the frame of RFC 4121 4.1).
 //!
-//! Nothing of it is proven. It is for messages and for refusing weak keys early; whether a ticket is good only the
-//! Kerberos library says. The encrypted parts are not looked at.
+//! Nothing here is authenticated. It is used for messages and for refusing weak keys early. Only the Kerberos library
+//! decides whether a ticket is valid. The encrypted parts are not read.
 
 use super::der::{self, Element, Elements};
 use super::spnego::MechType;
@@ -15,10 +15,10 @@ const AP_REQ: u8 = 0x6E;
 const INTEGER: u8 = 0x02;
 /// `TOK_ID` of an AP-REQ (RFC 4121 4.1).
 const TOKEN_AP_REQ: [u8; 2] = [1, 0];
-/// How many components a service's name may have.
+/// The maximum number of components of a service's name.
 const MAX_COMPONENTS: usize = 16;
 
-/// `etype`: how something is encrypted (RFC 3961 8; the registry of IANA).
+/// `etype`: an encryption type (RFC 3961 8; the registry of IANA).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EncryptionType(pub i32);
 
@@ -34,7 +34,7 @@ impl EncryptionType {
     /// `arcfour-hmac` (RFC 4757): RC4 with the NT hash, broken.
     pub const ARCFOUR_HMAC: EncryptionType = EncryptionType(23);
 
-    /// Whether it is one of AES.
+    /// Returns whether this is an AES type.
     pub fn is_aes(self) -> bool {
         matches!(self.0, 17..=20)
     }
@@ -56,18 +56,18 @@ impl std::fmt::Display for EncryptionType {
 /// The readable part of the ticket in an AP-REQ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// The realm of the service, which is the one that gave out the ticket.
+    /// The realm of the service, which issued the ticket.
     pub realm: String,
-    /// The service, its components with a slash between them: `cifs/server.example.com`.
+    /// The service name, its components separated by slashes: `cifs/server.example.com`.
     pub service: String,
-    /// What the ticket is encrypted with.
+    /// The encryption type of the ticket.
     pub encryption: EncryptionType,
-    /// Which version of the service's key it is encrypted with, where that is said.
+    /// The version of the service's key that the ticket is encrypted with, if it is given.
     pub key_version: Option<u32>,
 }
 
 impl Envelope {
-    /// Reads the first token of the Kerberos mechanism, as it stands in SPNEGO.
+    /// Decodes the first token of the Kerberos mechanism, as SPNEGO carries it.
     pub fn decode(token: &[u8]) -> Result<Envelope> {
         let mut frame = Elements::new(der::only(token, der::APPLICATION_0)?);
         let mech_type = MechType(frame.expect(der::OBJECT_IDENTIFIER)?);
@@ -88,7 +88,7 @@ impl Envelope {
         let encryption = integer(sealed.expect(der::context(0))?)?;
         let encryption = EncryptionType(i32::try_from(encryption).map_err(|_| Malformed::Value)?);
         let key_version = match sealed.next()? {
-            // Some write it as a signed number of 32 bits.
+            // Some implementations encode it as a signed 32-bit number.
             Element { tag, content } if tag == der::context(1) => Some(integer(content)? as u32),
             _ => None,
         };
@@ -96,7 +96,7 @@ impl Envelope {
     }
 }
 
-/// A `PrincipalName`, without its type.
+/// Decodes a `PrincipalName`, without its type.
 fn name(bytes: &[u8]) -> Result<String> {
     let mut fields = Elements::new(der::only(bytes, der::SEQUENCE)?);
     fields.expect(der::context(0))?;
@@ -115,7 +115,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// An `INTEGER` of at most 32 bits, signed or not.
+/// Decodes an `INTEGER` of at most 32 bits, signed or not.
 fn integer(bytes: &[u8]) -> Result<i64> {
     let digits = der::only(bytes, INTEGER)?;
     let (Some(first), 1..=5) = (digits.first(), digits.len()) else { return Err(Malformed::Value) };

@@ -1,8 +1,8 @@
-//! What proves who the client is, as tokens inside SESSION_SETUP: SPNEGO ([`spnego`]) around NTLM ([`ntlm`]),
-//! and what a server reads itself of Kerberos ([`kerberos`], [`pac`]), whose tokens are the host library's business.
+//! The authentication tokens in SESSION_SETUP: SPNEGO ([`spnego`]) around NTLM ([`ntlm`]), and the parts of Kerberos
+//! that a server reads itself ([`kerberos`], [`pac`]). The host's library handles the Kerberos tokens.
 //!
-//! All are state and bytes alone: challenges, session keys and the time are arguments, and the account that a name
-//! means is looked up by the caller between two steps.
+//! All of it works on state and bytes alone: challenges, session keys and the time are arguments, and the caller looks
+//! up user accounts between two steps.
 
 mod der;
 pub mod kerberos;

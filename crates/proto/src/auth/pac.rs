@@ -1,8 +1,8 @@
-//! The logon information of a domain controller in a ticket: `KERB_VALIDATION_INFO` ([MS-PAC] 2.5), serialized by
+//! The domain controller's logon information in a ticket: `KERB_VALIDATION_INFO` ([MS-PAC] 2.5), serialized by
 //! [MS-RPCE] 2.2.6.1.
 //!
-//! Of the structure, who the user is and which groups it is in are kept; times, paths and counters of logons are not.
-//! Whether a controller really wrote it is told by the signatures of the PAC around it, which the Kerberos library checks.
+//! The user's identity and groups are kept; times, paths and logon counters are not. The information is authentic only
+//! if the signatures of the surrounding PAC are valid, which the Kerberos library checks.
 
 use crate::bytes::{Malformed, Result};
 use crate::dtyp::Sid;
@@ -16,23 +16,23 @@ const COMMON_HEADER: [u8; 4] = [1, 0x10, 8, 0];
 crate::flags::flags! {
     /// `UserFlags`, as far as Kerberos sets them.
     pub struct UserFlags(u32) {
-        /// `D`: `ExtraSids` is there.
+        /// `D`: `ExtraSids` is present.
         EXTRA_SIDS = 0x20;
-        /// `H`: `ResourceGroupIds` is there.
+        /// `H`: `ResourceGroupIds` is present.
         RESOURCE_GROUPS = 0x200;
     }
 }
 
-/// Who a domain controller says somebody is.
+/// A user's identity as asserted by a domain controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogonInfo {
-    /// `EffectiveName`: the account's name.
+    /// `EffectiveName`: the name of the user account.
     pub effective_name: String,
     /// `FullName`, for display; often empty.
     pub full_name: String,
-    /// `LogonDomainName`: the NetBIOS name of the account's domain.
+    /// `LogonDomainName`: the NetBIOS name of the user account's domain.
     pub logon_domain_name: String,
-    /// `UserId` in `LogonDomainId`, or the first of `ExtraSids` where that is 0.
+    /// `UserId` in `LogonDomainId`, or the first of `ExtraSids` if that is 0.
     pub user: Sid,
     /// `PrimaryGroupId` in `LogonDomainId`.
     pub primary_group: Sid,
@@ -41,7 +41,7 @@ pub struct LogonInfo {
 }
 
 impl LogonInfo {
-    /// Reads the buffer of type 1 of a PAC.
+    /// Decodes the buffer of type 1 of a PAC.
     pub fn decode(bytes: &[u8]) -> Result<LogonInfo> {
         let body = bytes.get(HEADERS..).filter(|_| bytes.starts_with(&COMMON_HEADER)).ok_or(Malformed::Structure)?;
         let mut ndr = Decoder::new(body);
@@ -51,15 +51,15 @@ impl LogonInfo {
         Fixed::decode(&mut ndr)?.complete(&mut ndr)
     }
 
-    /// All SIDs of the user, its own first.
+    /// All SIDs of the user, the user's own first.
     pub fn sids(&self) -> impl Iterator<Item = Sid> + '_ {
         [self.user, self.primary_group].into_iter().chain(self.groups.iter().copied())
     }
 }
 
-/// The members that stand in the structure itself, as far as the rest hangs on them.
+/// The members of the structure itself that are needed to decode the rest.
 struct Fixed {
-    /// Which of `EffectiveName` to `HomeDirectoryDrive` point to something.
+    /// Which of `EffectiveName` to `HomeDirectoryDrive` are non-null pointers.
     strings: [bool; 6],
     user: u32,
     primary_group: u32,
@@ -75,13 +75,13 @@ struct Fixed {
 
 impl Fixed {
     fn decode(ndr: &mut Decoder<'_>) -> Result<Fixed> {
-        // Six times.
+        // Six timestamps.
         ndr.bytes(48)?;
         let mut strings = [false; 6];
         for there in &mut strings {
             *there = ndr.unicode()?;
         }
-        // The two counters of 16 bits.
+        // The two 16-bit counters.
         ndr.u32()?;
         let (user, primary_group) = (ndr.u32()?, ndr.u32()?);
         let groups = array(ndr)?;
@@ -109,7 +109,7 @@ impl Fixed {
         })
     }
 
-    /// What the pointers point to, in the order of the pointers.
+    /// Decodes the referents, in the order of the pointers.
     fn complete(self, ndr: &mut Decoder<'_>) -> Result<LogonInfo> {
         let [mut effective_name, mut full_name] = [String::new(), String::new()];
         for (position, there) in self.strings.into_iter().enumerate() {
@@ -149,7 +149,7 @@ impl Fixed {
     }
 }
 
-/// A count and the pointer to as many elements: `None` where there are none.
+/// Reads a count and the pointer to as many elements; `None` for a null pointer.
 fn array(ndr: &mut Decoder<'_>) -> Result<Option<u32>> {
     let count = ndr.u32()?;
     match ndr.pointer()? {
@@ -159,7 +159,7 @@ fn array(ndr: &mut Decoder<'_>) -> Result<Option<u32>> {
     }
 }
 
-/// The elements of a conformant array, two words each. What is not there is not made room for.
+/// Reads the elements of a conformant array, two words each. Memory is allocated only for elements that are present.
 fn elements<'a>(ndr: &mut Decoder<'a>, count: u32) -> Result<impl Iterator<Item = (u32, u32)> + 'a> {
     if ndr.u32()? != count {
         return Err(Malformed::Value);
@@ -169,13 +169,13 @@ fn elements<'a>(ndr: &mut Decoder<'a>, count: u32) -> Result<impl Iterator<Item 
     Ok(bytes.chunks_exact(8).map(move |pair| (word(&pair[..4]), word(&pair[4..]))))
 }
 
-/// `GROUP_MEMBERSHIP`s: the RIDs.
+/// Reads `GROUP_MEMBERSHIP`s and returns the RIDs.
 fn memberships(ndr: &mut Decoder<'_>, count: Option<u32>) -> Result<Vec<u32>> {
     let Some(count) = count else { return Ok(Vec::new()) };
     Ok(elements(ndr, count)?.map(|(rid, _attributes)| rid).collect())
 }
 
-/// `KERB_SID_AND_ATTRIBUTES`: the SIDs.
+/// Reads `KERB_SID_AND_ATTRIBUTES` and returns the SIDs.
 fn extra_sids(ndr: &mut Decoder<'_>, count: Option<u32>) -> Result<Vec<Sid>> {
     let Some(count) = count else { return Ok(Vec::new()) };
     let pointers: Vec<bool> = elements(ndr, count)?.map(|(referent, _attributes)| referent != 0).collect();

@@ -1,20 +1,21 @@
-//! SPNEGO tokens (RFC 4178 4.2, [MS-SPNG] 2.2.1): which mechanism both sides use, around that mechanism's own tokens.
+//! SPNEGO tokens (RFC 4178 4.2, [MS-SPNG] 2.2.1), which negotiate a mechanism and carry that mechanism's own tokens.
 //!
-//! Tokens only; which mechanism is taken, and when a mechListMIC is due (RFC 4178 5), is decided where the mechanisms
-//! are known. `reqFlags`, which RFC 4178 tells to ignore, and the hints of a server's token are not kept.
+//! This module handles tokens only. The callers, which implement the mechanisms, choose the mechanism and decide when a
+//! mechListMIC is due (RFC 4178 5). `reqFlags`, which RFC 4178 says to ignore, and the hints of a server's token are
+//! not kept.
 
 use super::der::{self, Element, Elements};
 use super::ntlm::message::is_ntlm;
 use crate::bytes::{Malformed, Result};
 
-/// The longest token that is looked at, in bytes: what a security buffer of SMB2 can carry.
+/// The maximum length of a decoded token, in bytes: the capacity of an SMB2 security buffer.
 pub const MAX_TOKEN: usize = 0xFFFF;
-/// How many mechanisms a peer may list.
+/// The maximum number of mechanisms in a peer's list.
 const MAX_MECH_TYPES: usize = 32;
 
 /// 1.3.6.1.5.5.2: SPNEGO itself.
 const SPNEGO: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x02];
-/// What a server puts into `hintName`, which nobody reads.
+/// The `hintName` of a server, which no client reads.
 const HINT_NAME: &[u8] = b"not_defined_in_RFC4178@please_ignore";
 
 /// `MechType`: an object identifier, as the content of its DER element.
@@ -26,7 +27,7 @@ impl MechType<'static> {
     pub const NTLMSSP: MechType<'static> = MechType(&[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A]);
     /// 1.2.840.113554.1.2.2: Kerberos 5.
     pub const KERBEROS: MechType<'static> = MechType(&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x02]);
-    /// 1.2.840.48018.1.2.2: Kerberos 5 as Windows 2000 wrote it, and as all of Windows lists it first.
+    /// 1.2.840.48018.1.2.2: Kerberos 5 as Windows 2000 encoded it. All Windows versions list it first.
     pub const MS_KERBEROS: MechType<'static> = MechType(&[0x2A, 0x86, 0x48, 0x82, 0xF7, 0x12, 0x01, 0x02, 0x02]);
     /// 1.3.6.1.4.1.311.2.2.30: NEGOEX.
     pub const NEGOEX: MechType<'static> = MechType(&[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x1E]);
@@ -43,18 +44,18 @@ impl NegState {
     pub const ACCEPT_INCOMPLETE: NegState = NegState(1);
     /// No mechanism in common, or the logon failed.
     pub const REJECT: NegState = NegState(2);
-    /// As `ACCEPT_INCOMPLETE`, and a mechListMIC is wanted.
+    /// Like `ACCEPT_INCOMPLETE`, and a mechListMIC is requested.
     pub const REQUEST_MIC: NegState = NegState(3);
 }
 
-/// What a security buffer may hold.
+/// The content of a security buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Token<'a> {
-    /// The first token of an initiator, or the hint that a server gives in NEGOTIATE.
+    /// The first token of an initiator, or a server's hint in NEGOTIATE.
     Init(NegTokenInit<'a>),
     /// Any later token.
     Resp(NegTokenResp<'a>),
-    /// An NTLM message with no SPNEGO around it, as some clients send it.
+    /// An NTLM message without SPNEGO around it, as some clients send it.
     RawNtlm(&'a [u8]),
 }
 
@@ -82,7 +83,7 @@ impl<'a> Token<'a> {
                 }
                 NegTokenInit::decode(init).map(Token::Init)
             }
-            // RFC 4178 wants the frame of GSS-API around the first token; some initiators leave it out.
+            // RFC 4178 requires the GSS-API frame around the first token; some initiators omit it.
             tag if tag == der::context(0) => NegTokenInit::decode(content).map(Token::Init),
             tag if tag == der::context(1) => NegTokenResp::decode(content).map(Token::Resp),
             _ => Err(Malformed::Structure),
@@ -90,32 +91,32 @@ impl<'a> Token<'a> {
     }
 }
 
-/// `NegTokenInit` (RFC 4178 4.2.1), and what is kept of a `NegTokenInit2` ([MS-SPNG] 2.2.1).
+/// `NegTokenInit` (RFC 4178 4.2.1), and the fields kept of a `NegTokenInit2` ([MS-SPNG] 2.2.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NegTokenInit<'a> {
-    /// The mechanisms that the sender can use, best first.
+    /// The mechanisms that the sender supports, best first.
     pub mech_types: Vec<MechType<'a>>,
-    /// The DER bytes of `mechTypes` as they were sent: what a mechListMIC is over.
+    /// The DER bytes of `mechTypes` as they were sent, which a mechListMIC covers.
     pub mech_types_der: &'a [u8],
-    /// The first token of the first mechanism, sent in the hope that the peer can use it.
+    /// The first token of the first mechanism, sent in case the peer chooses it.
     pub mech_token: Option<&'a [u8]>,
-    /// The signature of the list, where one could be made already.
+    /// The signature of the mechanism list, if it was possible already.
     pub mech_list_mic: Option<&'a [u8]>,
 }
 
 impl<'a> NegTokenInit<'a> {
-    /// Whether the sender can use `mech_type`.
+    /// Returns whether the sender supports `mech_type`.
     pub fn offers(&self, mech_type: MechType<'_>) -> bool {
         self.mech_types.contains(&mech_type)
     }
 
-    /// Whether the sender likes `mech_type` best. Where another is chosen, a mechListMIC must tell whether somebody
-    /// took the better ones out of the list (RFC 4178 5).
+    /// Returns whether `mech_type` is the sender's preferred mechanism. If another one is chosen, a mechListMIC must
+    /// prove that an attacker did not remove better ones from the list (RFC 4178 5).
     pub fn prefers(&self, mech_type: MechType<'_>) -> bool {
         self.mech_types.first() == Some(&mech_type)
     }
 
-    /// The first token of `mech_type`, where the sender hoped that this one is chosen.
+    /// The first token of `mech_type`, if the sender sent one optimistically for it.
     pub fn token_for(&self, mech_type: MechType<'_>) -> Option<&'a [u8]> {
         if self.prefers(mech_type) { self.mech_token } else { None }
     }
@@ -126,7 +127,7 @@ impl<'a> NegTokenInit<'a> {
         let mech_types = decode_mech_types(mech_types_der)?;
         fields.take(1)?;
         let mech_token = fields.octets(2)?;
-        // Either mechListMIC, or the hints of a server, behind which its mechListMIC is [4].
+        // Either the mechListMIC, or a server's hints, whose mechListMIC follows in [4].
         let third = fields.take(3)?;
         let mech_list_mic = match third {
             Some([der::OCTET_STRING, ..]) => third.map(|it| der::only(it, der::OCTET_STRING)).transpose()?,
@@ -145,7 +146,7 @@ pub fn encode_init(mech_types_der: &[u8], mech_token: Option<&[u8]>) -> Vec<u8> 
 }
 
 /// Encodes the token of a server's NEGOTIATE response: a `NegTokenInit2` of its mechanisms, best first, without a
-/// mechanism's token.
+/// mechanism token.
 pub fn encode_init2(mech_types: &[MechType<'_>]) -> Vec<u8> {
     let hint_name = der::element(der::context(0), &der::element(der::GENERAL_STRING, HINT_NAME));
     let mut fields = der::element(der::context(0), &encode_mech_types(mech_types));
@@ -171,7 +172,7 @@ fn decode_mech_types(bytes: &[u8]) -> Result<Vec<MechType<'_>>> {
     Ok(mech_types)
 }
 
-/// The frame of GSS-API and the choice around a `NegTokenInit`.
+/// Wraps a `NegTokenInit` in the GSS-API frame and the choice tag.
 fn initial(fields: &[u8]) -> Vec<u8> {
     let mut content = der::element(der::OBJECT_IDENTIFIER, SPNEGO);
     content.extend(der::element(der::context(0), &der::element(der::SEQUENCE, fields)));
@@ -181,13 +182,13 @@ fn initial(fields: &[u8]) -> Vec<u8> {
 /// `NegTokenResp` (RFC 4178 4.2.2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct NegTokenResp<'a> {
-    /// How far the logon is. A server always says it; clients often do not.
+    /// The state of the logon. A server always sends it; clients often do not.
     pub neg_state: Option<NegState>,
     /// The mechanism that the server chose, in its first response only.
     pub supported_mech: Option<MechType<'a>>,
     /// The mechanism's token.
     pub response_token: Option<&'a [u8]>,
-    /// The signature of the initiator's list of mechanisms.
+    /// The signature of the initiator's mechanism list.
     pub mech_list_mic: Option<&'a [u8]>,
 }
 
@@ -223,7 +224,7 @@ impl<'a> NegTokenResp<'a> {
     }
 }
 
-/// Appends `[number] OCTET STRING` where there is one.
+/// Appends `[number] OCTET STRING` if there is one.
 fn append_octets(fields: &mut Vec<u8>, number: u8, octets: Option<&[u8]>) {
     if let Some(octets) = octets {
         fields.extend(der::element(der::context(number), &der::element(der::OCTET_STRING, octets)));
@@ -240,7 +241,7 @@ impl<'a> Fields<'a> {
         Fields { elements: Elements::new(content) }
     }
 
-    /// What `[number]` holds, when that is the next field.
+    /// Takes the content of `[number]` if that is the next field.
     fn take(&mut self, number: u8) -> Result<Option<&'a [u8]>> {
         if self.elements.is_empty() {
             return Ok(None);
@@ -254,7 +255,7 @@ impl<'a> Fields<'a> {
         Ok(Some(element.content))
     }
 
-    /// The octet string in `[number]`, when that is the next field.
+    /// Takes the octet string in `[number]` if that is the next field.
     fn octets(&mut self, number: u8) -> Result<Option<&'a [u8]>> {
         self.take(number)?.map(|it| der::only(it, der::OCTET_STRING)).transpose()
     }

@@ -1,10 +1,10 @@
 //! The server's side of an NTLMv2 logon ([MS-NLMP] 3.2.5.1).
 //!
-//! [`Acceptor::challenge`] answers the first token, [`Acceptor::authenticate`] reads the second and says who wants to
-//! log on, and [`Acceptor::verify`] decides, once the caller has looked the account up. Where the account is a domain's,
-//! its controller decides on what [`Acceptor::pass_through`] gives, and [`Acceptor::verified_elsewhere`] goes on from
-//! there. Who a name belongs to, whether the account is allowed, and whether anonymous or guest logons exist, is the
-//! caller's.
+//! [`Acceptor::challenge`] answers the first token, [`Acceptor::authenticate`] decodes the second one and returns the
+//! claimed identity, and [`Acceptor::verify`] decides once the caller has looked up the user account. For a domain
+//! account, the domain controller decides on the result of [`Acceptor::pass_through`], and
+//! [`Acceptor::verified_elsewhere`] continues from there. The caller maps names to user accounts, and decides whether
+//! an account is allowed and whether anonymous or guest logons exist.
 
 use std::fmt;
 
@@ -18,31 +18,31 @@ use super::response::{NtlmV2Response, proof, response_key, session_base_key};
 use super::{NegotiateFlags, Session, SessionKey, oem};
 use crate::bytes::{Malformed, Writer, utf16_bytes, utf16_units};
 
-/// What the server calls itself in its challenge. An empty name is left out.
+/// The server's names in its challenge. An empty name is omitted.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct TargetNames {
     /// NetBIOS computer name.
     pub netbios_computer: String,
-    /// NetBIOS domain name; a server by itself gives its computer name.
+    /// NetBIOS domain name; a standalone server uses its computer name.
     pub netbios_domain: String,
     /// Fully qualified name of the computer.
     pub dns_computer: String,
     /// Fully qualified name of its domain.
     pub dns_domain: String,
-    /// Whether accounts of the domain are meant: then the domain is the target, otherwise the computer.
+    /// Whether the target is the domain, because its user accounts are meant. Otherwise the target is the computer.
     pub domain_joined: bool,
 }
 
-/// Why a token was not accepted, before any password counted: SEC_E_INVALID_TOKEN, STATUS_INVALID_PARAMETER.
+/// The reason why a token was rejected before any password check: SEC_E_INVALID_TOKEN, STATUS_INVALID_PARAMETER.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidToken {
     /// The token does not decode.
     Malformed(Malformed),
-    /// The peer knows neither Unicode nor the OEM character set.
+    /// The peer supports neither Unicode nor the OEM character set.
     Encoding,
-    /// An AUTHENTICATE_MESSAGE with no challenge before it, or a second NEGOTIATE_MESSAGE.
+    /// An AUTHENTICATE_MESSAGE without a preceding challenge, or a second NEGOTIATE_MESSAGE.
     Order,
-    /// The server's challenge lacks what NTLMv2 needs: target information with the server's names.
+    /// The server's challenge lacks the target information with the server's names, which NTLMv2 requires.
     TargetInfo,
 }
 
@@ -65,16 +65,16 @@ impl fmt::Display for InvalidToken {
 
 impl std::error::Error for InvalidToken {}
 
-/// Why a logon failed. The client learns only STATUS_LOGON_FAILURE; the difference is for the log.
+/// The reason why a logon failed. The client gets STATUS_LOGON_FAILURE in all cases; the distinction is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogonFailure {
-    /// The response is not that of the account's password, or there is no such account.
+    /// The response does not match the user account's password, or the account does not exist.
     Proof,
-    /// The response is right, but the messages are not those that the client sent and received.
+    /// The response is correct, but the MIC does not match the messages exchanged.
     Mic,
     /// The client answered with LM or NTLMv1.
     NotNtlmV2,
-    /// The client asked for an anonymous logon, which proves nothing.
+    /// The client requested an anonymous logon, which proves no identity.
     Anonymous,
 }
 
@@ -98,7 +98,7 @@ pub struct Acceptor {
     sent: Option<Sent>,
 }
 
-/// What was said before the AUTHENTICATE_MESSAGE; the MIC is over all of it.
+/// The messages before the AUTHENTICATE_MESSAGE, which the MIC covers.
 #[derive(Clone, Debug)]
 struct Sent {
     server_challenge: [u8; 8],
@@ -107,13 +107,13 @@ struct Sent {
 }
 
 impl Acceptor {
-    /// A logon that has not begun.
+    /// A logon in its initial state.
     pub fn new(names: TargetNames) -> Self {
         Acceptor { names, sent: None }
     }
 
     /// Answers a NEGOTIATE_MESSAGE with a CHALLENGE_MESSAGE ([MS-NLMP] 3.2.5.1.1). `server_challenge` must be random
-    /// and new for each logon; `timestamp` is the server's FILETIME.
+    /// and different for each logon. `timestamp` is the server's FILETIME.
     pub fn challenge(
         &mut self,
         negotiate: &[u8],
@@ -124,7 +124,7 @@ impl Acceptor {
             return Err(InvalidToken::Order);
         }
         let requested = Negotiate::decode(negotiate)?.negotiate_flags;
-        // [MS-NLMP] 2.2.2.5: Unicode where the client has both.
+        // [MS-NLMP] 2.2.2.5: Unicode if the client supports both.
         let unicode = requested.contains(NegotiateFlags::NEGOTIATE_UNICODE);
         if !unicode && !requested.contains(NegotiateFlags::NEGOTIATE_OEM) {
             return Err(InvalidToken::Encoding);
@@ -142,7 +142,7 @@ impl Acceptor {
         Ok(challenge)
     }
 
-    /// The flags of the challenge: ours, and of the client's those that we know.
+    /// Returns the flags of the challenge: the server's own, and those of the client's that the server supports.
     fn choose(&self, requested: NegotiateFlags) -> NegotiateFlags {
         let encoding = match requested.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
             true => NegotiateFlags::NEGOTIATE_UNICODE,
@@ -170,7 +170,7 @@ impl Acceptor {
         chosen
     }
 
-    /// `TargetInfo` of the challenge. The timestamp is always there, so that clients send a MIC.
+    /// `TargetInfo` of the challenge. The timestamp is always included, so that clients send a MIC.
     fn target_info(&self, timestamp: u64) -> Vec<u8> {
         let mut target_info = Vec::new();
         let mut writer = Writer::new(&mut target_info);
@@ -189,7 +189,7 @@ impl Acceptor {
         target_info
     }
 
-    /// Reads an AUTHENTICATE_MESSAGE: who wants to log on, and all that [`Acceptor::verify`] needs to decide.
+    /// Decodes an AUTHENTICATE_MESSAGE into the claimed identity and the data that [`Acceptor::verify`] needs.
     pub fn authenticate(&self, authenticate: &[u8]) -> Result<Claim, InvalidToken> {
         if self.sent.is_none() {
             return Err(InvalidToken::Order);
@@ -197,17 +197,18 @@ impl Acceptor {
         Claim::decode(authenticate)
     }
 
-    /// Decides on `claim`, given the NT hash of the account that the caller found for it, or `None` where there is no
-    /// such account or it has no password. All of that takes the same work, so that time does not tell which it was.
-    // Deviates from [MS-NLMP] 3.2.5.1.2: the age of the client's timestamp is not checked (nor does Windows since 2012):
-    // the challenge is new for each logon, and devices without a clock would be locked out for nothing.
+    /// Decides on `claim`, given the NT hash of the user account that the caller found for it, or `None` if there is no
+    /// such account or it has no password. All cases take the same work, so that the timing does not reveal which one
+    /// it was.
+    // Deviates from [MS-NLMP] 3.2.5.1.2: the age of the client's timestamp is not checked, as in Windows since 2012.
+    // The challenge is different for each logon, so the check would only lock out devices without a clock.
     pub fn verify(&self, claim: &Claim, nt_hash: Option<&[u8; 16]>) -> Result<Session, LogonFailure> {
         let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
         let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
         let known = Choice::from(u8::from(nt_hash.is_some()));
         let hash = nt_hash.unwrap_or(&[0; 16]);
 
-        // Some clients leave the domain out of the key although they send one, and 3.2.5.1.2 wants them let in.
+        // Some clients leave the domain out of the key although they send one, and 3.2.5.1.2 requires accepting them.
         let (with_domain, key) = response.check(hash, claim, &claim.domain_name, sent.server_challenge);
         let (without_domain, other_key) = response.check(hash, claim, &[], sent.server_challenge);
         let mut base_key = Zeroizing::new([0; 16]);
@@ -223,7 +224,8 @@ impl Acceptor {
         if bool::from(mic_right) { Ok(session) } else { Err(LogonFailure::Mic) }
     }
 
-    /// What a domain controller needs to decide on `claim` ([MS-NLMP] 3.2.5.1.2, the logon of a domain account).
+    /// Returns the data that a domain controller needs to decide on `claim` ([MS-NLMP] 3.2.5.1.2, the logon of a domain
+    /// account).
     pub fn pass_through(&self, claim: &Claim) -> Result<PassThrough, LogonFailure> {
         let (Some(sent), false) = (&self.sent, claim.anonymous) else { return Err(LogonFailure::Anonymous) };
         let response = claim.response.as_ref().ok_or(LogonFailure::NotNtlmV2)?;
@@ -231,8 +233,8 @@ impl Acceptor {
         Ok(PassThrough { server_challenge: sent.server_challenge, nt_challenge_response })
     }
 
-    /// Goes on with `claim` where a domain controller found its response right and answered with the base key. The MIC,
-    /// which the controller cannot check, is checked here.
+    /// Completes the logon of `claim` after a domain controller accepted its response and returned the base key. The
+    /// MIC, which the controller cannot check, is checked here.
     pub fn verified_elsewhere(&self, claim: &Claim, session_base_key: &[u8; 16]) -> Result<Session, LogonFailure> {
         let sent = self.sent.as_ref().ok_or(LogonFailure::Proof)?;
         let session = claim.session(session_base_key);
@@ -241,7 +243,7 @@ impl Acceptor {
 }
 
 impl Sent {
-    /// Whether the MIC of `claim` is over the messages as they were here; where it has none, nothing is wrong with it.
+    /// Returns whether the MIC of `claim` matches the messages as seen here. A claim without a MIC passes.
     fn mic_right(&self, claim: &Claim, session: &Session) -> Choice {
         match &claim.mic {
             Some(mic) => {
@@ -253,7 +255,7 @@ impl Sent {
     }
 }
 
-/// A logon as a domain controller is asked about it; no secret is in it.
+/// The logon data for a domain controller; contains no secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassThrough {
     /// The server's challenge.
@@ -263,11 +265,11 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    /// The controller's side: the base key where the response is that of `nt_hash`, with `user` and `domain` as they were
-    /// passed on.
+    /// The controller's decision: returns the base key if the response matches `nt_hash`, with `user` and `domain` as
+    /// they were passed on.
     pub fn decide(&self, nt_hash: &[u8; 16], user: &str, domain: &str) -> Option<Zeroizing<[u8; 16]>> {
         let response = NtlmV2Response::decode(&self.nt_challenge_response).ok()??;
-        // The client may have left the domain out.
+        // The client may have left the domain out of the key.
         [domain, ""].iter().find_map(|domain| {
             let key = response_key(nt_hash, &utf16_bytes(user), &utf16_bytes(domain));
             let expected = proof(&key, &self.server_challenge, response.client_challenge);
@@ -276,18 +278,19 @@ impl PassThrough {
     }
 }
 
-/// Who an AUTHENTICATE_MESSAGE says the client is. Nothing of it is proven before [`Acceptor::verify`].
+/// The identity that an AUTHENTICATE_MESSAGE claims. Nothing of it is proven before [`Acceptor::verify`].
 #[derive(Clone)]
 pub struct Claim {
-    /// The user's name as it was sent: `user`, `DOMAIN\user` or `user@domain`. Lone surrogates became U+FFFD.
+    /// The user's name as it was sent: `user`, `DOMAIN\user` or `user@domain`. Lone surrogates are replaced by U+FFFD.
     pub user: String,
     /// The domain as it was sent, often empty or the client machine's name.
     pub domain: String,
     /// The client machine's name.
     pub workstation: String,
-    /// The client asks to be nobody: no name and no response.
+    /// The client requests an anonymous logon: no name and no response.
     pub anonymous: bool,
-    /// The SPN of the server that the client means (MsvAvTargetName), which the proof covers; `None` where it says none.
+    /// The SPN of the server that the client intends to reach (MsvAvTargetName), which the proof covers; `None` if it
+    /// is missing.
     pub target_name: Option<String>,
     user_name: Vec<u8>,
     domain_name: Vec<u8>,
@@ -304,7 +307,7 @@ struct Response {
     client_challenge: Vec<u8>,
 }
 
-/// The MIC of a claim, and the message that it is over.
+/// The MIC of a claim, and the message that it covers.
 #[derive(Clone)]
 struct Mic {
     value: [u8; 16],
@@ -327,7 +330,7 @@ impl Claim {
             true => Some(message.encrypted_random_session_key.try_into().map_err(|_| Malformed::Value)?),
             false => None,
         };
-        // What is hashed is Unicode, however the names travel (3.3.2).
+        // The hash input is Unicode, whatever the encoding of the names (3.3.2).
         let unicode = |name: &[u8]| match flags.contains(NegotiateFlags::NEGOTIATE_UNICODE) {
             true => name.to_vec(),
             false => utf16_bytes(&oem::decode(name)),
@@ -354,13 +357,13 @@ impl Claim {
         })
     }
 
-    /// The session of an anonymous or a guest logon ([MS-NLMP] 3.2.5.1.2, NullSession and GuestSession), whose base key
-    /// is zero. It proves nothing: the caller has decided that nothing needs proof.
+    /// The session of an anonymous or guest logon ([MS-NLMP] 3.2.5.1.2, NullSession and GuestSession), whose base key
+    /// is zero. It proves nothing; the caller has decided that no proof is needed.
     pub fn null_session(&self) -> Session {
         self.session(&[0; 16])
     }
 
-    /// The session under a base key, which with NTLMv2 is the key exchange key as well.
+    /// Builds the session for a base key, which with NTLMv2 is also the key exchange key.
     fn session(&self, base_key: &[u8; 16]) -> Session {
         let key = match self.encrypted_random_session_key {
             Some(mut key) => {
@@ -385,7 +388,7 @@ impl fmt::Debug for Claim {
 }
 
 impl Response {
-    /// Whether the proof is that of `hash` with this domain, and the base key that then holds.
+    /// Returns whether the proof matches `hash` with this domain, and the base key for that case.
     fn check(
         &self,
         hash: &[u8; 16],
@@ -399,7 +402,7 @@ impl Response {
     }
 }
 
-/// Text of whole UTF-16LE units.
+/// Decodes whole UTF-16LE units as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf16_lossy(&utf16_units(bytes).unwrap_or_default())
 }

@@ -1,5 +1,4 @@
-//! AV_PAIR lists ([MS-NLMP] 2.2.2.1): what server and client tell each other of themselves inside the challenge and the
-//! response.
+//! AV_PAIR lists ([MS-NLMP] 2.2.2.1): attributes of the server in the challenge and of the client in the response.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
@@ -26,16 +25,16 @@ impl AvId {
     pub const TIMESTAMP: AvId = AvId(7);
     /// `Single_Host_Data`: the machine that the client runs on.
     pub const SINGLE_HOST: AvId = AvId(8);
-    /// The SPN that the client means to talk to.
+    /// The SPN of the server that the client intends to reach.
     pub const TARGET_NAME: AvId = AvId(9);
-    /// MD5 of the channel bindings; zero where there are none.
+    /// MD5 of the channel bindings; zero if there are none.
     pub const CHANNEL_BINDINGS: AvId = AvId(10);
 }
 
 crate::flags::flags! {
     /// The value of [`AvId::FLAGS`].
     pub struct AvFlags(u32) {
-        /// The account's authentication is constrained.
+        /// The user account's authentication is constrained.
         CONSTRAINED = 0x0000_0001;
         /// The AUTHENTICATE_MESSAGE carries a MIC.
         MIC_PROVIDED = 0x0000_0002;
@@ -44,15 +43,15 @@ crate::flags::flags! {
     }
 }
 
-/// A decoded list. Of pairs with the same id the first counts.
+/// A decoded list. If several pairs have the same id, the first one applies.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AvPairs<'a>(Vec<(AvId, &'a [u8])>);
 
-/// How many pairs a list may have; the specification names ten.
+/// The maximum number of pairs in a list; the specification defines ten.
 const MAX_PAIRS: usize = 64;
 
 impl<'a> AvPairs<'a> {
-    /// Reads pairs up to `MsvAvEOL`; what follows it is not looked at. A list that ends without it is malformed.
+    /// Reads pairs up to `MsvAvEOL`; the bytes after it are ignored. A list that ends without it is malformed.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut pairs = Vec::new();
@@ -70,7 +69,7 @@ impl<'a> AvPairs<'a> {
         }
     }
 
-    /// All pairs in their order, without the end.
+    /// Iterates over all pairs in order, without the end marker.
     pub fn iter(&self) -> impl Iterator<Item = (AvId, &'a [u8])> + '_ {
         self.0.iter().copied()
     }
@@ -80,7 +79,7 @@ impl<'a> AvPairs<'a> {
         self.iter().find(|(each, _)| *each == id).map(|(_, value)| value)
     }
 
-    /// The flags; none where the pair is missing. Malformed when the value is not 4 bytes.
+    /// Returns the flags; none if the pair is missing. Malformed if the value is not 4 bytes.
     pub fn flags(&self) -> Result<AvFlags> {
         match self.get(AvId::FLAGS) {
             None => Ok(AvFlags::NONE),
@@ -88,7 +87,7 @@ impl<'a> AvPairs<'a> {
         }
     }
 
-    /// The server's time, a FILETIME. Malformed when the value is not 8 bytes.
+    /// Returns the server's time, a FILETIME. Malformed if the value is not 8 bytes.
     pub fn timestamp(&self) -> Result<Option<u64>> {
         match self.get(AvId::TIMESTAMP) {
             None => Ok(None),
@@ -97,7 +96,7 @@ impl<'a> AvPairs<'a> {
     }
 }
 
-/// Appends one pair. A value that does not fit 16 bits of length is cut, at a whole UTF-16 unit.
+/// Appends one pair. A value too long for the 16-bit length is truncated at a whole UTF-16 unit.
 pub fn encode(writer: &mut Writer<'_>, id: AvId, value: &[u8]) {
     let value = &value[..value.len().min(0xFFFE)];
     writer.u16(id.0);

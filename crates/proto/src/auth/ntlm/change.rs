@@ -1,5 +1,5 @@
-//! A new password, sealed with the hash of the old one ([MS-SAMR] 2.2.6.21, 2.2.11.1, 3.1.5.10.3): whoever changes it
-//! proves that he knows the old one, and needs not be logged on.
+//! A new password, sealed with the hash of the old one ([MS-SAMR] 2.2.6.21, 2.2.11.1, 3.1.5.10.3). The sender thereby
+//! proves knowledge of the old password and need not be logged on.
 
 use des::Des;
 use des::cipher::generic_array::GenericArray;
@@ -9,21 +9,21 @@ use zeroize::Zeroizing;
 
 use super::digest::{md4, rc4};
 
-/// Bytes of a SAMPR_ENCRYPTED_USER_PASSWORD: room for 256 characters, and how many bytes of it are taken, from its end.
+/// The size of a SAMPR_ENCRYPTED_USER_PASSWORD: space for 256 characters, filled from its end, and the length in bytes.
 pub const SEALED_PASSWORD: usize = 516;
 const ROOM: usize = 512;
 
 /// The new password, as UTF-16LE, and its hash.
 pub struct NewPassword {
-    /// UTF-16LE.
+    /// The text, as UTF-16LE.
     pub text: Zeroizing<Vec<u8>>,
     /// Its NT hash.
     pub nt_hash: Zeroizing<[u8; 16]>,
 }
 
 impl NewPassword {
-    /// Opens `sealed` with the hash of the old password. `proof` is that hash, encrypted with the new one's. `None` where
-    /// either was made with another: it takes the same work then.
+    /// Opens `sealed` with the hash of the old password. `proof` is that hash, encrypted with the hash of the new one.
+    /// Returns `None` if either was made with another hash, which takes the same work.
     pub fn open(old: &[u8; 16], sealed: &[u8; SEALED_PASSWORD], proof: &[u8; 16]) -> Option<NewPassword> {
         let mut plain = Zeroizing::new(*sealed);
         rc4(old, &mut *plain);
@@ -36,7 +36,7 @@ impl NewPassword {
     }
 }
 
-/// [MS-SAMR] 2.2.11.1.1: `hash` as two blocks of DES, with the first and the second seven bytes of `key`.
+/// [MS-SAMR] 2.2.11.1.1: encrypts `hash` as two blocks of DES, with the first and the second seven bytes of `key`.
 fn encrypt_hash(hash: &[u8; 16], key: &[u8; 16]) -> [u8; 16] {
     let mut encrypted = *hash;
     for (block, key) in encrypted.chunks_exact_mut(8).zip(key.chunks_exact(7)) {
@@ -45,13 +45,13 @@ fn encrypt_hash(hash: &[u8; 16], key: &[u8; 16]) -> [u8; 16] {
     encrypted
 }
 
-/// [MS-SAMR] 2.2.11.1.2: seven bytes as the eight of a key of DES, whose lowest bits count for nothing.
+/// [MS-SAMR] 2.2.11.1.2: expands seven bytes to the eight of a DES key, whose lowest bits are unused.
 fn spread(key: &[u8]) -> [u8; 8] {
     let bits = key.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
     std::array::from_fn(|index| ((bits >> (49 - 7 * index)) << 1) as u8)
 }
 
-/// Seals a new password as a client does, `padding` being random.
+/// Seals a new password as a client does; `padding` is random.
 pub fn seal_password(
     old: &[u8; 16],
     new: &str,
@@ -85,7 +85,7 @@ mod tests {
         assert!(seal_password(&old, &"x".repeat(257), &[7; SEALED_PASSWORD]).is_none());
     }
 
-    /// FIPS 46's well-known pair, with the parity bits of the key taken out.
+    /// The well-known test pair of FIPS 46, without the parity bits of the key.
     #[test]
     fn des_is_des() {
         // 13 34 57 79 9b bc df f1 without its lowest bits.

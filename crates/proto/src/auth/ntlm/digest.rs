@@ -1,5 +1,5 @@
-//! The broken algorithms that NTLM is made of: MD4, MD5, HMAC-MD5 and RC4. Nothing else may use them, so they do not
-//! leave [`super`].
+//! The broken algorithms that NTLM uses: MD4, MD5, HMAC-MD5 and RC4. They are private to [`super`] so that nothing else
+//! uses them.
 
 use md4::Md4;
 use md5::{Digest, Md5};
@@ -11,7 +11,7 @@ pub(super) fn md4(bytes: &[u8]) -> [u8; 16] {
     Md4::digest(bytes).into()
 }
 
-/// MD5 of all `parts`, one after the other (RFC 1321).
+/// MD5 over the concatenation of `parts` (RFC 1321).
 pub(super) fn md5(parts: &[&[u8]]) -> [u8; 16] {
     let mut state = Md5::new();
     for part in parts {
@@ -20,7 +20,7 @@ pub(super) fn md5(parts: &[&[u8]]) -> [u8; 16] {
     state.finalize().into()
 }
 
-/// HMAC-MD5 (RFC 2104) over all `parts`, one after the other. NTLM's keys are all of 16 bytes.
+/// HMAC-MD5 (RFC 2104) over the concatenation of `parts`. All NTLM keys are 16 bytes.
 pub(super) fn hmac_md5(key: &[u8; 16], parts: &[&[u8]]) -> [u8; 16] {
     let mut pad = [0x36; 64];
     for (byte, key) in pad.iter_mut().zip(key) {
@@ -41,7 +41,7 @@ pub(super) fn hmac_md5(key: &[u8; 16], parts: &[&[u8]]) -> [u8; 16] {
     outer.finalize().into()
 }
 
-/// RC4 with the key's first bytes of key stream over `data`: `RC4K` of [MS-NLMP] 6.
+/// Applies the start of the RC4 key stream to `data`: `RC4K` of [MS-NLMP] 6.
 pub(super) fn rc4(key: &[u8; 16], data: &mut [u8]) {
     Rc4::new(key.into()).apply_keystream(data);
 }

@@ -1,7 +1,7 @@
 //! The client's side of an NTLMv2 logon ([MS-NLMP] 3.1.5.1).
 //!
-//! It offers 128-bit keys, extended session security and key exchange, and nothing older; a server without them gets
-//! no answer.
+//! It offers 128-bit keys, extended session security and key exchange, and nothing older. A server without them is not
+//! answered.
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -13,18 +13,18 @@ use super::response::{encode_client_challenge, proof, response_key, session_base
 use super::{NegotiateFlags, Session, SessionKey};
 use crate::bytes::{Writer, utf16_bytes};
 
-/// Who logs on. Wiped when dropped.
+/// The credentials of a logon. Wiped when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Credentials {
     /// The user's name.
     pub user: String,
-    /// The domain that the user is of; may be empty.
+    /// The user's domain; may be empty.
     pub domain: String,
     /// [`super::nt_hash`] of the password.
     pub nt_hash: [u8; 16],
 }
 
-/// The random bytes of one logon. They must be new each time.
+/// The random bytes of one logon. They must be different each time.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Random {
     /// `ChallengeFromClient`.
@@ -41,7 +41,7 @@ pub struct Initiator {
     negotiate: Vec<u8>,
 }
 
-/// What the client offers, and asks the server to choose from.
+/// The flags that the client offers for the server to choose from.
 const OFFERED: NegotiateFlags = NegotiateFlags::NEGOTIATE_UNICODE
     .with(NegotiateFlags::REQUEST_TARGET)
     .with(NegotiateFlags::NEGOTIATE_SIGN)
@@ -55,15 +55,15 @@ const OFFERED: NegotiateFlags = NegotiateFlags::NEGOTIATE_UNICODE
     .with(NegotiateFlags::NEGOTIATE_KEY_EXCH)
     .with(NegotiateFlags::NEGOTIATE_56);
 
-/// What of it the server must have chosen.
+/// The offered flags that the server must have chosen.
 const REQUIRED: NegotiateFlags = NegotiateFlags::NEGOTIATE_UNICODE
     .with(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY)
     .with(NegotiateFlags::NEGOTIATE_TARGET_INFO)
     .with(NegotiateFlags::NEGOTIATE_128);
 
 impl Initiator {
-    /// A logon that has not begun; without credentials an anonymous one. `target_name` is the SPN that the client
-    /// means to talk to, such as `cifs/server`; it may be empty.
+    /// A logon in its initial state; anonymous without credentials. `target_name` is the SPN of the intended server,
+    /// such as `cifs/server`; it may be empty.
     pub fn new(credentials: Option<Credentials>, workstation: &str, target_name: &str) -> Self {
         let negotiate = Negotiate { negotiate_flags: OFFERED }.encode();
         Initiator { credentials, workstation: workstation.into(), target_name: target_name.into(), negotiate }
@@ -74,8 +74,8 @@ impl Initiator {
         &self.negotiate
     }
 
-    /// Answers the server's challenge: the AUTHENTICATE_MESSAGE and the session that holds if the server accepts it.
-    /// `now` is the client's FILETIME, used where the server says no time of its own.
+    /// Answers the server's challenge. Returns the AUTHENTICATE_MESSAGE and the session that is valid if the server
+    /// accepts it. `now` is the client's FILETIME, used if the server does not send its time.
     pub fn authenticate(
         &self,
         challenge: &[u8],
@@ -92,7 +92,7 @@ impl Initiator {
         }
         let target_info = AvPairs::decode(received.target_info)?;
         let Some(credentials) = &self.credentials else { return Ok(self.anonymous(flags, random)) };
-        // 3.1.5.1.2: NTLMv2 with integrity needs the server's names.
+        // 3.1.5.1.2: NTLMv2 with integrity requires the server's names.
         if target_info.get(AvId::NB_COMPUTER_NAME).is_none() || target_info.get(AvId::NB_DOMAIN_NAME).is_none() {
             return Err(InvalidToken::TargetInfo);
         }
@@ -128,7 +128,7 @@ impl Initiator {
         Ok((message, session))
     }
 
-    /// The server's pairs with the client's: its flags, no channel bindings, and the SPN.
+    /// Returns the server's pairs with the client's: its flags, no channel bindings, and the SPN.
     fn client_av_pairs(&self, target_info: &AvPairs<'_>, with_mic: bool) -> Result<Vec<u8>, InvalidToken> {
         let mut flags = target_info.flags()?;
         if with_mic {
@@ -150,7 +150,7 @@ impl Initiator {
         Ok(encoded)
     }
 
-    /// The answer of nobody: no name, no response, a base key of zero.
+    /// The reply of an anonymous client: no name, no response, a base key of zero.
     fn anonymous(&self, flags: NegotiateFlags, random: &Random) -> (Vec<u8>, Session) {
         let flags = flags | NegotiateFlags::ANONYMOUS;
         let (session, encrypted) = exchange_key(flags, &[0; 16], random);
@@ -167,8 +167,8 @@ impl Initiator {
     }
 }
 
-/// The session, and the session key as it is sent: the client's own where keys are exchanged, else the base key and
-/// nothing to send.
+/// Returns the session, and the session key as it is sent: encrypted and chosen by the client if keys are exchanged,
+/// otherwise the base key and nothing to send.
 fn exchange_key(flags: NegotiateFlags, base_key: &[u8; 16], random: &Random) -> (Session, Vec<u8>) {
     if !flags.exchanges_key() {
         return (Session::new(SessionKey(*base_key), flags), Vec::new());
@@ -178,7 +178,7 @@ fn exchange_key(flags: NegotiateFlags, base_key: &[u8; 16], random: &Random) -> 
     (Session::new(SessionKey(random.session_key), flags), encrypted)
 }
 
-/// The LMv2 response, for servers so old that they send no timestamp.
+/// The LMv2 response, for old servers that send no timestamp.
 fn lm_response(response_key: &Zeroizing<[u8; 16]>, server_challenge: &[u8; 8], client_challenge: [u8; 8]) -> [u8; 24] {
     let mut response = [0; 24];
     response[..16].copy_from_slice(&hmac_md5(response_key, &[server_challenge, &client_challenge]));

@@ -1,42 +1,43 @@
 //! The three NTLM messages ([MS-NLMP] 2.2.1): NEGOTIATE, CHALLENGE and AUTHENTICATE.
 //!
-//! Strings stay the bytes that were sent: NTLMv2 hashes some of them. `Version` is passed over; it means nothing.
+//! Strings are kept as the bytes that were sent, because NTLMv2 hashes some of them. `Version` is skipped because it
+//! has no effect.
 
 use super::{MAX_MESSAGE, NegotiateFlags};
 use crate::bytes::{Malformed, Reader, Result, Writer, field};
 
-/// The first 8 bytes of every NTLM message, by which it is known outside SPNEGO.
+/// The first 8 bytes of every NTLM message, which identify it outside SPNEGO.
 pub const SIGNATURE: [u8; 8] = *b"NTLMSSP\0";
 
 const NEGOTIATE: u32 = 1;
 const CHALLENGE: u32 = 2;
 const AUTHENTICATE: u32 = 3;
 
-/// Where the payload of a CHALLENGE_MESSAGE begins: behind `Version`.
+/// Where the payload of a CHALLENGE_MESSAGE begins: after `Version`.
 const CHALLENGE_FIXED: usize = 56;
-/// Where `Version` of an AUTHENTICATE_MESSAGE begins; clients of long ago put their payload there.
+/// Where `Version` of an AUTHENTICATE_MESSAGE begins. Very old clients put their payload there.
 const AUTHENTICATE_VERSION: usize = 64;
 /// Where the `MIC` of an AUTHENTICATE_MESSAGE is.
 pub(super) const MIC: usize = 72;
 /// Where the payload of an AUTHENTICATE_MESSAGE that has a MIC begins.
 const AUTHENTICATE_FIXED: usize = 88;
 
-/// `Version` of our own messages: zero unless it was negotiated, and then no more than the revision of NTLM, 15.
+/// `Version` of this implementation's messages: zero unless it was negotiated, and then only the NTLM revision, 15.
 fn version(flags: NegotiateFlags) -> [u8; 8] {
     let revision = if flags.contains(NegotiateFlags::NEGOTIATE_VERSION) { 15 } else { 0 };
     [0, 0, 0, 0, 0, 0, 0, revision]
 }
 
-/// NEGOTIATE_MESSAGE ([MS-NLMP] 2.2.1.1). The names that it may carry are in the OEM character set and mean nothing to
-/// the logon, so they are left out.
+/// NEGOTIATE_MESSAGE ([MS-NLMP] 2.2.1.1). Its optional names are omitted, because they are in the OEM character set and
+/// have no effect on the logon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Negotiate {
-    /// What the client can do.
+    /// The flags that the client supports.
     pub negotiate_flags: NegotiateFlags,
 }
 
 impl Negotiate {
-    /// Decodes a message; some clients end it behind the flags.
+    /// Decodes a message. Some clients end it after the flags.
     pub fn decode(message: &[u8]) -> Result<Self> {
         let mut reader = begin(message, NEGOTIATE)?;
         Ok(Negotiate { negotiate_flags: NegotiateFlags(reader.u32()?) })
@@ -58,18 +59,18 @@ impl Negotiate {
 /// CHALLENGE_MESSAGE ([MS-NLMP] 2.2.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Challenge<'a> {
-    /// The server's name or its domain's, in UTF-16LE, or in the OEM character set as `negotiate_flags` say.
+    /// The name of the server or its domain, in UTF-16LE or in the OEM character set, depending on `negotiate_flags`.
     pub target_name: &'a [u8],
-    /// What the server chose of the client's flags, and its own.
+    /// The flags that the server chose from the client's, and its own.
     pub negotiate_flags: NegotiateFlags,
-    /// The nonce that the client's response answers.
+    /// The nonce that the client's response covers.
     pub server_challenge: [u8; 8],
     /// An encoded list of [`super::av_pair::AvPairs`].
     pub target_info: &'a [u8],
 }
 
 impl<'a> Challenge<'a> {
-    /// Decodes a message. Target information is empty where the flags say that there is none.
+    /// Decodes a message. Target information is empty if the flags indicate that there is none.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = begin(message, CHALLENGE)?;
         let target_name = Place::decode(&mut reader)?;
@@ -84,7 +85,7 @@ impl<'a> Challenge<'a> {
         Ok(Challenge { target_name, negotiate_flags, server_challenge, target_info })
     }
 
-    /// Encodes the message; the two parts are cut at 64 KiB less a unit.
+    /// Encodes the message. The two variable parts are truncated at 64 KiB less one UTF-16 unit.
     pub fn encode(&self) -> Vec<u8> {
         let mut message = Vec::new();
         let mut payload = Payload { at: CHALLENGE_FIXED, bytes: Vec::new() };
@@ -105,25 +106,25 @@ impl<'a> Challenge<'a> {
 /// AUTHENTICATE_MESSAGE ([MS-NLMP] 2.2.1.3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authenticate<'a> {
-    /// The LM response. Nothing reads it but the rule of who is anonymous.
+    /// The LM response. It is used only to recognize anonymous logons.
     pub lm_challenge_response: &'a [u8],
     /// The NT response; NTLMv2_RESPONSE when longer than 24 bytes.
     pub nt_challenge_response: &'a [u8],
-    /// The domain that the client says the user is of, in UTF-16LE, or in the OEM character set as `negotiate_flags` say.
+    /// The user's domain, in UTF-16LE or in the OEM character set, depending on `negotiate_flags`.
     pub domain_name: &'a [u8],
     /// The user's name, likewise.
     pub user_name: &'a [u8],
     /// The client machine's name, likewise.
     pub workstation: &'a [u8],
-    /// The client's session key under RC4, where keys are exchanged.
+    /// The client's session key encrypted with RC4, if keys are exchanged.
     pub encrypted_random_session_key: &'a [u8],
-    /// What was negotiated in the end.
+    /// The final negotiated flags.
     pub negotiate_flags: NegotiateFlags,
 }
 
 impl<'a> Authenticate<'a> {
-    /// Decodes a message. Every part must lie in the payload, and strings must be whole UTF-16 units unless they are in the
-    /// OEM character set.
+    /// Decodes a message. Every part must lie in the payload, and strings must be whole UTF-16 units unless they are in
+    /// the OEM character set.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = begin(message, AUTHENTICATE)?;
         let mut places = [Place::default(); 6];
@@ -156,7 +157,7 @@ impl<'a> Authenticate<'a> {
         let mut message = Vec::new();
         let mut payload = Payload { at: AUTHENTICATE_FIXED, bytes: Vec::new() };
         let mut names = Payload { at: AUTHENTICATE_FIXED, bytes: Vec::new() };
-        // Names go first, so that they are aligned whatever the responses' lengths.
+        // Names come first, so that they are aligned whatever the lengths of the responses.
         let mut name_places = Vec::new();
         for name in [self.domain_name, self.user_name, self.workstation] {
             names.encode(&mut Writer::new(&mut name_places), name);
@@ -178,8 +179,8 @@ impl<'a> Authenticate<'a> {
     }
 }
 
-/// Takes the MIC out of an AUTHENTICATE_MESSAGE: its value, and the message with zero in its place. `None` when the
-/// message is too short to have one.
+/// Returns the MIC of an AUTHENTICATE_MESSAGE, and the message with zeros in its place; `None` if the message is too
+/// short to have one.
 pub(super) fn without_mic(message: &[u8]) -> Option<([u8; 16], Vec<u8>)> {
     let mut zeroed = message.to_vec();
     let place = zeroed.get_mut(MIC..AUTHENTICATE_FIXED)?;
@@ -189,19 +190,19 @@ pub(super) fn without_mic(message: &[u8]) -> Option<([u8; 16], Vec<u8>)> {
     Some((mic, zeroed))
 }
 
-/// Puts `mic` into an AUTHENTICATE_MESSAGE that [`Authenticate::encode`] made.
+/// Writes `mic` into an AUTHENTICATE_MESSAGE made by [`Authenticate::encode`].
 pub(super) fn set_mic(message: &mut [u8], mic: &[u8; 16]) {
     if let Some(place) = message.get_mut(MIC..AUTHENTICATE_FIXED) {
         place.copy_from_slice(mic);
     }
 }
 
-/// Whether `token` is an NTLM message by itself, outside SPNEGO.
+/// Returns whether `token` is an NTLM message outside SPNEGO.
 pub fn is_ntlm(token: &[u8]) -> bool {
     token.starts_with(&SIGNATURE)
 }
 
-/// Checks signature and type, and leaves the reader behind them.
+/// Checks signature and type, and returns a reader positioned after them.
 fn begin(message: &[u8], message_type: u32) -> Result<Reader<'_>> {
     if message.len() > MAX_MESSAGE {
         return Err(Malformed::Value);
@@ -233,7 +234,7 @@ impl Place {
     }
 }
 
-/// The variable part of a message that is being composed, and where it will begin.
+/// The variable part of a message being composed, and its offset.
 struct Payload {
     at: usize,
     bytes: Vec<u8>,

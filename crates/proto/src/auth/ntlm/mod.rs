@@ -1,6 +1,6 @@
-//! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or randomness.
+//! NTLM ([MS-NLMP]): both sides of an NTLMv2 logon, without I/O, clock or random number generation.
 //!
-//! Left out on purpose: LM and NTLMv1 responses, which are refused, and connectionless mode.
+//! Deliberately not implemented: LM and NTLMv1 responses, which are refused, and connectionless mode.
 
 pub mod acceptor;
 pub mod av_pair;
@@ -20,7 +20,7 @@ pub use response::nt_hash;
 pub use sealing::Sealing;
 pub use session::{Sender, Session, SessionKey};
 
-/// The longest NTLM message that is looked at, in bytes: what a security buffer of SMB2 can carry.
+/// The maximum length of a decoded NTLM message, in bytes: the capacity of an SMB2 security buffer.
 pub const MAX_MESSAGE: usize = 0xFFFF;
 
 crate::flags::flags! {
@@ -38,7 +38,7 @@ crate::flags::flags! {
         NEGOTIATE_SEAL = 0x0000_0020;
         /// G: a LAN Manager session key.
         NEGOTIATE_LM_KEY = 0x0000_0080;
-        /// H: NTLM at all.
+        /// H: NTLM itself.
         NEGOTIATE_NTLM = 0x0000_0200;
         /// J: the connection should be anonymous.
         ANONYMOUS = 0x0000_0800;
@@ -46,7 +46,7 @@ crate::flags::flags! {
         NEGOTIATE_OEM_DOMAIN_SUPPLIED = 0x0000_1000;
         /// L: a negotiate message carries the client's workstation name.
         NEGOTIATE_OEM_WORKSTATION_SUPPLIED = 0x0000_2000;
-        /// M: a session key always, so that there can be a MIC.
+        /// M: always a session key, so that there can be a MIC.
         NEGOTIATE_ALWAYS_SIGN = 0x0000_8000;
         /// N: the target name is a domain.
         TARGET_TYPE_DOMAIN = 0x0001_0000;
@@ -72,7 +72,7 @@ crate::flags::flags! {
 }
 
 impl NegotiateFlags {
-    /// Whether the client sends a session key of its own choice ([MS-NLMP] 3.2.5.1.2).
+    /// Returns whether the client sends a session key that it chose ([MS-NLMP] 3.2.5.1.2).
     fn exchanges_key(self) -> bool {
         self.contains(Self::NEGOTIATE_KEY_EXCH) && self.intersects(Self::NEGOTIATE_SIGN | Self::NEGOTIATE_SEAL)
     }

@@ -1,12 +1,12 @@
-//! The OEM character set, which clients without Unicode write names in ([MS-NLMP] 2.2.2.5). Which one it is they do not say;
-//! it is taken for code page 850, the default of Samba's `dos charset`.
+//! The OEM character set, in which clients without Unicode write names ([MS-NLMP] 2.2.2.5). They do not identify the
+//! code page; it is assumed to be 850, the default of Samba's `dos charset`.
 
-/// What the bytes from 0x80 on mean.
+/// The characters of the bytes from 0x80 on.
 const UPPER_HALF: &str = "\
     ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»░▒▓│┤ÁÂÀ©╣║╗╝¢¥┐└┴┬├─┼ãÃ╚╔╩╦╠═╬¤\
     ðÐÊËÈıÍÎÏ┘┌█▄¦Ì▀ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u{ad}±‗¾¶§÷¸°¨·¹³²■\u{a0}";
 
-/// The text of OEM bytes.
+/// Decodes OEM bytes.
 pub(super) fn decode(bytes: &[u8]) -> String {
     let letter = |&byte: &u8| match byte.checked_sub(0x80) {
         None => char::from(byte),
@@ -15,7 +15,7 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     bytes.iter().map(letter).collect()
 }
 
-/// OEM bytes of a text; what has none there becomes a question mark.
+/// Encodes text as OEM bytes. A character without an encoding becomes a question mark.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let byte = |letter: char| match u8::try_from(u32::from(letter)) {
         Ok(ascii) if ascii < 0x80 => ascii,

@@ -1,5 +1,5 @@
-//! Messages that are signed and sealed under the keys of a logon ([MS-NLMP] 3.4.3, 3.4.4.2), for calls of named pipes
-//! ([MS-RPCE] 2.2.2.11). Only with extended session security and a key exchange, which all clients of this age have.
+//! Messages that are signed and sealed with the keys of a logon ([MS-NLMP] 3.4.3, 3.4.4.2), for calls over named pipes
+//! ([MS-RPCE] 2.2.2.11). Only with extended session security and key exchange, which all current clients support.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::digest::hmac_md5;
 use super::session::{Sender, Session};
 
-/// One way of a conversation.
+/// The state of one direction.
 struct Way {
     signing_key: Zeroizing<[u8; 16]>,
     stream: Rc4<U16>,
@@ -24,7 +24,8 @@ impl Way {
         Way { signing_key: Zeroizing::new(session.signing_key(sender)), stream, sequence: 0 }
     }
 
-    /// The signature of `whole`, the plain message, to be asked for once the text in it went through the stream.
+    /// Returns the signature for the checksum of the plain message. To be called after the message's text went through
+    /// the key stream.
     fn signature(&mut self, checksum: [u8; 16]) -> [u8; 16] {
         let mut signature = [0; 16];
         signature[..4].copy_from_slice(&1_u32.to_le_bytes());
@@ -40,14 +41,15 @@ impl Way {
     }
 }
 
-/// Signs and seals what one side sends, and checks and opens what the other one does. Messages must come in their order.
+/// Signs and seals the messages of one side, and verifies and opens those of the other. Messages must be processed in
+/// order.
 pub struct Sealing {
     ours: Way,
     theirs: Way,
 }
 
 impl Sealing {
-    /// For the side `us`.
+    /// Creates the state for the side `us`.
     pub(super) fn new(session: &Session, us: Sender) -> Sealing {
         let them = match us {
             Sender::Client => Sender::Server,
@@ -56,14 +58,14 @@ impl Sealing {
         Sealing { ours: Way::new(session, us), theirs: Way::new(session, them) }
     }
 
-    /// Seals `text`, a part of `whole`, and answers the signature of all of it.
+    /// Seals `text`, a part of `whole`, and returns the signature of all of `whole`.
     pub fn seal(&mut self, whole: &mut [u8], text: Range<usize>) -> [u8; 16] {
         let checksum = self.ours.checksum(whole);
         self.ours.stream.apply_keystream(&mut whole[text]);
         self.ours.signature(checksum)
     }
 
-    /// Opens `text`, a part of `whole`; whether the signature is right.
+    /// Opens `text`, a part of `whole`, and returns whether the signature is correct.
     pub fn open(&mut self, whole: &mut [u8], text: Range<usize>, signature: &[u8]) -> bool {
         self.theirs.stream.apply_keystream(&mut whole[text]);
         let checksum = self.theirs.checksum(whole);

@@ -1,5 +1,5 @@
-//! What a successful logon leaves behind: the session key, and the signatures of SPNEGO's mechanism list that are made
-//! with it ([MS-NLMP] 3.4.4.2, 3.4.5.2, 3.4.5.3; [MS-SPNG] 3.2.5.1).
+//! The result of a successful logon: the session key, and the signatures of SPNEGO's mechanism list that are made with
+//! it ([MS-NLMP] 3.4.4.2, 3.4.5.2, 3.4.5.3; [MS-SPNG] 3.2.5.1).
 
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -8,7 +8,7 @@ use super::NegotiateFlags;
 use super::digest::{hmac_md5, md5, rc4};
 use super::sealing::Sealing;
 
-/// `ExportedSessionKey`: what SMB derives its own keys from. Wiped when dropped; its `Debug` text shows no byte of it.
+/// `ExportedSessionKey`, from which SMB derives its own keys. Wiped when dropped; its `Debug` text shows no byte of it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SessionKey(pub [u8; 16]);
 
@@ -18,7 +18,7 @@ impl std::fmt::Debug for SessionKey {
     }
 }
 
-/// Who signs.
+/// The side that signs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
     /// The initiator.
@@ -27,7 +27,7 @@ pub enum Sender {
     Server,
 }
 
-/// A logon that succeeded.
+/// The result of a successful logon.
 #[derive(Clone, Debug)]
 pub struct Session {
     key: SessionKey,
@@ -39,20 +39,20 @@ impl Session {
         Session { key, flags }
     }
 
-    /// The key that SMB takes as `Session.SessionKey` and `Session.FullSessionKey`.
+    /// The key that SMB uses as `Session.SessionKey` and `Session.FullSessionKey`.
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
 
-    /// What was negotiated in the end.
+    /// The final negotiated flags.
     pub fn flags(&self) -> NegotiateFlags {
         self.flags
     }
 
     /// The mechListMIC that `sender` puts into its last SPNEGO token, over the DER bytes of the client's MechTypeList.
-    /// `None` without extended session security, which knows no such signature.
+    /// `None` without extended session security, which has no such signature.
     ///
-    /// It is the first signature of the session, sequence number 0. SPNEGO sets the key state back behind it, and SMB
+    /// It is the first signature of the session, with sequence number 0. SPNEGO resets the key state after it, and SMB
     /// signs nothing with NTLM, so no state is kept.
     pub fn mech_list_mic(&self, sender: Sender, mech_types: &[u8]) -> Option<[u8; 16]> {
         if !self.flags.contains(NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY) {
@@ -72,13 +72,14 @@ impl Session {
         Some(mic)
     }
 
-    /// Whether `mic` is the mechListMIC of `sender`, compared in constant time. False without extended session security.
+    /// Returns whether `mic` is the mechListMIC of `sender`, compared in constant time. False without extended session
+    /// security.
     pub fn verify_mech_list_mic(&self, sender: Sender, mech_types: &[u8], mic: &[u8]) -> bool {
         self.mech_list_mic(sender, mech_types).is_some_and(|expected| expected.ct_eq(mic).into())
     }
 
-    /// Signatures and seals of the messages that follow, for the side `us`; `None` without extended session security or a
-    /// key exchange.
+    /// Returns the signing and sealing state for subsequent messages of the side `us`; `None` without extended session
+    /// security or key exchange.
     pub fn sealing(&self, us: Sender) -> Option<Sealing> {
         let needed = NegotiateFlags::NEGOTIATE_EXTENDED_SESSIONSECURITY | NegotiateFlags::NEGOTIATE_KEY_EXCH;
         self.flags.contains(needed).then(|| Sealing::new(self, us))
@@ -121,8 +122,8 @@ mod tests {
         assert_eq!(session.sealing_key(Sender::Client)[..], hex("59f600973cc4960a25480a7c196e4c58"));
         assert_eq!(session.signing_key(Sender::Client)[..], hex("4788dc861b4782f35d43fd98fe1a2d39"));
         let text = utf16_bytes("Plaintext");
-        // The example seals the text first, so its checksum is under the key stream's bytes from 18 on; here it is
-        // under the first ones, as SPNEGO has it.
+        // The example seals the text first, so its checksum is encrypted with the key stream's bytes from 18 on. Here
+        // it is encrypted with the first ones, as in SPNEGO.
         let mut stream = [0; 26];
         rc4(&session.sealing_key(Sender::Client), &mut stream);
         let checksum = hex("703528 51f2564309");

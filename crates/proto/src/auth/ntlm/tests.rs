@@ -1,4 +1,4 @@
-//! The examples of [MS-NLMP] 4.2.4, and initiator against acceptor.
+//! The examples of [MS-NLMP] 4.2.4, and logons between initiator and acceptor.
 
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn messages_of_the_specification() {
     let pairs = AvPairs::decode(challenge.target_info).expect("the example decodes");
     assert_eq!(pairs.get(AvId::NB_DOMAIN_NAME), Some(&utf16_bytes("Domain")[..]));
     assert_eq!(pairs.get(AvId::NB_COMPUTER_NAME), Some(&utf16_bytes("Server")[..]));
-    // The example's Version names a Windows; ours does not.
+    // The example's Version identifies a Windows release; this implementation's does not.
     let mut encoded = challenge.encode();
     encoded[48..56].copy_from_slice(&bytes[48..56]);
     assert_eq!(encoded, bytes);
@@ -77,7 +77,7 @@ fn messages_of_the_specification() {
     assert_eq!(Authenticate::decode(&authenticate.encode()), Ok(authenticate));
 }
 
-/// The acceptor lets in the AUTHENTICATE_MESSAGE of [MS-NLMP] 4.2.4.3, with the example's session key.
+/// The acceptor accepts the AUTHENTICATE_MESSAGE of [MS-NLMP] 4.2.4.3, with the example's session key.
 #[test]
 fn the_acceptor_takes_the_example() {
     let mut acceptor = acceptor();
@@ -92,8 +92,8 @@ fn the_acceptor_takes_the_example() {
     assert_eq!(acceptor.verify(&claim, None).err(), Some(LogonFailure::Proof));
 }
 
-/// The same message with a domain controller that decides: it gets what it takes to compute the proof, and its base key
-/// leads to the same session key.
+/// The same message with a domain controller that decides. It gets the inputs of the proof, and its base key leads to
+/// the same session key.
 #[test]
 fn a_domain_controller_decides() {
     let mut acceptor = acceptor();
@@ -203,7 +203,7 @@ fn what_the_client_adds_to_the_target_information() {
     assert_eq!(response.av_pairs.get(AvId::TARGET_NAME), Some(&utf16_bytes("cifs/files.example")[..]));
 }
 
-/// The client that hashes no domain although it sends one ([MS-NLMP] 3.2.5.1.2).
+/// A client that does not hash the domain although it sends one ([MS-NLMP] 3.2.5.1.2).
 #[test]
 fn a_client_that_leaves_the_domain_out_of_the_key() {
     let initiator = initiator("ann", "", "secret");
@@ -221,7 +221,7 @@ fn a_client_that_leaves_the_domain_out_of_the_key() {
     assert!(acceptor.verify(&claim, Some(&nt_hash("secret"))).is_ok());
 }
 
-/// A client that knows the OEM character set alone ([MS-NLMP] 2.2.2.5) gets its challenge in it and writes names in it.
+/// A client that supports only the OEM character set ([MS-NLMP] 2.2.2.5) gets its challenge and writes its names in it.
 #[test]
 fn a_client_without_unicode() {
     for (user, oem) in [("ann", &b"ann"[..]), ("J\u{f6}rg", b"J\x94rg")] {
@@ -234,7 +234,7 @@ fn a_client_without_unicode() {
         assert!(decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_OEM));
         assert!(!decoded.negotiate_flags.contains(NegotiateFlags::NEGOTIATE_UNICODE));
         assert!(decoded.target_name.is_ascii() && !decoded.target_name.contains(&0));
-        // The response is the same, whatever character set the names travel in.
+        // The response is the same, whatever the character set of the names.
         let spoken =
             Challenge { negotiate_flags: decoded.negotiate_flags | NegotiateFlags::NEGOTIATE_UNICODE, ..decoded };
         let (message, session) = initiator.authenticate(&spoken.encode(), &RANDOM, 5).expect("an answer");
@@ -259,7 +259,7 @@ fn a_client_without_unicode() {
     assert_eq!(acceptor().challenge(&neither, SERVER_CHALLENGE, 1), Err(InvalidToken::Encoding));
 }
 
-/// Whoever changes a byte of the client's last message spoils the proof, the MIC or the message.
+/// Changing any byte of the client's last message invalidates the proof, the MIC or the message.
 #[test]
 fn no_byte_can_be_changed() {
     let (acceptor, message, _) = logon(&initiator("ann", "DESK", "secret"));
@@ -315,7 +315,7 @@ fn nobody() {
     assert!(claim.anonymous && claim.user.is_empty());
     assert_eq!(acceptor.verify(&claim, Some(&[0; 16])).err(), Some(LogonFailure::Anonymous));
     assert_eq!(claim.null_session().key().0, ours.key().0);
-    // With a name, or with a response, it is somebody.
+    // With a name or a response, it is not anonymous.
     let name = utf16_bytes("ann");
     let mut decoded = Authenticate::decode(&message).expect("our own message");
     decoded.user_name = &name;

@@ -1,7 +1,8 @@
-//! Upper case as NTLMv2 wants it of user names ([MS-NLMP] 3.3.2): Unicode's simple mapping, one UTF-16 code unit to one,
-//! as `RtlUpcaseUnicodeString` has it. Characters outside the Basic Multilingual Plane and lone surrogates stay.
+//! The upper-casing that NTLMv2 requires for user names ([MS-NLMP] 3.3.2): Unicode's simple mapping from one UTF-16
+//! code unit to one, as in `RtlUpcaseUnicodeString`. Characters outside the Basic Multilingual Plane and lone
+//! surrogates are unchanged.
 
-/// The upper case of UTF-16LE `bytes`; a trailing odd byte stays as it is.
+/// Returns the upper case of UTF-16LE `bytes`; a trailing odd byte is unchanged.
 pub(super) fn uppercase(bytes: &[u8]) -> Vec<u8> {
     let mut upper = bytes.to_vec();
     for pair in upper.chunks_exact_mut(2) {
@@ -20,7 +21,7 @@ fn uppercase_unit(unit: u16) -> u16 {
     }
 }
 
-/// The simple mapping of a character whose full mapping is several characters: for most it is the character itself, but
+/// The simple mapping of a character whose full mapping has several characters. Usually it is the character itself, but
 /// Greek letters with iota subscript have a single capital.
 fn simple_of_several(unit: u16) -> u16 {
     match unit {

@@ -2,7 +2,7 @@ use super::*;
 use crate::bytes::Writer;
 use crate::rpc::ndr::Encoder;
 
-/// A serialized structure, and what is varied of it.
+/// A serialized structure, with the fields that the tests vary.
 #[derive(Clone)]
 struct Sample {
     user: u32,
@@ -27,7 +27,7 @@ fn sample() -> Sample {
     }
 }
 
-/// As if from a Writer that fills gaps to 4.
+/// An encoder that aligns each number to 4 bytes, and the counter for referent ids.
 struct Ndr(Vec<u8>, u32);
 
 impl Ndr {
@@ -172,7 +172,7 @@ fn what_is_not_whole_is_refused() {
     let mut bytes = whole[..HEADERS].to_vec();
     bytes.extend(nothing.into_bytes());
     assert!(LogonInfo::decode(&bytes).is_err());
-    // Whatever byte is wrong, nothing more than an error comes of it, and no count makes room for what is not there.
+    // Whatever byte is wrong, the worst outcome is an error, and no count allocates memory for absent elements.
     for position in 0..whole.len() {
         for value in [0, 0x7F, 0xFF] {
             let mut wrong = whole.clone();

@@ -1,4 +1,4 @@
-//! Tokens of the specifications and of Windows, and bytes that are none.
+//! Tokens of the specifications and of Windows, and invalid tokens.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn the_init2_of_the_specification() {
     assert_eq!(token.token_for(MechType::NTLMSSP), None);
 }
 
-/// Computed by hand from the grammar; it is what a server that knows NTLM alone says in NEGOTIATE.
+/// Computed by hand from the grammar: the NEGOTIATE token of a server that supports only NTLM.
 #[test]
 fn the_init2_of_a_server() {
     let bytes = encode_init2(&[MechType::NTLMSSP]);
@@ -46,9 +46,9 @@ fn the_init2_of_a_server() {
     assert_eq!(token.mech_types_der, list);
 }
 
-/// The three tokens of a Windows client's and server's SESSION_SETUP in Microsoft's Open Specifications blog, "SMB 2 and
-/// SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example; the longer ones
-/// are decoded and encoded again.
+/// The three tokens of a Windows client's and server's SESSION_SETUP in Microsoft's Open Specifications blog, "SMB 2
+/// and SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example. The longer
+/// ones are decoded and encoded again.
 #[test]
 fn tokens_of_windows() {
     let init = hex("
@@ -98,7 +98,7 @@ fn an_initial_token_with_all_fields() {
         let bytes = initial(&fields(last));
         let Token::Init(token) = Token::decode(&bytes).expect("a token") else { panic!("an initial token") };
         assert_eq!((token.mech_token, token.mech_list_mic), (Some(&b"token"[..]), Some(&b"mic"[..])));
-        // Without the frame of GSS-API as well.
+        // The same token without the GSS-API frame.
         let bare = der::element(der::context(0), &der::element(der::SEQUENCE, &fields(last)));
         assert_eq!(Token::decode(&bare), Ok(Token::Init(token)));
     }
