@@ -1,22 +1,22 @@
-//! The authentication of an association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM's here, and calls
-//! that are signed or sealed under it.
+//! Authentication of an RPC association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM's here, and
+//! signing or sealing of calls with it.
 
 use super::pdu::{HEADER, Header};
 use crate::auth::ntlm::Sealing;
 use crate::bytes::{Malformed, Reader, Result};
 
-/// Size of a `sec_trailer`, behind which the token or the signature comes.
+/// The size of a `sec_trailer`, which the token or signature follows.
 const TRAILER: usize = 8;
-/// Size of a signature of NTLM.
+/// The size of an NTLM signature.
 const SIGNATURE: usize = 16;
-/// Sealed stubs are padded to this.
+/// The alignment of the end of sealed stubs.
 const PADDING: usize = 16;
-/// Where the arguments begin, behind the header of a request or response.
+/// Where the arguments begin, after the header of a request or response.
 const STUB: usize = HEADER + 8;
-/// What a signature adds to a fragment, at most.
+/// The maximum number of bytes that a signature adds to a fragment.
 pub const OVERHEAD: u16 = (PADDING + TRAILER + SIGNATURE) as u16;
 
-/// Bytes of a fragment of `length` bytes once it is signed.
+/// The size of a fragment of `length` bytes once it is signed.
 pub fn protected_length(length: usize) -> usize {
     length.next_multiple_of(PADDING) + TRAILER + SIGNATURE
 }
@@ -30,14 +30,14 @@ impl AuthType {
     pub const WINNT: AuthType = AuthType(0x0a);
 }
 
-/// `auth_level`: what is protected.
+/// `auth_level`: the protection of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthLevel(pub u8);
 
 impl AuthLevel {
     /// RPC_C_AUTHN_LEVEL_PKT_INTEGRITY: calls are signed.
     pub const PKT_INTEGRITY: AuthLevel = AuthLevel(5);
-    /// RPC_C_AUTHN_LEVEL_PKT_PRIVACY: and sealed.
+    /// RPC_C_AUTHN_LEVEL_PKT_PRIVACY: calls are signed and sealed.
     pub const PKT_PRIVACY: AuthLevel = AuthLevel(6);
 }
 
@@ -46,16 +46,16 @@ impl AuthLevel {
 pub struct Trailer {
     /// The provider.
     pub kind: AuthType,
-    /// What it protects.
+    /// The protection level.
     pub level: AuthLevel,
-    /// Bytes of padding before the trailer.
+    /// Padding before the trailer, in bytes.
     pub padding: u8,
     /// `auth_context_id`.
     pub context: u32,
 }
 
 impl Trailer {
-    /// Reads the trailer of `pdu`, and where it lies; `None` where it has none.
+    /// Decodes the trailer of `pdu` and returns it with its position; `None` if there is none.
     pub fn decode(header: &Header, pdu: &[u8]) -> Result<Option<(Trailer, usize)>> {
         if header.auth_length == 0 {
             return Ok(None);
@@ -70,12 +70,13 @@ impl Trailer {
         Ok(Some((Trailer { kind, level, padding, context: reader.u32()? }, at)))
     }
 
-    /// The token or signature behind a trailer at `at`.
+    /// Returns the token or signature after a trailer at `at`.
     pub fn value(pdu: &[u8], at: usize) -> &[u8] {
         pdu.get(at + TRAILER..).unwrap_or_default()
     }
 
-    /// Appends the trailer, with `length` bytes that are to follow counted in the header, and pads before it.
+    /// Appends padding and the trailer. `length` is the size of the value that will follow, and is included in the
+    /// header.
     fn append(self, pdu: &mut Vec<u8>, alignment: usize, length: usize) {
         let begin = pdu.len();
         pdu.resize(begin.next_multiple_of(alignment), 0);
@@ -87,13 +88,13 @@ impl Trailer {
         pdu[10..12].copy_from_slice(&(length as u16).to_le_bytes());
     }
 
-    /// Appends a token to a PDU that has none.
+    /// Appends a trailer and a token to a PDU that has none.
     pub fn with_token(self, pdu: &mut Vec<u8>, token: &[u8]) {
         self.append(pdu, 4, token.len());
         pdu.extend_from_slice(token);
     }
 
-    /// Signs one fragment of a response, and seals its results.
+    /// Signs one fragment of a response, and seals its results if the level requires it.
     pub fn protect(self, pdu: &mut Vec<u8>, sealing: &mut Sealing) {
         self.append(pdu, PADDING, SIGNATURE);
         let text = if self.level == AuthLevel::PKT_PRIVACY { STUB..pdu.len() - TRAILER } else { 0..0 };
@@ -101,7 +102,7 @@ impl Trailer {
         pdu.extend_from_slice(&signature);
     }
 
-    /// Checks and opens a request; what is left is one without a trailer. `false`: somebody changed it.
+    /// Verifies and opens a request, and removes its trailer. Returns `false` if the signature is wrong.
     pub fn unprotect(self, pdu: &mut Vec<u8>, at: usize, sealing: &mut Sealing) -> bool {
         let signature = Trailer::value(pdu, at).to_vec();
         pdu.truncate(at + TRAILER);

@@ -1,8 +1,8 @@
-//! The local security authority: names of SIDs and SIDs of names ([MS-LSAT] 3.1.4), and what a server is called and which
-//! SID it has ([MS-LSAD] 3.1.4.4).
+//! The local security authority: translation between SIDs and names ([MS-LSAT] 3.1.4), and the server's names and SID
+//! ([MS-LSAD] 3.1.4.4).
 //!
-//! Left out on purpose: everything that changes the policy, secrets, privileges, and the calls that only domain controllers
-//! serve (LsarLookupSids3, LsarLookupNames4).
+//! Deliberately not implemented: calls that change the policy, secrets, privileges, and the calls that only domain
+//! controllers serve (LsarLookupSids3, LsarLookupNames4).
 
 mod results;
 
@@ -19,9 +19,10 @@ pub const INTERFACE: SyntaxId = SyntaxId {
     version: 0,
 };
 
-/// The most names that one call may ask for ([MS-LSAT] 3.1.4.5).
+/// The maximum number of names per call ([MS-LSAT] 3.1.4.5).
 pub const MOST_NAMES: usize = 1000;
-/// The most SIDs that one call may ask for: fewer than the 20480 of [MS-LSAT] 2.2.18, since each of them costs a look-up.
+/// The maximum number of SIDs per call. It is lower than the 20480 of [MS-LSAT] 2.2.18, because each of them costs a
+/// lookup.
 pub const MOST_SIDS: usize = 5000;
 
 /// Operation numbers of the calls.
@@ -43,7 +44,7 @@ pub mod opnum {
     pub const LSAR_LOOKUP_NAMES_3: u16 = 68;
 }
 
-/// SID_NAME_USE ([MS-LSAT] 2.2.13): what a SID is the SID of.
+/// SID_NAME_USE ([MS-LSAT] 2.2.13): the type of the principal that a SID identifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidNameUse(pub u16);
 
@@ -60,14 +61,14 @@ impl SidNameUse {
     pub const COMPUTER: SidNameUse = SidNameUse(9);
 }
 
-/// LSAP_LOOKUP_LEVEL ([MS-LSAT] 2.2.16): where to look.
+/// LSAP_LOOKUP_LEVEL ([MS-LSAT] 2.2.16): the scope of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookupLevel(pub u16);
 
 impl LookupLevel {
-    /// Everywhere that a member of a domain looks; the one that workstations use.
+    /// All sources that a domain member consults; used by workstations.
     pub const WORKSTATION: LookupLevel = LookupLevel(1);
-    /// The last one that is defined.
+    /// The highest defined level.
     pub const LAST: LookupLevel = LookupLevel(7);
 }
 
@@ -85,7 +86,7 @@ impl PolicyInformationClass {
     pub const LOCAL_ACCOUNT_DOMAIN: PolicyInformationClass = PolicyInformationClass(14);
 }
 
-/// How much is told of what was looked up: the three generations of the calls.
+/// The three generations of the lookup calls, which differ in the detail of their results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Generation {
     /// LsarLookupNames and LsarLookupSids.
@@ -96,16 +97,16 @@ pub enum Generation {
     Third,
 }
 
-/// A call with its arguments, as far as they matter.
+/// A call with its relevant arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// LsarOpenPolicy and LsarOpenPolicy2. Whatever access is asked for, a handle is good for looking up only.
+    /// LsarOpenPolicy and LsarOpenPolicy2. Whatever the requested access, the handle allows lookups only.
     OpenPolicy,
     /// LsarClose.
     Close(ContextHandle),
     /// LsarQueryInformationPolicy and its second generation.
     QueryInformation(ContextHandle, PolicyInformationClass),
-    /// LsarEnumerateAccounts, from the given place on.
+    /// LsarEnumerateAccounts, starting at the given position.
     EnumerateAccounts(ContextHandle, u32),
     /// LsarEnumerateTrustedDomains, LsarEnumerateTrustedDomainsEx.
     EnumerateTrustedDomains(ContextHandle),
@@ -113,12 +114,12 @@ pub enum Call {
     LookupNames(ContextHandle, Vec<String>, LookupLevel, Generation),
     /// LsarLookupSids and its second generation.
     LookupSids(ContextHandle, Vec<Sid>, LookupLevel, Generation),
-    /// LsarGetUserName, and whether the domain's name is asked for too.
+    /// LsarGetUserName, and whether the domain name is requested as well.
     GetUserName(bool),
 }
 
 impl Call {
-    /// Reads the arguments of call `number`; `None` where no such call is served.
+    /// Decodes the arguments of call `number`; `None` if the call is not implemented.
     pub fn decode(number: u16, stub: &[u8]) -> Result<Option<Call>> {
         let mut decoder = Decoder::new(stub);
         let from = &mut decoder;
@@ -164,7 +165,7 @@ fn lookup_sids(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
         if from.count(MOST_SIDS)? != count {
             return Err(Malformed::Value);
         }
-        // A SID that is not there is none ([MS-LSAT] 2.2.17).
+        // A null SID is invalid ([MS-LSAT] 2.2.17).
         let there = (0..count).map(|_| from.pointer()).collect::<Result<Vec<_>>>()?;
         if there.contains(&false) {
             return Err(Malformed::Value);
@@ -177,7 +178,7 @@ fn lookup_sids(from: &mut Decoder<'_>, generation: Generation) -> Result<Call> {
     Ok(Call::LookupSids(handle, sids, LookupLevel(from.u16()?), generation))
 }
 
-/// The list of answers, which clients send along empty.
+/// Skips the result array, which clients send empty.
 fn skip_answers(from: &mut Decoder<'_>) -> Result<()> {
     from.u32()?;
     if from.pointer()? && from.u32()? != 0 { Err(Malformed::Value) } else { Ok(()) }
@@ -185,7 +186,7 @@ fn skip_answers(from: &mut Decoder<'_>) -> Result<()> {
 
 fn get_user_name(from: &mut Decoder<'_>) -> Result<Call> {
     from.optional_string()?;
-    // UserName: a reference to a pointer, to nothing on the way in.
+    // UserName: a reference to a pointer, which is null in a request.
     if from.pointer()? && from.unicode()? {
         from.string()?;
     }

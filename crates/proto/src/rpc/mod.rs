@@ -1,9 +1,9 @@
-//! Remote procedure calls over named pipes: the connection-oriented PDUs of DCE 1.1 as [MS-RPCE] uses them, NDR, and the
-//! calls of the services that a file server offers.
+//! Remote procedure calls over named pipes: the connection-oriented PDUs of DCE 1.1 as [MS-RPCE] uses them, NDR, and
+//! the calls of the services that a file server offers.
 //!
-//! Little-endian NDR 2.0 only, which every client speaks. Authentication on the RPC level is NTLM's alone
-//! (`auth`): mostly the SMB session below has authenticated the caller. Multiple contexts and fragments are understood;
-//! calls that arrive in several fragments are put together by the caller.
+//! Only little-endian NDR 2.0 is supported, which every client uses. The only RPC-level authentication is NTLM
+//! (`auth`), because usually the underlying SMB session has authenticated the caller. Multiple contexts and fragments
+//! are supported; the caller reassembles calls that arrive in several fragments.
 
 pub mod auth;
 pub mod lsarpc;

@@ -1,20 +1,20 @@
-//! NDR, the encoding of arguments (C706 14, [MS-RPCE] 2.2.4): alignment, referents, conformant strings, and what the
-//! services for accounts pass around: RPC_UNICODE_STRING ([MS-DTYP] 2.3.10), RPC_SID (2.4.2.3) and context handles.
+//! NDR, the encoding of arguments (C706 14, [MS-RPCE] 2.2.4): alignment, referents, conformant strings, and the types
+//! of the user account services: RPC_UNICODE_STRING ([MS-DTYP] 2.3.10), RPC_SID (2.4.2.3) and context handles.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::Sid;
 use crate::status::Status;
 
-/// A context handle as it travels: its attributes, always 0, and a UUID (C706 appendix N).
+/// A context handle on the wire: its attributes, always 0, and a UUID (C706 appendix N).
 pub type ContextHandle = [u8; 20];
 
-/// Reads arguments.
+/// Decodes the arguments of a call.
 pub struct Decoder<'a> {
     reader: Reader<'a>,
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder at the start of a call's arguments.
+    /// Creates a decoder at the start of a call's arguments.
     pub fn new(stub: &'a [u8]) -> Self {
         Decoder { reader: Reader::new(stub) }
     }
@@ -24,60 +24,60 @@ impl<'a> Decoder<'a> {
         self.reader.skip(position.next_multiple_of(alignment) - position)
     }
 
-    /// A 32-bit number.
+    /// Reads a 32-bit number.
     pub fn u32(&mut self) -> Result<u32> {
         self.align(4)?;
         self.reader.u32()
     }
 
-    /// A 16-bit number; enumerations are such.
+    /// Reads a 16-bit number, which may be an enumeration.
     pub fn u16(&mut self) -> Result<u16> {
         self.align(2)?;
         self.reader.u16()
     }
 
-    /// Bytes of a fixed number.
+    /// Reads a fixed number of bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         self.reader.array()
     }
 
-    /// A context handle.
+    /// Reads a context handle.
     pub fn handle(&mut self) -> Result<ContextHandle> {
         self.align(4)?;
         self.array()
     }
 
-    /// A number of elements, of which there may be `most`.
+    /// Reads a number of elements, which may be at most `most`.
     pub fn count(&mut self, most: usize) -> Result<usize> {
         let count = usize::try_from(self.u32()?).map_err(|_| Malformed::Value)?;
         if count <= most { Ok(count) } else { Err(Malformed::Value) }
     }
 
-    /// The fixed part of an RPC_UNICODE_STRING: whether its text follows later.
+    /// Reads the fixed part of an RPC_UNICODE_STRING and returns whether its text follows later.
     pub fn unicode(&mut self) -> Result<bool> {
         self.align(4)?;
         self.reader.skip(4)?;
         self.pointer()
     }
 
-    /// An RPC_SID.
+    /// Reads an RPC_SID.
     pub fn sid(&mut self) -> Result<Sid> {
         let count = self.u32()?;
         let sid = Sid::decode(&mut self.reader)?;
         if sid.sub_authorities().len() == count as usize { Ok(sid) } else { Err(Malformed::Value) }
     }
 
-    /// `count` bytes as they are, with no alignment.
+    /// Reads `count` bytes without alignment.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
         self.reader.take(count)
     }
 
-    /// The referent of a unique pointer: whether it points to something.
+    /// Reads the referent of a unique pointer and returns whether it is non-null.
     pub fn pointer(&mut self) -> Result<bool> {
         Ok(self.u32()? != 0)
     }
 
-    /// A conformant varying string of 16-bit characters, its terminating NUL taken off.
+    /// Reads a conformant varying string of 16-bit characters, without its terminating NUL.
     pub fn string(&mut self) -> Result<String> {
         let (max, offset, actual) = (self.u32()?, self.u32()?, self.u32()?);
         if offset != 0 || actual > max {
@@ -89,18 +89,18 @@ impl<'a> Decoder<'a> {
         Ok(text.trim_end_matches('\0').to_string())
     }
 
-    /// A unique pointer to such a string.
+    /// Reads a unique pointer to such a string.
     pub fn optional_string(&mut self) -> Result<Option<String>> {
         if self.pointer()? { self.string().map(Some) } else { Ok(None) }
     }
 }
 
-/// UTF-16 units of a text, of which an RPC_UNICODE_STRING can count 32767; names are never that long.
+/// The number of UTF-16 units of a text, limited to the 32767 of an RPC_UNICODE_STRING. Names are never that long.
 fn unicode_length(text: &str) -> u16 {
     text.encode_utf16().count().min(0x7fff) as u16
 }
 
-/// Writes results.
+/// Encodes the results of a call.
 #[derive(Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
@@ -108,48 +108,48 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The encoded results.
+    /// Returns the encoded results.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// A 32-bit number.
+    /// Writes a 32-bit number.
     pub fn u32(&mut self, value: u32) {
         let mut writer = Writer::from(&mut self.bytes, 0);
         writer.pad_to(4);
         writer.u32(value);
     }
 
-    /// A 16-bit number.
+    /// Writes a 16-bit number.
     pub fn u16(&mut self, value: u16) {
         let mut writer = Writer::from(&mut self.bytes, 0);
         writer.pad_to(2);
         writer.u16(value);
     }
 
-    /// Bytes as they are, aligned to `alignment`.
+    /// Writes bytes, aligned to `alignment`.
     pub fn array(&mut self, alignment: usize, bytes: &[u8]) {
         let mut writer = Writer::from(&mut self.bytes, 0);
         writer.pad_to(alignment);
         writer.bytes(bytes);
     }
 
-    /// The fixed part of an RPC_UNICODE_STRING; [`Encoder::text`] follows when its time comes.
+    /// Writes the fixed part of an RPC_UNICODE_STRING. [`Encoder::text`] writes its text later.
     pub fn unicode(&mut self, text: &str) {
         let length = unicode_length(text) * 2;
-        // A structure with a pointer in it begins at a multiple of 4.
+        // A structure that contains a pointer is aligned to 4.
         self.array(4, &length.to_le_bytes());
         self.u16(length);
         self.pointer();
     }
 
-    /// An RPC_UNICODE_STRING that nothing follows but its text.
+    /// Writes an RPC_UNICODE_STRING directly followed by its text.
     pub fn whole_unicode(&mut self, text: &str) {
         self.unicode(text);
         self.text(text);
     }
 
-    /// The text of an RPC_UNICODE_STRING, which has no NUL.
+    /// Writes the text of an RPC_UNICODE_STRING, which has no NUL.
     pub fn text(&mut self, text: &str) {
         let length = unicode_length(text);
         self.u32(length.into());
@@ -158,24 +158,24 @@ impl Encoder {
         text.encode_utf16().take(length.into()).for_each(|unit| self.bytes.extend_from_slice(&unit.to_le_bytes()));
     }
 
-    /// An RPC_SID.
+    /// Writes an RPC_SID.
     pub fn sid(&mut self, sid: &Sid) {
         self.u32(sid.sub_authorities().len() as u32);
         sid.encode(&mut Writer::new(&mut self.bytes));
     }
 
-    /// A unique pointer that points to something, which follows when its time comes.
+    /// Writes a non-null unique pointer, whose referent is written later.
     pub fn pointer(&mut self) {
         self.referents += 1;
         self.u32(0x0002_0000 + self.referents * 4);
     }
 
-    /// A unique pointer to nothing.
+    /// Writes a null unique pointer.
     pub fn null(&mut self) {
         self.u32(0);
     }
 
-    /// A conformant varying string of 16-bit characters, with its NUL.
+    /// Writes a conformant varying string of 16-bit characters, with its NUL.
     pub fn string(&mut self, text: &str) {
         let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
         self.u32(units.len() as u32);
@@ -187,7 +187,7 @@ impl Encoder {
     }
 }
 
-/// The results of a call that answers its status alone.
+/// The results of a call that returns only its status.
 pub fn status_response(status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(status.0);

@@ -3,11 +3,11 @@
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::Guid;
 
-/// Size of the header that all PDUs begin with.
+/// The size of the common header of all PDUs.
 pub const HEADER: usize = 16;
-/// Size of a request's and a response's header.
+/// The size of the header of a request or response.
 const CALL_HEADER: usize = 24;
-/// The largest fragment that is sent and received: Windows's own figure.
+/// The largest fragment that is sent and received; the value that Windows uses.
 pub const MAX_FRAGMENT: u16 = 4280;
 /// `MustRecvFragSize`: the fragment that every implementation must be able to receive (C706 12.6.3.2).
 pub const MUST_RECEIVE: u16 = 1432;
@@ -19,12 +19,12 @@ crate::flags::flags! {
         FIRST_FRAG = 0x01;
         /// Last fragment of a call.
         LAST_FRAG = 0x02;
-        /// The request names an object.
+        /// The request contains an object UUID.
         OBJECT_UUID = 0x80;
     }
 }
 
-/// `PTYPE`: what a PDU is.
+/// `PTYPE`: the type of a PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PduType(pub u8);
 
@@ -43,36 +43,36 @@ impl PduType {
     pub const ORPHANED: PduType = PduType(19);
 }
 
-/// `nca_s_fault_access_denied`: the call needs an authentication that was not given, or its signature is wrong.
+/// `nca_s_fault_access_denied`: the call requires authentication that is missing, or its signature is wrong.
 pub const FAULT_ACCESS_DENIED: u32 = 0x0000_0005;
 /// `nca_s_op_rng_error`: the interface has no such call.
 pub const FAULT_OP_RANGE: u32 = 0x1c01_0002;
-/// `nca_s_unk_if`: nothing was bound under that context.
+/// `nca_s_unk_if`: no interface is bound to that context.
 pub const FAULT_UNKNOWN_INTERFACE: u32 = 0x1c01_0003;
 /// `nca_s_proto_error`: a PDU breaks the rules of the protocol ([MS-RPCE] 3.3.3.5.7).
 pub const FAULT_PROTOCOL: u32 = 0x1c01_000b;
-/// `nca_s_fault_remote_no_memory`: the server has no room for the answer.
+/// `nca_s_fault_remote_no_memory`: the server does not have enough memory for the response.
 pub const FAULT_NO_MEMORY: u32 = 0x1c00_001b;
 /// `RPC_X_BAD_STUB_DATA`: the arguments do not decode.
 pub const FAULT_BAD_STUB: u32 = 0x0000_06f7;
 
-/// The header that all PDUs begin with.
+/// The common header of all PDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// The PDU type.
     pub kind: PduType,
-    /// First and last fragment.
+    /// First-fragment and last-fragment flags.
     pub flags: PduFlags,
-    /// Bytes of the whole fragment.
+    /// The size of the whole fragment in bytes.
     pub frag_length: u16,
-    /// Bytes of the authentication trailer.
+    /// The size of the authentication trailer's value in bytes.
     pub auth_length: u16,
-    /// Which call it belongs to.
+    /// The call that the PDU belongs to.
     pub call_id: u32,
 }
 
 impl Header {
-    /// Reads it.
+    /// Decodes the header.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let version = (reader.u8()?, reader.u8()?);
@@ -89,7 +89,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Writes it; `frag_length` is patched by [`finish`].
+    /// Encodes the header. [`finish`] sets `frag_length`.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&[5, 0, self.kind.0, self.flags.0]);
         out.bytes(&[0x10, 0, 0, 0]);
@@ -102,9 +102,9 @@ impl Header {
 /// An interface or transfer syntax and its version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SyntaxId {
-    /// Which.
+    /// The UUID.
     pub uuid: Guid,
-    /// Its version, major in the low half.
+    /// The version, major in the low half.
     pub version: u32,
 }
 
@@ -128,11 +128,11 @@ impl SyntaxId {
 /// One presentation context of a bind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// The number that requests name it by.
+    /// The number by which requests refer to the context.
     pub id: u16,
     /// The interface.
     pub interface: SyntaxId,
-    /// How arguments may be encoded.
+    /// The supported encodings of arguments.
     pub transfer_syntaxes: Vec<SyntaxId>,
 }
 
@@ -141,7 +141,7 @@ pub struct Context {
 pub struct Bind {
     /// The largest fragment that the client sends.
     pub max_xmit_frag: u16,
-    /// The largest that it takes.
+    /// The largest fragment that the client accepts.
     pub max_recv_frag: u16,
     /// 0 for a new association.
     pub assoc_group_id: u32,
@@ -150,7 +150,7 @@ pub struct Bind {
 }
 
 impl Bind {
-    /// Reads the body of `pdu`, which begins with its header.
+    /// Decodes the body of `pdu`, which begins with its header.
     pub fn decode(pdu: &[u8]) -> Result<Bind> {
         let mut reader = Reader::new(pdu);
         reader.skip(HEADER)?;
@@ -169,7 +169,7 @@ impl Bind {
         Ok(Bind { max_xmit_frag, max_recv_frag, assoc_group_id, contexts })
     }
 
-    /// Writes the body.
+    /// Encodes the body.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(self.max_xmit_frag);
         out.u16(self.max_recv_frag);
@@ -188,33 +188,33 @@ impl Bind {
     }
 }
 
-/// What became of one context: `result` and `reason` of a `p_result_t`.
+/// The outcome for one context: `result` and `reason` of a `p_result_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContextResult {
     /// Bound, with NDR.
     Accepted,
     /// The pipe does not offer the interface.
     UnknownInterface,
-    /// The client offers no NDR.
+    /// The client does not offer NDR.
     UnknownTransferSyntax,
-    /// The association has as many contexts as it may have.
+    /// The association has reached its maximum number of contexts.
     TooMany,
-    /// A feature negotiation ([MS-RPCE] 2.2.2.14), with the features agreed to: none here.
+    /// A feature negotiation ([MS-RPCE] 2.2.2.14) with the agreed features, which are none here.
     NegotiateAck,
 }
 
-/// The fragment sizes of an association ([MS-RPCE] 3.3.1.5.2, C706 12.6.3.5). A BIND settles them; an ALTER_CONTEXT does
-/// not change them.
+/// The fragment sizes of an association ([MS-RPCE] 3.3.1.5.2, C706 12.6.3.5). A BIND determines them; an ALTER_CONTEXT
+/// does not change them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentSizes {
     /// The largest fragment that the server sends.
     pub sent: u16,
-    /// The largest fragment that the client is to send.
+    /// The largest fragment that the client may send.
     pub received: u16,
 }
 
 impl FragmentSizes {
-    /// What the server and the sender of `bind` have in common.
+    /// The sizes that both the server and the sender of `bind` support.
     pub fn of(bind: &Bind) -> FragmentSizes {
         let common = |size: u16| size.clamp(MUST_RECEIVE, MAX_FRAGMENT);
         FragmentSizes { sent: common(bind.max_recv_frag), received: common(bind.max_xmit_frag) }
@@ -230,7 +230,7 @@ impl Default for FragmentSizes {
 /// `provider_reject_reason` of a BIND_NAK: the security provider is unknown ([MS-RPCE] 2.2.2.5, 3.3.3.5.3).
 pub const AUTHENTICATION_TYPE_NOT_RECOGNIZED: u16 = 8;
 
-/// Writes BIND_NAK, header included ([MS-RPCE] 2.2.2.9).
+/// Encodes a BIND_NAK, including the header ([MS-RPCE] 2.2.2.9).
 pub fn bind_nak(call_id: u32, reason: u16, out: &mut Writer<'_>) {
     let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
     Header { kind: PduType::BIND_NAK, flags, frag_length: 0, auth_length: 0, call_id }.encode(out);
@@ -240,7 +240,7 @@ pub fn bind_nak(call_id: u32, reason: u16, out: &mut Writer<'_>) {
     finish(out);
 }
 
-/// Writes BIND_ACK or ALTER_CONTEXT_RESPONSE, header included, answering `bind`.
+/// Encodes a BIND_ACK or ALTER_CONTEXT_RESPONSE to `bind`, including the header.
 pub fn bind_ack(
     header: &Header,
     bind: &Bind,
@@ -254,7 +254,7 @@ pub fn bind_ack(
     Header { kind, flags, frag_length: 0, auth_length: 0, call_id: header.call_id }.encode(out);
     out.u16(sizes.sent);
     out.u16(sizes.received);
-    // One association per pipe; clients only want it not to be 0.
+    // There is one association per pipe; clients only require a non-zero value.
     out.u32(if bind.assoc_group_id == 0 { 0x53f0 } else { bind.assoc_group_id });
     let address = format!("\\PIPE\\{pipe}\0");
     out.u16(address.len() as u16);
@@ -281,19 +281,19 @@ pub fn bind_ack(
 /// A request's own header and its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    /// Which bound interface.
+    /// The bound interface.
     pub context_id: u16,
-    /// Which of its calls.
+    /// The number of the call.
     pub opnum: u16,
     /// The arguments.
     pub stub: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Reads the body of `pdu`, which begins with its header and ends where the fragment ends.
+    /// Decodes the body of `pdu`, which begins with its header and ends with the fragment.
     pub fn decode(header: &Header, pdu: &'a [u8]) -> Result<Request<'a>> {
         let mut reader = Reader::new(pdu);
-        // `alloc_hint` is a hint.
+        // `alloc_hint` is only a hint and is skipped.
         reader.skip(HEADER + 4)?;
         let (context_id, opnum) = (reader.u16()?, reader.u16()?);
         if header.flags.contains(PduFlags::OBJECT_UUID) {
@@ -308,38 +308,38 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The response to a call, written one fragment at a time.
+/// The response to a call, produced one fragment at a time.
 #[derive(Debug)]
 pub struct Fragments {
     call_id: u32,
     context_id: u16,
     stub: Vec<u8>,
-    /// How much of `stub` was written.
+    /// The number of bytes of `stub` written so far.
     written: usize,
-    /// How much of it one fragment carries.
+    /// The number of bytes of `stub` that one fragment carries.
     room: usize,
     finished: bool,
 }
 
 impl Fragments {
-    /// The results `stub` in fragments of at most `max_fragment` bytes.
+    /// Splits the results `stub` into fragments of at most `max_fragment` bytes.
     pub fn new(call_id: u32, context_id: u16, stub: Vec<u8>, max_fragment: u16) -> Fragments {
-        // Fragments carry multiples of 8 bytes so that alignment goes on across them.
+        // Fragments carry multiples of 8 bytes so that alignment continues across them.
         let room = usize::from(max_fragment).clamp(CALL_HEADER + 8, usize::from(MAX_FRAGMENT)) - CALL_HEADER;
         Fragments { call_id, context_id, stub, written: 0, room: room & !7, finished: false }
     }
 
-    /// Whether every fragment was written.
+    /// Returns whether all fragments were produced.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Bytes of memory that the results take.
+    /// The memory that the results occupy, in bytes.
     pub fn allocated(&self) -> usize {
         self.stub.capacity()
     }
 
-    /// How many fragments are still to come, and their bytes, where one of `n` bytes is sent as `length(n)` bytes.
+    /// The number of remaining fragments and their total size, if a fragment of `n` bytes is sent as `length(n)` bytes.
     pub fn remaining(&self, length: impl Fn(usize) -> usize) -> (usize, usize) {
         if self.finished {
             return (0, 0);
@@ -369,7 +369,7 @@ impl Iterator for Fragments {
         let mut out = Writer::new(&mut bytes);
         let kind = PduType::RESPONSE;
         Header { kind, flags, frag_length: 0, auth_length: 0, call_id: self.call_id }.encode(&mut out);
-        // [MS-RPCE] 2.2.2.6: what this fragment and those behind it carry.
+        // [MS-RPCE] 2.2.2.6: `alloc_hint`, the size of the results in this and all later fragments.
         out.u32(rest.len() as u32);
         out.u16(self.context_id);
         out.u16(0);
@@ -380,7 +380,7 @@ impl Iterator for Fragments {
     }
 }
 
-/// Writes a fault: the call failed before or outside the called function.
+/// Encodes a fault: the call failed before or outside the called function.
 pub fn fault(call_id: u32, context_id: u16, status: u32, out: &mut Writer<'_>) {
     let flags = PduFlags::FIRST_FRAG | PduFlags::LAST_FRAG;
     Header { kind: PduType::FAULT, flags, frag_length: 0, auth_length: 0, call_id }.encode(out);
@@ -392,7 +392,7 @@ pub fn fault(call_id: u32, context_id: u16, status: u32, out: &mut Writer<'_>) {
     finish(out);
 }
 
-/// Sets `frag_length` of the PDU that `out` began with.
+/// Sets `frag_length` of the PDU at the start of `out`.
 pub fn finish(out: &mut Writer<'_>) {
     let length = out.position() as u16;
     out.patch_u16(8, length);

@@ -1,8 +1,8 @@
-//! The security accounts manager ([MS-SAMR] 3.1.5): who is there, what is known of him, and the change of one's own
-//! password.
+//! The security accounts manager ([MS-SAMR] 3.1.5): listing and querying users, groups and aliases, and changing one's
+//! own password.
 //!
-//! Left out on purpose: making, changing and deleting accounts, groups and policies, which `frevo user` and `frevo group`
-//! do; hashes of passwords, which nobody is told; security descriptors of accounts.
+//! Deliberately not implemented: creating, changing and deleting users, groups and policies, for which there are `frevo
+//! user` and `frevo group`; password hashes, which are never disclosed; security descriptors of user accounts.
 
 mod lists;
 mod results;
@@ -62,20 +62,20 @@ pub mod opnum {
     pub const SAMR_RID_TO_SID: u16 = 65;
 }
 
-/// The most names, RIDs or SIDs of one call: 1000 as 3.1.5.11.2 says, 1024 SIDs as 2.2.7.5.
+/// The maximum number of names, RIDs or SIDs per call: 1000 according to 3.1.5.11.2, 1024 SIDs according to 2.2.7.5.
 pub const MOST_LOOKED_UP: usize = 1024;
 
-/// A call with its arguments, as far as they matter.
+/// A call with its relevant arguments.
 pub enum Call {
-    /// SamrConnect, SamrConnect2 and SamrConnect4. Whatever access is asked for, a handle is good for asking only.
+    /// SamrConnect, SamrConnect2 and SamrConnect4. Whatever the requested access, the handle allows queries only.
     Connect,
-    /// SamrConnect5, which answers a revision as well.
+    /// SamrConnect5, which also returns a revision.
     Connect5,
     /// SamrCloseHandle.
     Close(ContextHandle),
     /// SamrLookupDomainInSamServer.
     LookupDomain(ContextHandle, String),
-    /// SamrEnumerateDomainsInSamServer, from the given place on.
+    /// SamrEnumerateDomainsInSamServer, starting at the given position.
     EnumerateDomains(ContextHandle, u32),
     /// SamrOpenDomain.
     OpenDomain(ContextHandle, Sid),
@@ -121,44 +121,44 @@ pub enum Call {
     GetAliasMembership(ContextHandle, Vec<Sid>),
     /// SamrRidToSid.
     RidToSid(ContextHandle, u32),
-    /// A call that makes, changes or deletes something, with as many results of 4 bytes before its status.
+    /// A call that creates, changes or deletes something. The value is the number of 4-byte results before its status.
     Change(usize),
 }
 
-/// Where a list goes on, and how long the answer may be.
+/// The position and the maximum length of an enumeration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Enumeration {
-    /// EnumerationContext: 0, or what the last answer said.
+    /// EnumerationContext: 0, or the value of the previous response.
     pub context: u32,
-    /// PreferedMaximumLength, bytes.
+    /// PreferedMaximumLength, in bytes.
     pub length: u32,
 }
 
-/// What SamrQueryDisplayInformation is asked.
+/// The arguments of SamrQueryDisplayInformation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DisplayQuery {
-    /// What to list.
+    /// The type of entries to list.
     pub class: DisplayInformation,
-    /// How many are not to be listed again.
+    /// The number of entries to skip.
     pub index: u32,
-    /// How many at most.
+    /// The maximum number of entries.
     pub count: u32,
-    /// PreferredMaximumLength, bytes.
+    /// PreferredMaximumLength, in bytes.
     pub length: u32,
 }
 
-/// SamrUnicodeChangePasswordUser2 ([MS-SAMR] 3.1.5.10.3). What it has of LM hashes is not looked at.
+/// SamrUnicodeChangePasswordUser2 ([MS-SAMR] 3.1.5.10.3). Its LM hashes are ignored.
 pub struct ChangePassword {
-    /// Whose password.
+    /// The user whose password changes.
     pub user: String,
-    /// NewPasswordEncryptedWithOldNt; not there where a client knows LM only.
+    /// NewPasswordEncryptedWithOldNt; absent if a client supports only LM.
     pub new_password: Option<[u8; SEALED_PASSWORD]>,
     /// OldNtOwfPasswordEncryptedWithNewNt.
     pub old_hash: Option<[u8; 16]>,
 }
 
 impl Call {
-    /// Reads the arguments of call `number`; `None` where no such call is served.
+    /// Decodes the arguments of call `number`; `None` if the call is not implemented.
     pub fn decode(number: u16, stub: &[u8]) -> Result<Option<Call>> {
         let mut decoder = Decoder::new(stub);
         Ok(match number {
@@ -192,7 +192,7 @@ impl Call {
     }
 }
 
-/// Calls that list or look up.
+/// Decodes calls that list or look up.
 fn list(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
     Ok(Some(match number {
         opnum::SAMR_ENUMERATE_USERS_IN_DOMAIN => {
@@ -223,7 +223,7 @@ fn list(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
     }))
 }
 
-/// Calls to one user, group or alias.
+/// Decodes calls to one user, group or alias.
 fn object(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
     Ok(Some(match number {
         opnum::SAMR_OPEN_USER => Call::OpenUser(from.handle()?, rid_to_open(from)?),
@@ -243,7 +243,7 @@ fn object(number: u16, from: &mut Decoder<'_>) -> Result<Option<Call>> {
     }))
 }
 
-/// Calls that nobody may make.
+/// Recognizes calls that no client may make.
 fn change(number: u16) -> Option<Call> {
     Some(Call::Change(match number {
         // SamrSet..., SamrAdd... and SamrRemove... have no results.
@@ -252,7 +252,7 @@ fn change(number: u16) -> Option<Call> {
         23 | 30 | 35 => 5,
         // SamrCreateGroupInDomain, SamrCreateUserInDomain and SamrCreateAliasInDomain: a handle and a RID.
         10 | 12 | 14 => 6,
-        // SamrCreateUser2InDomain: what access is granted, too.
+        // SamrCreateUser2InDomain: also the granted access.
         50 => 7,
         _ => return None,
     }))
@@ -262,13 +262,13 @@ fn enumeration(from: &mut Decoder<'_>) -> Result<Enumeration> {
     Ok(Enumeration { context: from.u32()?, length: from.u32()? })
 }
 
-/// Whatever access is asked for, a handle is good for asking only.
+/// Reads the RID to open. The requested access is ignored, because a handle allows queries only.
 fn rid_to_open(from: &mut Decoder<'_>) -> Result<u32> {
     let _access = from.u32()?;
     from.u32()
 }
 
-/// The count of a list, and that of the conformant varying array behind it.
+/// Reads the count of a list and the header of the conformant varying array after it.
 fn varying(from: &mut Decoder<'_>) -> Result<usize> {
     let count = from.count(MOST_LOOKED_UP)?;
     let (most, offset, actual) = (from.u32()?, from.u32()?, from.u32()?);
@@ -276,7 +276,7 @@ fn varying(from: &mut Decoder<'_>) -> Result<usize> {
     if fits { Ok(count) } else { Err(Malformed::Value) }
 }
 
-/// A SAMPR_PSID_ARRAY (2.2.7.5).
+/// Reads a SAMPR_PSID_ARRAY (2.2.7.5).
 fn sids(from: &mut Decoder<'_>) -> Result<Vec<Sid>> {
     let count = from.count(MOST_LOOKED_UP)?;
     if !from.pointer()? {
@@ -307,7 +307,7 @@ mod tests {
     use super::super::ndr::Encoder;
     use super::*;
 
-    /// The arguments of a look-up of `count` things, of which `actual` are sent.
+    /// The arguments of a lookup of `count` elements, `actual` of which are sent.
     fn look_up(count: u32, (most, offset, actual): (u32, u32, u32)) -> Vec<u8> {
         let mut out = Encoder::default();
         out.array(4, &[9; 20]);

@@ -1,7 +1,7 @@
-//! The server service: which shares there are ([MS-SRVS] 3.1.4).
+//! The server service, which lists shares ([MS-SRVS] 3.1.4).
 //!
-//! Served: NetrShareEnum, NetrShareEnumSticky, NetrShareGetInfo, NetrServerGetInfo, NetrRemoteTOD. Everything that changes
-//! the server is left out: shares are what the configuration says.
+//! Implemented: NetrShareEnum, NetrShareEnumSticky, NetrShareGetInfo, NetrServerGetInfo, NetrRemoteTOD. Calls that
+//! change the server are not implemented, because the configuration defines the shares.
 
 use super::ndr::{Decoder, Encoder};
 use super::pdu::SyntaxId;
@@ -33,14 +33,14 @@ pub mod error {
     pub const NET_NAME_NOT_FOUND: u32 = 2310;
 }
 
-/// STYPE_DISKTREE and its like ([MS-SRVS] 2.2.2.4).
+/// STYPE_DISKTREE: a disk share ([MS-SRVS] 2.2.2.4).
 pub const STYPE_DISKTREE: u32 = 0;
 /// A pipe share.
 pub const STYPE_IPC: u32 = 3;
-/// Not shown by clients unless asked: names that end in `$`.
+/// A special share, which clients hide by default: names that end in `$`.
 pub const STYPE_SPECIAL: u32 = 0x8000_0000;
 
-/// What is told of a share.
+/// The information about a share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
     /// `shi_netname`.
@@ -49,7 +49,7 @@ pub struct Share {
     pub kind: u32,
     /// `shi_remark`.
     pub comment: String,
-    /// `shi_path`, as Windows would write it.
+    /// `shi_path`, in Windows notation.
     pub path: String,
     /// `shi_max_uses`.
     pub max_uses: u32,
@@ -57,15 +57,15 @@ pub struct Share {
     pub current_uses: u32,
 }
 
-/// The arguments of NetrShareEnum, as far as they matter.
+/// The relevant arguments of NetrShareEnum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShareEnum {
-    /// How much is to be told of each share.
+    /// The level of detail for each share.
     pub level: u32,
 }
 
 impl ShareEnum {
-    /// Reads them.
+    /// Decodes the arguments.
     pub fn decode(stub: &[u8]) -> Result<ShareEnum> {
         let mut decoder = Decoder::new(stub);
         decoder.optional_string()?;
@@ -78,12 +78,12 @@ impl ShareEnum {
 pub struct ShareGetInfo {
     /// The share.
     pub name: String,
-    /// How much is to be told of it.
+    /// The level of detail.
     pub level: u32,
 }
 
 impl ShareGetInfo {
-    /// Reads them.
+    /// Decodes the arguments.
     pub fn decode(stub: &[u8]) -> Result<ShareGetInfo> {
         let mut decoder = Decoder::new(stub);
         decoder.optional_string()?;
@@ -94,12 +94,12 @@ impl ShareGetInfo {
 /// The arguments of NetrServerGetInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerGetInfo {
-    /// How much is to be told.
+    /// The level of detail.
     pub level: u32,
 }
 
 impl ServerGetInfo {
-    /// Reads them.
+    /// Decodes the arguments.
     pub fn decode(stub: &[u8]) -> Result<ServerGetInfo> {
         let mut decoder = Decoder::new(stub);
         decoder.optional_string()?;
@@ -107,12 +107,12 @@ impl ServerGetInfo {
     }
 }
 
-/// Levels of SHARE_INFO that are told.
+/// Returns whether the SHARE_INFO level is supported.
 pub fn is_share_level(level: u32) -> bool {
     matches!(level, 0 | 1 | 2 | 501 | 502)
 }
 
-/// The results of NetrShareEnum; an empty list with INVALID_LEVEL for a level that is not told.
+/// The results of NetrShareEnum; an empty list with INVALID_LEVEL for an unsupported level.
 pub fn share_enum_response(level: u32, shares: &[Share]) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(level);
@@ -136,13 +136,13 @@ pub fn share_enum_response(level: u32, shares: &[Share]) -> Vec<u8> {
         encode_strings(level, share, &mut out);
     }
     out.u32(shares.len() as u32);
-    // No resume handle: everything was told at once.
+    // No resume handle, because the list is complete.
     out.null();
     out.u32(error::SUCCESS);
     out.into_bytes()
 }
 
-/// The results of NetrShareGetInfo; `None` where there is no such share.
+/// The results of NetrShareGetInfo; `None` if there is no such share.
 pub fn share_get_info_response(level: u32, share: Option<&Share>) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(level);
@@ -169,10 +169,10 @@ fn encode_fixed(level: u32, share: &Share, out: &mut Encoder) {
     out.u32(share.kind);
     out.pointer();
     match level {
-        // Flags: no offline caching properties are told here.
+        // Flags: no offline caching properties are reported here.
         501 => out.u32(0),
         2 | 502 => {
-            // Permissions mean something on share-level security only.
+            // Permissions are meaningful only with share-level security.
             out.u32(0);
             out.u32(share.max_uses);
             out.u32(share.current_uses);
@@ -198,7 +198,7 @@ fn encode_strings(level: u32, share: &Share, out: &mut Encoder) {
     }
 }
 
-/// What the server says of itself.
+/// The server's information about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerInfo {
     /// Its name.
@@ -209,7 +209,7 @@ pub struct ServerInfo {
 
 /// PLATFORM_ID_NT.
 const PLATFORM_NT: u32 = 500;
-/// The version of Windows whose behaviour clients may expect: 6.1, as Samba tells.
+/// The version of Windows whose behaviour clients may expect: 6.1, as in Samba.
 const VERSION: (u32, u32) = (6, 1);
 /// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_NT | SV_TYPE_SERVER_NT | SV_TYPE_SERVER_UNIX.
 const SERVER_TYPE: u32 = 0x0000_9803;
@@ -240,7 +240,7 @@ pub fn server_get_info_response(level: u32, server: &ServerInfo) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The results of NetrRemoteTOD for a moment in seconds since 1970, UTC.
+/// The results of NetrRemoteTOD for a time in seconds since 1970-01-01 UTC.
 pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
     let mut out = Encoder::default();
     let day = seconds % 86_400;
@@ -268,7 +268,7 @@ pub fn remote_tod_response(seconds: u64, uptime_ms: u32) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Year, month and day of a day counted from 1970-01-01, by the proleptic Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
 fn civil(days: u64) -> (u32, u32, u32) {
     let mut year = 1970;
     let mut days = days;

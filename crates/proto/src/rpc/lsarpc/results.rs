@@ -1,11 +1,11 @@
-//! What the calls of the local security authority answer ([MS-LSAT] 2.2, [MS-LSAD] 2.2.4).
+//! Results of the calls of the local security authority ([MS-LSAT] 2.2, [MS-LSAD] 2.2.4).
 
 use super::{Generation, PolicyInformationClass, SidNameUse};
 use crate::dtyp::Sid;
 use crate::rpc::ndr::Encoder;
 use crate::status::Status;
 
-/// A domain that answers refer to: LSAPR_TRUST_INFORMATION.
+/// A domain that results refer to: LSAPR_TRUST_INFORMATION.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReferencedDomain {
     /// Its NetBIOS name.
@@ -14,40 +14,40 @@ pub struct ReferencedDomain {
     pub sid: Option<Sid>,
 }
 
-/// The answer for one name.
+/// The result for one name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TranslatedSid {
-    /// What it is.
+    /// The type of the principal.
     pub kind: SidNameUse,
-    /// The SID; `None` where the name is nobody's.
+    /// The SID; `None` if the name is unknown.
     pub sid: Option<Sid>,
-    /// Which of the referenced domains; `None` for none of them.
+    /// The index of its referenced domain; `None` without one.
     pub domain: Option<u32>,
 }
 
-/// The answer for one SID.
+/// The result for one SID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TranslatedName {
-    /// What it is.
+    /// The type of the principal.
     pub kind: SidNameUse,
     /// The name without the domain's.
     pub name: String,
-    /// Which of the referenced domains; `None` for none of them.
+    /// The index of its referenced domain; `None` without one.
     pub domain: Option<u32>,
 }
 
-/// What the server is and belongs to.
+/// The domains of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domains {
-    /// The domain of its own accounts.
+    /// The domain of its own user accounts.
     pub account: ReferencedDomain,
-    /// The domain or workgroup that it belongs to; a workgroup has no SID.
+    /// The domain or workgroup of which it is a member; a workgroup has no SID.
     pub primary: ReferencedDomain,
-    /// DNS name of that domain; empty without one.
+    /// The DNS name of that domain; empty if there is none.
     pub dns: String,
 }
 
-/// The results of LsarQueryInformationPolicy; `None` for a class that is not told.
+/// The results of LsarQueryInformationPolicy; `None` for an unsupported class.
 pub fn information_response(class: PolicyInformationClass, domains: &Domains) -> Option<Vec<u8>> {
     let mut out = Encoder::default();
     out.pointer();
@@ -58,7 +58,7 @@ pub fn information_response(class: PolicyInformationClass, domains: &Domains) ->
             trust(&domains.account, &mut out);
         }
         PolicyInformationClass::DNS_DOMAIN => dns_domain(domains, &mut out),
-        // PolicyServerRolePrimary: nobody is above it.
+        // PolicyServerRolePrimary: no server is above this one.
         PolicyInformationClass::LSA_SERVER_ROLE => out.u16(3),
         _ => return None,
     }
@@ -109,7 +109,7 @@ pub fn names_response(domains: &[ReferencedDomain], sids: &[TranslatedSid], gene
         match (generation, &sid.sid) {
             (Generation::Third, Some(_)) => out.pointer(),
             (Generation::Third, None) => out.null(),
-            // The SID of a domain has no number of its own.
+            // The SID of a domain has no RID.
             (_, Some(_)) if sid.kind == SidNameUse::DOMAIN => out.u32(u32::MAX),
             (_, known) => out.u32(known.and_then(|sid| sid.rid()).unwrap_or(0)),
         }
@@ -146,7 +146,7 @@ pub fn sids_response(domains: &[ReferencedDomain], names: &[TranslatedName], gen
     out.into_bytes()
 }
 
-/// LSAPR_REFERENCED_DOMAIN_LIST behind its pointer.
+/// Writes an LSAPR_REFERENCED_DOMAIN_LIST with its pointer.
 fn referenced(domains: &[ReferencedDomain], out: &mut Encoder) {
     out.pointer();
     let count = domains.len() as u32;
@@ -156,7 +156,7 @@ fn referenced(domains: &[ReferencedDomain], out: &mut Encoder) {
     } else {
         out.pointer()
     }
-    // MaxEntries, which nobody reads ([MS-LSAT] 2.2.12).
+    // MaxEntries, which receivers ignore ([MS-LSAT] 2.2.12).
     out.u32(32);
     if domains.is_empty() {
         return;
@@ -166,7 +166,7 @@ fn referenced(domains: &[ReferencedDomain], out: &mut Encoder) {
     domains.iter().for_each(|domain| trust_rest(domain, out));
 }
 
-/// A count, the pointer to as many elements, and the array's own count.
+/// Writes a count, the pointer to as many elements, and the array's own count.
 fn array_head(count: usize, out: &mut Encoder) {
     out.u32(count as u32);
     if count == 0 {
@@ -186,7 +186,7 @@ fn lookup_end(mapped: usize, all: usize, out: &mut Encoder) {
     });
 }
 
-/// The results of LsarEnumerateAccounts: those of `sids` from `from` on.
+/// The results of LsarEnumerateAccounts: the elements of `sids` from index `from` on.
 pub fn accounts_response(from: u32, sids: &[Sid]) -> Vec<u8> {
     let rest = sids.get(from as usize..).unwrap_or_default();
     let mut out = Encoder::default();
@@ -198,7 +198,7 @@ pub fn accounts_response(from: u32, sids: &[Sid]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The results of LsarEnumerateTrustedDomains where there is none.
+/// The results of LsarEnumerateTrustedDomains if there are none.
 pub fn no_trusted_domains_response() -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(0);

@@ -57,7 +57,7 @@ fn counts_are_bounded_before_anything_is_reserved() {
     assert_eq!(Call::decode(1, &[]), Ok(None));
 }
 
-/// The bytes are those that [MS-LSAT]'s types make by the rules of NDR, counted by hand.
+/// The expected bytes follow from [MS-LSAT]'s types and the rules of NDR, counted by hand.
 #[test]
 fn answers_have_the_form_that_clients_read() {
     let domains = [ReferencedDomain { name: "AB".into(), sid: Some(Sid::of(5, [21, 1, 2, 3])) }];

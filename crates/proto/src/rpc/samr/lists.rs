@@ -1,4 +1,4 @@
-//! Lists of users, groups and aliases, and what is told of groups ([MS-SAMR] 2.2.4, 2.2.5, 2.2.7.10, 2.2.8).
+//! Lists of users, groups and aliases, and information about groups ([MS-SAMR] 2.2.4, 2.2.5, 2.2.7.10, 2.2.8).
 
 use super::super::ndr::Encoder;
 use super::AccountControl;
@@ -17,12 +17,12 @@ impl DisplayInformation {
     pub const OEM_USER: DisplayInformation = DisplayInformation(4);
     pub const OEM_GROUP: DisplayInformation = DisplayInformation(5);
 
-    /// Whether it lists groups; else users.
+    /// Returns whether the class lists groups; otherwise it lists users.
     pub fn is_of_groups(self) -> bool {
         [DisplayInformation::GROUP, DisplayInformation::OEM_GROUP].contains(&self)
     }
 
-    /// Whether it is defined.
+    /// Returns whether the class is defined.
     pub fn is_known(self) -> bool {
         (1..=5).contains(&self.0)
     }
@@ -52,8 +52,8 @@ impl AliasInformationClass {
     pub const ADMIN_COMMENT: AliasInformationClass = AliasInformationClass(3);
 }
 
-/// SE_GROUP_MANDATORY, SE_GROUP_ENABLED_BY_DEFAULT and SE_GROUP_ENABLED ([MS-SAMR] 2.2.1.10): what every group is to its
-/// members here.
+/// SE_GROUP_MANDATORY, SE_GROUP_ENABLED_BY_DEFAULT and SE_GROUP_ENABLED ([MS-SAMR] 2.2.1.10), the attributes of every
+/// group membership here.
 pub const GROUP_ATTRIBUTES: u32 = 7;
 
 /// An entry of a list of names.
@@ -65,7 +65,7 @@ pub struct RidName {
     pub name: String,
 }
 
-/// The results of a SamrEnumerate... call: a SAMPR_ENUMERATION_BUFFER (2.2.7.10), and where the list goes on.
+/// The results of a SamrEnumerate... call: a SAMPR_ENUMERATION_BUFFER (2.2.7.10), and where to continue.
 pub fn enumeration_response(context: u32, names: &[RidName], status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     let count = names.len() as u32;
@@ -94,25 +94,25 @@ pub fn no_enumeration_response(status: Status) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// An entry of a list for people.
+/// An entry of a display list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Displayed {
-    /// How many there are before the one behind it.
+    /// The number of entries up to and including this one.
     pub index: u32,
     /// The RID.
     pub rid: u32,
-    /// Of users.
+    /// The account control flags; users only.
     pub control: AccountControl,
     /// The name.
     pub name: String,
-    /// What the administrator says.
+    /// The administrator's comment.
     pub comment: String,
-    /// Of users.
+    /// The full name; users only.
     pub full_name: String,
 }
 
 impl Displayed {
-    /// Bytes that it takes of an answer.
+    /// The size of the entry in a response, in bytes.
     pub fn length(&self) -> usize {
         36 + 2 * (self.name.len() + self.comment.len() + self.full_name.len())
     }
@@ -122,7 +122,7 @@ impl Displayed {
 pub fn display_response(class: DisplayInformation, entries: &[Displayed], status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     let count = entries.len() as u32;
-    // TotalAvailable is not told.
+    // TotalAvailable is not computed.
     out.u32(0);
     out.u32(entries.iter().map(Displayed::length).sum::<usize>() as u32);
     out.u16(class.0);
@@ -170,12 +170,12 @@ fn display(out: &mut Encoder, full_names: bool, groups: bool, entries: &[Display
     }
 }
 
-/// A name in the code page of the client, of which only ASCII is known.
+/// Encodes a name in the client's code page. It is not known, so only ASCII is kept.
 fn oem(name: &str) -> Vec<u8> {
     name.chars().map(|c| if c.is_ascii() { c as u8 } else { b'?' }).collect()
 }
 
-/// The results of SamrQueryDisplayInformation where it fails.
+/// The results of a SamrQueryDisplayInformation call that fails.
 pub fn no_display_response(class: DisplayInformation, status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(0);
@@ -187,14 +187,14 @@ pub fn no_display_response(class: DisplayInformation, status: Status) -> Vec<u8>
     out.into_bytes()
 }
 
-/// What is told of a group or an alias.
+/// The information about a group or an alias.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupInformation {
     /// Its name.
     pub name: String,
-    /// What the administrator says of it.
+    /// The administrator's comment.
     pub comment: String,
-    /// How many members it has, where the class counts them.
+    /// The number of members, if the class includes it.
     pub members: u32,
 }
 

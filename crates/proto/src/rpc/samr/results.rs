@@ -24,48 +24,48 @@ impl DomainInformationClass {
     pub const LOCKOUT: DomainInformationClass = DomainInformationClass(12);
     pub const MODIFIED_2: DomainInformationClass = DomainInformationClass(13);
 
-    /// Whether it tells how many accounts and groups there are.
+    /// Returns whether the class includes the numbers of users, groups and aliases.
     pub fn counts(self) -> bool {
         [DomainInformationClass::GENERAL, DomainInformationClass::GENERAL_2].contains(&self)
     }
 }
 
-/// What passwords must be like, and when accounts are locked. Times are intervals of 100 ns, negative as OLD_LARGE_INTEGERs
-/// are; the smallest number of all stands for "never".
+/// The password and lockout policy. Times are intervals of 100 ns, negative like OLD_LARGE_INTEGERs; the minimum value
+/// means "never".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainPolicy {
-    /// Characters of a password.
+    /// The minimum length of a password in characters.
     pub min_password_length: u16,
-    /// Passwords that are remembered.
+    /// The number of previous passwords that are remembered.
     pub password_history: u16,
-    /// How long one is good.
+    /// The time after which a password expires.
     pub max_password_age: i64,
-    /// How long one is kept.
+    /// The time for which a new password cannot be changed.
     pub min_password_age: i64,
-    /// How long an account is locked.
+    /// The time for which a user account is locked.
     pub lockout_duration: i64,
-    /// How long wrong passwords are remembered.
+    /// The time for which failed logons are counted.
     pub lockout_window: i64,
-    /// How many lock the account; 0 never.
+    /// The number of failed logons that locks the user account; 0 for no limit.
     pub lockout_threshold: u16,
 }
 
-/// All that is told of a domain.
+/// The information about a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DomainInformation {
-    /// The policies of its accounts.
+    /// The password and lockout policy.
     pub policy: DomainPolicy,
     /// Its name.
     pub name: String,
-    /// What the server is called.
+    /// The name of the server.
     pub server: String,
-    /// What the administrator says of it.
+    /// The administrator's comment.
     pub comment: String,
-    /// How many users, groups and aliases there are, where the class counts them.
+    /// The numbers of users, groups and aliases, if the class includes them.
     pub counts: [u32; 3],
 }
 
-/// Nobody is ever made to log off.
+/// ForceLogoff: clients are never forced to log off.
 const NEVER: i64 = i64::MIN;
 /// DomainServerEnabled.
 const ENABLED: u32 = 1;
@@ -103,7 +103,7 @@ pub fn domain_information_response(class: DomainInformationClass, about: &Domain
     let mut out = Encoder::default();
     out.pointer();
     out.u16(class.0);
-    // The union is as aligned as its largest member: some of them have numbers of 8 bytes.
+    // The union is aligned to its largest member, which has 8-byte numbers.
     out.array(8, &[]);
     let policy = &about.policy;
     match class {
@@ -124,7 +124,7 @@ pub fn domain_information_response(class: DomainInformationClass, about: &Domain
         DomainInformationClass::NAME => out.whole_unicode(&about.name),
         DomainInformationClass::REPLICATION => out.whole_unicode(&about.server),
         DomainInformationClass::SERVER_ROLE => out.u16(PRIMARY as u16),
-        // Changes are not counted, and the domain is as old as anything can be.
+        // Modifications are not counted, and the creation time is 0.
         DomainInformationClass::MODIFIED => out.array(4, &[0; 16]),
         DomainInformationClass::STATE => out.u16(ENABLED as u16),
         DomainInformationClass::GENERAL_2 => {
@@ -163,7 +163,7 @@ fn lockout(out: &mut Encoder, policy: &DomainPolicy) {
     out.u16(policy.lockout_threshold);
 }
 
-/// Results that are a pointer to nothing, of calls that ask for information and fail.
+/// The results of a failed information call: a null pointer and the status.
 pub fn no_information_response(status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     out.null();
@@ -171,8 +171,8 @@ pub fn no_information_response(status: Status) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The results of SamrGetDomainPasswordInformation: USER_DOMAIN_PASSWORD_INFORMATION ([MS-SAMR] 2.2.7.17), with no demands
-/// on what passwords consist of.
+/// The results of SamrGetDomainPasswordInformation: USER_DOMAIN_PASSWORD_INFORMATION ([MS-SAMR] 2.2.7.17), without
+/// complexity requirements.
 pub fn password_information_response(min_length: u16) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u16(min_length);
@@ -186,7 +186,7 @@ pub fn sid_response(sid: &Sid) -> Vec<u8> {
     lookup_domain_response(Some(sid))
 }
 
-/// A SAMPR_ULONG_ARRAY (2.2.7.4).
+/// Writes a SAMPR_ULONG_ARRAY (2.2.7.4).
 fn numbers(out: &mut Encoder, numbers: impl ExactSizeIterator<Item = u32>) {
     let count = numbers.len() as u32;
     out.u32(count);
@@ -203,7 +203,7 @@ pub fn alias_membership_response(rids: &[u32], status: Status) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The results of SamrLookupNamesInDomain: RIDs and what they are the RIDs of.
+/// The results of SamrLookupNamesInDomain: RIDs and their types.
 pub fn names_response(found: &[(u32, SidNameUse)], status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     numbers(&mut out, found.iter().map(|(rid, _)| *rid));
@@ -212,7 +212,7 @@ pub fn names_response(found: &[(u32, SidNameUse)], status: Status) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The results of SamrLookupIdsInDomain: names and what they are the names of.
+/// The results of SamrLookupIdsInDomain: names and their types.
 pub fn ids_response(found: &[(Option<String>, SidNameUse)], status: Status) -> Vec<u8> {
     let mut out = Encoder::default();
     let count = found.len() as u32;

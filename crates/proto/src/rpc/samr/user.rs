@@ -1,4 +1,4 @@
-//! What is told of a user ([MS-SAMR] 2.2.6). No hash of a password is among it, whatever the class.
+//! Information about a user ([MS-SAMR] 2.2.6). No class includes a password hash.
 
 use super::super::ndr::Encoder;
 use crate::status::Status;
@@ -42,48 +42,48 @@ impl AccountControl {
     pub const ACCOUNT_AUTO_LOCKED: AccountControl = AccountControl(0x400);
     pub const PASSWORD_EXPIRED: AccountControl = AccountControl(0x2_0000);
 
-    /// With the bits of `other` as well, where `set`.
+    /// Adds the bits of `other` if `set`.
     #[must_use]
     pub fn with(self, other: AccountControl, set: bool) -> AccountControl {
         if set { AccountControl(self.0 | other.0) } else { self }
     }
 
-    /// Whether all bits of `other` are set, but those that are not looked for (3.1.5.2.5).
+    /// Returns whether all bits of `other` are set, except those that the filter ignores (3.1.5.2.5).
     pub fn has_all(self, other: AccountControl) -> bool {
         let looked_for = other.0 & !(AccountControl::ACCOUNT_AUTO_LOCKED.0 | AccountControl::PASSWORD_EXPIRED.0);
         self.0 & looked_for == looked_for
     }
 }
 
-/// All that is told of a user. Times are those of FILETIME; 0 is "at no time yet", `i64::MAX` "never".
+/// The information about a user. Times are FILETIMEs; 0 means "not yet", `i64::MAX` means "never".
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserInformation {
     /// The name.
     pub name: String,
-    /// The name in full.
+    /// The full name.
     pub full_name: String,
     /// The RID.
     pub rid: u32,
     /// The RID of the primary group.
     pub primary_group: u32,
-    /// What the account is.
+    /// The type and state of the user account.
     pub control: AccountControl,
-    /// When the password was set.
+    /// When the password was last set.
     pub password_last_set: i64,
-    /// From when on its owner may set another.
+    /// When the user may change it at the earliest.
     pub password_can_change: i64,
-    /// When he must.
+    /// When the user must change it at the latest.
     pub password_must_change: i64,
-    /// When the account ends.
+    /// When the user account expires.
     pub account_expires: i64,
 }
 
-/// Every field of SAMPR_USER_ALL_INFORMATION but those that nobody is told (2.2.1.8, 3.1.5.5.5).
+/// All fields of SAMPR_USER_ALL_INFORMATION except those that are never disclosed (2.2.1.8, 3.1.5.5.5).
 const TOLD_FIELDS: u32 = 0x00ff_ffff;
-/// Hours of a week, and bytes for a bit of each.
+/// The hours of a week. LogonHours has one bit for each.
 const HOURS: u16 = 168;
 
-/// The results of SamrQueryInformationUser; `None` for a class that is not told.
+/// The results of SamrQueryInformationUser; `None` for an unsupported class.
 pub fn user_information_response(class: UserInformationClass, user: &UserInformation) -> Option<Vec<u8>> {
     let mut out = Encoder::default();
     out.pointer();
@@ -134,7 +134,7 @@ pub fn user_information_response(class: UserInformationClass, user: &UserInforma
     Some(out.into_bytes())
 }
 
-/// The texts of the two names, and `empty` ones that follow them.
+/// Writes the texts of the two names, and `empty` empty texts after them.
 fn texts(out: &mut Encoder, user: &UserInformation, empty: usize) {
     out.text(&user.name);
     out.text(&user.full_name);
@@ -145,20 +145,20 @@ fn times(out: &mut Encoder, times: &[i64]) {
     times.iter().for_each(|time| out.array(4, &time.to_le_bytes()));
 }
 
-/// The fixed part of SAMPR_LOGON_HOURS (2.2.6.5).
+/// Writes the fixed part of SAMPR_LOGON_HOURS (2.2.6.5).
 fn hours(out: &mut Encoder) {
     out.u16(HOURS);
     out.pointer();
 }
 
-/// Everybody may log on at every hour.
+/// Writes the logon hours, which allow all users to log on at any time.
 fn hours_of_week(out: &mut Encoder) {
     let bytes = [0xff; HOURS as usize / 8];
     [1260, 0, bytes.len() as u32].into_iter().for_each(|number| out.u32(number));
     out.array(1, &bytes);
 }
 
-/// SAMPR_USER_LOGON_INFORMATION (2.2.6.10).
+/// Writes a SAMPR_USER_LOGON_INFORMATION (2.2.6.10).
 fn logon(out: &mut Encoder, user: &UserInformation) {
     out.unicode(&user.name);
     out.unicode(&user.full_name);
@@ -175,7 +175,7 @@ fn logon(out: &mut Encoder, user: &UserInformation) {
     hours_of_week(out);
 }
 
-/// SAMPR_USER_ACCOUNT_INFORMATION (2.2.6.11).
+/// Writes a SAMPR_USER_ACCOUNT_INFORMATION (2.2.6.11).
 fn account(out: &mut Encoder, user: &UserInformation) {
     out.unicode(&user.name);
     out.unicode(&user.full_name);
@@ -191,21 +191,21 @@ fn account(out: &mut Encoder, user: &UserInformation) {
     hours_of_week(out);
 }
 
-/// SAMPR_USER_ALL_INFORMATION (2.2.6.6).
+/// Writes a SAMPR_USER_ALL_INFORMATION (2.2.6.6).
 fn all(out: &mut Encoder, user: &UserInformation) {
     times(out, &[0, 0, user.password_last_set, user.account_expires]);
     times(out, &[user.password_can_change, user.password_must_change]);
     out.unicode(&user.name);
     out.unicode(&user.full_name);
     (0..8).for_each(|_| out.unicode(""));
-    // LmOwfPassword, NtOwfPassword, PrivateData and SecurityDescriptor: nothing.
+    // LmOwfPassword, NtOwfPassword, PrivateData and SecurityDescriptor: empty.
     (0..4).for_each(|_| out.array(4, &[0; 8]));
     out.u32(user.rid);
     out.u32(user.primary_group);
     out.u32(user.control.0);
     out.u32(TOLD_FIELDS);
     hours(out);
-    // BadPasswordCount, LogonCount, CountryCode, CodePage; nothing of passwords.
+    // BadPasswordCount, LogonCount, CountryCode, CodePage, then the password flags, all 0.
     out.array(2, &[0; 8]);
     out.array(1, &[0; 4]);
     texts(out, user, 8);
