@@ -4,9 +4,9 @@ use crate::flags::flags;
 use crate::values::values;
 
 flags! {
-    /// What a file or directory is and how it is to be treated.
+    /// The attributes of a file or directory.
     pub struct FileAttributes(u32) {
-        /// May be neither written nor deleted.
+        /// Cannot be written or deleted.
         READONLY = 0x0000_0001;
         /// Not shown in an ordinary listing.
         HIDDEN = 0x0000_0002;
@@ -26,7 +26,7 @@ flags! {
         REPARSE_POINT = 0x0000_0400;
         /// Stored compressed.
         COMPRESSED = 0x0000_0800;
-        /// The data is not at hand.
+        /// The data is not immediately available.
         OFFLINE = 0x0000_1000;
         /// Not to be indexed.
         NOT_CONTENT_INDEXED = 0x0000_2000;
@@ -34,23 +34,23 @@ flags! {
         ENCRYPTED = 0x0000_4000;
         /// Has an integrity stream.
         INTEGRITY_STREAM = 0x0000_8000;
-        /// Passed over by the integrity scanner.
+        /// Skipped by the integrity scanner.
         NO_SCRUB_DATA = 0x0002_0000;
-        /// Opening it fetches it from afar.
+        /// Opening it fetches it from remote storage.
         RECALL_ON_OPEN = 0x0004_0000;
-        /// To be kept at hand.
+        /// To be kept in local storage.
         PINNED = 0x0008_0000;
-        /// Need not be kept at hand.
+        /// Need not be kept in local storage.
         UNPINNED = 0x0010_0000;
-        /// Reading it fetches it from afar.
+        /// Reading it fetches it from remote storage.
         RECALL_ON_DATA_ACCESS = 0x0040_0000;
     }
 }
 
 values! {
-    /// Who owns a reparse point, and so what its data means.
+    /// The owner of a reparse point, which determines the format of its data.
     pub struct ReparseTag(u32) {
-        /// No reparse point.
+        /// Not a reparse point.
         NONE = 0x0000_0000;
         /// IO_REPARSE_TAG_MOUNT_POINT.
         MOUNT_POINT = 0xa000_0003;
@@ -160,12 +160,12 @@ values! {
 }
 
 impl ReparseTag {
-    /// Whether the tag is one of Microsoft's, whose data has no GUID in front ([MS-FSCC] 2.1.2.2).
+    /// Returns whether the tag is one of Microsoft's, whose data has no GUID in front ([MS-FSCC] 2.1.2.2).
     pub const fn is_microsoft(self) -> bool {
         self.0 >> 31 != 0
     }
 
-    /// Whether the reparse point stands for another named object, as a link does.
+    /// Returns whether the reparse point represents another named object, as a link does.
     pub const fn is_name_surrogate(self) -> bool {
         self.0 >> 29 & 1 != 0
     }

@@ -3,38 +3,38 @@
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
-/// Writes a chain into a buffer of which only so much may be filled.
+/// Writes a chain into a buffer, up to a size limit.
 #[derive(Clone, Debug)]
 pub struct EntryChain {
-    /// Where the chain begins, as a position of the writer.
+    /// The start of the chain, as a position of the writer.
     start: usize,
-    /// How many bytes the chain may have.
+    /// The maximum size of the chain in bytes.
     limit: usize,
-    /// What the offset of each entry must be a multiple of.
+    /// The alignment of entries.
     alignment: usize,
     /// The offset of the last entry.
     last: Option<usize>,
 }
 
 impl EntryChain {
-    /// A chain that begins at `out`'s position, has at most `limit` bytes, and aligns its entries to `alignment` bytes
-    /// counted from its own start.
+    /// Creates a chain that begins at `out`'s position, has at most `limit` bytes, and aligns its entries to
+    /// `alignment` bytes relative to its own start.
     pub fn new(out: &Writer<'_>, alignment: usize, limit: usize) -> Self {
         EntryChain { start: out.position(), limit, alignment, last: None }
     }
 
-    /// Whether no entry has been written.
+    /// Returns whether no entry was written.
     pub fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
-    /// How many bytes an entry could still have.
+    /// The maximum size of another entry in bytes.
     pub fn room(&self, out: &Writer<'_>) -> usize {
         self.limit.saturating_sub(self.next_offset(out))
     }
 
-    /// Appends an entry of `size` bytes, which `encode` writes with 0 as its `NextEntryOffset`, and makes the entry
-    /// before it point there. Answers whether it fitted; if not, nothing is written.
+    /// Appends an entry of `size` bytes, which `encode` writes with 0 as its `NextEntryOffset`, and links the previous
+    /// entry to it. Returns whether it fitted; if not, nothing is written.
     pub fn push(&mut self, out: &mut Writer<'_>, size: usize, encode: impl FnOnce(&mut Writer<'_>)) -> bool {
         let offset = self.next_offset(out);
         if offset > self.limit || size > self.limit - offset {
@@ -56,15 +56,15 @@ impl EntryChain {
     }
 }
 
-/// Walks a chain: the bytes of each entry from its own `NextEntryOffset` up to the next entry, or to the end of the
-/// buffer. Ends after the first offset that leads outside the buffer or not forward.
+/// Iterates over the entries of a chain. Each item has the bytes from the entry's `NextEntryOffset` up to the next
+/// entry, or to the end of the buffer. Ends after the first offset that points outside the buffer or not forward.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Entries<'a> {
-    /// The entries in `bytes`; no bytes are no entries.
+    /// The entries in `bytes`. An empty slice has no entries.
     pub fn new(bytes: &'a [u8]) -> Self {
         Entries { rest: bytes }
     }

@@ -4,7 +4,7 @@
 use crate::values::values;
 
 values! {
-    /// Which structure QUERY_INFO, SET_INFO and QUERY_DIRECTORY speak of ([MS-FSCC] 2.4).
+    /// The structure that QUERY_INFO, SET_INFO or QUERY_DIRECTORY refers to ([MS-FSCC] 2.4).
     pub struct FileInformationClass(u8) {
         /// FileDirectoryInformation.
         DIRECTORY = 1;
@@ -114,7 +114,7 @@ values! {
         ID_ALL_EXTD_BOTH_DIRECTORY = 81;
     }
 
-    /// Which structure QUERY_INFO and SET_INFO of a file system speak of ([MS-FSCC] 2.5).
+    /// The structure that QUERY_INFO or SET_INFO of a file system refers to ([MS-FSCC] 2.5).
     pub struct FsInformationClass(u8) {
         /// FileFsVolumeInformation.
         VOLUME = 1;

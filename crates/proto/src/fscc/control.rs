@@ -1,5 +1,5 @@
-//! Buffers of file system controls ([MS-FSCC] 2.3) of fixed size, or made of such parts. The codes stand with the IOCTL
-//! request. Left out: NTFS and ReFS volume data, USN records, retrieval pointers.
+//! Buffers of file system controls ([MS-FSCC] 2.3) of fixed size, or composed of such parts. The codes are defined with
+//! the IOCTL request. Not implemented: NTFS and ReFS volume data, USN records, retrieval pointers.
 
 use super::field::structures;
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -9,53 +9,53 @@ use crate::smb2::FileId;
 use crate::values::values;
 
 values! {
-    /// How a file is compressed ([MS-FSCC] 2.3.18, 2.3.67).
+    /// The compression of a file ([MS-FSCC] 2.3.18, 2.3.67).
     pub struct CompressionFormat(u16) {
-        /// Not.
+        /// Not compressed.
         NONE = 0;
-        /// As the server likes; only in a request.
+        /// The server's default; only in a request.
         DEFAULT = 1;
         /// LZNT1.
         LZNT1 = 2;
     }
 
-    /// How a file's integrity is guarded ([MS-FSCC] 2.3.20, 2.3.73).
+    /// The integrity checksum of a file ([MS-FSCC] 2.3.20, 2.3.73).
     pub struct ChecksumAlgorithm(u16) {
-        /// Not.
+        /// No checksum.
         NONE = 0x0000;
         /// CRC32.
         CRC32 = 0x0001;
         /// CRC64.
         CRC64 = 0x0002;
-        /// As it is; only in a request.
+        /// Unchanged; only in a request.
         UNCHANGED = 0xffff;
     }
 }
 
 flags! {
-    /// How integrity is enforced ([MS-FSCC] 2.3.20).
+    /// The enforcement of integrity ([MS-FSCC] 2.3.20).
     pub struct IntegrityFlags(u32) {
-        /// A wrong checksum is let pass.
+        /// A wrong checksum is tolerated.
         CHECKSUM_ENFORCEMENT_OFF = 0x0000_0001;
     }
 
-    /// Which regions of a file are meant ([MS-FSCC] 2.3.55).
+    /// The type of a region of a file ([MS-FSCC] 2.3.55).
     pub struct FileRegionUsage(u32) {
-        /// Valid data, as the cache has it.
+        /// Valid data in the cache.
         VALID_CACHED_DATA = 0x0000_0001;
-        /// Valid data, as the disk has it.
+        /// Valid data on disk.
         VALID_NONCACHED_DATA = 0x0000_0002;
     }
 
-    /// How extents are duplicated ([MS-FSCC] 2.3.9.2).
+    /// Options for duplicating extents ([MS-FSCC] 2.3.9.2).
     pub struct DuplicateExtentsFlags(u32) {
-        /// All or nothing, as seen from the source.
+        /// Atomic with respect to the source.
         SOURCE_ATOMIC = 0x0000_0001;
     }
 }
 
 structures! {
-    /// FILE_ALLOCATED_RANGE_BUFFER ([MS-FSCC] 2.3.51, 2.3.52): the range asked for, and each range of the answer.
+    /// FILE_ALLOCATED_RANGE_BUFFER ([MS-FSCC] 2.3.51, 2.3.52): the requested range, and each range of the response.
     FileAllocatedRange(16) {
         /// First byte, signed on the wire.
         file_offset: u64,
@@ -67,7 +67,7 @@ structures! {
     FileZeroData(16) {
         /// First byte, signed on the wire.
         file_offset: u64,
-        /// First byte behind the zeros, signed on the wire.
+        /// The first byte after the zeros, signed on the wire.
         beyond_final_zero: u64,
     }
 
@@ -81,7 +81,7 @@ structures! {
 
     /// FILE_LEVEL_TRIM_OUTPUT ([MS-FSCC] 2.3.14).
     FileLevelTrimOutput(4) {
-        /// How many of the ranges were processed.
+        /// The number of processed ranges.
         num_ranges_processed: u32,
     }
 
@@ -89,9 +89,9 @@ structures! {
     FileObjectIdBuffer(64) {
         /// The id of the file.
         object_id: Guid,
-        /// The id of the volume where it was made.
+        /// The id of the volume where it was created.
         birth_volume_id: Guid,
-        /// The id that it was made with.
+        /// The id with which it was created.
         birth_object_id: Guid,
         /// Zeros.
         domain_id: Guid,
@@ -99,9 +99,9 @@ structures! {
 
     /// The extended part of FILE_OBJECTID_BUFFER ([MS-FSCC] 2.1.3.1): the input of FSCTL_SET_OBJECT_ID_EXTENDED.
     ObjectIdExtended(48) {
-        /// The id of the volume where it was made.
+        /// The id of the volume where it was created.
         birth_volume_id: Guid,
-        /// The id that it was made with.
+        /// The id with which it was created.
         birth_object_id: Guid,
         /// Zeros.
         domain_id: Guid,
@@ -109,17 +109,17 @@ structures! {
 
     /// The state of FSCTL_GET_COMPRESSION and FSCTL_SET_COMPRESSION ([MS-FSCC] 2.3.18, 2.3.67).
     CompressionState(2) {
-        /// How the file is compressed.
+        /// The compression of the file.
         compression_state: CompressionFormat,
     }
 
     /// FSCTL_GET_INTEGRITY_INFORMATION_BUFFER ([MS-FSCC] 2.3.20).
     GetIntegrityInformation(16) {
-        /// How integrity is guarded.
+        /// The integrity checksum.
         checksum_algorithm: ChecksumAlgorithm [2 reserved],
-        /// How it is enforced.
+        /// Its enforcement.
         flags: IntegrityFlags,
-        /// Bytes that have one checksum.
+        /// Bytes covered by one checksum.
         checksum_chunk_size_in_bytes: u32,
         /// Bytes in a cluster.
         cluster_size_in_bytes: u32,
@@ -127,19 +127,19 @@ structures! {
 
     /// FSCTL_SET_INTEGRITY_INFORMATION_BUFFER ([MS-FSCC] 2.3.73).
     SetIntegrityInformation(8) {
-        /// How integrity is to be guarded.
+        /// The new integrity checksum.
         checksum_algorithm: ChecksumAlgorithm [2 reserved],
-        /// How it is to be enforced.
+        /// Its enforcement.
         flags: IntegrityFlags,
     }
 
     /// FSCTL_SET_INTEGRITY_INFORMATION_BUFFER_EX ([MS-FSCC] 2.3.75).
     SetIntegrityInformationEx(16) {
-        /// Whether integrity is to be guarded.
+        /// Whether to enable integrity.
         enable_integrity: bool,
-        /// Whether that stays as it is instead.
+        /// Whether the integrity state stays unchanged instead.
         keep_integrity_state_unchanged: bool [2 reserved],
-        /// How it is to be enforced.
+        /// The enforcement of integrity.
         flags: IntegrityFlags,
         /// 1.
         version: u8 [7 reserved],
@@ -157,8 +157,8 @@ structures! {
         byte_count: u64,
     }
 
-    /// SMB2_DUPLICATE_EXTENTS_DATA_EX ([MS-FSCC] 2.3.9.2). The fields add up to 56 bytes, and 48 (0x30) is what the
-    /// specification wants in the first of them.
+    /// SMB2_DUPLICATE_EXTENTS_DATA_EX ([MS-FSCC] 2.3.9.2). The fields add up to 56 bytes, but the specification
+    /// requires 48 (0x30) in the first of them.
     DuplicateExtentsDataEx(56) {
         /// 0x30.
         structure_size: u64,
@@ -170,7 +170,7 @@ structures! {
         target_file_offset: u64,
         /// Length in bytes, signed on the wire.
         byte_count: u64,
-        /// How.
+        /// The options.
         flags: DuplicateExtentsFlags [4 reserved],
     }
 
@@ -180,7 +180,7 @@ structures! {
         file_offset: u64,
         /// Length in bytes, signed on the wire.
         length: u64,
-        /// Which regions are wanted.
+        /// The type of the requested regions.
         desired_usage: FileRegionUsage [4 reserved],
     }
 
@@ -188,9 +188,9 @@ structures! {
     FileRegionOutput(16) {
         /// 0.
         flags: u32,
-        /// How many regions there are.
+        /// The number of regions.
         total_region_entry_count: u32,
-        /// How many of them follow.
+        /// The number of regions that follow.
         region_entry_count: u32 [4 reserved],
     }
 
@@ -200,7 +200,7 @@ structures! {
         file_offset: u64,
         /// Length in bytes, signed on the wire.
         length: u64,
-        /// What the region is.
+        /// The type of the region.
         desired_usage: FileRegionUsage [4 reserved],
     }
 }
@@ -219,7 +219,7 @@ impl super::field::Field for FileId {
     }
 }
 
-/// Reads the input of FSCTL_SET_SPARSE ([MS-FSCC] 2.3.83): whether the file is to be sparse. No input means that it is.
+/// Decodes the input of FSCTL_SET_SPARSE ([MS-FSCC] 2.3.83): whether the file becomes sparse. Without input, it does.
 pub fn decode_set_sparse(input: &[u8]) -> bool {
     input.first().is_none_or(|set_sparse| *set_sparse != 0)
 }
@@ -227,14 +227,14 @@ pub fn decode_set_sparse(input: &[u8]) -> bool {
 /// FILE_LEVEL_TRIM ([MS-FSCC] 2.3.13).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileLevelTrim {
-    /// Which byte-range locks count as the caller's own.
+    /// Identifies the byte-range locks that belong to the caller.
     pub key: u32,
-    /// What is no longer needed.
+    /// The ranges that are no longer needed.
     pub ranges: Vec<FileLevelTrimRange>,
 }
 
 impl FileLevelTrim {
-    /// Reads the structure. A count that the input does not hold is [`Malformed::Truncated`].
+    /// Decodes the structure. A count that exceeds the input is [`Malformed::Truncated`].
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let key = reader.u32()?;
         let count = usize::try_from(reader.u32()?).map_err(|_| Malformed::Truncated)?;

@@ -1,15 +1,16 @@
 //! Directory entries, one structure for all information classes of QUERY_DIRECTORY ([MS-FSCC] 2.4.8, 2.4.10, 2.4.15,
-//! 2.4.18 to 2.4.24, 2.4.33; [MS-SMB2] 2.2.33). FileIdGlobalTxDirectoryInformation is local and left out.
+//! 2.4.18 to 2.4.24, 2.4.33; [MS-SMB2] 2.2.33). FileIdGlobalTxDirectoryInformation is used only locally and not
+//! implemented.
 
 use super::name::decode_text;
 use super::{Entries, EntryChain, FileAttributes, FileInformationClass, ReparseTag};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::FileTime;
 
-/// What stands between FileNameLength and FileName of an entry.
+/// A part between FileNameLength and FileName of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Part {
-    /// EaSize, or the reparse tag where the file has one.
+    /// EaSize, or the reparse tag if the file has one.
     EaSizeOrTag,
     EaSize,
     ReparsePointTag,
@@ -21,7 +22,7 @@ enum Part {
     Reserved(usize),
 }
 
-/// An information class that QUERY_DIRECTORY may ask for, with its layout.
+/// An information class for QUERY_DIRECTORY, with its layout.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DirectoryClass {
     class: FileInformationClass,
@@ -33,7 +34,7 @@ impl DirectoryClass {
     /// The alignment of the entries of a listing, in bytes.
     pub const ALIGNMENT: usize = 8;
 
-    /// `class`, if it is one of a directory listing.
+    /// Returns `class` with its layout if it is one of a directory listing.
     pub fn new(class: FileInformationClass) -> Option<Self> {
         use Part::{EaSize, EaSizeOrTag, FileId, FileId128, ReparsePointTag, Reserved, ShortName};
         let (name_offset, parts): (usize, &'static [Part]) = match class {
@@ -60,12 +61,12 @@ impl DirectoryClass {
         self.class
     }
 
-    /// Where the name stands in an entry: the size of its fixed part.
+    /// The offset of the name in an entry, which is the size of its fixed part.
     pub fn name_offset(self) -> usize {
         self.name_offset
     }
 
-    /// Whether entries carry more than the name, so that metadata must be asked for.
+    /// Returns whether entries contain more than the name, so that metadata is needed.
     pub fn has_metadata(self) -> bool {
         self.class != FileInformationClass::NAMES
     }
@@ -82,7 +83,7 @@ impl ShortName {
     /// No short name.
     pub const NONE: ShortName = ShortName { length: 0, bytes: [0; 24] };
 
-    /// From UTF-16LE bytes; `None` if there are more than 24 or an odd number of them.
+    /// Creates a short name from UTF-16LE bytes; `None` if there are more than 24 or an odd number of them.
     pub fn new(name: &[u8]) -> Option<Self> {
         let mut short = ShortName { length: u8::try_from(name.len()).ok()?, bytes: [0; 24] };
         short.bytes.get_mut(..name.len())?.copy_from_slice(name);
@@ -108,10 +109,10 @@ impl ShortName {
     }
 }
 
-/// All that an entry of any class can say of a file. Each class carries a part of it.
+/// The fields of an entry in all classes. Each class carries some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DirectoryEntry<'a> {
-    /// Where the entry stands in its directory; 0 where that is not fixed.
+    /// The position of the entry in its directory; 0 if that is not fixed.
     pub file_index: u32,
     /// When the file was created.
     pub creation_time: FileTime,
@@ -127,8 +128,8 @@ pub struct DirectoryEntry<'a> {
     pub allocation_size: u64,
     /// Attributes.
     pub file_attributes: FileAttributes,
-    /// The size of all extended attributes. Where a class has one field for this and the tag, that of a file with
-    /// [`FileAttributes::REPARSE_POINT`] holds the tag.
+    /// The size of all extended attributes. In classes that have one field for this and the tag, the field holds the
+    /// tag for a file with [`FileAttributes::REPARSE_POINT`].
     pub ea_size: u32,
     /// The tag of the reparse point, if the file has one.
     pub reparse_tag: ReparseTag,
@@ -143,12 +144,12 @@ pub struct DirectoryEntry<'a> {
 }
 
 impl<'a> DirectoryEntry<'a> {
-    /// How many bytes the entry has in this class.
+    /// The size of the entry in this class, in bytes.
     pub fn size(&self, class: DirectoryClass) -> usize {
         class.name_offset() + self.file_name.len()
     }
 
-    /// Appends the entry to a listing. Answers whether it fitted; if not, nothing is written.
+    /// Appends the entry to a listing. Returns whether it fitted; if not, nothing is written.
     pub fn push(&self, class: DirectoryClass, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         chain.push(out, self.size(class), |out| self.encode(class, out))
     }
@@ -185,7 +186,7 @@ impl<'a> DirectoryEntry<'a> {
         }
     }
 
-    /// Reads one entry; what the class does not carry stays at its default.
+    /// Decodes one entry. Fields that the class does not carry keep their defaults.
     pub fn decode(class: DirectoryClass, bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut entry = DirectoryEntry::default();
@@ -234,7 +235,7 @@ mod tests {
     use crate::bytes::utf16_bytes;
     use proptest::prelude::*;
 
-    // Every class with the offset of FileName that the table of its section adds up to.
+    // Every class with the offset of FileName according to the table of its section.
     const CLASSES: [(FileInformationClass, usize); 11] = [
         (FileInformationClass::NAMES, 12),
         (FileInformationClass::DIRECTORY, 64),
@@ -253,7 +254,7 @@ mod tests {
         DirectoryClass::new(class).expect("a directory class")
     }
 
-    // Each field has its own byte, so that a field in the wrong place shows.
+    // Each field has its own byte, so that a misplaced field is detected.
     fn sample(name: &[u8]) -> DirectoryEntry<'_> {
         DirectoryEntry {
             file_index: 0x01010101,

@@ -1,14 +1,14 @@
-//! Extended attributes: FILE_FULL_EA_INFORMATION ([MS-FSCC] 2.4.16), which QUERY_INFO, SET_INFO and a create context
-//! carry, and FILE_GET_EA_INFORMATION (2.4.16.1). Which characters a name may have is checked elsewhere.
+//! Extended attributes: FILE_FULL_EA_INFORMATION ([MS-FSCC] 2.4.16) in QUERY_INFO, SET_INFO and a create context, and
+//! FILE_GET_EA_INFORMATION (2.4.16.1). The characters of names are checked elsewhere.
 
 use super::{Entries, EntryChain};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// What an extended attribute means for the file.
+    /// The meaning of an extended attribute for the file.
     pub struct EaFlags(u8) {
-        /// Who does not understand the attribute cannot interpret the file.
+        /// The file cannot be interpreted correctly without understanding this attribute.
         NEED_EA = 0x80;
     }
 }
@@ -24,7 +24,7 @@ pub struct FileFullEaInformation<'a> {
     ea_value: &'a [u8],
 }
 
-// The bytes of a name and the NUL behind it.
+// Reads the bytes of a name and the NUL after it.
 fn decode_name<'a>(reader: &mut Reader<'a>, length: u8) -> Result<&'a [u8]> {
     let name = reader.take(usize::from(length))?;
     if reader.u8()? == 0 { Ok(name) } else { Err(Malformed::Value) }
@@ -34,7 +34,7 @@ impl<'a> FileFullEaInformation<'a> {
     /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 8;
 
-    /// An attribute; `None` if the name has more than 255 bytes or the value more than 65,535.
+    /// Creates an attribute; `None` if the name has more than 255 bytes or the value more than 65,535.
     pub fn new(flags: EaFlags, ea_name: &'a [u8], ea_value: &'a [u8]) -> Option<Self> {
         let fits = u8::try_from(ea_name.len()).is_ok() && u16::try_from(ea_value.len()).is_ok();
         fits.then_some(FileFullEaInformation { flags, ea_name, ea_value })
@@ -55,7 +55,7 @@ impl<'a> FileFullEaInformation<'a> {
         self.ea_value
     }
 
-    /// How many bytes the entry has, without padding.
+    /// The size of the entry in bytes, without padding.
     pub fn size(&self) -> usize {
         Self::FIXED_SIZE + self.ea_name.len() + 1 + self.ea_value.len()
     }
@@ -73,7 +73,7 @@ impl<'a> FileFullEaInformation<'a> {
         })
     }
 
-    /// Reads one entry. A name that no NUL follows is [`Malformed::Value`].
+    /// Decodes one entry. A name without a NUL after it is [`Malformed::Value`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         reader.skip(4)?;
@@ -90,14 +90,14 @@ impl<'a> FileFullEaInformation<'a> {
     }
 }
 
-/// FILE_GET_EA_INFORMATION: the name of an attribute that is asked for.
+/// FILE_GET_EA_INFORMATION: the name of a requested attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileGetEaInformation<'a> {
     ea_name: &'a [u8],
 }
 
 impl<'a> FileGetEaInformation<'a> {
-    /// A name; `None` if it has more than 255 bytes.
+    /// Creates a request for a name; `None` if it has more than 255 bytes.
     pub fn new(ea_name: &'a [u8]) -> Option<Self> {
         u8::try_from(ea_name.len()).is_ok().then_some(FileGetEaInformation { ea_name })
     }

@@ -1,10 +1,10 @@
-//! Structures of fixed size: one list of fields gives the structure, its size, its decoder and its encoder.
+//! Structures of fixed size, whose decoder, encoder and size are generated from a list of fields.
 
 use super::{FileAttributes, ReparseTag};
 use crate::bytes::{Reader, Result, Writer};
 use crate::dtyp::{AccessMask, FileTime, Guid};
 
-/// A value that a fixed structure holds.
+/// A value in a structure of fixed size.
 pub(crate) trait Field: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self>;
     fn write(&self, out: &mut Writer<'_>);
@@ -50,7 +50,7 @@ impl Field for u64 {
     }
 }
 
-/// A Boolean of one byte: any value but 0 is true ([MS-FSCC] 2.1.8).
+/// A one-byte Boolean: any value except 0 is true ([MS-FSCC] 2.1.8).
 impl Field for bool {
     fn read(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(reader.u8()? != 0)
@@ -71,7 +71,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Newtypes over a number.
+/// Implements [`Field`] for newtypes over a number.
 macro_rules! fields {
     ($($name:ident)*) => {$(
         impl $crate::fscc::field::Field for $name {
@@ -91,7 +91,7 @@ pub(crate) use fields;
 fields! { AccessMask FileAttributes FileTime Guid ReparseTag }
 
 /// Defines structures of fixed size: `structures! { Name(size) { field: Type, field: Type [4 reserved], } }`, with a
-/// doc comment for each name. Reserved bytes behind a field are written as zeros and passed over when read.
+/// doc comment for each name. Reserved bytes after a field are written as zeros and skipped when read.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident($size:literal) {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $([$reserved:literal reserved])?,)*
@@ -107,7 +107,7 @@ macro_rules! structures {
                 /// The size on the wire, in bytes.
                 pub const SIZE: usize = $size;
 
-                /// Reads the structure and leaves the reader behind it.
+                /// Decodes the structure and advances the reader past it.
                 pub fn decode(reader: &mut $crate::bytes::Reader<'_>) -> $crate::bytes::Result<Self> {
                     $(
                         let $field = <$type as $crate::fscc::field::Field>::read(reader)?;

@@ -6,9 +6,9 @@ use crate::dtyp::{AccessMask, FileTime};
 use crate::flags::flags;
 
 flags! {
-    /// How a file is accessed: the bits of CreateOptions that stay with the handle ([MS-FSCC] 2.4.31).
+    /// The access mode of a file: the bits of CreateOptions that stay with the handle ([MS-FSCC] 2.4.31).
     pub struct FileMode(u32) {
-        /// Written data is on disk before the answer.
+        /// Data is written to disk before the response.
         WRITE_THROUGH = 0x0000_0002;
         /// A hint: access is sequential.
         SEQUENTIAL_ONLY = 0x0000_0004;
@@ -18,7 +18,7 @@ flags! {
         SYNCHRONOUS_IO_ALERT = 0x0000_0010;
         /// Synchronous, and waits may not be alerted.
         SYNCHRONOUS_IO_NONALERT = 0x0000_0020;
-        /// Never shown as set.
+        /// Never reported as set.
         DELETE_ON_CLOSE = 0x0000_1000;
     }
 
@@ -26,7 +26,7 @@ flags! {
     pub struct DispositionFlags(u32) {
         /// The file is to be deleted; without this, it is not.
         DELETE = 0x0000_0001;
-        /// The name goes at once, the data with the last handle.
+        /// The name is removed at once, the data with the last handle.
         POSIX_SEMANTICS = 0x0000_0002;
         /// Refuse if the file is mapped as an image.
         FORCE_IMAGE_SECTION_CHECK = 0x0000_0004;
@@ -60,7 +60,7 @@ structures! {
     FileAttributeTagInformation(8) {
         /// Attributes.
         file_attributes: FileAttributes,
-        /// The tag of the reparse point, if the attributes say that there is one.
+        /// The tag of the reparse point, if the attributes indicate that there is one.
         reparse_tag: ReparseTag,
     }
 
@@ -81,11 +81,11 @@ structures! {
 
     /// FILE_COMPRESSION_INFORMATION ([MS-FSCC] 2.4.9).
     FileCompressionInformation(16) {
-        /// Bytes that the compressed file takes.
+        /// The size of the compressed file in bytes.
         compressed_file_size: u64,
         /// 0 for none, 2 for LZNT1.
         compression_format: u16,
-        /// Log2 of how many bytes are compressed together.
+        /// Log2 of the number of bytes that are compressed together.
         compression_unit_shift: u8,
         /// Log2 of the chunk size.
         chunk_shift: u8,
@@ -101,7 +101,7 @@ structures! {
 
     /// FILE_DISPOSITION_INFORMATION_EX ([MS-FSCC] 2.4.12).
     FileDispositionInformationEx(4) {
-        /// Whether and how.
+        /// Whether and how the file is deleted.
         flags: DispositionFlags,
     }
 
@@ -119,9 +119,9 @@ structures! {
 
     /// FILE_ID_INFORMATION ([MS-FSCC] 2.4.26).
     FileIdInformation(24) {
-        /// Which volume.
+        /// The volume.
         volume_serial_number: u64,
-        /// Which file of that volume; zeros where there are no such ids.
+        /// The file within that volume; zeros if there are no such ids.
         file_id: [u8; 16],
     }
 
@@ -167,9 +167,9 @@ structures! {
         allocation_size: u64,
         /// Size in bytes.
         end_of_file: u64,
-        /// Hard links that are not deleted.
+        /// The number of hard links that are not deleted.
         number_of_links: u32,
-        /// Whether deletion has been asked for.
+        /// Whether deletion is pending.
         delete_pending: bool,
         /// Whether it is a directory.
         directory: bool [2 reserved],
@@ -177,11 +177,11 @@ structures! {
 
     /// FILE_STANDARD_LINK_INFORMATION ([MS-FSCC] 2.4.48).
     FileStandardLinkInformation(12) {
-        /// Hard links that are not deleted.
+        /// The number of hard links that are not deleted.
         number_of_accessible_links: u32,
-        /// Hard links, those marked for deletion included.
+        /// The number of hard links, including those marked for deletion.
         total_number_of_links: u32,
-        /// Whether deletion has been asked for.
+        /// Whether deletion is pending.
         delete_pending: bool,
         /// Whether it is a directory.
         directory: bool [2 reserved],
@@ -189,7 +189,7 @@ structures! {
 
     /// FILE_VALID_DATA_LENGTH_INFORMATION ([MS-FSCC] 2.4.50).
     FileValidDataLengthInformation(8) {
-        /// How many bytes have been written, signed on the wire.
+        /// The number of bytes that have been written, signed on the wire.
         valid_data_length: u64,
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::bytes::{Reader, Result};
 
-    // The bytes 0, 1, 2, ...: a little-endian field at offset n then begins with the byte n.
+    // The bytes 0, 1, 2, ...: a little-endian field at offset n begins with the byte n.
     fn counted<T>(decode: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> T {
         let bytes: Vec<u8> = (0..64).collect();
         decode(&mut Reader::new(&bytes)).expect("long enough")

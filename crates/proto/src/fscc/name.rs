@@ -1,23 +1,23 @@
-//! Information that holds a name: queries of a file's name, FileAllInformation, rename and link ([MS-FSCC] 2.1.7,
-//! 2.4.2, 2.4.28, 2.4.42, 2.4.43). Only the forms that SMB 2 uses; those of SMB 1 are left out.
+//! Information that contains a name: queries of a file's name, FileAllInformation, rename and link ([MS-FSCC] 2.1.7,
+//! 2.4.2, 2.4.28, 2.4.42, 2.4.43). Only the forms for SMB 2 are implemented, not those for SMB 1.
 
 use super::file::*;
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 
-/// A name that begins with its length in bytes.
+/// Reads a name that begins with its length in bytes.
 pub(super) fn decode_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
     let length = usize::try_from(reader.u32()?).map_err(|_| Malformed::Truncated)?;
     decode_text(reader, length)
 }
 
-/// `length` bytes of text, which must be whole UTF-16 code units.
+/// Reads `length` bytes of text, which must be whole UTF-16 code units.
 pub(super) fn decode_text<'a>(reader: &mut Reader<'a>, length: usize) -> Result<&'a [u8]> {
     let text = reader.take(length)?;
     if length.is_multiple_of(2) { Ok(text) } else { Err(Malformed::Value) }
 }
 
-/// A name behind its length in bytes.
+/// Writes a name after its length in bytes.
 pub(super) fn encode_name(name: &[u8], out: &mut Writer<'_>) {
     out.u32(u32::try_from(name.len()).expect("a name is far shorter than 4 GiB"));
     out.bytes(name);
@@ -103,11 +103,11 @@ impl<'a> FileAllInformation<'a> {
 }
 
 flags! {
-    /// How a file is renamed ([MS-FSCC] 2.4.43).
+    /// Options for renaming a file ([MS-FSCC] 2.4.43).
     pub struct RenameFlags(u32) {
-        /// A file of the new name is replaced; without this, the rename fails.
+        /// A file with the new name is replaced; without this, the rename fails.
         REPLACE_IF_EXISTS = 0x0000_0001;
-        /// The replaced file loses its name at once and lives on with its handles.
+        /// The replaced file loses its name at once and exists until its handles are closed.
         POSIX_SEMANTICS = 0x0000_0002;
         /// The pinned state of the new directory is not inherited.
         SUPPRESS_PIN_STATE_INHERITANCE = 0x0000_0004;
@@ -130,7 +130,7 @@ flags! {
 /// ([MS-FSCC] 2.4.28.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileRenameInformation<'a> {
-    /// Whether a file of the new name is replaced.
+    /// Whether a file with the new name is replaced.
     pub replace_if_exists: bool,
     /// 0 over a network.
     pub root_directory: u64,
@@ -144,7 +144,7 @@ pub type FileLinkInformation<'a> = FileRenameInformation<'a>;
 /// FILE_RENAME_INFORMATION_EX ([MS-FSCC] 2.4.43).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileRenameInformationEx<'a> {
-    /// How.
+    /// The options.
     pub flags: RenameFlags,
     /// 0 over a network.
     pub root_directory: u64,
@@ -152,7 +152,7 @@ pub struct FileRenameInformationEx<'a> {
     pub file_name: &'a [u8],
 }
 
-/// What [MS-FSCC] 2.4.42.2 and 2.4.43 say that the structure has at least, padding included.
+/// The minimum size of the structure according to [MS-FSCC] 2.4.42.2 and 2.4.43, including padding.
 const RENAME_MINIMUM: usize = 24;
 
 fn encode_target(root_directory: u64, file_name: &[u8], out: &mut Writer<'_>, start: usize) {
@@ -166,7 +166,7 @@ impl<'a> FileRenameInformation<'a> {
     pub const FIXED_SIZE: usize = 20;
 
     /// Reads the structure. An odd length of the name is [`Malformed::Value`].
-    // Deviates from [MS-FSCC] 2.4.42.2: the padding up to 24 bytes may be missing, since clients leave it out.
+    // Deviates from [MS-FSCC] 2.4.42.2: the padding up to 24 bytes may be missing, because clients omit it.
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self> {
         let replace_if_exists = reader.u8()? != 0;
         reader.skip(7)?;

@@ -1,4 +1,4 @@
-//! What CHANGE_NOTIFY reports ([MS-FSCC] 2.7.1).
+//! The changes that CHANGE_NOTIFY reports ([MS-FSCC] 2.7.1).
 
 use super::name::decode_text;
 use super::{Entries, EntryChain};
@@ -6,29 +6,29 @@ use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::values::values;
 
 values! {
-    /// What happened to a file.
+    /// The change of a file.
     pub struct FileAction(u32) {
-        /// It appeared.
+        /// It was created.
         ADDED = 0x0000_0001;
-        /// It vanished.
+        /// It was removed.
         REMOVED = 0x0000_0002;
         /// Its data or attributes changed.
         MODIFIED = 0x0000_0003;
-        /// It was renamed; this is the name that it had.
+        /// It was renamed; this is the old name.
         RENAMED_OLD_NAME = 0x0000_0004;
-        /// It was renamed; this is the name that it has.
+        /// It was renamed; this is the new name.
         RENAMED_NEW_NAME = 0x0000_0005;
-        /// A stream appeared.
+        /// A stream was created.
         ADDED_STREAM = 0x0000_0006;
-        /// A stream vanished.
+        /// A stream was removed.
         REMOVED_STREAM = 0x0000_0007;
         /// A stream changed.
         MODIFIED_STREAM = 0x0000_0008;
-        /// An object id vanished with its file.
+        /// An object id was removed with its file.
         REMOVED_BY_DELETE = 0x0000_0009;
         /// An object id could not be kept.
         ID_NOT_TUNNELLED = 0x0000_000a;
-        /// A file had an object id already.
+        /// The file already had an object id.
         TUNNELLED_ID_COLLISION = 0x0000_000b;
     }
 }
@@ -36,7 +36,7 @@ values! {
 /// FILE_NOTIFY_INFORMATION: one change of the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileNotifyInformation<'a> {
-    /// What happened.
+    /// The change.
     pub action: FileAction,
     /// The path below the watched directory in UTF-16LE.
     pub file_name: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> FileNotifyInformation<'a> {
     /// The size of the fixed part before the name, in bytes.
     pub const FIXED_SIZE: usize = 12;
 
-    /// Appends an entry to a list. Answers whether it fitted. The last entry is padded like the others.
+    /// Appends an entry to a list and returns whether it fitted. The last entry is padded like the others.
     pub fn push(&self, chain: &mut EntryChain, out: &mut Writer<'_>) -> bool {
         let padded = self.file_name.len().next_multiple_of(Self::ALIGNMENT);
         chain.push(out, Self::FIXED_SIZE + padded, |out| {

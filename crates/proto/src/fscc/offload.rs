@@ -1,4 +1,4 @@
-//! Offloaded copies ([MS-FSCC] 2.1.11, 2.3.41 to 2.3.44): a token stands for the data of a range, and writing the token
+//! Offloaded copies ([MS-FSCC] 2.1.11, 2.3.41 to 2.3.44). A token represents the data of a range, and writing the token
 //! writes the data.
 
 use super::field::structures;
@@ -7,17 +7,17 @@ use crate::flags::flags;
 use crate::values::values;
 
 values! {
-    /// What kind of token it is ([MS-FSCC] 2.1.11). All below 0xffff0000 are of their maker.
+    /// The type of a token ([MS-FSCC] 2.1.11). Values below 0xffff0000 are vendor-specific.
     pub struct OffloadTokenType(u32) {
-        /// Stands for zeros, as many as are asked for.
+        /// Represents any number of zeros.
         ZERO_DATA = 0xffff_0001;
     }
 }
 
 flags! {
-    /// What is known of the data behind a range ([MS-FSCC] 2.3.42).
+    /// Properties of the data after a range ([MS-FSCC] 2.3.42).
     pub struct OffloadReadFlags(u32) {
-        /// Nothing but zeros.
+        /// All zeros.
         ALL_ZERO_BEYOND_CURRENT_RANGE = 0x0000_0001;
     }
 }
@@ -25,16 +25,16 @@ flags! {
 /// STORAGE_OFFLOAD_TOKEN ([MS-FSCC] 2.1.11), the one structure here whose numbers are big-endian.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StorageOffloadToken {
-    /// What kind.
+    /// The type.
     pub token_type: OffloadTokenType,
-    /// What tells it apart.
+    /// The identifier of the token.
     pub token_id: [u8; Self::ID_SIZE],
 }
 
 impl StorageOffloadToken {
     /// The size on the wire, in bytes.
     pub const SIZE: usize = 512;
-    /// How many of them tell it apart.
+    /// The size of the identifier in bytes.
     pub const ID_SIZE: usize = 504;
 }
 
@@ -66,7 +66,7 @@ structures! {
     OffloadReadInput(32) {
         /// 32.
         size: u32 [4 reserved],
-        /// How long the token is wanted, in milliseconds; 0: as long as the server likes.
+        /// The requested lifetime of the token in milliseconds; 0: the server's default.
         token_time_to_live: u32 [4 reserved],
         /// First byte.
         file_offset: u64,
@@ -78,9 +78,9 @@ structures! {
     OffloadReadOutput(528) {
         /// 528.
         size: u32,
-        /// What lies behind the range.
+        /// Properties of the data after the range.
         flags: OffloadReadFlags,
-        /// How many bytes the token stands for.
+        /// The number of bytes that the token represents.
         transfer_length: u64,
         /// The token.
         token: StorageOffloadToken,
@@ -94,7 +94,7 @@ structures! {
         file_offset: u64,
         /// Length in bytes.
         copy_length: u64,
-        /// Where in the token's data to begin.
+        /// The offset in the token's data at which to begin.
         transfer_offset: u64,
         /// The token.
         token: StorageOffloadToken,
@@ -114,7 +114,7 @@ mod tests {
     use super::super::field::Field;
     use super::*;
 
-    // 2.1.11: TokenType, Reserved, TokenIdLength, TokenId; the numbers big-endian.
+    // 2.1.11: TokenType, Reserved, TokenIdLength, TokenId; the numbers are big-endian.
     #[test]
     fn a_token() {
         let token = StorageOffloadToken { token_type: OffloadTokenType::ZERO_DATA, token_id: [7; 504] };

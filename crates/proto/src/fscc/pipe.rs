@@ -7,7 +7,7 @@ use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::values::values;
 
 values! {
-    /// Whether a pipe keeps the borders of messages: its type, and how it is read.
+    /// Whether a pipe keeps message boundaries: its type, and its read mode.
     pub struct PipeMode(u32) {
         /// A stream of bytes.
         BYTE_STREAM = 0;
@@ -15,15 +15,15 @@ values! {
         MESSAGE = 1;
     }
 
-    /// Whether calls on a pipe wait.
+    /// Whether operations on a pipe block.
     pub struct PipeCompletionMode(u32) {
-        /// They wait.
+        /// They block.
         QUEUE_OPERATION = 0;
-        /// They end at once.
+        /// They complete at once.
         COMPLETE_OPERATION = 1;
     }
 
-    /// Which way data flows.
+    /// The direction of data flow.
     pub struct PipeConfiguration(u32) {
         /// To the server.
         INBOUND = 0;
@@ -33,19 +33,19 @@ values! {
         FULL_DUPLEX = 2;
     }
 
-    /// Whether somebody is at the other end.
+    /// The connection state of a pipe.
     pub struct PipeState(u32) {
-        /// Nobody.
+        /// Not connected.
         DISCONNECTED = 1;
-        /// Somebody is waited for.
+        /// Waiting for a client.
         LISTENING = 2;
-        /// Somebody.
+        /// Connected.
         CONNECTED = 3;
-        /// Nobody any more; what was sent can still be read.
+        /// The other end has closed; data that was sent can still be read.
         CLOSING = 4;
     }
 
-    /// Which end of a pipe it is.
+    /// The end of a pipe.
     pub struct PipeEnd(u32) {
         /// The client's.
         CLIENT = 0;
@@ -57,53 +57,53 @@ values! {
 structures! {
     /// FILE_PIPE_INFORMATION ([MS-FSCC] 2.4.37).
     FilePipeInformation(8) {
-        /// How the pipe is read.
+        /// The read mode.
         read_mode: PipeMode,
-        /// Whether calls wait.
+        /// Whether operations block.
         completion_mode: PipeCompletionMode,
     }
 
     /// FILE_PIPE_LOCAL_INFORMATION ([MS-FSCC] 2.4.38).
     FilePipeLocalInformation(40) {
-        /// What the pipe is.
+        /// The type of the pipe.
         named_pipe_type: PipeMode,
-        /// Which way data flows.
+        /// The direction of data flow.
         named_pipe_configuration: PipeConfiguration,
-        /// How many instances there may be.
+        /// The maximum number of instances.
         maximum_instances: u32,
-        /// How many instances there are.
+        /// The number of instances.
         current_instances: u32,
-        /// Bytes of the buffer towards the server.
+        /// The size of the buffer towards the server, in bytes.
         inbound_quota: u32,
         /// The number of bytes available for reading.
         read_data_available: u32,
-        /// Bytes of the buffer towards the client.
+        /// The size of the buffer towards the client, in bytes.
         outbound_quota: u32,
-        /// Bytes that can be written.
+        /// The number of bytes that can be written.
         write_quota_available: u32,
-        /// Whether somebody is at the other end.
+        /// The connection state.
         named_pipe_state: PipeState,
-        /// Which end this is.
+        /// This end of the pipe.
         named_pipe_end: PipeEnd,
     }
 
     /// FILE_PIPE_REMOTE_INFORMATION ([MS-FSCC] 2.4.39).
     FilePipeRemoteInformation(12) {
-        /// How long data may be collected before it is sent, in units of 100 ns.
+        /// The time for which data may be collected before it is sent, in units of 100 ns.
         collect_data_time: u64,
-        /// How many bytes may be collected.
+        /// The maximum number of bytes collected.
         maximum_collection_count: u32,
     }
 
-    /// The fixed part of the answer to FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46); the data follows.
+    /// The fixed part of the response to FSCTL_PIPE_PEEK ([MS-FSCC] 2.3.46); the data follows.
     PipePeekReply(16) {
-        /// Whether somebody is at the other end.
+        /// The connection state.
         named_pipe_state: PipeState,
         /// The number of bytes available for reading.
         read_data_available: u32,
-        /// Messages that can be read, if the pipe has messages.
+        /// The number of messages available for reading, if the pipe has messages.
         number_of_messages: u32,
-        /// Length of the first of them.
+        /// The length of the first message.
         message_length: u32,
     }
 }
@@ -113,7 +113,7 @@ super::field::fields! { PipeMode PipeCompletionMode PipeConfiguration PipeState 
 /// The input of FSCTL_PIPE_WAIT ([MS-FSCC] 2.3.49).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PipeWaitRequest<'a> {
-    /// How long to wait in units of 100 ms, signed on the wire; `None` to wait for ever.
+    /// The time to wait in units of 100 ms, signed on the wire; `None` to wait indefinitely.
     pub timeout: Option<u64>,
     /// The pipe's name in UTF-16LE.
     pub name: &'a [u8],

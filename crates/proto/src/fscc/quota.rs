@@ -4,7 +4,7 @@ use super::{Entries, EntryChain};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::{FileTime, Sid};
 
-// A SID that must be as long as its length field says.
+// Reads a SID that must have exactly the length of its length field.
 fn decode_sid(reader: &mut Reader<'_>, length: usize) -> Result<Sid> {
     let mut sid = Reader::new(reader.take(length)?);
     let decoded = Sid::decode(&mut sid)?;
@@ -15,16 +15,16 @@ fn sid_length(sid: &Sid) -> u32 {
     u32::try_from(sid.size()).expect("a SID has at most 68 bytes")
 }
 
-/// FILE_QUOTA_INFORMATION: the quota of one user. All ones stand for no threshold and no limit.
+/// FILE_QUOTA_INFORMATION: the quota of one user. All ones mean no threshold or no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileQuotaInformation {
     /// When it was last changed.
     pub change_time: FileTime,
-    /// Bytes that the user has filled.
+    /// The number of bytes that the user occupies.
     pub quota_used: u64,
-    /// From how many bytes on the user is warned.
+    /// The number of bytes from which the user is warned.
     pub quota_threshold: u64,
-    /// How many bytes the user may fill.
+    /// The number of bytes that the user may occupy.
     pub quota_limit: u64,
     /// The user.
     pub sid: Sid,
@@ -70,7 +70,7 @@ impl FileQuotaInformation {
     }
 }
 
-/// FILE_GET_QUOTA_INFORMATION ([MS-FSCC] 2.4.41.1): a user whose quota is asked for.
+/// FILE_GET_QUOTA_INFORMATION ([MS-FSCC] 2.4.41.1): a user whose quota is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileGetQuotaInformation {
     /// The user.

@@ -1,5 +1,5 @@
-//! The data of reparse points ([MS-FSCC] 2.1.2): the buffer of any owner, and that of a symbolic link within it. What
-//! other owners store stays raw.
+//! The data of reparse points ([MS-FSCC] 2.1.2): the buffer of any tag, and the data of a symbolic link within it. The
+//! data of other tags stays raw.
 
 use super::ReparseTag;
 use crate::bytes::{Malformed, Reader, Result, Writer, field};
@@ -15,13 +15,13 @@ pub struct ReparseDataBuffer<'a> {
 }
 
 impl<'a> ReparseDataBuffer<'a> {
-    /// A buffer. `reparse_guid` is written only for tags that are not Microsoft's. `None` if the data is longer than
-    /// 65,535 bytes.
+    /// Creates a buffer. `reparse_guid` is written only for tags that are not Microsoft's. `None` if the data is longer
+    /// than 65,535 bytes.
     pub fn new(reparse_tag: ReparseTag, reparse_guid: Guid, data: &'a [u8]) -> Option<Self> {
         u16::try_from(data.len()).is_ok().then_some(ReparseDataBuffer { reparse_tag, reparse_guid, data })
     }
 
-    /// Who owns the reparse point.
+    /// The tag of the reparse point's owner.
     pub fn reparse_tag(&self) -> ReparseTag {
         self.reparse_tag
     }
@@ -36,7 +36,7 @@ impl<'a> ReparseDataBuffer<'a> {
         self.data
     }
 
-    /// Reads a buffer that is all of `bytes`: a length that leaves some over is [`Malformed::Value`].
+    /// Decodes a buffer that occupies all of `bytes`. A length that leaves bytes over is [`Malformed::Value`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let reparse_tag = ReparseTag(reader.u32()?);
@@ -62,10 +62,10 @@ impl<'a> ReparseDataBuffer<'a> {
     }
 }
 
-/// What the buffer of [`ReparseTag::SYMLINK`] holds behind its header ([MS-FSCC] 2.1.2.4).
+/// The data of a buffer with [`ReparseTag::SYMLINK`], after its header ([MS-FSCC] 2.1.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SymbolicLinkReparseData<'a> {
-    /// Where the link leads, in UTF-16LE.
+    /// The target of the link, in UTF-16LE.
     pub substitute_name: &'a [u8],
     /// The same name for display.
     pub print_name: &'a [u8],
@@ -77,7 +77,7 @@ impl<'a> SymbolicLinkReparseData<'a> {
     /// The size of the fixed part before the names, in bytes.
     pub const FIXED_SIZE: usize = 12;
 
-    /// Reads the data of a reparse point. Names of an odd length are [`Malformed::Value`].
+    /// Decodes the data of a reparse point. A name of an odd length is [`Malformed::Value`].
     pub fn decode(data: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(data);
         let (substitute_offset, substitute_length) = (reader.u16()?, reader.u16()?);
@@ -93,7 +93,7 @@ impl<'a> SymbolicLinkReparseData<'a> {
         Ok(SymbolicLinkReparseData { substitute_name, print_name, flags })
     }
 
-    /// The data of a reparse point; `None` if the names are too long for it.
+    /// Returns the data of a reparse point; `None` if the names are too long for it.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         let substitute_length = u16::try_from(self.substitute_name.len()).ok()?;
         let print_length = u16::try_from(self.print_name.len()).ok()?;

@@ -4,7 +4,7 @@ use super::name::decode_text;
 use super::{Entries, EntryChain};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 
-/// FILE_STREAM_INFORMATION: one stream of the list.
+/// FILE_STREAM_INFORMATION: one stream of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileStreamInformation<'a> {
     /// Size in bytes.

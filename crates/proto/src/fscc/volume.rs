@@ -8,7 +8,7 @@ use crate::flags::flags;
 use crate::values::values;
 
 flags! {
-    /// What a file system can do ([MS-FSCC] 2.5.1).
+    /// The features of a file system ([MS-FSCC] 2.5.1).
     pub struct FileSystemAttributes(u32) {
         /// Names can be looked up case-sensitively.
         CASE_SENSITIVE_SEARCH = 0x0000_0001;
@@ -16,9 +16,9 @@ flags! {
         CASE_PRESERVED_NAMES = 0x0000_0002;
         /// Names are Unicode.
         UNICODE_ON_DISK = 0x0000_0004;
-        /// Access control lists are kept and enforced.
+        /// ACLs are stored and enforced.
         PERSISTENT_ACLS = 0x0000_0008;
-        /// Single files can be compressed.
+        /// Individual files can be compressed.
         FILE_COMPRESSION = 0x0000_0010;
         /// Quotas per user.
         VOLUME_QUOTAS = 0x0000_0020;
@@ -28,9 +28,9 @@ flags! {
         SUPPORTS_REPARSE_POINTS = 0x0000_0080;
         /// Remote storage.
         SUPPORTS_REMOTE_STORAGE = 0x0000_0100;
-        /// Says at cleanup what else was done.
+        /// Returns information about additional actions at cleanup.
         RETURNS_CLEANUP_RESULT_INFO = 0x0000_0200;
-        /// Deletes and renames as POSIX does.
+        /// Deletes and renames with POSIX semantics.
         SUPPORTS_POSIX_UNLINK_RENAME = 0x0000_0400;
         /// The whole volume is compressed.
         VOLUME_IS_COMPRESSED = 0x0000_8000;
@@ -42,7 +42,7 @@ flags! {
         NAMED_STREAMS = 0x0004_0000;
         /// Mounted read-only.
         READ_ONLY_VOLUME = 0x0008_0000;
-        /// Written once.
+        /// Write-once.
         SEQUENTIAL_WRITE_ONCE = 0x0010_0000;
         /// Transactions.
         SUPPORTS_TRANSACTIONS = 0x0020_0000;
@@ -52,7 +52,7 @@ flags! {
         SUPPORTS_EXTENDED_ATTRIBUTES = 0x0080_0000;
         /// Files can be opened by id.
         SUPPORTS_OPEN_BY_FILE_ID = 0x0100_0000;
-        /// A journal of changes.
+        /// A change journal.
         SUPPORTS_USN_JOURNAL = 0x0200_0000;
         /// Integrity streams.
         SUPPORT_INTEGRITY_STREAMS = 0x0400_0000;
@@ -62,7 +62,7 @@ flags! {
         SUPPORTS_SPARSE_VDL = 0x1000_0000;
     }
 
-    /// How quotas are kept ([MS-FSCC] 2.5.2).
+    /// Flags of quotas and content indexing ([MS-FSCC] 2.5.2).
     pub struct FileSystemControlFlags(u32) {
         /// Quotas are tracked, not enforced.
         QUOTA_TRACK = 0x0000_0001;
@@ -70,9 +70,9 @@ flags! {
         QUOTA_ENFORCE = 0x0000_0002;
         /// Content is not indexed.
         CONTENT_INDEX_DISABLED = 0x0000_0008;
-        /// Log who exceeds the threshold.
+        /// Log when a user exceeds the threshold.
         LOG_QUOTA_THRESHOLD = 0x0000_0010;
-        /// Log who exceeds the limit.
+        /// Log when a user exceeds the limit.
         LOG_QUOTA_LIMIT = 0x0000_0020;
         /// Log when the volume's threshold is exceeded.
         LOG_VOLUME_THRESHOLD = 0x0000_0040;
@@ -84,35 +84,35 @@ flags! {
         QUOTAS_REBUILDING = 0x0000_0200;
     }
 
-    /// How sectors lie on the device ([MS-FSCC] 2.5.7).
+    /// The sector layout of the device ([MS-FSCC] 2.5.7).
     pub struct SectorSizeFlags(u32) {
         /// The first physical sector is aligned with the first logical one.
         ALIGNED_DEVICE = 0x0000_0001;
         /// The partition is aligned with physical sectors.
         PARTITION_ALIGNED_ON_DEVICE = 0x0000_0002;
-        /// Seeking costs nothing.
+        /// Seeking has no cost.
         NO_SEEK_PENALTY = 0x0000_0004;
-        /// The device trims.
+        /// The device supports TRIM.
         TRIM_ENABLED = 0x0000_0008;
     }
 
-    /// What kind of device holds the volume ([MS-FSCC] 2.5.10).
+    /// The characteristics of the device with the volume ([MS-FSCC] 2.5.10).
     pub struct DeviceCharacteristics(u32) {
         /// The medium can be removed.
         REMOVABLE_MEDIA = 0x0000_0001;
-        /// It cannot be written to.
+        /// The device is read-only.
         READ_ONLY_DEVICE = 0x0000_0002;
         /// A floppy disk.
         FLOPPY_DISKETTE = 0x0000_0004;
-        /// Written once.
+        /// The medium is write-once.
         WRITE_ONCE_MEDIA = 0x0000_0008;
         /// A remote file system.
         REMOTE_DEVICE = 0x0000_0010;
         /// A file system is mounted.
         DEVICE_IS_MOUNTED = 0x0000_0020;
-        /// The volume is not on a medium of its own.
+        /// The volume does not have a medium of its own.
         VIRTUAL_VOLUME = 0x0000_0040;
-        /// The volume's own access control list is checked as well.
+        /// The ACL of the volume itself is checked as well.
         DEVICE_SECURE_OPEN = 0x0000_0100;
         /// Part of a terminal service.
         TS_DEVICE = 0x0000_1000;
@@ -126,7 +126,7 @@ flags! {
 }
 
 values! {
-    /// What holds the volume ([MS-FSCC] 2.5.10).
+    /// The type of device with the volume ([MS-FSCC] 2.5.10).
     pub struct DeviceType(u32) {
         /// A CD-ROM.
         CD_ROM = 0x0000_0002;
@@ -144,33 +144,33 @@ structures! {
         free_space_threshold: u64,
         /// 0.
         free_space_stop_filtering: u64,
-        /// From how many bytes on a user is warned; all ones for never.
+        /// The number of bytes from which a user is warned; all ones for never.
         default_quota_threshold: u64,
-        /// How many bytes a user may fill; all ones for no limit.
+        /// The number of bytes that a user may occupy; all ones for no limit.
         default_quota_limit: u64,
-        /// How quotas are kept.
+        /// Flags of quotas and content indexing.
         file_system_control_flags: FileSystemControlFlags [4 reserved],
     }
 
     /// FILE_FS_DEVICE_INFORMATION ([MS-FSCC] 2.5.10).
     FileFsDeviceInformation(8) {
-        /// What holds the volume.
+        /// The type of device.
         device_type: DeviceType,
-        /// What kind it is.
+        /// The characteristics of the device.
         characteristics: DeviceCharacteristics,
     }
 
     /// FILE_FS_FULL_SIZE_INFORMATION ([MS-FSCC] 2.5.4).
     FileFsFullSizeInformation(32) {
-        /// Units of the volume, as far as the user may have them.
+        /// Allocation units of the volume that are available to the user in total.
         total_allocation_units: u64,
-        /// Free units that the user may fill.
+        /// Free allocation units that are available to the user.
         caller_available_allocation_units: u64,
-        /// Free units.
+        /// Free allocation units.
         actual_available_allocation_units: u64,
-        /// Sectors in a unit.
+        /// Sectors per allocation unit.
         sectors_per_allocation_unit: u32,
-        /// Bytes in a sector.
+        /// Bytes per sector.
         bytes_per_sector: u32,
     }
 
@@ -178,42 +178,42 @@ structures! {
     FileFsObjectIdInformation(64) {
         /// The id of the volume.
         object_id: Guid,
-        /// Whatever was stored with it, or zeros.
+        /// The data stored with it, or zeros.
         extended_info: ExtendedInfo,
     }
 
     /// FILE_FS_SECTOR_SIZE_INFORMATION ([MS-FSCC] 2.5.7).
     FileFsSectorSizeInformation(28) {
-        /// Bytes in a logical sector.
+        /// Bytes per logical sector.
         logical_bytes_per_sector: u32,
-        /// Bytes that the device writes as one.
+        /// Bytes that the device writes atomically.
         physical_bytes_per_sector_for_atomicity: u32,
-        /// Bytes that the device writes best.
+        /// The write size for the best performance of the device, in bytes.
         physical_bytes_per_sector_for_performance: u32,
-        /// Bytes that the file system writes as one.
+        /// Bytes that the file system writes atomically.
         file_system_effective_physical_bytes_per_sector_for_atomicity: u32,
-        /// How sectors lie on the device.
+        /// The sector layout of the device.
         flags: SectorSizeFlags,
-        /// Where the first logical sector lies in the first physical one; all ones if unknown.
+        /// The offset of the first logical sector in the first physical one; all ones if unknown.
         byte_offset_for_sector_alignment: u32,
-        /// Where the partition begins in a physical sector; all ones if unknown.
+        /// The offset of the partition's start in a physical sector; all ones if unknown.
         byte_offset_for_partition_alignment: u32,
     }
 
     /// FILE_FS_SIZE_INFORMATION ([MS-FSCC] 2.5.8).
     FileFsSizeInformation(24) {
-        /// Units of the volume, as far as the user may have them.
+        /// Allocation units of the volume that are available to the user in total.
         total_allocation_units: u64,
-        /// Free units that the user may fill.
+        /// Free allocation units that are available to the user.
         available_allocation_units: u64,
-        /// Sectors in a unit.
+        /// Sectors per allocation unit.
         sectors_per_allocation_unit: u32,
-        /// Bytes in a sector.
+        /// Bytes per sector.
         bytes_per_sector: u32,
     }
 }
 
-/// What may be stored with the object id of a volume.
+/// The data stored with the object id of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtendedInfo(pub [u8; 48]);
 
@@ -230,9 +230,9 @@ super::field::fields! {
 /// FILE_FS_ATTRIBUTE_INFORMATION ([MS-FSCC] 2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileFsAttributeInformation<'a> {
-    /// What the file system can do.
+    /// The features of the file system.
     pub file_system_attributes: FileSystemAttributes,
-    /// How many UTF-16 code units a name may have.
+    /// The maximum number of UTF-16 code units of a name.
     pub maximum_component_name_length: u32,
     /// The name of the file system in UTF-16LE.
     pub file_system_name: &'a [u8],
@@ -262,13 +262,13 @@ impl<'a> FileFsAttributeInformation<'a> {
 /// FILE_FS_VOLUME_INFORMATION ([MS-FSCC] 2.5.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileFsVolumeInformation<'a> {
-    /// When the volume was made.
+    /// When the volume was created.
     pub volume_creation_time: FileTime,
     /// A number that need not be unique.
     pub volume_serial_number: u32,
     /// Whether the file system is object-oriented.
     pub supports_objects: bool,
-    /// The label in UTF-16LE; of a longer one, the first 32 code units.
+    /// The label in UTF-16LE. Only the first 32 code units of a longer one.
     pub volume_label: &'a [u8],
 }
 
@@ -320,7 +320,7 @@ impl<'a> FileFsLabelInformation<'a> {
 /// FILE_FS_DRIVER_PATH_INFORMATION ([MS-FSCC] 2.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileFsDriverPathInformation<'a> {
-    /// Whether the driver has a part in the volume's input and output.
+    /// Whether the driver is in the volume's I/O path.
     pub driver_in_path: bool,
     /// The driver's name in UTF-16LE.
     pub driver_name: &'a [u8],

@@ -110,8 +110,8 @@ fn a_domain_controller_decides() {
 }
 
 /// A Windows client's and server's logon in Microsoft's Open Specifications blog, "SMB 2 and SMB 3 security in Windows
-/// 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example: the MIC of the AUTHENTICATE_MESSAGE and the
-/// mechListMIC of both sides, with the session key that the article gives.
+/// 10: the anatomy of signing and cryptographic keys" (2017), 3.1.1 example: the MIC of the AUTHENTICATE_MESSAGE and
+/// the mechListMIC of both sides, with the session key that the article gives.
 #[test]
 fn signatures_of_windows() {
     let negotiate = hex("4E544C4D5353500001000000978208E200000000000000000000000000000000060380250000000F");

@@ -138,8 +138,8 @@ fn aes_128_gcm() {
     );
 }
 
-/// Computed with Python's `cryptography` (AESGCM and AESCCM) from the plaintext of the WRITE response above, key 00..1f,
-/// session 0x100000000025 and nonce counter 0x0102030405060708.
+/// Computed with Python's `cryptography` (AESGCM and AESCCM) from the plaintext of the WRITE response above, key
+/// 00..1f, session 0x100000000025 and nonce counter 0x0102030405060708.
 #[test]
 fn keys_of_256_bits_and_the_nonce_of_a_counter() {
     let key: Vec<u8> = (0..32).collect();
