@@ -1,9 +1,9 @@
-//! CANCEL ([MS-SMB2] 2.2.30): which request is meant stands in the header; there is no response.
+//! CANCEL ([MS-SMB2] 2.2.30). The header identifies the request to cancel; there is no response.
 
 use super::empty_bodies;
 
 empty_bodies! {
-    /// Gives up an earlier request.
+    /// Cancels an earlier request.
     CancelRequest
 }
 

@@ -1,17 +1,17 @@
-//! CHANGE_NOTIFY ([MS-SMB2] 2.2.35, 2.2.36). The changes are [MS-FSCC] 2.7.1's.
+//! CHANGE_NOTIFY ([MS-SMB2] 2.2.35, 2.2.36). The changes are defined in [MS-FSCC] 2.7.1.
 
 use super::{FileId, body, output_buffer_responses};
 use crate::bytes::{Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// How deep to watch ([MS-SMB2] 2.2.35).
+    /// The scope of the watch ([MS-SMB2] 2.2.35).
     pub struct ChangeNotifyFlags(u16) {
         /// The whole tree below the directory.
         WATCH_TREE = 0x0001;
     }
 
-    /// What to watch ([MS-SMB2] 2.2.35).
+    /// The changes to watch for ([MS-SMB2] 2.2.35).
     pub struct CompletionFilter(u32) {
         /// Names of files.
         FILE_NAME = 0x0000_0001;
@@ -43,13 +43,13 @@ flags! {
 /// Waits for changes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ChangeNotifyRequest {
-    /// How deep.
+    /// The scope.
     pub flags: ChangeNotifyFlags,
     /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,
     /// The directory.
     pub file_id: FileId,
-    /// What to watch.
+    /// The changes to watch for.
     pub completion_filter: CompletionFilter,
 }
 
@@ -79,7 +79,7 @@ impl ChangeNotifyRequest {
 }
 
 output_buffer_responses! {
-    /// The changes; none when there were too many to tell.
+    /// The changes; empty if there were too many for the buffer.
     ChangeNotifyResponse
 }
 

@@ -5,9 +5,9 @@ use crate::bytes::{Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// How to close ([MS-SMB2] 2.2.15), and what the response holds (2.2.16).
+    /// Flags of a CLOSE request ([MS-SMB2] 2.2.15) and response (2.2.16).
     pub struct CloseFlags(u16) {
-        /// The attribute fields of the response are asked for, or valid.
+        /// The attribute fields of the response are requested, or valid.
         POSTQUERY_ATTRIB = 0x0001;
     }
 }
@@ -15,7 +15,7 @@ flags! {
 /// Closes an open.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CloseRequest {
-    /// Whether the attributes are wanted.
+    /// Whether the attributes are requested.
     pub flags: CloseFlags,
     /// The open.
     pub file_id: FileId,
@@ -39,7 +39,7 @@ impl CloseRequest {
     }
 }
 
-/// The open is closed. Times are FILETIMEs; all is zero unless the flag is set.
+/// A CLOSE response. Times are FILETIMEs. All fields are zero unless the flag is set.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CloseResponse {
     /// Whether the fields below are valid.
@@ -50,7 +50,7 @@ pub struct CloseResponse {
     pub last_access_time: u64,
     /// When data was last written.
     pub last_write_time: u64,
-    /// When it last changed in any way.
+    /// When anything about it last changed.
     pub change_time: u64,
     /// Bytes allocated.
     pub allocation_size: u64,

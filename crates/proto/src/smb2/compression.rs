@@ -1,7 +1,7 @@
-//! The headers before compressed messages ([MS-SMB2] 2.2.42); 3.1.1 only. The algorithms are not here.
+//! The headers before compressed messages ([MS-SMB2] 2.2.42); 3.1.1 only. The algorithms are implemented elsewhere.
 //!
-//! Both forms share 16 bytes: in the chained form the last 8 are the first payload's header, and the flag in them tells
-//! the forms apart.
+//! Both forms share 16 bytes. In the chained form, the last 8 of them are the first payload's header, whose flag
+//! distinguishes the forms.
 
 use super::negotiate_context::CompressionAlgorithm;
 use super::{size, u32_of};
@@ -9,51 +9,51 @@ use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// Which form ([MS-SMB2] 2.2.42).
+    /// The form of the header ([MS-SMB2] 2.2.42).
     pub struct CompressionFlags(u16) {
         /// Chained; set in the first payload of a chain.
         CHAINED = 0x0001;
     }
 }
 
-/// What a compressed message begins with.
+/// A compressed message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompressionTransform<'a> {
-    /// One compressed segment, behind a part that is not (2.2.42.1).
+    /// One compressed segment, after an uncompressed part (2.2.42.1).
     Unchained(UnchainedCompression<'a>),
     /// Payloads, each with its own algorithm (2.2.42.2).
     Chained(ChainedCompression<'a>),
 }
 
-/// SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED ([MS-SMB2] 2.2.42.1) and what follows it.
+/// SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED ([MS-SMB2] 2.2.42.1) and the data after it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UnchainedCompression<'a> {
-    /// Bytes of the segment once it is decompressed.
+    /// The decompressed size of the segment in bytes.
     pub original_compressed_segment_size: u32,
-    /// How it is compressed.
+    /// The compression algorithm.
     pub compression_algorithm: CompressionAlgorithm,
-    /// What comes before the segment as it is; `Offset` bytes.
+    /// The uncompressed data before the segment; `Offset` bytes.
     pub uncompressed: &'a [u8],
-    /// The segment.
+    /// The compressed segment.
     pub compressed: &'a [u8],
 }
 
-/// SMB2_COMPRESSION_TRANSFORM_HEADER_CHAINED ([MS-SMB2] 2.2.42.2) and what follows it.
+/// SMB2_COMPRESSION_TRANSFORM_HEADER_CHAINED ([MS-SMB2] 2.2.42.2) and the data after it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ChainedCompression<'a> {
-    /// Bytes of the whole message once it is decompressed.
+    /// The decompressed size of the whole message in bytes.
     pub original_compressed_segment_size: u32,
-    /// The payloads: [`ChainedCompression::payloads`].
+    /// The encoded payloads; see [`ChainedCompression::payloads`].
     pub chain: &'a [u8],
 }
 
 impl<'a> CompressionTransform<'a> {
-    /// Bytes before the data in the unchained form.
+    /// The size before the data in the unchained form, in bytes.
     pub const SIZE: usize = 16;
     /// The first four bytes of the header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfc, b'S', b'M', b'B'];
 
-    /// Reads `message`.
+    /// Decodes `message`.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(message);
         if reader.array()? != Self::PROTOCOL_ID {
@@ -79,7 +79,7 @@ impl<'a> CompressionTransform<'a> {
         }
     }
 
-    /// Writes the message.
+    /// Encodes the message.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&Self::PROTOCOL_ID);
         match self {
@@ -100,7 +100,7 @@ impl<'a> CompressionTransform<'a> {
 }
 
 impl<'a> ChainedCompression<'a> {
-    /// The payloads, in order; ends after the first that does not decode.
+    /// Iterates over the payloads in order; ends after the first that does not decode.
     pub fn payloads(&self) -> Payloads<'a> {
         Payloads { reader: Reader::new(self.chain), first: true }
     }
@@ -109,15 +109,15 @@ impl<'a> ChainedCompression<'a> {
 /// One payload (SMB2_COMPRESSION_CHAINED_PAYLOAD_HEADER, [MS-SMB2] 2.2.42.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CompressionPayload<'a> {
-    /// How it is compressed.
+    /// The compression algorithm.
     pub compression_algorithm: CompressionAlgorithm,
-    /// Bytes once it is decompressed; stands only before what LZNT1, LZ77, LZ77+Huffman and LZ4 made.
+    /// The decompressed size in bytes; present only for LZNT1, LZ77, LZ77+Huffman and LZ4.
     pub original_payload_size: Option<u32>,
     /// The compressed data.
     pub payload: &'a [u8],
 }
 
-/// Walks the payloads of a chain.
+/// Iterates over the payloads of a chain.
 #[derive(Clone, Debug)]
 pub struct Payloads<'a> {
     reader: Reader<'a>,
@@ -155,7 +155,7 @@ impl<'a> Iterator for Payloads<'a> {
 }
 
 impl CompressionPayload<'_> {
-    /// Writes the payload with its header; `first` says whether it begins the chain.
+    /// Encodes the payload with its header; `first` is set for the first one of the chain.
     pub fn encode(&self, first: bool, out: &mut Writer<'_>) {
         let original_payload_size =
             self.original_payload_size.filter(|_| has_original_size(self.compression_algorithm));
@@ -169,7 +169,7 @@ impl CompressionPayload<'_> {
     }
 }
 
-/// Whether payloads of this algorithm have `OriginalPayloadSize` (2.2.42.2.1).
+/// Returns whether payloads of this algorithm have `OriginalPayloadSize` (2.2.42.2.1).
 fn has_original_size(algorithm: CompressionAlgorithm) -> bool {
     matches!(
         algorithm,
@@ -180,12 +180,12 @@ fn has_original_size(algorithm: CompressionAlgorithm) -> bool {
     )
 }
 
-/// What a Pattern_V1 payload holds (SMB2_COMPRESSION_PATTERN_PAYLOAD_V1, [MS-SMB2] 2.2.42.2.2).
+/// The content of a Pattern_V1 payload (SMB2_COMPRESSION_PATTERN_PAYLOAD_V1, [MS-SMB2] 2.2.42.2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PatternPayload {
-    /// The byte.
+    /// The repeated byte.
     pub pattern: u8,
-    /// How often.
+    /// The number of repetitions.
     pub repetitions: u32,
 }
 

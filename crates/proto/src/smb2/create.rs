@@ -1,4 +1,4 @@
-//! CREATE ([MS-SMB2] 2.2.13, 2.2.14). What the create contexts hold is in [`super::create_context`].
+//! CREATE ([MS-SMB2] 2.2.13, 2.2.14). The data of create contexts is in [`super::create_context`].
 
 use super::create_context::CreateContext;
 use super::header::Header;
@@ -10,19 +10,19 @@ use crate::values::values;
 pub use super::{LeaseState, OplockLevel};
 
 values! {
-    /// How far the server may act as the user ([MS-SMB2] 2.2.13).
+    /// The impersonation level that the client allows ([MS-SMB2] 2.2.13).
     pub struct ImpersonationLevel(u32) {
-        /// Not at all.
+        /// No identification.
         ANONYMOUS = 0;
-        /// To learn who it is.
+        /// Identification only.
         IDENTIFICATION = 1;
-        /// On this machine.
+        /// Impersonation on this machine.
         IMPERSONATION = 2;
-        /// On other machines too.
+        /// Impersonation on other machines as well.
         DELEGATE = 3;
     }
 
-    /// What to do when the file is there, and when it is not ([MS-SMB2] 2.2.13).
+    /// What to do if the file exists, and if it does not ([MS-SMB2] 2.2.13).
     pub struct CreateDisposition(u32) {
         /// Replace it; create it.
         SUPERSEDE = 0;
@@ -38,7 +38,7 @@ values! {
         OVERWRITE_IF = 5;
     }
 
-    /// What was done ([MS-SMB2] 2.2.14).
+    /// The action taken ([MS-SMB2] 2.2.14).
     pub struct CreateAction(u32) {
         /// The file was replaced.
         SUPERSEDED = 0;
@@ -52,7 +52,7 @@ values! {
 }
 
 flags! {
-    /// What other opens may do meanwhile ([MS-SMB2] 2.2.13).
+    /// The share mode: the access that other opens may have ([MS-SMB2] 2.2.13).
     pub struct ShareAccess(u32) {
         /// Read.
         READ = 1;
@@ -62,13 +62,13 @@ flags! {
         DELETE = 4;
     }
 
-    /// How to open ([MS-SMB2] 2.2.13).
+    /// Create options ([MS-SMB2] 2.2.13).
     pub struct CreateOptions(u32) {
         /// It must be a directory.
         DIRECTORY_FILE = 0x0000_0001;
-        /// Writes go to the disk before they are answered.
+        /// Write data to disk before responding.
         WRITE_THROUGH = 0x0000_0002;
-        /// Access will be sequential.
+        /// Access is sequential.
         SEQUENTIAL_ONLY = 0x0000_0004;
         /// No caching on the server.
         NO_INTERMEDIATE_BUFFERING = 0x0000_0008;
@@ -80,11 +80,11 @@ flags! {
         NON_DIRECTORY_FILE = 0x0000_0040;
         /// To be ignored.
         COMPLETE_IF_OPLOCKED = 0x0000_0100;
-        /// The client does not know extended attributes.
+        /// The client does not support extended attributes.
         NO_EA_KNOWLEDGE = 0x0000_0200;
         /// To be ignored.
         OPEN_REMOTE_INSTANCE = 0x0000_0400;
-        /// Access will be random.
+        /// Access is random.
         RANDOM_ACCESS = 0x0000_0800;
         /// Delete it with the last close.
         DELETE_ON_CLOSE = 0x0000_1000;
@@ -92,7 +92,7 @@ flags! {
         OPEN_BY_FILE_ID = 0x0000_2000;
         /// For backup or restore.
         OPEN_FOR_BACKUP_INTENT = 0x0000_4000;
-        /// Not to be compressed.
+        /// Do not compress the file.
         NO_COMPRESSION = 0x0000_8000;
         /// To be ignored.
         OPEN_REQUIRING_OPLOCK = 0x0001_0000;
@@ -100,37 +100,37 @@ flags! {
         DISALLOW_EXCLUSIVE = 0x0002_0000;
         /// To be refused.
         RESERVE_OPFILTER = 0x0010_0000;
-        /// A reparse point itself, not what it stands for.
+        /// Open a reparse point itself, not its target.
         OPEN_REPARSE_POINT = 0x0020_0000;
-        /// Not to be fetched from slow storage.
+        /// Do not fetch data from slow storage.
         OPEN_NO_RECALL = 0x0040_0000;
         /// To be ignored.
         OPEN_FOR_FREE_SPACE_QUERY = 0x0080_0000;
     }
 
-    /// What a CREATE response says of the file ([MS-SMB2] 2.2.14); 3.x only.
+    /// Flags of a CREATE response ([MS-SMB2] 2.2.14); 3.x only.
     pub struct CreateResponseFlags(u8) {
         /// The last part of the path is a reparse point.
         REPARSEPOINT = 0x01;
     }
 }
 
-/// Opens or creates.
+/// A CREATE request.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CreateRequest<'a> {
     /// The requested oplock level.
     pub requested_oplock_level: OplockLevel,
-    /// How far the server may act as the user.
+    /// The impersonation level.
     pub impersonation_level: ImpersonationLevel,
-    /// The access wanted, an access mask (2.2.13.1).
+    /// The desired access, an access mask (2.2.13.1).
     pub desired_access: u32,
     /// Attributes of a new file, [MS-FSCC] 2.6.
     pub file_attributes: u32,
-    /// What others may do meanwhile.
+    /// The share mode.
     pub share_access: ShareAccess,
     /// What to do if the file exists, and if it does not.
     pub create_disposition: CreateDisposition,
-    /// How to open.
+    /// The create options.
     pub create_options: CreateOptions,
     /// The path, UTF-16LE; empty for the root of the share.
     pub name: &'a [u8],
@@ -143,7 +143,8 @@ impl<'a> CreateRequest<'a> {
 
     /// Reads the body of `message`.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
-        // Deviates from [MS-SMB2] 3.3.5.9: a request that opens the root and has not even the one byte of Buffer is taken.
+        // Deviates from [MS-SMB2] 3.3.5.9: a request that opens the root is accepted even without the one byte of
+        // Buffer.
         let mut reader = body(message, 57)?;
         reader.skip(1)?;
         let requested_oplock_level = OplockLevel(reader.u8()?);
@@ -194,7 +195,7 @@ impl<'a> CreateRequest<'a> {
     }
 }
 
-/// Writes the contexts at the next multiple of 8, and where and how long they are to `position`.
+/// Writes the contexts at the next multiple of 8, and their offset and length at `position`.
 fn encode_contexts(contexts: &[CreateContext<'_>], out: &mut Writer<'_>, position: usize) {
     out.pad_to(8);
     let offset = out.position();
@@ -203,14 +204,14 @@ fn encode_contexts(contexts: &[CreateContext<'_>], out: &mut Writer<'_>, positio
     out.patch_u32(position + 4, u32_of(out.position() - offset));
 }
 
-/// It is open. Times are FILETIMEs.
+/// A CREATE response. Times are FILETIMEs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CreateResponse<'a> {
     /// The granted oplock level.
     pub oplock_level: OplockLevel,
-    /// What the file is.
+    /// The flags.
     pub flags: CreateResponseFlags,
-    /// What was done.
+    /// The action taken.
     pub create_action: CreateAction,
     /// When the file was created.
     pub creation_time: u64,
@@ -218,7 +219,7 @@ pub struct CreateResponse<'a> {
     pub last_access_time: u64,
     /// When data was last written.
     pub last_write_time: u64,
-    /// When it last changed in any way.
+    /// When anything about it last changed.
     pub change_time: u64,
     /// Bytes allocated.
     pub allocation_size: u64,
@@ -228,7 +229,7 @@ pub struct CreateResponse<'a> {
     pub file_attributes: u32,
     /// The open.
     pub file_id: FileId,
-    /// The contexts that answer those of the request.
+    /// The create contexts of the response.
     pub create_contexts: Vec<CreateContext<'a>>,
 }
 

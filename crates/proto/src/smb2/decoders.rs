@@ -1,5 +1,5 @@
-//! Every decoder of this module behind one signature, by name: for fuzz targets and for the test that no bytes make any of
-//! them panic.
+//! All decoders of this module by name and with one signature, for fuzz targets and for the test that no input makes
+//! any of them panic.
 
 use super::compression::{CompressionTransform, PatternPayload};
 use super::create_context as context;
@@ -10,17 +10,17 @@ use super::transform::TransformHeader;
 use super::{cancel, change_notify, close, create, echo, flush, ioctl, lock, logoff, negotiate, notification};
 use super::{query_directory, query_info, read, session_setup, set_info, tree_connect, tree_disconnect, write};
 
-/// A name, and whether bytes of which nothing is known decode under it.
+/// A name, and a function that returns whether arbitrary bytes decode.
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
-/// One line for each type.
+/// Takes one line for each type.
 macro_rules! decoders {
     ($($path:path),* $(,)?) => {
         &[$((stringify!($path), |bytes| <$path>::decode(bytes).is_ok())),*]
     };
 }
 
-/// Decoders of whole messages: they begin with an SMB2 header (of which the body decoders read nothing) or a transform's.
+/// Decoders of whole messages, which begin with an SMB2 header (which the body decoders ignore) or a transform header.
 pub const MESSAGES: &[Decoder] = decoders![
     Header,
     TransformHeader,
@@ -64,7 +64,7 @@ pub const MESSAGES: &[Decoder] = decoders![
     notification::ServerToClientNotification,
 ];
 
-/// Decoders of what stands inside messages.
+/// Decoders of parts of messages.
 pub const PARTS: &[Decoder] = decoders![
     negotiate::PreauthIntegrityCapabilities,
     negotiate::EncryptionCapabilities,
@@ -100,7 +100,7 @@ pub const PARTS: &[Decoder] = decoders![
     PatternPayload,
 ];
 
-/// Decoders that go on where one call ends: lists and chains.
+/// Decoders of lists and chains, which take several calls.
 pub const LISTS: &[Decoder] = &[
     ("CreateContext::decode_list", |bytes| context::CreateContext::decode_list(bytes).is_ok()),
     ("NetworkInterfaceInfo::decode_list", |bytes| ioctl::NetworkInterfaceInfo::decode_list(bytes).is_ok()),
@@ -120,10 +120,10 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Every `StructureSize` that a body may begin with.
+    /// All values of `StructureSize` at the start of a body.
     const STRUCTURE_SIZES: &[u16] = &[2, 4, 9, 12, 16, 17, 24, 25, 32, 33, 36, 41, 44, 48, 49, 57, 60, 65, 89];
 
-    /// Bytes that look like offsets and lengths more often than chance would have it.
+    /// Generates bytes that look like offsets and lengths more often than random bytes do.
     fn byte() -> impl Strategy<Value = u8> {
         prop_oneof![3 => Just(0u8), 2 => 0..0xa0u8, 1 => any::<u8>()]
     }

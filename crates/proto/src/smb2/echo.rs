@@ -1,11 +1,11 @@
-//! ECHO ([MS-SMB2] 2.2.28 and 2.2.29): header and an empty body, both ways.
+//! ECHO ([MS-SMB2] 2.2.28 and 2.2.29). Request and response have an empty body.
 
 use super::empty_bodies;
 
 empty_bodies! {
-    /// Asks whether the server answers.
+    /// Checks that the server responds.
     EchoRequest
-    /// It does.
+    /// The response to ECHO.
     EchoResponse
 }
 

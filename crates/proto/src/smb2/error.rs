@@ -1,4 +1,4 @@
-//! The ERROR response ([MS-SMB2] 2.2.2): what stands behind the header when a request failed.
+//! The ERROR response ([MS-SMB2] 2.2.2): the body of a response to a failed request.
 
 use super::header::Header;
 use super::{body, size, u16_of, u32_of};
@@ -8,29 +8,29 @@ use crate::values::values;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 values! {
-    /// What an error context holds ([MS-SMB2] 2.2.2.1).
+    /// The type of an error context ([MS-SMB2] 2.2.2.1).
     pub struct ErrorId(u32) {
-        /// What the status says.
+        /// The data that belongs to the status.
         DEFAULT = 0x0000_0000;
-        /// Where the share has gone.
+        /// The new location of the share.
         SHARE_REDIRECT = 0x7264_5253;
     }
 }
 
 flags! {
-    /// What a symbolic link points to ([MS-SMB2] 2.2.2.2.1).
+    /// The kind of target of a symbolic link ([MS-SMB2] 2.2.2.2.1).
     pub struct SymlinkFlags(u32) {
         /// A path relative to the directory of the link.
         RELATIVE = 0x0000_0001;
     }
 }
 
-/// A request failed.
+/// The response to a failed request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ErrorResponse<'a> {
-    /// How many contexts `error_data` is made of; 0 below 3.1.1.
+    /// The number of contexts in `error_data`; 0 below 3.1.1.
     pub error_context_count: u8,
-    /// What the status says, alone or in contexts.
+    /// The data that belongs to the status, either directly or in contexts.
     pub error_data: &'a [u8],
 }
 
@@ -47,7 +47,7 @@ impl<'a> ErrorResponse<'a> {
         Ok(ErrorResponse { error_context_count, error_data: bytes::field(message, offset, size(byte_count), offset)? })
     }
 
-    /// Writes the body behind the header. A body without data has one byte nevertheless, as `StructureSize` says.
+    /// Writes the body after the header. A body without data has one byte nevertheless, as `StructureSize` indicates.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u16(9);
         out.u8(self.error_context_count);
@@ -56,7 +56,7 @@ impl<'a> ErrorResponse<'a> {
         out.bytes(if self.error_data.is_empty() { &[0] } else { self.error_data });
     }
 
-    /// The contexts that `error_data` is made of; none below 3.1.1.
+    /// Decodes the contexts in `error_data`; none below 3.1.1.
     pub fn contexts(&self) -> Result<Vec<ErrorContext<'a>>> {
         let mut reader = Reader::new(self.error_data);
         let mut contexts = Vec::new();
@@ -73,14 +73,14 @@ impl<'a> ErrorResponse<'a> {
 /// One error context ([MS-SMB2] 2.2.2.1); 3.1.1 only.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ErrorContext<'a> {
-    /// What the data is.
+    /// The type of the data.
     pub error_id: ErrorId,
     /// The data.
     pub error_context_data: &'a [u8],
 }
 
 impl ErrorContext<'_> {
-    /// The `error_data` that these contexts make up.
+    /// Encodes these contexts as `error_data`.
     pub fn encode_list(contexts: &[Self]) -> Vec<u8> {
         let mut data = Vec::new();
         let mut out = Writer::new(&mut data);
@@ -97,11 +97,11 @@ impl ErrorContext<'_> {
 /// Data of STATUS_STOPPED_ON_SYMLINK ([MS-SMB2] 2.2.2.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SymbolicLinkError<'a> {
-    /// Bytes of the request's path that come behind the link.
+    /// The number of bytes of the request's path after the link.
     pub unparsed_path_length: u16,
-    /// Absolute or relative.
+    /// Whether the target is absolute or relative.
     pub flags: SymlinkFlags,
-    /// Where the link points to, UTF-16LE.
+    /// The target of the link, UTF-16LE.
     pub substitute_name: &'a [u8],
     /// The same name for display, UTF-16LE.
     pub print_name: &'a [u8],
@@ -113,8 +113,8 @@ impl<'a> SymbolicLinkError<'a> {
     /// The fields from `SubstituteNameOffset` to `Flags`.
     const REPARSE_SIZE: usize = 12;
 
-    /// Reads the data. Only the two names are looked for in `PathBuffer`; `SymLinkLength` and `ReparseDataLength` say
-    /// again how long it is.
+    /// Decodes the data. Only the two names are read from `PathBuffer`; `SymLinkLength` and `ReparseDataLength` are
+    /// ignored because they are redundant.
     pub fn decode(data: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(data);
         reader.skip(4)?;
@@ -135,7 +135,7 @@ impl<'a> SymbolicLinkError<'a> {
         })
     }
 
-    /// The data.
+    /// Returns the encoded data.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut data = Vec::new();
         let mut out = Writer::new(&mut data);
@@ -159,7 +159,7 @@ impl<'a> SymbolicLinkError<'a> {
 /// Data of STATUS_BAD_NETWORK_NAME in a context of [`ErrorId::SHARE_REDIRECT`] ([MS-SMB2] 2.2.2.2.2).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ShareRedirectError<'a> {
-    /// Where the share is now.
+    /// The addresses to which the share has moved.
     pub ip_addr_move_list: Vec<IpAddr>,
     /// The share's name, UTF-16LE.
     pub resource_name: &'a [u8],
@@ -202,7 +202,7 @@ impl<'a> ShareRedirectError<'a> {
         }
     }
 
-    /// The data.
+    /// Returns the encoded data.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut data = Vec::new();
         let mut out = Writer::new(&mut data);
@@ -268,8 +268,8 @@ mod tests {
         assert_eq!(too_many.contexts(), Err(Malformed::Truncated));
     }
 
-    // The first example of 2.2.2.2.1.1: UnparsedPathLength 0x2E, SubstituteNameOffset 0, SubstituteNameLength 0x44. Fields:
-    // SymLinkLength, SymLinkErrorTag, ReparseTag, ReparseDataLength, UnparsedPathLength, SubstituteNameOffset,
+    // The first example of 2.2.2.2.1.1: UnparsedPathLength 0x2E, SubstituteNameOffset 0, SubstituteNameLength 0x44.
+    // Fields: SymLinkLength, SymLinkErrorTag, ReparseTag, ReparseDataLength, UnparsedPathLength, SubstituteNameOffset,
     // SubstituteNameLength, PrintNameOffset, PrintNameLength, Flags, PathBuffer.
     #[test]
     fn the_symbolic_link_of_the_specification() {

@@ -3,10 +3,10 @@
 use super::{FileId, body, empty_bodies};
 use crate::bytes::{Result, Writer};
 
-/// Writes out what is cached of an open.
+/// Writes the cached data of an open to disk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FlushRequest {
-    /// `Reserved1`: macOS asks for a full sync of the device here with 0xffff.
+    /// `Reserved1`: macOS requests a full sync of the device with 0xffff here.
     pub reserved1: u16,
     /// The open.
     pub file_id: FileId,
@@ -31,7 +31,7 @@ impl FlushRequest {
 }
 
 empty_bodies! {
-    /// It is written out.
+    /// The response to FLUSH.
     FlushResponse
 }
 

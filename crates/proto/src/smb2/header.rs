@@ -1,7 +1,7 @@
-//! The header that every SMB2 message begins with ([MS-SMB2] 2.2.1).
+//! The SMB2 header at the start of every message ([MS-SMB2] 2.2.1).
 //!
-//! Its two forms differ in eight bytes: an ASYNC header has an `AsyncId` where a SYNC one has a reserved field and a
-//! `TreeId`. [`Header::id`] holds these bytes; the flag says what they are.
+//! Its two forms differ in eight bytes: an ASYNC header has an `AsyncId` where a SYNC header has a reserved field and a
+//! `TreeId`. [`Header::id`] holds these bytes; the flags determine their meaning.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
@@ -10,9 +10,9 @@ use crate::values::values;
 use std::ops::Range;
 
 values! {
-    /// What a message asks for or answers ([MS-SMB2] 2.2.1).
+    /// The command of a request or response ([MS-SMB2] 2.2.1).
     pub struct Command(u16) {
-        /// Agree on a dialect.
+        /// Negotiate a dialect.
         NEGOTIATE = 0x0000;
         /// Authenticate.
         SESSION_SETUP = 0x0001;
@@ -20,13 +20,13 @@ values! {
         LOGOFF = 0x0002;
         /// Connect to a share.
         TREE_CONNECT = 0x0003;
-        /// Leave a share.
+        /// Disconnect from a share.
         TREE_DISCONNECT = 0x0004;
         /// Open or create a file, directory or pipe.
         CREATE = 0x0005;
         /// Close an open.
         CLOSE = 0x0006;
-        /// Write out what is cached.
+        /// Write cached data to disk.
         FLUSH = 0x0007;
         /// Read data.
         READ = 0x0008;
@@ -34,43 +34,43 @@ values! {
         WRITE = 0x0009;
         /// Lock and unlock byte ranges.
         LOCK = 0x000a;
-        /// Control codes.
+        /// Carry out a control code.
         IOCTL = 0x000b;
-        /// Give up a request.
+        /// Cancel a request.
         CANCEL = 0x000c;
-        /// See whether the server answers.
+        /// Check that the server responds.
         ECHO = 0x000d;
         /// List a directory.
         QUERY_DIRECTORY = 0x000e;
         /// Wait for changes below a directory.
         CHANGE_NOTIFY = 0x000f;
-        /// Ask for information.
+        /// Query information.
         QUERY_INFO = 0x0010;
-        /// Change information.
+        /// Set information.
         SET_INFO = 0x0011;
-        /// An oplock or lease is broken, or the break acknowledged.
+        /// Notify of an oplock or lease break, or acknowledge it.
         OPLOCK_BREAK = 0x0012;
-        /// The server tells the client something; there is no answer.
+        /// A notification from the server, which has no response.
         SERVER_TO_CLIENT_NOTIFICATION = 0x0013;
     }
 }
 
 flags! {
-    /// How a message is to be processed ([MS-SMB2] 2.2.1).
+    /// The flags of a message ([MS-SMB2] 2.2.1).
     pub struct Flags(u32) {
-        /// A response.
+        /// The message is a response.
         SERVER_TO_REDIR = 0x0000_0001;
         /// The header has an `AsyncId`.
         ASYNC_COMMAND = 0x0000_0002;
-        /// Related to the message before it in the chain.
+        /// Related to the previous message in the compound.
         RELATED_OPERATIONS = 0x0000_0004;
-        /// Carries a signature.
+        /// The message is signed.
         SIGNED = 0x0000_0008;
         /// The three bits of the I/O priority; 3.1.1 only.
         PRIORITY_MASK = 0x0000_0070;
-        /// A DFS path.
+        /// The path is a DFS path.
         DFS_OPERATIONS = 0x1000_0000;
-        /// Sent a second time; 3.x only.
+        /// A replay of an earlier request; 3.x only.
         REPLAY_OPERATION = 0x2000_0000;
     }
 }
@@ -82,28 +82,28 @@ impl Flags {
     }
 }
 
-/// The 64 bytes before every body.
+/// The 64-byte header before every body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// How many credits the request costs; not used by 2.0.2.
+    /// The number of credits that the request costs; not used by 2.0.2.
     pub credit_charge: u16,
-    /// The outcome, in a response. In a 3.x request the low 16 bits are the [`Header::channel_sequence`].
+    /// The outcome in a response. In a 3.x request, the low 16 bits are the [`Header::channel_sequence`].
     pub status: Status,
-    /// What the body is.
+    /// The command.
     pub command: Command,
-    /// Credits asked for (request) or granted (response).
+    /// Credits requested (request) or granted (response).
     pub credits: u16,
-    /// How to process it.
+    /// The flags.
     pub flags: Flags,
-    /// Bytes from this header to the next one of the chain; 0 in the last.
+    /// Bytes from this header to the next one in the compound; 0 in the last.
     pub next_command: u32,
-    /// Pairs requests with responses.
+    /// Matches responses to requests.
     pub message_id: u64,
     /// `AsyncId`, or a reserved field (low half) and the `TreeId` (high half).
     pub id: u64,
     /// The session; 0 before there is one.
     pub session_id: u64,
-    /// The signature, zeros when there is none.
+    /// The signature; zeros if there is none.
     pub signature: [u8; 16],
 }
 
@@ -112,20 +112,20 @@ impl Header {
     pub const SIZE: usize = 64;
     /// The first four bytes of a header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfe, b'S', b'M', b'B'];
-    /// Where `Status` is.
+    /// The offset of `Status`.
     pub const STATUS_POSITION: usize = 8;
-    /// Where `CreditRequest/CreditResponse` is.
+    /// The offset of `CreditRequest/CreditResponse`.
     pub const CREDITS_POSITION: usize = 14;
-    /// Where `Flags` is.
+    /// The offset of `Flags`.
     pub const FLAGS_POSITION: usize = 16;
-    /// Where `NextCommand` is.
+    /// The offset of `NextCommand`.
     pub const NEXT_COMMAND_POSITION: usize = 20;
-    /// Where the signature is.
+    /// The range of the signature.
     pub const SIGNATURE_RANGE: Range<usize> = 48..64;
-    /// The `MessageId` of what the server sends unasked (3.3.4.6, 3.3.4.7).
+    /// The `MessageId` of oplock and lease break notifications (3.3.4.6, 3.3.4.7).
     pub const UNSOLICITED: u64 = u64::MAX;
 
-    /// A request of `command`; everything else is 0.
+    /// Creates the header of a request; all other fields are 0.
     pub fn request(command: Command, message_id: u64) -> Header {
         Header {
             credit_charge: 0,
@@ -141,8 +141,8 @@ impl Header {
         }
     }
 
-    /// The header of a response to this request: same command, message, session, tree and charge. Credits, chaining and
-    /// signature are left to the sender.
+    /// Creates the header of a response to this request, with the same command, message, session, tree and charge. The
+    /// sender sets credits, chaining and signature.
     pub fn response(&self, status: Status) -> Header {
         Header {
             status,
@@ -154,7 +154,7 @@ impl Header {
         }
     }
 
-    /// Reads the header at the front of `message`.
+    /// Decodes the header at the start of `message`.
     pub fn decode(message: &[u8]) -> Result<Header> {
         let mut reader = Reader::new(message);
         if reader.array()? != Self::PROTOCOL_ID {
@@ -175,7 +175,7 @@ impl Header {
         })
     }
 
-    /// Writes the 64 bytes.
+    /// Encodes the 64 bytes.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&Self::PROTOCOL_ID);
         out.u16(64);
@@ -191,22 +191,22 @@ impl Header {
         out.bytes(&self.signature);
     }
 
-    /// Whether the header is of the ASYNC form.
+    /// Returns whether the header has the ASYNC form.
     pub fn is_async(&self) -> bool {
         self.flags.contains(Flags::ASYNC_COMMAND)
     }
 
-    /// Whether the message is a response.
+    /// Returns whether the message is a response.
     pub fn is_response(&self) -> bool {
         self.flags.contains(Flags::SERVER_TO_REDIR)
     }
 
-    /// The `TreeId`; `None` in an ASYNC header.
+    /// Returns the `TreeId`; `None` in an ASYNC header.
     pub fn tree_id(&self) -> Option<u32> {
         (!self.is_async()).then_some((self.id >> 32) as u32)
     }
 
-    /// The `AsyncId`; `None` in a SYNC header.
+    /// Returns the `AsyncId`; `None` in a SYNC header.
     pub fn async_id(&self) -> Option<u64> {
         self.is_async().then_some(self.id)
     }
@@ -227,7 +227,7 @@ impl Header {
         self
     }
 
-    /// The `ChannelSequence` of a 3.x request.
+    /// Returns the `ChannelSequence` of a 3.x request.
     pub fn channel_sequence(&self) -> u16 {
         self.status.0 as u16
     }

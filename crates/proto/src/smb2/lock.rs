@@ -5,15 +5,15 @@ use crate::bytes::{Reader, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// What to do with a range ([MS-SMB2] 2.2.26.1).
+    /// The operation on a range ([MS-SMB2] 2.2.26.1).
     pub struct LockFlags(u32) {
-        /// Lock it, shared.
+        /// Take a shared lock.
         SHARED_LOCK = 0x0000_0001;
-        /// Lock it for this open alone.
+        /// Take an exclusive lock.
         EXCLUSIVE_LOCK = 0x0000_0002;
-        /// Unlock it.
+        /// Unlock.
         UNLOCK = 0x0000_0004;
-        /// Do not wait.
+        /// Fail instead of waiting.
         FAIL_IMMEDIATELY = 0x0000_0010;
     }
 }
@@ -21,11 +21,11 @@ flags! {
 /// One range (SMB2_LOCK_ELEMENT, 2.2.26.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LockElement {
-    /// Its first byte.
+    /// The first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// What to do with it.
+    /// The operation.
     pub flags: LockFlags,
 }
 
@@ -46,7 +46,7 @@ impl LockElement {
     }
 }
 
-/// Locks or unlocks ranges. `LockCount` may be 0 here: the server refuses it (3.3.5.14).
+/// Locks or unlocks ranges. `LockCount` may be 0 here; the server refuses it (3.3.5.14).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LockRequest {
     /// Number (low 4 bits) and index (the rest) of the lock sequence; to be ignored by 2.0.2.
@@ -84,14 +84,14 @@ impl LockRequest {
         (self.lock_sequence & 0xf) as u8
     }
 
-    /// `LockSequenceIndex`, 1 to 64; 0 when there is none.
+    /// `LockSequenceIndex`, 1 to 64; 0 if there is none.
     pub fn lock_sequence_index(&self) -> u32 {
         self.lock_sequence >> 4
     }
 }
 
 empty_bodies! {
-    /// It was done.
+    /// The response to LOCK.
     LockResponse
 }
 

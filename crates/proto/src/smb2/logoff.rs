@@ -1,11 +1,11 @@
-//! LOGOFF ([MS-SMB2] 2.2.7 and 2.2.8): header and an empty body, both ways.
+//! LOGOFF ([MS-SMB2] 2.2.7 and 2.2.8). Request and response have an empty body.
 
 use super::empty_bodies;
 
 empty_bodies! {
     /// Ends a session.
     LogoffRequest
-    /// It was done.
+    /// The response to LOGOFF.
     LogoffResponse
 }
 

@@ -1,13 +1,13 @@
 //! SMB 2 and 3 messages, one file per command ([MS-SMB2] 2.2).
 //!
-//! A decoder gets one element of a chain, beginning at its SMB2 header, because the offsets inside a message count from
-//! there; it looks at the body only (the header is [`header::Header::decode`]'s). An encoder gets a writer whose position
-//! 0 is the start of the header, and the header has been written. Decoders check what is structural: sizes, offsets,
-//! lengths. What a value means, and whether it is allowed, is the server's business. Reserved fields are written as zero
-//! and never looked at. Left out on purpose: RDMA transforms (2.2.43), branch cache (2.2.31.2, 2.2.32.4).
+//! A decoder gets one element of a compound, beginning at its SMB2 header, because offsets inside a message are
+//! relative to that header. It decodes only the body; [`header::Header::decode`] decodes the header. An encoder gets a
+//! writer whose position 0 is the start of the header, which has been written already. Decoders check structure only:
+//! sizes, offsets, lengths. The server interprets values and decides whether they are allowed. Reserved fields are
+//! written as zero and ignored when read. Deliberately not implemented: RDMA transforms (2.2.43), branch cache
+//! (2.2.31.2, 2.2.32.4).
 //!
-//! A part that is longer than its length field can say is a mistake of the composing side: it is caught by a debug
-//! assertion.
+//! A part that exceeds its length field is a bug of the code that composes the message. A debug assertion catches it.
 
 pub mod cancel;
 pub mod change_notify;
@@ -45,23 +45,23 @@ use header::Header;
 /// Identifies an open (SMB2_FILEID, [MS-SMB2] 2.2.14.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct FileId {
-    /// Survives a reconnect of a durable open.
+    /// Stays the same when a durable open is reconnected.
     pub persistent: u64,
-    /// May change with a reconnect; unique within a session.
+    /// May change when a durable open is reconnected; unique within a session.
     pub volatile: u64,
 }
 
 impl FileId {
-    /// All bits set: "the open of the request before this one" in a related chain (3.3.5.2.7.2), and "no open" for the
-    /// control codes that need none.
+    /// All bits set: the open of the previous request in a related compound (3.3.5.2.7.2), or no open, for control
+    /// codes that need none.
     pub const ANY: FileId = FileId { persistent: u64::MAX, volatile: u64::MAX };
 
-    /// Reads the 16 bytes.
+    /// Decodes the 16 bytes.
     pub fn decode(reader: &mut Reader<'_>) -> bytes::Result<Self> {
         Ok(FileId { persistent: reader.u64()?, volatile: reader.u64()? })
     }
 
-    /// Writes the 16 bytes.
+    /// Encodes the 16 bytes.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u64(self.persistent);
         out.u64(self.volatile);
@@ -69,9 +69,9 @@ impl FileId {
 }
 
 values! {
-    /// What may be cached on the strength of an oplock ([MS-SMB2] 2.2.13, 2.2.14, 2.2.23.1).
+    /// The caching that an oplock allows ([MS-SMB2] 2.2.13, 2.2.14, 2.2.23.1).
     pub struct OplockLevel(u8) {
-        /// Nothing.
+        /// None.
         NONE = 0x00;
         /// Reads, shared.
         II = 0x01;
@@ -79,11 +79,11 @@ values! {
         EXCLUSIVE = 0x08;
         /// Reads, writes and closes.
         BATCH = 0x09;
-        /// A lease: the state is in a create context.
+        /// A lease, whose state is in a create context.
         LEASE = 0xff;
     }
 
-    /// Where bulk data of READ and WRITE goes ([MS-SMB2] 2.2.19, 2.2.21).
+    /// The transport of the data of READ and WRITE ([MS-SMB2] 2.2.19, 2.2.21).
     pub struct Channel(u32) {
         /// In the message.
         NONE = 0;
@@ -95,11 +95,11 @@ values! {
         RDMA_TRANSFORM = 3;
     }
 
-    /// What kind of information QUERY_INFO and SET_INFO are about ([MS-SMB2] 2.2.37).
+    /// The kind of information of QUERY_INFO and SET_INFO ([MS-SMB2] 2.2.37).
     pub struct InfoType(u8) {
         /// A file.
         FILE = 1;
-        /// The volume below the share.
+        /// The file system of the share.
         FILESYSTEM = 2;
         /// A security descriptor.
         SECURITY = 3;
@@ -109,7 +109,7 @@ values! {
 }
 
 flags! {
-    /// What may be cached on the strength of a lease ([MS-SMB2] 2.2.13.2.8).
+    /// The caching that a lease allows ([MS-SMB2] 2.2.13.2.8).
     pub struct LeaseState(u32) {
         /// Reads.
         READ_CACHING = 1;
@@ -119,7 +119,7 @@ flags! {
         WRITE_CACHING = 4;
     }
 
-    /// The parts of a security descriptor that are asked for or set ([MS-SMB2] 2.2.37, 2.2.39).
+    /// The parts of a security descriptor to query or set ([MS-SMB2] 2.2.37, 2.2.39).
     pub struct SecurityInformation(u32) {
         /// The owner.
         OWNER = 0x0000_0001;
@@ -135,12 +135,13 @@ flags! {
         ATTRIBUTE = 0x0000_0020;
         /// The central access policy.
         SCOPE = 0x0000_0040;
-        /// What a backup needs.
+        /// The information needed for a backup.
         BACKUP = 0x0001_0000;
     }
 }
 
-/// A reader at the fields behind the `StructureSize` of a body, which must be `structure_size`.
+/// Checks the `StructureSize` of a body and returns a reader positioned after it. Returns the part of `message` that a
+/// 16-bit or 32-bit `Offset`/`Length` pair refers to, which must begin after the body's `fixed` bytes.
 fn body(message: &[u8], structure_size: u16) -> bytes::Result<Reader<'_>> {
     let mut reader = Reader::new(message);
     reader.skip(Header::SIZE)?;
@@ -154,24 +155,24 @@ fn field(message: &[u8], offset: impl Into<u32>, length: impl Into<u32>, fixed: 
     bytes::field(message, size(offset.into()), size(length.into()), Header::SIZE + fixed)
 }
 
-/// A 32-bit length as an index; on a machine with narrower indexes it lies outside every message.
+/// Converts a 32-bit length to an index. If `usize` is narrower, an index outside every message results.
 fn size(length: u32) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
-/// A length or offset for a 16-bit field.
+/// Converts a length or offset for a 16-bit field.
 fn u16_of(length: usize) -> u16 {
     debug_assert!(length <= usize::from(u16::MAX), "{length} bytes do not fit a 16-bit length");
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// A length or offset for a 32-bit field.
+/// Converts a length or offset for a 32-bit field.
 fn u32_of(length: usize) -> u32 {
     debug_assert!(u32::try_from(length).is_ok(), "{length} bytes do not fit a 32-bit length");
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Bodies that carry nothing: `StructureSize` 4 and a reserved field.
+/// Defines empty bodies: `StructureSize` 4 and a reserved field.
 macro_rules! empty_bodies {
     ($($(#[$meta:meta])* $name:ident)*) => {$(
         $(#[$meta])*
@@ -194,13 +195,13 @@ macro_rules! empty_bodies {
     )*};
 }
 
-/// Responses that are one buffer behind `StructureSize` 9, its 16-bit offset and its 32-bit length.
+/// Defines responses with one buffer after `StructureSize` 9, a 16-bit offset and a 32-bit length.
 macro_rules! output_buffer_responses {
     ($($(#[$meta:meta])* $name:ident)*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
         pub struct $name<'a> {
-            /// What was asked for.
+            /// The requested data.
             pub buffer: &'a [u8],
         }
 
@@ -208,7 +209,7 @@ macro_rules! output_buffer_responses {
             /// The size of the fixed part before the buffer, without the SMB2 header.
             pub const SIZE: usize = 8;
 
-            /// Reads the body of `message`.
+            /// Decodes the body of `message`.
             pub fn decode(message: &'a [u8]) -> $crate::bytes::Result<Self> {
                 let mut reader = $crate::smb2::body(message, 9)?;
                 let (offset, length) = (reader.u16()?, reader.u32()?);
@@ -222,14 +223,15 @@ macro_rules! output_buffer_responses {
                 Self::finish(out);
             }
 
-            /// Writes the fixed part alone, for a buffer that is composed behind it in place; [`Self::finish`] ends it.
+            /// Writes only the fixed part, for a buffer that is composed in place after it. [`Self::finish`] completes
+            /// it.
             pub fn begin(out: &mut $crate::bytes::Writer<'_>) {
                 out.u16(9);
                 out.u16($crate::smb2::u16_of($crate::smb2::header::Header::SIZE + Self::SIZE));
                 out.u32(0);
             }
 
-            /// Sets the length to all that was written since [`Self::begin`], which answers how long that is.
+            /// Sets the length to everything written since [`Self::begin`] and returns that length.
             pub fn finish(out: &mut $crate::bytes::Writer<'_>) -> usize {
                 let start = $crate::smb2::header::Header::SIZE;
                 let length = out.position() - start - Self::SIZE;

@@ -1,4 +1,4 @@
-//! NEGOTIATE ([MS-SMB2] 2.2.3, 2.2.4). What the contexts of 3.1.1 hold is in [`super::negotiate_context`].
+//! NEGOTIATE ([MS-SMB2] 2.2.3, 2.2.4). The data of the 3.1.1 contexts is in [`super::negotiate_context`].
 
 use super::header::Header;
 pub use super::negotiate_context::*;
@@ -20,27 +20,27 @@ values! {
         SMB_3_0_2 = 0x0302;
         /// SMB 3.1.1.
         SMB_3_1_1 = 0x0311;
-        /// "2.1 or later": the answer to an SMB1 negotiate with "SMB 2.???".
+        /// "2.1 or later": the response to an SMB1 negotiate with "SMB 2.???".
         WILDCARD = 0x02ff;
     }
 }
 
 flags! {
-    /// Whether a side signs ([MS-SMB2] 2.2.3). One byte in SESSION_SETUP.
+    /// The signing mode of one side ([MS-SMB2] 2.2.3). One byte in SESSION_SETUP.
     pub struct SecurityMode(u16) {
-        /// It can.
+        /// Signing is possible.
         SIGNING_ENABLED = 0x0001;
-        /// It must.
+        /// Signing is required.
         SIGNING_REQUIRED = 0x0002;
     }
 
-    /// What a side can do ([MS-SMB2] 2.2.3, 2.2.4).
+    /// The capabilities of one side ([MS-SMB2] 2.2.3, 2.2.4).
     pub struct Capabilities(u32) {
         /// Distributed file system.
         DFS = 0x0000_0001;
         /// Leases.
         LEASING = 0x0000_0002;
-        /// Requests that cost several credits.
+        /// Multi-credit requests.
         LARGE_MTU = 0x0000_0004;
         /// Several connections for one session.
         MULTI_CHANNEL = 0x0000_0008;
@@ -55,18 +55,19 @@ flags! {
     }
 }
 
-/// What the client can speak. `DialectCount` may be 0 here: the server refuses it (3.3.5.4).
+/// A NEGOTIATE request. `DialectCount` may be 0 here; the server refuses it (3.3.5.4).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NegotiateRequest<'a> {
-    /// Whether the client signs.
+    /// The signing mode of the client.
     pub security_mode: SecurityMode,
-    /// What it can do.
+    /// The capabilities of the client.
     pub capabilities: Capabilities,
     /// The GUID of the client.
     pub client_guid: [u8; 16],
     /// The dialects, in the client's order.
     pub dialects: Vec<Dialect>,
-    /// The contexts, in the client's order; read and written only when [`Dialect::SMB_3_1_1`] is among the dialects.
+    /// The contexts, in the client's order. They are read and written only if [`Dialect::SMB_3_1_1`] is among the
+    /// dialects.
     pub negotiate_context_list: Vec<NegotiateContext<'a>>,
 }
 
@@ -110,34 +111,34 @@ impl<'a> NegotiateRequest<'a> {
     }
 }
 
-/// A list of dialect numbers; an odd byte at its end is dropped.
+/// Decodes a list of dialect numbers. An odd byte at its end is dropped.
 pub(super) fn dialects(bytes: &[u8]) -> Vec<Dialect> {
     let (pairs, _) = bytes.as_chunks::<2>();
     pairs.iter().map(|pair| Dialect(u16::from_le_bytes(*pair))).collect()
 }
 
-/// What the server chose.
+/// A NEGOTIATE response.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NegotiateResponse<'a> {
-    /// Whether the server signs.
+    /// The signing mode of the server.
     pub security_mode: SecurityMode,
-    /// The dialect.
+    /// The selected dialect.
     pub dialect_revision: Dialect,
     /// The GUID of the server.
     pub server_guid: [u8; 16],
-    /// What it can do.
+    /// The capabilities of the server.
     pub capabilities: Capabilities,
-    /// Most bytes of QUERY_INFO, QUERY_DIRECTORY, SET_INFO and CHANGE_NOTIFY buffers.
+    /// The maximum size of QUERY_INFO, QUERY_DIRECTORY, SET_INFO and CHANGE_NOTIFY buffers, in bytes.
     pub max_transact_size: u32,
-    /// Most bytes of a READ.
+    /// The maximum size of a READ in bytes.
     pub max_read_size: u32,
-    /// Most bytes of a WRITE.
+    /// The maximum size of a WRITE in bytes.
     pub max_write_size: u32,
     /// The server's clock, a FILETIME.
     pub system_time: u64,
-    /// When the server was started, a FILETIME.
+    /// The start time of the server, a FILETIME.
     pub server_start_time: u64,
-    /// The server's first token.
+    /// The server's first security token.
     pub buffer: &'a [u8],
     /// The contexts; read and written only with [`Dialect::SMB_3_1_1`].
     pub negotiate_context_list: Vec<NegotiateContext<'a>>,

@@ -1,7 +1,8 @@
-//! The contexts of a 3.1.1 NEGOTIATE ([MS-SMB2] 2.2.3.1, 2.2.4.1): a list of typed data, and what the known types hold.
+//! The contexts of a 3.1.1 NEGOTIATE ([MS-SMB2] 2.2.3.1, 2.2.4.1): a list of typed data, and the data of the known
+//! types.
 //!
-//! Lists inside a context are taken as they are; that some must not be empty, or must have one element in a response,
-//! is for the server and the client to check (3.3.5.4, 3.2.5.2).
+//! Lists inside a context are not validated. The server and the client check that some are not empty, or have one
+//! element in a response (3.3.5.4, 3.2.5.2).
 
 use super::u16_of;
 use crate::bytes::{self, Malformed, Reader, Result, Writer};
@@ -10,15 +11,15 @@ use crate::values::values;
 use std::borrow::Cow;
 
 values! {
-    /// What a negotiate context is about ([MS-SMB2] 2.2.3.1).
+    /// The type of a negotiate context ([MS-SMB2] 2.2.3.1).
     pub struct NegotiateContextType(u16) {
-        /// Hash functions of the preauthentication integrity.
+        /// Hash functions for preauthentication integrity.
         PREAUTH_INTEGRITY_CAPABILITIES = 0x0001;
         /// Ciphers.
         ENCRYPTION_CAPABILITIES = 0x0002;
         /// Compression algorithms.
         COMPRESSION_CAPABILITIES = 0x0003;
-        /// The server's name as the client knows it.
+        /// The name that the client uses for the server.
         NETNAME_NEGOTIATE_CONTEXT_ID = 0x0005;
         /// Security of the transport.
         TRANSPORT_CAPABILITIES = 0x0006;
@@ -26,7 +27,7 @@ values! {
         RDMA_TRANSFORM_CAPABILITIES = 0x0007;
         /// Signing algorithms.
         SIGNING_CAPABILITIES = 0x0008;
-        /// To be ignored. Linux asks for its POSIX extensions under this number.
+        /// To be ignored. Linux requests its POSIX extensions with this number.
         CONTEXTTYPE_RESERVED = 0x0100;
     }
 
@@ -64,7 +65,7 @@ values! {
         LZ4 = 0x0005;
     }
 
-    /// A transform of data that goes over RDMA ([MS-SMB2] 2.2.3.1.6).
+    /// A transform of data sent over RDMA ([MS-SMB2] 2.2.3.1.6).
     pub struct RdmaTransformId(u16) {
         /// None.
         NONE = 0x0000;
@@ -86,33 +87,33 @@ values! {
 }
 
 flags! {
-    /// How messages may be compressed ([MS-SMB2] 2.2.3.1.3).
+    /// Compression options ([MS-SMB2] 2.2.3.1.3).
     pub struct CompressionCapabilitiesFlags(u32) {
-        /// In chained payloads.
+        /// Chained payloads are supported.
         CHAINED = 0x0000_0001;
     }
 
-    /// What the transport does ([MS-SMB2] 2.2.3.1.5).
+    /// Transport options ([MS-SMB2] 2.2.3.1.5).
     pub struct TransportCapabilitiesFlags(u32) {
-        /// Its own security may stand in for SMB2 encryption.
+        /// The transport's own security may replace SMB2 encryption.
         ACCEPT_TRANSPORT_LEVEL_SECURITY = 0x0000_0001;
     }
 }
 
-/// One context, whatever its type.
+/// One context of any type.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NegotiateContext<'a> {
-    /// What `data` is.
+    /// The type of `data`.
     pub context_type: NegotiateContextType,
-    /// What one of the structures below decodes.
+    /// The data, which one of the structures below decodes.
     pub data: Cow<'a, [u8]>,
 }
 
 impl<'a> NegotiateContext<'a> {
     const SIZE: usize = 8;
 
-    /// Reads `count` contexts at `offset` of `message`, which must lie at or behind `fixed`. Each begins at a multiple
-    /// of 8; the last may lack its padding.
+    /// Decodes `count` contexts at `offset` of `message`, which must not be less than `fixed`. Each begins at a
+    /// multiple of 8; the last may lack its padding.
     pub(super) fn decode_list(message: &'a [u8], offset: usize, count: u16, fixed: usize) -> Result<Vec<Self>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -135,7 +136,7 @@ impl<'a> NegotiateContext<'a> {
         Ok(contexts)
     }
 
-    /// Writes the contexts at the next multiple of 8 and answers where that is; 0 when there are none.
+    /// Writes the contexts at the next multiple of 8 and returns that offset, or 0 if there are none.
     pub(super) fn encode_list(contexts: &[Self], out: &mut Writer<'_>) -> usize {
         if contexts.is_empty() {
             return 0;
@@ -153,14 +154,14 @@ impl<'a> NegotiateContext<'a> {
     }
 }
 
-/// Composes a context from what `fill` writes.
+/// Builds a context from the data that `fill` writes.
 fn context(context_type: NegotiateContextType, fill: impl FnOnce(&mut Writer<'_>)) -> NegotiateContext<'static> {
     let mut data = Vec::new();
     fill(&mut Writer::new(&mut data));
     NegotiateContext { context_type, data: data.into() }
 }
 
-/// Reads `count` 16-bit identifiers.
+/// Decodes `count` 16-bit identifiers.
 fn identifiers<T>(reader: &mut Reader<'_>, count: u16, of: impl Fn(u16) -> T) -> Result<Vec<T>> {
     let (pairs, _) = reader.take(usize::from(count) * 2)?.as_chunks::<2>();
     Ok(pairs.iter().map(|pair| of(u16::from_le_bytes(*pair))).collect())
@@ -171,7 +172,7 @@ fn identifiers<T>(reader: &mut Reader<'_>, count: u16, of: impl Fn(u16) -> T) ->
 pub struct PreauthIntegrityCapabilities<'a> {
     /// The hash functions.
     pub hash_algorithms: Vec<HashAlgorithm>,
-    /// Makes the hash differ from connection to connection.
+    /// A salt, which makes the hash different on each connection.
     pub salt: Cow<'a, [u8]>,
 }
 
@@ -222,7 +223,7 @@ impl EncryptionCapabilities {
 /// SMB2_COMPRESSION_CAPABILITIES ([MS-SMB2] 2.2.3.1.3).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CompressionCapabilities {
-    /// Chained or not.
+    /// Whether chained compression is supported.
     pub flags: CompressionCapabilitiesFlags,
     /// The algorithms, best first.
     pub compression_algorithms: Vec<CompressionAlgorithm>,
@@ -272,7 +273,7 @@ impl<'a> Netname<'a> {
 /// SMB2_TRANSPORT_CAPABILITIES ([MS-SMB2] 2.2.3.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransportCapabilities {
-    /// What the transport does.
+    /// The transport options.
     pub flags: TransportCapabilitiesFlags,
 }
 

@@ -1,12 +1,12 @@
-//! SERVER_TO_CLIENT_NOTIFICATION ([MS-SMB2] 2.2.44): the server tells something and waits for nothing. 3.1.1 only, and
-//! only to a client with [`super::negotiate::Capabilities::NOTIFICATIONS`].
+//! SERVER_TO_CLIENT_NOTIFICATION ([MS-SMB2] 2.2.44), which the server sends without expecting a response. 3.1.1 only,
+//! and only to a client with [`super::negotiate::Capabilities::NOTIFICATIONS`].
 
 use super::body;
 use crate::bytes::{Result, Writer};
 use crate::values::values;
 
 values! {
-    /// What is told ([MS-SMB2] 2.2.44.1).
+    /// The type of a notification ([MS-SMB2] 2.2.44.1).
     pub struct NotificationType(u32) {
         /// The session was closed.
         SESSION_CLOSED = 0;
@@ -16,17 +16,17 @@ values! {
 /// A notification.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ServerToClientNotification<'a> {
-    /// What it is.
+    /// The type.
     pub notification_type: NotificationType,
-    /// What goes with it: four reserved bytes for a closed session (2.2.44.2).
+    /// The data: four reserved bytes for a closed session (2.2.44.2).
     pub notification: &'a [u8],
 }
 
 impl<'a> ServerToClientNotification<'a> {
-    /// A closed session.
+    /// The notification of a closed session.
     pub const SESSION_CLOSED: ServerToClientNotification<'static> =
         ServerToClientNotification { notification_type: NotificationType::SESSION_CLOSED, notification: &[0; 4] };
-    /// Eight fixed bytes and the four of the one type there is; the specification gives no number.
+    /// Eight fixed bytes and the four of the only type; the specification does not give a number.
     const STRUCTURE_SIZE: u16 = 12;
 
     /// Reads the body of `message`.

@@ -1,6 +1,6 @@
-//! OPLOCK_BREAK ([MS-SMB2] 2.2.23 to 2.2.25): the server's notification, the client's acknowledgment, the server's
-//! response; each for an oplock and for a lease, told apart by `StructureSize`. A client tells a notification from a
-//! response by its `MessageId`, [`super::header::Header::UNSOLICITED`].
+//! OPLOCK_BREAK ([MS-SMB2] 2.2.23 to 2.2.25): the server's notification, the client's acknowledgment and the server's
+//! response. Each has a form for oplocks and one for leases, distinguished by `StructureSize`. A client distinguishes a
+//! notification from a response by its `MessageId`, [`super::header::Header::UNSOLICITED`].
 
 use super::header::Header;
 use super::{FileId, LeaseState, OplockLevel};
@@ -8,9 +8,9 @@ use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// How to react ([MS-SMB2] 2.2.23.2).
+    /// Flags of a lease break notification ([MS-SMB2] 2.2.23.2).
     pub struct LeaseBreakFlags(u32) {
-        /// With an acknowledgment.
+        /// The break must be acknowledged.
         ACK_REQUIRED = 0x01;
     }
 }
@@ -18,7 +18,7 @@ flags! {
 /// The oplock form of all three (2.2.23.1, 2.2.24.1, 2.2.25.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OplockBreak {
-    /// The level that is left.
+    /// The oplock level after the break.
     pub oplock_level: OplockLevel,
     /// The open.
     pub file_id: FileId,
@@ -46,7 +46,7 @@ impl OplockBreak {
 pub struct LeaseBreak {
     /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
-    /// The state that is left.
+    /// The lease state after the break.
     pub lease_state: LeaseState,
 }
 
@@ -72,15 +72,15 @@ impl LeaseBreak {
 /// The lease form of the notification (2.2.23.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeaseBreakNotification {
-    /// Counts the changes of state; 3.x only.
+    /// Counts the state changes; 3.x only.
     pub new_epoch: u16,
-    /// Whether to acknowledge.
+    /// Whether the break must be acknowledged.
     pub flags: LeaseBreakFlags,
     /// Identifies the lease within the client.
     pub lease_key: [u8; 16],
-    /// What it is now.
+    /// The lease state before the break.
     pub current_lease_state: LeaseState,
-    /// What it becomes.
+    /// The lease state after the break.
     pub new_lease_state: LeaseState,
 }
 
@@ -110,7 +110,7 @@ impl LeaseBreakNotification {
     }
 }
 
-/// The server breaks an oplock or lease (2.2.23).
+/// The server's notification of an oplock or lease break (2.2.23).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OplockBreakNotification {
     /// An oplock.
@@ -139,7 +139,7 @@ impl OplockBreakNotification {
     }
 }
 
-/// The client gives way (2.2.24).
+/// The client's acknowledgment (2.2.24).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OplockBreakAcknowledgment {
     /// An oplock.
@@ -148,7 +148,7 @@ pub enum OplockBreakAcknowledgment {
     Lease(LeaseBreak),
 }
 
-/// The server takes note (2.2.25); it is laid out as the acknowledgment.
+/// The server's response (2.2.25), which has the same layout as the acknowledgment.
 pub type OplockBreakResponse = OplockBreakAcknowledgment;
 
 impl OplockBreakAcknowledgment {
@@ -171,7 +171,7 @@ impl OplockBreakAcknowledgment {
     }
 }
 
-/// The `StructureSize` of a body, and a reader behind it.
+/// Returns the `StructureSize` of a body and a reader positioned after it.
 fn start(message: &[u8]) -> Result<(u16, Reader<'_>)> {
     let mut reader = Reader::new(message);
     reader.skip(Header::SIZE)?;
@@ -192,8 +192,8 @@ mod tests {
         golden!(OplockBreakAcknowledgment, OplockBreakAcknowledgment::Oplock(oplock), body);
     }
 
-    // 2.2.23.2: StructureSize, NewEpoch, Flags, LeaseKey, CurrentLeaseState, NewLeaseState, BreakReason, AccessMaskHint,
-    // ShareMaskHint.
+    // 2.2.23.2: StructureSize, NewEpoch, Flags, LeaseKey, CurrentLeaseState, NewLeaseState, BreakReason,
+    // AccessMaskHint, ShareMaskHint.
     #[test]
     fn a_lease_notification() {
         let notification = LeaseBreakNotification {

@@ -1,4 +1,4 @@
-//! QUERY_DIRECTORY ([MS-SMB2] 2.2.33, 2.2.34). The entries are [MS-FSCC] 2.4's.
+//! QUERY_DIRECTORY ([MS-SMB2] 2.2.33, 2.2.34). The entries are defined in [MS-FSCC] 2.4.
 
 use super::header::Header;
 use super::{FileId, body, field, output_buffer_responses, u16_of};
@@ -6,15 +6,15 @@ use crate::bytes::{Malformed, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// Where to go on ([MS-SMB2] 2.2.33).
+    /// Where to continue the listing ([MS-SMB2] 2.2.33).
     pub struct QueryDirectoryFlags(u8) {
-        /// At the beginning.
+        /// Start at the beginning.
         RESTART_SCANS = 0x01;
-        /// With one entry only.
+        /// Return only one entry.
         RETURN_SINGLE_ENTRY = 0x02;
-        /// At `file_index`.
+        /// Start at `file_index`.
         INDEX_SPECIFIED = 0x04;
-        /// At the beginning, with a new pattern.
+        /// Start at the beginning with a new pattern.
         REOPEN = 0x10;
     }
 }
@@ -22,15 +22,15 @@ flags! {
 /// Lists a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryDirectoryRequest<'a> {
-    /// What an entry looks like, [MS-FSCC] 2.4.
+    /// The information class of the entries, [MS-FSCC] 2.4.
     pub file_information_class: u8,
-    /// Where to go on.
+    /// Where to continue.
     pub flags: QueryDirectoryFlags,
-    /// Where to go on, with its flag.
+    /// The index at which to continue, if its flag is set.
     pub file_index: u32,
     /// The directory.
     pub file_id: FileId,
-    /// The search pattern, UTF-16LE; empty when there is none.
+    /// The search pattern, UTF-16LE; empty if there is none.
     pub file_name: &'a [u8],
     /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,

@@ -1,4 +1,4 @@
-//! QUERY_INFO ([MS-SMB2] 2.2.37, 2.2.38). The information itself is [MS-FSCC]'s and [MS-DTYP]'s.
+//! QUERY_INFO ([MS-SMB2] 2.2.37, 2.2.38). The information itself is defined in [MS-FSCC] and [MS-DTYP].
 
 use super::header::Header;
 use super::{FileId, body, field, output_buffer_responses, size, u16_of, u32_of};
@@ -8,43 +8,43 @@ use crate::flags::flags;
 pub use super::{InfoType, SecurityInformation};
 
 flags! {
-    /// Which extended attributes ([MS-SMB2] 2.2.37).
+    /// The extended attributes to return ([MS-SMB2] 2.2.37).
     pub struct QueryInfoFlags(u32) {
-        /// From the first one.
+        /// Start at the first one.
         RESTART_SCAN = 0x0000_0001;
-        /// One only.
+        /// Return only one.
         RETURN_SINGLE_ENTRY = 0x0000_0002;
-        /// From the one whose index stands in `additional_information`.
+        /// Start at the index in `additional_information`.
         INDEX_SPECIFIED = 0x0000_0004;
     }
 }
 
-/// Asks for information.
+/// A QUERY_INFO request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryInfoRequest<'a> {
-    /// About what.
+    /// The kind of information.
     pub info_type: InfoType,
-    /// Which structure, [MS-FSCC] 2.4 and 2.5.
+    /// The information class, [MS-FSCC] 2.4 and 2.5.
     pub file_info_class: u8,
     /// The maximum size of the response's buffer in bytes.
     pub output_buffer_length: u32,
     /// Parts of a security descriptor ([`SecurityInformation`]), or the index of an extended attribute.
     pub additional_information: u32,
-    /// Which extended attributes.
+    /// The extended attributes to return.
     pub flags: QueryInfoFlags,
     /// The open.
     pub file_id: FileId,
-    /// A list of extended attributes, or a [`QueryQuotaInfo`].
+    /// A list of extended attribute names, or a [`QueryQuotaInfo`].
     pub buffer: &'a [u8],
 }
 
 impl<'a> QueryInfoRequest<'a> {
     const SIZE: usize = 40;
-    /// FileFullEaInformation, the one class of files whose query has an input buffer.
+    /// FileFullEaInformation, the only file information class whose query has an input buffer.
     const FILE_FULL_EA_INFORMATION: u8 = 15;
 
-    /// Reads the body of `message`. The buffer of a query that has no use for one is not looked at: its fields must be
-    /// ignored.
+    /// Decodes the body of `message`. A buffer outside the message reads as empty if the query does not use one,
+    /// because its fields must be ignored.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = body(message, 41)?;
         let (info_type, file_info_class) = (InfoType(reader.u8()?), reader.u8()?);
@@ -90,23 +90,23 @@ output_buffer_responses! {
     QueryInfoResponse
 }
 
-/// Which quotas are asked for (SMB2_QUERY_QUOTA_INFO, 2.2.37.1). `SidListLength` decides between the two formats.
+/// The quotas to return (SMB2_QUERY_QUOTA_INFO, 2.2.37.1). `SidListLength` determines which of the two formats it is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryQuotaInfo<'a> {
-    /// One entry only.
+    /// Return only one entry.
     pub return_single: bool,
-    /// From the first one.
+    /// Start at the first one.
     pub restart_scan: bool,
-    /// FILE_GET_QUOTA_INFORMATION structures ([MS-FSCC] 2.4.41.1) of the users wanted; format 1.
+    /// FILE_GET_QUOTA_INFORMATION structures ([MS-FSCC] 2.4.41.1) of the requested users; format 1.
     pub sid_list: &'a [u8],
-    /// The user to begin with; format 2.
+    /// The user to start with; format 2.
     pub start_sid: &'a [u8],
 }
 
 impl<'a> QueryQuotaInfo<'a> {
     const SIZE: usize = 16;
 
-    /// Reads the input buffer of a quota query.
+    /// Decodes the input buffer of a quota query.
     pub fn decode(buffer: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(buffer);
         let (return_single, restart_scan) = (reader.u8()? != 0, reader.u8()? != 0);
@@ -123,7 +123,7 @@ impl<'a> QueryQuotaInfo<'a> {
         Ok(info)
     }
 
-    /// Writes the input buffer of a quota query.
+    /// Encodes the input buffer of a quota query.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u8(self.return_single.into());
         out.u8(self.restart_scan.into());

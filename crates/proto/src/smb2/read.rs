@@ -6,15 +6,15 @@ use crate::bytes::{Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// How to read ([MS-SMB2] 2.2.19); 3.0.2 and later.
+    /// Flags of a READ request ([MS-SMB2] 2.2.19); 3.0.2 and later.
     pub struct ReadFlags(u8) {
-        /// Past the server's caches.
+        /// Bypass the server's caches.
         READ_UNBUFFERED = 0x01;
         /// Compress the response; 3.1.1 only.
         REQUEST_COMPRESSED = 0x02;
     }
 
-    /// What the response holds ([MS-SMB2] 2.2.20); 3.1.1 only.
+    /// Flags of a READ response ([MS-SMB2] 2.2.20); 3.1.1 only.
     pub struct ReadResponseFlags(u32) {
         /// An RDMA transform instead of data.
         RDMA_TRANSFORM = 0x0000_0001;
@@ -24,21 +24,21 @@ flags! {
 /// Reads from a file or pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReadRequest<'a> {
-    /// Where in the response the client would like the data to begin; not binding.
+    /// The preferred offset of the data in the response; not binding.
     pub padding: u8,
-    /// How to read.
+    /// The flags.
     pub flags: ReadFlags,
-    /// Bytes wanted.
+    /// The number of bytes to read.
     pub length: u32,
-    /// Where in the file to begin.
+    /// The offset in the file.
     pub offset: u64,
     /// The open.
     pub file_id: FileId,
-    /// Fewer bytes than this are a failure.
+    /// The minimum number of bytes; fewer are a failure.
     pub minimum_count: u32,
-    /// Where the data goes.
+    /// The transport of the data.
     pub channel: Channel,
-    /// Bytes to be read through the channel.
+    /// The number of bytes to read through the channel.
     pub remaining_bytes: u32,
     /// The channel's descriptors.
     pub read_channel_info: &'a [u8],
@@ -47,8 +47,8 @@ pub struct ReadRequest<'a> {
 impl<'a> ReadRequest<'a> {
     const SIZE: usize = 48;
 
-    /// Reads the body of `message`. Channel information that is not inside the message reads as empty: without a
-    /// channel, and before 3.0, its fields must be ignored, and a channel needs at least one descriptor.
+    /// Decodes the body of `message`. Channel information outside the message reads as empty. Without a channel, and
+    /// before 3.0, its fields must be ignored. A channel needs at least one descriptor.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = body(message, 49)?;
         let mut request = ReadRequest {
@@ -87,12 +87,12 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// What was read.
+/// A READ response.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReadResponse<'a> {
-    /// Bytes sent through the channel.
+    /// The number of bytes sent through the channel.
     pub data_remaining: u32,
-    /// What `buffer` is.
+    /// The flags.
     pub flags: ReadResponseFlags,
     /// The data.
     pub buffer: &'a [u8],
@@ -101,7 +101,7 @@ pub struct ReadResponse<'a> {
 impl<'a> ReadResponse<'a> {
     /// The size of the fixed part before the data, without the SMB2 header.
     pub const SIZE: usize = 16;
-    /// Where in the message the data begins, as this encoder places it.
+    /// The offset of the data in the message, as this encoder places it.
     pub const DATA_OFFSET: usize = Header::SIZE + Self::SIZE;
 
     /// Reads the body of `message`.
@@ -123,13 +123,12 @@ impl<'a> ReadResponse<'a> {
         out.bytes(self.buffer);
     }
 
-    /// Writes the fixed part alone, for `data_length` bytes that are placed behind it in the same buffer.
+    /// Writes only the fixed part, for `data_length` bytes that are placed after it in the same buffer.
     pub fn encode_header(out: &mut Writer<'_>, data_length: u32) {
         ReadResponse::default().encode_fixed(out, data_length);
     }
 
-    /// Corrects the length that [`ReadResponse::encode_header`] wrote, when fewer bytes were read than there was room
-    /// for.
+    /// Corrects the length that [`ReadResponse::encode_header`] wrote, if fewer bytes were read than requested.
     pub fn set_data_length(out: &mut Writer<'_>, data_length: u32) {
         out.patch_u32(Header::SIZE + 4, data_length);
     }

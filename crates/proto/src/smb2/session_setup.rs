@@ -7,35 +7,35 @@ use crate::bytes::{Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// What the client asks for ([MS-SMB2] 2.2.5); 3.x only.
+    /// The flags of the request ([MS-SMB2] 2.2.5); 3.x only.
     pub struct SessionSetupFlags(u8) {
         /// Bind an existing session to this connection.
         BINDING = 0x01;
     }
 
-    /// What the session has become ([MS-SMB2] 2.2.6).
+    /// The type of the established session ([MS-SMB2] 2.2.6).
     pub struct SessionFlags(u16) {
-        /// A guest.
+        /// A guest session.
         IS_GUEST = 0x0001;
-        /// Anonymous.
+        /// An anonymous session.
         IS_NULL = 0x0002;
-        /// The server wants its messages sealed; 3.x only.
+        /// The server requires sealed messages; 3.x only.
         ENCRYPT_DATA = 0x0004;
     }
 }
 
-/// One step of authentication.
+/// One step of the authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SessionSetupRequest<'a> {
-    /// What is asked for.
+    /// The flags.
     pub flags: SessionSetupFlags,
-    /// Whether the client signs; one byte on the wire.
+    /// The signing mode of the client; one byte on the wire.
     pub security_mode: SecurityMode,
-    /// What the client can do.
+    /// The capabilities of the client.
     pub capabilities: Capabilities,
-    /// A session that a broken connection left behind.
+    /// A session that was left behind by a broken connection.
     pub previous_session_id: u64,
-    /// The client's token.
+    /// The client's security token.
     pub buffer: &'a [u8],
 }
 
@@ -73,12 +73,12 @@ impl<'a> SessionSetupRequest<'a> {
     }
 }
 
-/// The server's side of the step.
+/// The server's reply to the step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SessionSetupResponse<'a> {
-    /// What the session has become.
+    /// The type of the session.
     pub session_flags: SessionFlags,
-    /// The server's token.
+    /// The server's security token.
     pub buffer: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! SET_INFO ([MS-SMB2] 2.2.39, 2.2.40). The information itself is [MS-FSCC]'s and [MS-DTYP]'s.
+//! SET_INFO ([MS-SMB2] 2.2.39, 2.2.40). The information itself is defined in [MS-FSCC] and [MS-DTYP].
 
 use super::header::Header;
 use super::{FileId, body, field, u16_of, u32_of};
@@ -6,12 +6,12 @@ use crate::bytes::{Result, Writer};
 
 pub use super::{InfoType, SecurityInformation};
 
-/// Changes information.
+/// A SET_INFO request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SetInfoRequest<'a> {
-    /// About what.
+    /// The kind of information.
     pub info_type: InfoType,
-    /// Which structure, [MS-FSCC] 2.4 and 2.5.
+    /// The information class, [MS-FSCC] 2.4 and 2.5.
     pub file_info_class: u8,
     /// Parts of a security descriptor: [`SecurityInformation`].
     pub additional_information: u32,
@@ -53,7 +53,7 @@ impl<'a> SetInfoRequest<'a> {
     }
 }
 
-/// It was changed.
+/// The response to SET_INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SetInfoResponse;
 

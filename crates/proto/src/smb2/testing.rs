@@ -1,4 +1,4 @@
-//! What the tests of the messages share: golden bytes in hexadecimal, and values made from arbitrary bytes.
+//! Test support for the messages: golden bytes in hexadecimal, and values generated from arbitrary bytes.
 
 use super::FileId;
 use super::header::Header;
@@ -6,19 +6,19 @@ use crate::bytes::Writer;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Bytes from hexadecimal digits; white space separates fields.
+/// Decodes hexadecimal digits; white space separates fields.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
     assert!(digits.len().is_multiple_of(2), "half a byte");
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// A message: a header of zeros and the body in hexadecimal.
+/// Builds a message from a header of zeros and a body in hexadecimal.
 pub(super) fn message(body: &str) -> Vec<u8> {
     [vec![0; Header::SIZE], hex(body)].concat()
 }
 
-/// What an encoder writes behind a header of zeros, in a buffer that holds something else already.
+/// Returns the output of an encoder after a header of zeros, in a buffer that already has other content.
 pub(super) fn encode(body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut buffer = vec![0xee; 3];
     let mut out = Writer::new(&mut buffer);
@@ -27,20 +27,20 @@ pub(super) fn encode(body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     buffer.split_off(3)
 }
 
-/// What an encoder of a part writes.
+/// Returns the output of the encoder of a part.
 pub(super) fn encode_part(part: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut buffer = Vec::new();
     part(&mut Writer::new(&mut buffer));
     buffer
 }
 
-/// Turns arbitrary bytes into the fields of a value, zeros when they run out.
+/// Turns arbitrary bytes into the fields of a value, with zeros once they run out.
 pub(super) struct Source<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Source<'a> {
-    /// Bytes for one value, and what is done to its encoding afterwards: a byte changed, the end cut off.
+    /// Generates the bytes for one value, and a modification of its encoding: a changed byte and a truncation.
     pub(super) fn strategy() -> impl Strategy<Value = (Vec<u8>, (usize, u8, usize))> {
         (vec(any::<u8>(), 0..600), (0..700usize, any::<u8>(), 0..700usize))
     }
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         FileId { persistent: self.u64(), volatile: self.u64() }
     }
 
-    /// Up to 63 bytes.
+    /// Returns up to 63 bytes.
     pub(super) fn slice(&mut self) -> &'a [u8] {
         let count = usize::from(self.u8() & 0x3f).min(self.bytes.len());
         let (taken, rest) = self.bytes.split_at(count);
@@ -86,19 +86,19 @@ impl<'a> Source<'a> {
         taken
     }
 
-    /// Up to 62 bytes, an even number.
+    /// Returns up to 62 bytes, an even number.
     pub(super) fn utf16(&mut self) -> &'a [u8] {
         let slice = self.slice();
         &slice[..slice.len() & !1]
     }
 
-    /// Up to seven values.
+    /// Returns up to seven values.
     pub(super) fn list<T>(&mut self, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.u8() & 7).map(|_| value(self)).collect()
     }
 }
 
-/// A value and its body in hexadecimal: each must become the other.
+/// Checks that a value and its body in hexadecimal are converted into each other.
 macro_rules! golden {
     ($type:ty, $value:expr, $body:expr) => {{
         let (value, message) = ($value, $crate::smb2::testing::message($body));
@@ -108,7 +108,7 @@ macro_rules! golden {
     }};
 }
 
-/// Arbitrary values come back as they were, and a message that was tampered with is decoded or refused.
+/// Checks that arbitrary values survive a round trip, and that a modified message is either decoded or refused.
 macro_rules! round_trips {
     ($($test:ident: $type:ty = |$source:ident| $value:expr;)*) => {
         proptest::proptest! {$(
@@ -129,7 +129,7 @@ macro_rules! round_trips {
     };
 }
 
-/// As `golden!`, for parts: the bytes are the whole of it.
+/// Like `golden!`, for parts: the bytes are the complete encoding.
 macro_rules! golden_part {
     ($type:ty, $value:expr, $bytes:expr) => {{
         let (value, bytes) = ($value, $crate::smb2::testing::hex($bytes));
@@ -139,7 +139,7 @@ macro_rules! golden_part {
     }};
 }
 
-/// As `round_trips!`, for parts.
+/// Like `round_trips!`, for parts.
 macro_rules! parts_round_trip {
     ($($test:ident: $type:ty = |$source:ident| $value:expr;)*) => {
         proptest::proptest! {$(
@@ -160,7 +160,7 @@ macro_rules! parts_round_trip {
     };
 }
 
-/// As `golden_part!` and `parts_round_trip!`, for bodies of contexts.
+/// Like `golden_part!` and `parts_round_trip!`, for the bodies of contexts.
 macro_rules! context_bodies {
     ($($test:ident: $type:ty, $golden:expr => $bytes:expr, |$source:ident| $value:expr;)*) => {
         $(

@@ -1,12 +1,12 @@
-//! The header before a sealed message ([MS-SMB2] 2.2.41). Sealing itself is elsewhere.
+//! The header before a sealed message ([MS-SMB2] 2.2.41). Sealing is implemented elsewhere.
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::flags::flags;
 use std::ops::Range;
 
 flags! {
-    /// How the message was transformed ([MS-SMB2] 2.2.41). In 3.0 and 3.0.2 it is the cipher, and the one value there
-    /// is, AES-128-CCM, is the same number.
+    /// The transformation of the message ([MS-SMB2] 2.2.41). In 3.0 and 3.0.2 the field is the cipher, whose only
+    /// value, AES-128-CCM, is the same number.
     pub struct TransformFlags(u16) {
         /// Sealed.
         ENCRYPTED = 0x0001;
@@ -20,11 +20,11 @@ pub struct TransformHeader {
     pub signature: [u8; 16],
     /// 11 (CCM) or 12 (GCM) bytes of nonce, then zeros.
     pub nonce: [u8; 16],
-    /// Length of the message in bytes, sealed or not.
+    /// The length of the message in bytes, which sealing does not change.
     pub original_message_size: u32,
-    /// How it was transformed.
+    /// The flags.
     pub flags: TransformFlags,
-    /// Whose key sealed it.
+    /// The session whose key sealed it.
     pub session_id: u64,
 }
 
@@ -33,12 +33,12 @@ impl TransformHeader {
     pub const SIZE: usize = 52;
     /// The first four bytes of the header.
     pub const PROTOCOL_ID: [u8; 4] = [0xfd, b'S', b'M', b'B'];
-    /// Where the authentication tag is.
+    /// The range of the authentication tag.
     pub const SIGNATURE_RANGE: Range<usize> = 4..20;
     /// The part of the header that is authenticated with the message (3.1.4.3).
     pub const AUTHENTICATED_RANGE: Range<usize> = 20..52;
 
-    /// Reads the header at the front of `message`.
+    /// Decodes the header at the start of `message`.
     pub fn decode(message: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(message);
         if reader.array()? != Self::PROTOCOL_ID {
@@ -55,7 +55,7 @@ impl TransformHeader {
         })
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&Self::PROTOCOL_ID);
         out.bytes(&self.signature);

@@ -1,5 +1,5 @@
-//! TREE_CONNECT ([MS-SMB2] 2.2.9, 2.2.10), with the extension of 3.1.1. What a remoted identity context (2.2.9.2.1)
-//! holds is left as bytes.
+//! TREE_CONNECT ([MS-SMB2] 2.2.9, 2.2.10), with the extension of 3.1.1. The data of a remoted identity context
+//! (2.2.9.2.1) is left as bytes.
 
 use super::header::Header;
 use super::{body, field, size, u16_of, u32_of};
@@ -8,17 +8,18 @@ use crate::flags::flags;
 use crate::values::values;
 
 flags! {
-    /// How to connect ([MS-SMB2] 2.2.9); 3.1.1 only.
+    /// The flags of the request ([MS-SMB2] 2.2.9); 3.1.1 only.
     pub struct TreeConnectFlags(u16) {
         /// The client was connected to this cluster share before.
         CLUSTER_RECONNECT = 0x0001;
-        /// The client understands a share redirect error.
+        /// The client supports share redirect errors.
         REDIRECT_TO_OWNER = 0x0002;
         /// The request has the extension.
         EXTENSION_PRESENT = 0x0004;
     }
 
-    /// Properties of a share ([MS-SMB2] 2.2.10). The two bits of offline caching are one value: [`ShareFlags::caching`].
+    /// Properties of a share ([MS-SMB2] 2.2.10). The two bits of offline caching are one value:
+    /// [`ShareFlags::caching`].
     pub struct ShareFlags(u32) {
         /// Part of a DFS tree.
         DFS = 0x0000_0001;
@@ -26,19 +27,19 @@ flags! {
         DFS_ROOT = 0x0000_0002;
         /// Offline caching: automatic.
         AUTO_CACHING = 0x0000_0010;
-        /// Offline caching: automatic, and used while the share can be reached.
+        /// Offline caching: automatic, and the cache is used while the share is reachable.
         VDO_CACHING = 0x0000_0020;
         /// Offline caching: none.
         NO_CACHING = 0x0000_0030;
-        /// Opens cannot deny reads to others.
+        /// Opens cannot deny read access to others.
         RESTRICT_EXCLUSIVE_OPENS = 0x0000_0100;
-        /// Opens cannot deny deletion to others.
+        /// Opens cannot deny delete access to others.
         FORCE_SHARED_DELETE = 0x0000_0200;
         /// To be ignored.
         ALLOW_NAMESPACE_CACHING = 0x0000_0400;
-        /// Listings show what the client may see.
+        /// Directory listings contain only entries that the user has access to.
         ACCESS_BASED_DIRECTORY_ENUM = 0x0000_0800;
-        /// Nothing better than a level II oplock.
+        /// No oplock above level II.
         FORCE_LEVELII_OPLOCK = 0x0000_1000;
         /// Branch cache hashes, version 1.
         ENABLE_HASH_V1 = 0x0000_2000;
@@ -46,11 +47,11 @@ flags! {
         ENABLE_HASH_V2 = 0x0000_4000;
         /// Messages must be sealed.
         ENCRYPT_DATA = 0x0000_8000;
-        /// Remoted identities are understood.
+        /// Remoted identities are supported.
         IDENTITY_REMOTING = 0x0004_0000;
         /// READ and WRITE may be compressed.
         COMPRESS_DATA = 0x0010_0000;
-        /// Best used over connections of its own.
+        /// Connections of its own are recommended.
         ISOLATED_TRANSPORT = 0x0020_0000;
     }
 
@@ -60,31 +61,31 @@ flags! {
         DFS = 0x0000_0008;
         /// Continuously available.
         CONTINUOUS_AVAILABILITY = 0x0000_0010;
-        /// Durable handles recover fast.
+        /// Fast recovery of durable handles.
         SCALEOUT = 0x0000_0020;
-        /// Watched by the witness service.
+        /// Monitored by the witness service.
         CLUSTER = 0x0000_0040;
         /// Its owner may change.
         ASYMMETRIC = 0x0000_0080;
-        /// Redirects by an error context.
+        /// Redirects clients with an error context.
         REDIRECT_TO_OWNER = 0x0000_0100;
     }
 }
 
 impl ShareFlags {
-    /// Offline caching: what the user picks.
+    /// Offline caching: manual, by choice of the user.
     pub const MANUAL_CACHING: ShareFlags = ShareFlags(0);
 
-    /// The offline caching alone.
+    /// Returns only the offline caching value.
     pub const fn caching(self) -> ShareFlags {
         ShareFlags(self.0 & ShareFlags::NO_CACHING.0)
     }
 }
 
 values! {
-    /// What a share is ([MS-SMB2] 2.2.10).
+    /// The type of a share ([MS-SMB2] 2.2.10).
     pub struct ShareType(u8) {
-        /// Files.
+        /// A disk share.
         DISK = 0x01;
         /// Named pipes.
         PIPE = 0x02;
@@ -92,11 +93,11 @@ values! {
         PRINT = 0x03;
     }
 
-    /// What a tree connect context is ([MS-SMB2] 2.2.9.2).
+    /// The type of a tree connect context ([MS-SMB2] 2.2.9.2).
     pub struct TreeConnectContextType(u16) {
-        /// Nothing.
+        /// Reserved.
         RESERVED = 0x0000;
-        /// On whose behalf the client connects.
+        /// The identity on whose behalf the client connects.
         REMOTED_IDENTITY = 0x0001;
     }
 }
@@ -104,7 +105,7 @@ values! {
 /// SMB2_TREE_CONNECT_CONTEXT ([MS-SMB2] 2.2.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TreeConnectContext<'a> {
-    /// What `data` is.
+    /// The type of `data`.
     pub context_type: TreeConnectContextType,
     /// The context's data.
     pub data: &'a [u8],
@@ -113,7 +114,7 @@ pub struct TreeConnectContext<'a> {
 /// Connects to a share.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TreeConnectRequest<'a> {
-    /// How; to be ignored below 3.1.1.
+    /// The flags; to be ignored below 3.1.1.
     pub flags: TreeConnectFlags,
     /// `\\server\share`, UTF-16LE.
     pub path: &'a [u8],
@@ -125,8 +126,8 @@ impl<'a> TreeConnectRequest<'a> {
     const SIZE: usize = 8;
     const EXTENSION_SIZE: usize = 16;
 
-    /// Reads the body of `message`. `extension` says whether the connection's dialect, 3.1.1, gives the flag its
-    /// meaning; [`TreeConnectRequest::decode`] takes it as given.
+    /// Decodes the body of `message`. `extension` is set if the connection's dialect is 3.1.1, which defines the
+    /// extension flag. [`TreeConnectRequest::decode`] assumes that it is.
     pub fn decode_as(message: &'a [u8], extension: bool) -> Result<Self> {
         let mut reader = body(message, 9)?;
         let flags = TreeConnectFlags(reader.u16()?);
@@ -143,12 +144,12 @@ impl<'a> TreeConnectRequest<'a> {
         Ok(request)
     }
 
-    /// Reads the body of `message` as 3.1.1 has it.
+    /// Decodes the body of `message` with the 3.1.1 extension.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         Self::decode_as(message, true)
     }
 
-    /// `context_offset` counts from the start of the body.
+    /// Decodes the contexts. `context_offset` is relative to the start of the body.
     fn contexts(message: &'a [u8], offset: u32, count: u16, fixed: usize) -> Result<Vec<TreeConnectContext<'a>>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -194,16 +195,16 @@ impl<'a> TreeConnectRequest<'a> {
     }
 }
 
-/// The client is connected.
+/// The response to TREE_CONNECT.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TreeConnectResponse {
-    /// What the share is.
+    /// The type of the share.
     pub share_type: ShareType,
     /// Its properties.
     pub share_flags: ShareFlags,
     /// Its capabilities.
     pub capabilities: ShareCapabilities,
-    /// The most that the user may do here, an access mask (2.2.13.1).
+    /// The maximal access of the user, an access mask (2.2.13.1).
     pub maximal_access: u32,
 }
 

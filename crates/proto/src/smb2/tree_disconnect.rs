@@ -1,11 +1,11 @@
-//! TREE_DISCONNECT ([MS-SMB2] 2.2.11 and 2.2.12): header and an empty body, both ways.
+//! TREE_DISCONNECT ([MS-SMB2] 2.2.11 and 2.2.12). Request and response have an empty body.
 
 use super::empty_bodies;
 
 empty_bodies! {
-    /// Leaves a share.
+    /// Disconnects from a share.
     TreeDisconnectRequest
-    /// It was done.
+    /// The response to TREE_DISCONNECT.
     TreeDisconnectResponse
 }
 

@@ -6,11 +6,11 @@ use crate::bytes::{Malformed, Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// How to write ([MS-SMB2] 2.2.21).
+    /// Flags of a WRITE request ([MS-SMB2] 2.2.21).
     pub struct WriteFlags(u32) {
-        /// To the disk before the response; 2.1 and later.
+        /// Write to disk before responding; 2.1 and later.
         WRITE_THROUGH = 0x0000_0001;
-        /// Past the server's caches; 3.0.2 and later.
+        /// Bypass the server's caches; 3.0.2 and later.
         WRITE_UNBUFFERED = 0x0000_0002;
     }
 }
@@ -18,19 +18,19 @@ flags! {
 /// Writes to a file or pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriteRequest<'a> {
-    /// Bytes to write: of `buffer`, unless a channel carries them.
+    /// The number of bytes to write: the length of `buffer`, unless a channel transports the data.
     pub length: u32,
-    /// Where in the file to begin.
+    /// The offset in the file.
     pub offset: u64,
     /// The open.
     pub file_id: FileId,
-    /// Where the data is.
+    /// The transport of the data.
     pub channel: Channel,
-    /// Bytes to be written from the channel.
+    /// The number of bytes to write from the channel.
     pub remaining_bytes: u32,
-    /// How to write.
+    /// The flags.
     pub flags: WriteFlags,
-    /// The data; empty with a channel.
+    /// The data; empty if a channel transports it.
     pub buffer: &'a [u8],
     /// The channel's descriptors.
     pub write_channel_info: &'a [u8],
@@ -38,11 +38,11 @@ pub struct WriteRequest<'a> {
 
 impl<'a> WriteRequest<'a> {
     const SIZE: usize = 48;
-    /// The furthest that data may begin (3.3.5.13).
+    /// The maximum offset of the data in the message (3.3.5.13).
     const MAXIMUM_DATA_OFFSET: u16 = 0x100;
 
-    /// Reads the body of `message`. With a channel, data and channel information that are not inside the message read as
-    /// empty: before 3.0 the channel must be ignored, so only the server can tell which of the two counts.
+    /// Decodes the body of `message`. With a channel, data and channel information outside the message read as empty.
+    /// Before 3.0 the channel must be ignored, so only the server can decide which of the two applies.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
         let mut reader = body(message, 49)?;
         let data_offset = reader.u16()?;
@@ -88,16 +88,16 @@ impl<'a> WriteRequest<'a> {
         out.bytes(self.write_channel_info);
     }
 
-    /// A request to write `buffer` at `offset`.
+    /// Creates a request to write `buffer` at `offset`.
     pub fn new(file_id: FileId, offset: u64, buffer: &'a [u8]) -> Self {
         WriteRequest { length: u32_of(buffer.len()), offset, file_id, buffer, ..WriteRequest::default() }
     }
 }
 
-/// How much was written.
+/// A WRITE response.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriteResponse {
-    /// Bytes written.
+    /// The number of bytes written.
     pub count: u32,
 }
 

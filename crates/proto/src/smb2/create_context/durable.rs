@@ -1,5 +1,5 @@
-//! Opens that survive a broken connection: durable and persistent handles, and the application instances that take over
-//! from each other ([MS-SMB2] 2.2.13.2.3, 2.2.13.2.4, 2.2.13.2.11 to 2.2.13.2.13, 2.2.13.2.15).
+//! Create contexts for opens that survive a broken connection: durable and persistent handles, and application
+//! instances that fail over ([MS-SMB2] 2.2.13.2.3, 2.2.13.2.4, 2.2.13.2.11 to 2.2.13.2.13, 2.2.13.2.15).
 
 use super::{CreateContext, FileId, context, exactly, name};
 use crate::bytes::Result;
@@ -23,7 +23,7 @@ impl DurableHandleRequest {
         exactly(data, 16).map(|_| DurableHandleRequest)
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_REQUEST, |out| out.zeros(16))
     }
@@ -39,7 +39,7 @@ impl DurableHandleResponse {
         exactly(data, 8).map(|_| DurableHandleResponse)
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn to_context(&self) -> CreateContext<'static> {
         context(name::DURABLE_HANDLE_REQUEST, |out| out.zeros(8))
     }
@@ -48,7 +48,7 @@ impl DurableHandleResponse {
 /// SMB2_CREATE_DURABLE_HANDLE_RECONNECT ([MS-SMB2] 2.2.13.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DurableHandleReconnect {
-    /// The open that is looked for.
+    /// The open to reconnect to.
     pub file_id: FileId,
 }
 
@@ -67,11 +67,11 @@ impl DurableHandleReconnect {
 /// SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2 ([MS-SMB2] 2.2.13.2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DurableHandleRequestV2 {
-    /// Milliseconds that the open should survive; 0 leaves it to the server.
+    /// The time for which the open should survive, in milliseconds; 0 leaves it to the server.
     pub timeout: u32,
-    /// Persistent or not.
+    /// Whether the handle is persistent.
     pub flags: DurableHandleFlags,
-    /// Which CREATE this is.
+    /// Identifies the CREATE.
     pub create_guid: [u8; 16],
 }
 
@@ -98,9 +98,9 @@ impl DurableHandleRequestV2 {
 /// SMB2_CREATE_DURABLE_HANDLE_RESPONSE_V2 ([MS-SMB2] 2.2.14.2.12).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DurableHandleResponseV2 {
-    /// Milliseconds that the open survives.
+    /// The time for which the open survives, in milliseconds.
     pub timeout: u32,
-    /// Persistent or not.
+    /// Whether the handle is persistent.
     pub flags: DurableHandleFlags,
 }
 
@@ -123,11 +123,11 @@ impl DurableHandleResponseV2 {
 /// SMB2_CREATE_DURABLE_HANDLE_RECONNECT_V2 ([MS-SMB2] 2.2.13.2.12).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DurableHandleReconnectV2 {
-    /// The open that is looked for.
+    /// The open to reconnect to.
     pub file_id: FileId,
-    /// Which CREATE made it.
+    /// Identifies the CREATE that created it.
     pub create_guid: [u8; 16],
-    /// Persistent or not.
+    /// Whether the handle is persistent.
     pub flags: DurableHandleFlags,
 }
 
@@ -155,7 +155,7 @@ impl DurableHandleReconnectV2 {
 /// SMB2_CREATE_APP_INSTANCE_ID ([MS-SMB2] 2.2.13.2.13).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AppInstanceId {
-    /// Which instance.
+    /// Identifies the application instance.
     pub app_instance_id: [u8; 16],
 }
 
@@ -181,9 +181,9 @@ impl AppInstanceId {
 /// SMB2_CREATE_APP_INSTANCE_VERSION ([MS-SMB2] 2.2.13.2.15).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct AppInstanceVersion {
-    /// The significant half.
+    /// The high half.
     pub app_instance_version_high: u64,
-    /// The other half.
+    /// The low half.
     pub app_instance_version_low: u64,
 }
 

@@ -1,5 +1,5 @@
-//! `RqLs`: a lease asked for and granted ([MS-SMB2] 2.2.13.2.8, 2.2.13.2.10, 2.2.14.2.10, 2.2.14.2.11). Request and response
-//! are laid out alike.
+//! `RqLs`, a requested or granted lease ([MS-SMB2] 2.2.13.2.8, 2.2.13.2.10, 2.2.14.2.10, 2.2.14.2.11). Request and
+//! response have the same layout.
 
 use super::{CreateContext, LeaseState, context, exactly, name};
 use crate::bytes::{Malformed, Result};
@@ -8,7 +8,7 @@ use crate::flags::flags;
 flags! {
     /// Properties of a lease ([MS-SMB2] 2.2.13.2.10, 2.2.14.2.10, 2.2.14.2.11).
     pub struct LeaseFlags(u32) {
-        /// A break is under way; responses only.
+        /// A break is in progress; responses only.
         BREAK_IN_PROGRESS = 0x0000_0002;
         /// `parent_lease_key` is set; version 2 only.
         PARENT_LEASE_KEY_SET = 0x0000_0004;
@@ -60,9 +60,9 @@ pub struct LeaseV2 {
     pub lease_state: LeaseState,
     /// Its properties.
     pub flags: LeaseFlags,
-    /// Whose lease the parent directory's is.
+    /// Identifies the lease of the parent directory.
     pub parent_lease_key: [u8; 16],
-    /// Counts the changes of state.
+    /// Counts the state changes.
     pub epoch: u16,
 }
 
@@ -92,7 +92,7 @@ impl LeaseV2 {
     }
 }
 
-/// What `RqLs` holds: the two versions differ in length alone.
+/// The data of `RqLs`. The two versions differ in length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lease {
     /// 32 bytes.

@@ -1,7 +1,7 @@
-//! The contexts of CREATE ([MS-SMB2] 2.2.13.2, 2.2.14.2): a chain of named data, and what the known names hold.
+//! The contexts of CREATE ([MS-SMB2] 2.2.13.2, 2.2.14.2): a chain of named data, and the data of the known names.
 //!
-//! Extended attributes (`ExtA`, [MS-FSCC] 2.4.16) and security descriptors (`SecD`, [MS-DTYP] 2.4.6) stay bytes here,
-//! and so does what a shared virtual disk sends ([MS-RSVD]). A typed body must have exactly its size (3.3.5.9).
+//! Extended attributes (`ExtA`, [MS-FSCC] 2.4.16), security descriptors (`SecD`, [MS-DTYP] 2.4.6) and the data of
+//! shared virtual disks ([MS-RSVD]) stay bytes here. A typed body must have exactly its size (3.3.5.9).
 
 pub mod durable;
 pub mod lease;
@@ -25,54 +25,54 @@ pub mod name {
     pub const SD_BUFFER: &[u8] = b"SecD";
     /// Make the open durable.
     pub const DURABLE_HANDLE_REQUEST: &[u8] = b"DHnQ";
-    /// Find a durable open again.
+    /// Reconnect to a durable open.
     pub const DURABLE_HANDLE_RECONNECT: &[u8] = b"DHnC";
     /// Reserve space for a new file.
     pub const ALLOCATION_SIZE: &[u8] = b"AlSi";
-    /// Say what the user may do.
+    /// Return the maximal access of the user.
     pub const QUERY_MAXIMAL_ACCESS: &[u8] = b"MxAc";
-    /// Open an earlier version.
+    /// Open a snapshot.
     pub const TIMEWARP_TOKEN: &[u8] = b"TWrp";
-    /// Say which file of the volume it is.
+    /// Return the id of the file on its volume.
     pub const QUERY_ON_DISK_ID: &[u8] = b"QFid";
-    /// Grant a lease; the length tells version 1 from version 2.
+    /// Request a lease; the length distinguishes version 1 from version 2.
     pub const REQUEST_LEASE: &[u8] = b"RqLs";
     /// Make the open durable or persistent.
     pub const DURABLE_HANDLE_REQUEST_V2: &[u8] = b"DH2Q";
-    /// Find a durable or persistent open again.
+    /// Reconnect to a durable or persistent open.
     pub const DURABLE_HANDLE_RECONNECT_V2: &[u8] = b"DH2C";
-    /// Which instance of an application opens.
+    /// The application instance that opens the file.
     pub const APP_INSTANCE_ID: &[u8] =
         &[0x45, 0xbc, 0xa6, 0x6a, 0xef, 0xa7, 0xf7, 0x4a, 0x90, 0x08, 0xfa, 0x46, 0x2e, 0x14, 0x4d, 0x74];
-    /// Which version of that instance.
+    /// The version of that instance.
     pub const APP_INSTANCE_VERSION: &[u8] =
         &[0xb9, 0x82, 0xd0, 0xb7, 0x3b, 0x56, 0x07, 0x4f, 0xa0, 0x7b, 0x52, 0x4a, 0x81, 0x16, 0xa0, 0x10];
     /// A shared virtual disk, [MS-RSVD].
     pub const SVHDX_OPEN_DEVICE_CONTEXT: &[u8] =
         &[0x9c, 0xcb, 0xcf, 0x9e, 0x04, 0xc1, 0xe6, 0x43, 0x98, 0x0e, 0x15, 0x8d, 0xa1, 0xf6, 0xec, 0x83];
-    /// To be ignored. Linux and Samba use it for POSIX opens.
+    /// To be ignored by the specification. Linux and Samba use it for POSIX opens.
     pub const RESERVED: &[u8] =
         &[0x93, 0xad, 0x25, 0x50, 0x9c, 0xb4, 0x11, 0xe7, 0xb4, 0x23, 0x83, 0xde, 0x96, 0x8b, 0xcd, 0x7c];
 }
 
-/// One link of the chain, whatever its name.
+/// One context of the chain, with any name.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CreateContext<'a> {
-    /// One of [`name`], or something else.
+    /// One of [`name`], or an unknown name.
     pub name: Cow<'a, [u8]>,
-    /// What the name says.
+    /// The data for the name.
     pub data: Cow<'a, [u8]>,
 }
 
 impl<'a> CreateContext<'a> {
     const SIZE: usize = 16;
 
-    /// A context of this name with this data.
+    /// Creates a context with this name and data.
     pub fn new(name: impl Into<Cow<'a, [u8]>>, data: impl Into<Cow<'a, [u8]>>) -> Self {
         CreateContext { name: name.into(), data: data.into() }
     }
 
-    /// Reads a chain. Every link begins at a multiple of 8 behind the one before it; names have at least four bytes.
+    /// Decodes a chain. Every context begins at a multiple of 8 after the previous one; names have at least four bytes.
     pub fn decode_list(mut chain: &'a [u8]) -> Result<Vec<Self>> {
         let mut contexts = Vec::new();
         while !chain.is_empty() {
@@ -107,7 +107,7 @@ impl<'a> CreateContext<'a> {
         })
     }
 
-    /// Writes a chain at the present position, which must be a multiple of 8.
+    /// Encodes a chain at the current position, which must be a multiple of 8.
     pub fn encode_list(contexts: &[Self], out: &mut Writer<'_>) {
         for (index, context) in contexts.iter().enumerate() {
             let start = out.position();
@@ -130,18 +130,18 @@ impl<'a> CreateContext<'a> {
         }
     }
 
-    /// The first context of this name.
+    /// Returns the first context with this name.
     pub fn find<'c>(contexts: &'c [CreateContext<'a>], name: &[u8]) -> Option<&'c CreateContext<'a>> {
         contexts.iter().find(|context| *context.name == *name)
     }
 }
 
-/// Reads a body that must be `size` bytes long.
+/// Returns a reader of a body that must be `size` bytes long.
 fn exactly(data: &[u8], size: usize) -> Result<Reader<'_>> {
     if data.len() == size { Ok(Reader::new(data)) } else { Err(Malformed::Structure) }
 }
 
-/// Composes a context from what `fill` writes.
+/// Builds a context from the data that `fill` writes.
 fn context(name: &'static [u8], fill: impl FnOnce(&mut Writer<'_>)) -> CreateContext<'static> {
     let mut data = Vec::new();
     fill(&mut Writer::new(&mut data));
@@ -170,7 +170,7 @@ impl AllocationSize {
 /// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_REQUEST ([MS-SMB2] 2.2.13.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryMaximalAccessRequest {
-    /// Nothing is wanted if the file's `ChangeTime` is still this FILETIME (3.3.5.9.5).
+    /// The maximal access is not needed if the file's `ChangeTime` is still this FILETIME (3.3.5.9.5).
     pub timestamp: Option<u64>,
 }
 
@@ -190,9 +190,9 @@ impl QueryMaximalAccessRequest {
 /// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_RESPONSE ([MS-SMB2] 2.2.14.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueryMaximalAccessResponse {
-    /// Whether it could be told.
+    /// Whether the access could be determined.
     pub query_status: Status,
-    /// The most that the user may do, an access mask (2.2.13.1).
+    /// The maximal access of the user, an access mask (2.2.13.1).
     pub maximal_access: u32,
 }
 
@@ -215,7 +215,7 @@ impl QueryMaximalAccessResponse {
 /// SMB2_CREATE_TIMEWARP_TOKEN ([MS-SMB2] 2.2.13.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TimewarpToken {
-    /// Which version, a FILETIME.
+    /// The time of the snapshot, a FILETIME.
     pub timestamp: u64,
 }
 
@@ -234,9 +234,9 @@ impl TimewarpToken {
 /// SMB2_CREATE_QUERY_ON_DISK_ID in a response ([MS-SMB2] 2.2.14.2.9); in a request it has no data.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryOnDiskIdResponse {
-    /// Which file of the volume it is.
+    /// The file within its volume.
     pub disk_file_id: u64,
-    /// Which volume.
+    /// The volume.
     pub volume_id: u64,
 }
 

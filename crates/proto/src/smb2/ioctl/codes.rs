@@ -3,15 +3,15 @@
 use crate::values::values;
 
 values! {
-    /// What to carry out.
+    /// A control code.
     pub struct FsctlCode(u32) {
         /// DFS referrals.
         DFS_GET_REFERRALS = 0x0006_0194;
         /// DFS referrals with a site name.
         DFS_GET_REFERRALS_EX = 0x0006_01b0;
-        /// Whether a path is well formed.
+        /// Check that a path is well formed.
         IS_PATHNAME_VALID = 0x0009_002c;
-        /// Compression of a file.
+        /// Return the compression state of a file.
         GET_COMPRESSION = 0x0009_003c;
         /// Set compression of a file.
         SET_COMPRESSION = 0x0009_c040;
@@ -31,17 +31,17 @@ values! {
         GET_OBJECT_ID = 0x0009_009c;
         /// Remove the object id.
         DELETE_OBJECT_ID = 0x0009_00a0;
-        /// Make a reparse point.
+        /// Set a reparse point.
         SET_REPARSE_POINT = 0x0009_00a4;
-        /// Data of a reparse point.
+        /// Return the data of a reparse point.
         GET_REPARSE_POINT = 0x0009_00a8;
-        /// Unmake a reparse point.
+        /// Delete a reparse point.
         DELETE_REPARSE_POINT = 0x0009_00ac;
         /// Set the extended part of the object id.
         SET_OBJECT_ID_EXTENDED = 0x0009_00bc;
-        /// The object id, made if need be.
+        /// Return the object id, and create it if necessary.
         CREATE_OR_GET_OBJECT_ID = 0x0009_00c0;
-        /// Make sparse.
+        /// Make a file sparse.
         SET_SPARSE = 0x0009_00c4;
         /// Encrypt on disk.
         SET_ENCRYPTION = 0x0009_00d7;
@@ -69,13 +69,13 @@ values! {
         GET_REFS_VOLUME_DATA = 0x0009_02d8;
         /// Shared virtual disk: a tunnelled operation.
         SVHDX_SYNC_TUNNEL_REQUEST = 0x0009_0304;
-        /// Shared virtual disk: whether there is support.
+        /// Shared virtual disk: query support.
         QUERY_SHARED_VIRTUAL_DISK_SUPPORT = 0x0009_0300;
         /// Set checksums of a file, extended.
         SET_INTEGRITY_INFORMATION_EX = 0x0009_0380;
         /// Extents with reference counts.
         GET_RETRIEVAL_POINTERS_AND_REFCOUNT = 0x0009_03d3;
-        /// How many extents there are.
+        /// The number of extents.
         GET_RETRIEVAL_POINTER_COUNT = 0x0009_042b;
         /// Snapshots of a stream.
         REFS_STREAM_SNAPSHOT_MANAGEMENT = 0x0009_0440;
@@ -93,15 +93,15 @@ values! {
         OFFLOAD_WRITE = 0x0009_8268;
         /// Share extents with another file.
         DUPLICATE_EXTENTS_TO_FILE = 0x0009_8344;
-        /// Share extents with another file, all or nothing.
+        /// Share extents with another file atomically.
         DUPLICATE_EXTENTS_TO_FILE_EX = 0x0009_83e8;
         /// Set checksums of a file.
         SET_INTEGRITY_INFORMATION = 0x0009_c280;
         /// Wait for a pipe.
         PIPE_WAIT = 0x0011_0018;
-        /// Look at what a pipe holds.
+        /// Read data from a pipe without removing it.
         PIPE_PEEK = 0x0011_400c;
-        /// Write to a pipe and read the answer.
+        /// Write to a pipe and read the response.
         PIPE_TRANSCEIVE = 0x0011_c017;
         /// A key for server-side copying.
         SRV_REQUEST_RESUME_KEY = 0x0014_0078;
@@ -111,11 +111,11 @@ values! {
         LMR_REQUEST_RESILIENCY = 0x0014_01d4;
         /// The server's network interfaces.
         QUERY_NETWORK_INTERFACE_INFO = 0x0014_01fc;
-        /// Check that nobody tampered with NEGOTIATE.
+        /// Check that NEGOTIATE was not tampered with.
         VALIDATE_NEGOTIATE_INFO = 0x0014_0204;
-        /// Previous versions.
+        /// List snapshots.
         SRV_ENUMERATE_SNAPSHOTS = 0x0014_4064;
-        /// Copy on the server, to an open that can read.
+        /// Copy on the server, to an open with read access.
         SRV_COPYCHUNK = 0x0014_40f2;
         /// Branch cache hashes.
         SRV_READ_HASH = 0x0014_41bb;

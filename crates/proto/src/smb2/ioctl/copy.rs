@@ -7,11 +7,11 @@ use crate::smb2::{size, u32_of};
 /// SRV_COPYCHUNK ([MS-SMB2] 2.2.31.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CopyChunk {
-    /// Where in the source.
+    /// The offset in the source.
     pub source_offset: u64,
-    /// Where in the target.
+    /// The offset in the target.
     pub target_offset: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub length: u32,
 }
 
@@ -28,14 +28,14 @@ impl CopyChunk {
 /// SRV_COPYCHUNK_COPY ([MS-SMB2] 2.2.31.1): the input of FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CopyChunkCopy {
-    /// The source.
+    /// The resume key of the source.
     pub source_key: [u8; 24],
-    /// What to copy.
+    /// The chunks to copy.
     pub chunks: Vec<CopyChunk>,
 }
 
 impl CopyChunkCopy {
-    /// Reads the input.
+    /// Decodes the input.
     pub fn decode(input: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(input);
         let source_key = reader.array()?;
@@ -48,7 +48,7 @@ impl CopyChunkCopy {
         Ok(CopyChunkCopy { source_key, chunks })
     }
 
-    /// Writes the input.
+    /// Encodes the input.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&self.source_key);
         out.u32(u32_of(self.chunks.len()));
@@ -62,23 +62,23 @@ impl CopyChunkCopy {
     }
 }
 
-/// SRV_COPYCHUNK_RESPONSE ([MS-SMB2] 2.2.32.1). With STATUS_INVALID_PARAMETER the numbers are the server's limits: chunks,
-/// bytes of a chunk, bytes in all.
+/// SRV_COPYCHUNK_RESPONSE ([MS-SMB2] 2.2.32.1). With STATUS_INVALID_PARAMETER the numbers are the server's limits:
+/// number of chunks, bytes per chunk, total bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CopyChunkResponse {
-    /// Chunks written whole.
+    /// The number of chunks written completely.
     pub chunks_written: u32,
-    /// Bytes written of the chunk that failed.
+    /// The number of bytes written of the chunk that failed.
     pub chunk_bytes_written: u32,
-    /// Bytes written in all.
+    /// The total number of bytes written.
     pub total_bytes_written: u32,
 }
 
 impl CopyChunkResponse {
-    /// Bytes on the wire.
+    /// The size on the wire, in bytes.
     pub const SIZE: usize = 12;
 
-    /// Reads the output.
+    /// Decodes the output.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);
         Ok(CopyChunkResponse {
@@ -88,7 +88,7 @@ impl CopyChunkResponse {
         })
     }
 
-    /// Writes the output.
+    /// Encodes the output.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.chunks_written);
         out.u32(self.chunk_bytes_written);
@@ -99,15 +99,15 @@ impl CopyChunkResponse {
 /// SRV_REQUEST_RESUME_KEY ([MS-SMB2] 2.2.32.3): the output of FSCTL_SRV_REQUEST_RESUME_KEY.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RequestResumeKeyResponse {
-    /// Names the open as the source of a copy.
+    /// Identifies the open as the source of a copy.
     pub resume_key: [u8; 24],
 }
 
 impl RequestResumeKeyResponse {
-    /// Bytes on the wire, as [`Self::encode`] writes them.
+    /// The size on the wire in bytes, as [`Self::encode`] writes it.
     pub const SIZE: usize = 32;
 
-    /// Reads the output. The context behind the key is unused.
+    /// Decodes the output. The context after the key is unused.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);
         let resume_key = reader.array()?;
@@ -115,8 +115,8 @@ impl RequestResumeKeyResponse {
         Ok(RequestResumeKeyResponse { resume_key })
     }
 
-    /// Writes the output: the key, an empty context, and the four bytes behind it that Windows sends and clients count
-    /// on (32 bytes in all).
+    /// Encodes the output: the key, an empty context, and four more bytes that Windows sends and clients rely on (32
+    /// bytes in all).
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.bytes(&self.resume_key);
         out.u32(0);

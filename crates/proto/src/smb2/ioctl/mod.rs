@@ -1,5 +1,5 @@
-//! IOCTL ([MS-SMB2] 2.2.31, 2.2.32). The codes are in [`codes`]; what they carry is in [`copy`] (server-side copy),
-//! [`network`] (interfaces, negotiate validation, resiliency) and [`snapshots`], or belongs to [MS-FSCC] 2.3.
+//! IOCTL ([MS-SMB2] 2.2.31, 2.2.32). The codes are in [`codes`]. Their data is in [`copy`] (server-side copy),
+//! [`network`] (interfaces, negotiate validation, resiliency) and [`snapshots`], or is defined in [MS-FSCC] 2.3.
 
 pub mod codes;
 pub mod copy;
@@ -20,9 +20,9 @@ use crate::bytes::{Result, Writer};
 use crate::flags::flags;
 
 flags! {
-    /// What kind of code it is ([MS-SMB2] 2.2.31).
+    /// The kind of control code ([MS-SMB2] 2.2.31).
     pub struct IoctlFlags(u32) {
-        /// A file system control, not a device control.
+        /// A file system control, as opposed to a device control.
         IS_FSCTL = 0x0000_0001;
     }
 }
@@ -36,13 +36,13 @@ pub struct IoctlRequest<'a> {
     pub file_id: FileId,
     /// The input data.
     pub input: &'a [u8],
-    /// Most bytes of input data in the response.
+    /// The maximum number of bytes of input data in the response.
     pub max_input_response: u32,
-    /// Output data, of which a request has none.
+    /// Output data; empty in a request.
     pub output: &'a [u8],
-    /// Most bytes of output data in the response.
+    /// The maximum number of bytes of output data in the response.
     pub max_output_response: u32,
-    /// What kind of code it is.
+    /// The kind of control code.
     pub flags: IoctlFlags,
 }
 
@@ -93,14 +93,14 @@ impl<'a> IoctlRequest<'a> {
     }
 }
 
-/// What came of it.
+/// An IOCTL response.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IoctlResponse<'a> {
     /// The code.
     pub ctl_code: FsctlCode,
     /// The open.
     pub file_id: FileId,
-    /// Input data, which only pass-through operations give back.
+    /// Input data, which only pass-through operations return.
     pub input: &'a [u8],
     /// The output data.
     pub output: &'a [u8],
@@ -108,9 +108,9 @@ pub struct IoctlResponse<'a> {
 
 impl<'a> IoctlResponse<'a> {
     const SIZE: usize = 48;
-    /// Where in the message the output begins when there is no input.
+    /// The offset of the output in the message if there is no input.
     pub const OUTPUT_OFFSET: usize = Header::SIZE + Self::SIZE;
-    /// Where in the message the field `OutputOffset` is.
+    /// The offset of the field `OutputOffset` in the message.
     pub const OUTPUT_OFFSET_POSITION: usize = Header::SIZE + 32;
 
     /// Reads the body of `message`.
@@ -129,8 +129,8 @@ impl<'a> IoctlResponse<'a> {
         })
     }
 
-    /// Writes the body behind the header. `OutputOffset` is where output begins or would begin, as Windows servers set it
-    /// (<67>): some clients refuse 0.
+    /// Writes the body after the header. `OutputOffset` is set even if there is no output, as Windows servers do
+    /// (<67>), because some clients refuse 0.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let input_offset = Header::SIZE + Self::SIZE;
         let output_offset = (input_offset + self.input.len()).next_multiple_of(8);
@@ -144,7 +144,7 @@ impl<'a> IoctlResponse<'a> {
         out.u32(u32_of(self.output.len()));
         out.u64(0);
         out.bytes(self.input);
-        // Also without output: Windows clients refuse an offset beyond the end of the message (<196>).
+        // Padded even without output, because Windows clients refuse an offset beyond the end of the message (<196>).
         out.pad_to(8);
         out.bytes(self.output);
     }

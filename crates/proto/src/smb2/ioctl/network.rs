@@ -1,4 +1,4 @@
-//! What concerns the connection: NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, NETWORK_RESILIENCY_REQUEST
+//! Control codes about the connection: NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, NETWORK_RESILIENCY_REQUEST
 //! ([MS-SMB2] 2.2.32.5, 2.2.31.4, 2.2.32.6, 2.2.31.3).
 
 use crate::bytes::{Malformed, Reader, Result, Writer};
@@ -8,9 +8,9 @@ use crate::smb2::{size, u16_of, u32_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 flags! {
-    /// What an interface can do ([MS-SMB2] 2.2.32.5).
+    /// The capabilities of an interface ([MS-SMB2] 2.2.32.5).
     pub struct InterfaceCapability(u32) {
-        /// Spread its load over processors.
+        /// Receive side scaling: the load is spread over processors.
         RSS_CAPABLE = 0x0000_0001;
         /// RDMA.
         RDMA_CAPABLE = 0x0000_0002;
@@ -20,11 +20,11 @@ flags! {
 /// One address of one interface (NETWORK_INTERFACE_INFO, [MS-SMB2] 2.2.32.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetworkInterfaceInfo {
-    /// Which interface.
+    /// The index of the interface.
     pub if_index: u32,
-    /// What it can do.
+    /// The capabilities of the interface.
     pub capability: InterfaceCapability,
-    /// Bits per second.
+    /// The link speed in bits per second.
     pub link_speed: u64,
     /// The address.
     pub address: IpAddr,
@@ -35,7 +35,7 @@ impl NetworkInterfaceInfo {
     const INTER_NETWORK: u16 = 0x0002;
     const INTER_NETWORK_V6: u16 = 0x0017;
 
-    /// Reads the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO. Addresses of other families are passed over.
+    /// Decodes the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO. Addresses of other families are skipped.
     pub fn decode_list(mut output: &[u8]) -> Result<Vec<Self>> {
         let mut list = Vec::new();
         while !output.is_empty() {
@@ -73,7 +73,7 @@ impl NetworkInterfaceInfo {
         Ok(Some(NetworkInterfaceInfo { if_index, capability, link_speed, address }))
     }
 
-    /// Writes the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO.
+    /// Encodes the output of FSCTL_QUERY_NETWORK_INTERFACE_INFO.
     pub fn encode_list(list: &[Self], out: &mut Writer<'_>) {
         for (index, info) in list.iter().enumerate() {
             out.u32(if index + 1 < list.len() { u32_of(Self::SIZE) } else { 0 });
@@ -106,21 +106,21 @@ impl NetworkInterfaceInfo {
     }
 }
 
-/// What the client said in NEGOTIATE (VALIDATE_NEGOTIATE_INFO request, [MS-SMB2] 2.2.31.4).
+/// The client's NEGOTIATE parameters (VALIDATE_NEGOTIATE_INFO request, [MS-SMB2] 2.2.31.4).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ValidateNegotiateInfoRequest {
-    /// What it can do.
+    /// The capabilities of the client.
     pub capabilities: Capabilities,
     /// The GUID of the client.
     pub guid: [u8; 16],
-    /// Whether it signs.
+    /// The signing mode of the client.
     pub security_mode: SecurityMode,
-    /// The dialects it offered.
+    /// The dialects that the client offered.
     pub dialects: Vec<Dialect>,
 }
 
 impl ValidateNegotiateInfoRequest {
-    /// Reads the input.
+    /// Decodes the input.
     pub fn decode(input: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(input);
         let (capabilities, guid) = (Capabilities(reader.u32()?), reader.array()?);
@@ -130,7 +130,7 @@ impl ValidateNegotiateInfoRequest {
         Ok(ValidateNegotiateInfoRequest { capabilities, guid, security_mode, dialects })
     }
 
-    /// Writes the input.
+    /// Encodes the input.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.capabilities.0);
         out.bytes(&self.guid);
@@ -140,16 +140,16 @@ impl ValidateNegotiateInfoRequest {
     }
 }
 
-/// What the server said in NEGOTIATE (VALIDATE_NEGOTIATE_INFO response, [MS-SMB2] 2.2.32.6).
+/// The server's NEGOTIATE parameters (VALIDATE_NEGOTIATE_INFO response, [MS-SMB2] 2.2.32.6).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ValidateNegotiateInfoResponse {
-    /// What it can do.
+    /// The capabilities of the server.
     pub capabilities: Capabilities,
     /// The GUID of the server.
     pub guid: [u8; 16],
-    /// Whether it signs.
+    /// The signing mode of the server.
     pub security_mode: SecurityMode,
-    /// The dialect it chose.
+    /// The dialect that the server selected.
     pub dialect: Dialect,
 }
 
@@ -157,7 +157,7 @@ impl ValidateNegotiateInfoResponse {
     /// The size of the output in bytes.
     pub const SIZE: usize = 24;
 
-    /// Reads the output.
+    /// Decodes the output.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);
         Ok(ValidateNegotiateInfoResponse {
@@ -168,7 +168,7 @@ impl ValidateNegotiateInfoResponse {
         })
     }
 
-    /// Writes the output.
+    /// Encodes the output.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.capabilities.0);
         out.bytes(&self.guid);
@@ -180,12 +180,12 @@ impl ValidateNegotiateInfoResponse {
 /// NETWORK_RESILIENCY_REQUEST ([MS-SMB2] 2.2.31.3): the input of FSCTL_LMR_REQUEST_RESILIENCY.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NetworkResiliencyRequest {
-    /// Milliseconds that the open should survive a disconnect.
+    /// The time for which the open should survive a disconnect, in milliseconds.
     pub timeout: u32,
 }
 
 impl NetworkResiliencyRequest {
-    /// Reads the input.
+    /// Decodes the input.
     pub fn decode(input: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(input);
         let timeout = reader.u32()?;
@@ -193,7 +193,7 @@ impl NetworkResiliencyRequest {
         Ok(NetworkResiliencyRequest { timeout })
     }
 
-    /// Writes the input.
+    /// Encodes the input.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.timeout);
         out.u32(0);

@@ -1,4 +1,4 @@
-//! The list of previous versions (SRV_SNAPSHOT_ARRAY, [MS-SMB2] 2.2.32.2).
+//! The list of snapshots (SRV_SNAPSHOT_ARRAY, [MS-SMB2] 2.2.32.2).
 
 use crate::bytes::{Malformed, Reader, Result, Writer, utf16_bytes, utf16_units};
 use crate::smb2::{size, u32_of};
@@ -6,19 +6,20 @@ use crate::smb2::{size, u32_of};
 /// The output of FSCTL_SRV_ENUMERATE_SNAPSHOTS.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SnapshotArray {
-    /// How many versions there are.
+    /// The number of snapshots.
     pub number_of_snapshots: u32,
-    /// Bytes of the whole array, whether it is here or not.
+    /// The size of the complete array in bytes, even if it is not included.
     pub snapshot_array_size: u32,
-    /// `@GMT-YYYY.MM.DD-HH.MM.SS` of each; empty if the client's buffer was too small for all.
+    /// The `@GMT-YYYY.MM.DD-HH.MM.SS` name of each snapshot; empty if the client's buffer was too small for all of
+    /// them.
     pub snapshots: Vec<String>,
 }
 
 impl SnapshotArray {
-    /// Bytes before the array.
+    /// The size before the array, in bytes.
     pub const SIZE: usize = 12;
 
-    /// The output for these versions in a buffer of `max_output_response` bytes: all of them or none.
+    /// The output for these snapshots in a buffer of `max_output_response` bytes: all of them or none.
     pub fn new(snapshots: Vec<String>, max_output_response: u32) -> Self {
         let array_size = Self::array(&snapshots).len();
         let fits = Self::SIZE + array_size <= size(max_output_response);
@@ -29,14 +30,14 @@ impl SnapshotArray {
         }
     }
 
-    /// The names, each with a null character behind it, and one more at the end.
+    /// Encodes the names, each with a terminating null character, and one more at the end.
     fn array(snapshots: &[String]) -> Vec<u8> {
         let mut array: Vec<u8> = snapshots.iter().flat_map(|name| utf16_bytes(&format!("{name}\0"))).collect();
         array.extend([0, 0]);
         array
     }
 
-    /// Reads the output. Names that are not UTF-16 are refused.
+    /// Decodes the output. Names that are not UTF-16 are refused.
     pub fn decode(output: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(output);
         let (number_of_snapshots, returned) = (reader.u32()?, size(reader.u32()?));
@@ -54,7 +55,7 @@ impl SnapshotArray {
         Ok(SnapshotArray { number_of_snapshots, snapshot_array_size, snapshots })
     }
 
-    /// Writes the output. Without names it ends in four zero bytes: Windows answers a probe with 16 bytes.
+    /// Encodes the output. Without names it ends in four zero bytes, because Windows answers a probe with 16 bytes.
     pub fn encode(&self, out: &mut Writer<'_>) {
         out.u32(self.number_of_snapshots);
         out.u32(u32_of(self.snapshots.len()));
