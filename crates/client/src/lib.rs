@@ -44,7 +44,7 @@ pub enum Error {
     Io(io::Error),
     /// The server closed the connection.
     Closed,
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     Timeout {
         /// How long the client waited.
         after: Duration,

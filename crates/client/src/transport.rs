@@ -149,7 +149,7 @@ impl Transport {
         }
     }
 
-    /// Makes space for the rest of the current frame and at least [`PIECE`] bytes in total.
+    /// Makes space for the rest of the current frame and at least `PIECE` bytes in total.
     fn make_room(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             self.pending = 0..0;

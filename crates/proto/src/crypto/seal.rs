@@ -92,7 +92,9 @@ impl SealingKey {
     /// `nonce_counter` must be different for each frame sealed with the same key bytes, because a repeated nonce
     /// reveals both plaintexts and allows forgeries. It becomes the first 8 bytes of the nonce; the others are zero.
     ///
-    /// # Panics If `frame` has no space for the header or holds 4 GiB or more, which is a bug of the caller.
+    /// # Panics
+    ///
+    /// If `frame` has no space for the header or holds 4 GiB or more, which is a bug of the caller.
     pub fn seal(&self, session_id: u64, nonce_counter: u64, frame: &mut [u8]) {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&nonce_counter.to_le_bytes());

@@ -50,7 +50,9 @@ impl SigningKey {
 
     /// Writes the signature of `message`, which begins with its SMB2 header and ends with its padding.
     ///
-    /// # Panics If `message` is shorter than a header, which is a bug of the caller.
+    /// # Panics
+    ///
+    /// If `message` is shorter than a header, which is a bug of the caller.
     pub fn sign(&self, message: &mut [u8]) {
         let header = message.first_chunk_mut::<HEADER>().expect("a message begins with its header");
         header[48..64].fill(0);

@@ -4,7 +4,7 @@
 use crate::flags::flags;
 
 flags! {
-    /// Rights asked for or granted.
+    /// Requested or granted rights.
     pub struct AccessMask(u32) {
         /// Read the data of a file or pipe.
         FILE_READ_DATA = 0x0000_0001;

@@ -169,7 +169,7 @@ mod tests {
         Some(Acl::new(revision, aces).expect("short"))
     }
 
-    // What Samba 4.17's `sharesec --setsddl` stored for
+    // The descriptor that Samba 4.17's `sharesec --setsddl` stored for
     // O:BAG:BUD:P(A;OICI;0x1f01ff;;;BA)(D;;0x1;;;WD)S:(AU;SA;0x1f01ff;;;WD)
     #[rustfmt::skip]
     const SAMBA: [u8; 132] = [

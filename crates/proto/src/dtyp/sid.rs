@@ -41,7 +41,7 @@ impl Sid {
 
     /// S-1-0-0: nobody.
     pub const NULL: Sid = Sid::of(0, [0]);
-    /// S-1-1-0: everybody.
+    /// S-1-1-0: everyone.
     pub const EVERYONE: Sid = Sid::of(1, [0]);
     /// S-1-3-0: in an inheritable ACE, the owner of the new object.
     pub const CREATOR_OWNER: Sid = Sid::of(3, [0]);

@@ -71,7 +71,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Implements [`Field`] for newtypes over a number.
+/// Implements `Field` for newtypes over a number.
 macro_rules! fields {
     ($($name:ident)*) => {$(
         impl $crate::fscc::field::Field for $name {

@@ -140,8 +140,7 @@ flags! {
     }
 }
 
-/// Checks the `StructureSize` of a body and returns a reader positioned after it. Returns the part of `message` that a
-/// 16-bit or 32-bit `Offset`/`Length` pair refers to, which must begin after the body's `fixed` bytes.
+/// Checks the `StructureSize` of a body and returns a reader positioned after it.
 fn body(message: &[u8], structure_size: u16) -> bytes::Result<Reader<'_>> {
     let mut reader = Reader::new(message);
     reader.skip(Header::SIZE)?;
@@ -149,8 +148,8 @@ fn body(message: &[u8], structure_size: u16) -> bytes::Result<Reader<'_>> {
     Ok(reader)
 }
 
-/// The part of `message` that a 16-bit or 32-bit `Offset`/`Length` pair names, which must lie behind the body's `fixed`
-/// bytes.
+/// Returns the part of `message` that a 16-bit or 32-bit `Offset`/`Length` pair refers to, which must begin after the
+/// body's `fixed` bytes.
 fn field(message: &[u8], offset: impl Into<u32>, length: impl Into<u32>, fixed: usize) -> bytes::Result<&[u8]> {
     bytes::field(message, size(offset.into()), size(length.into()), Header::SIZE + fixed)
 }

@@ -168,7 +168,7 @@ impl<'a> TreeConnectRequest<'a> {
         Ok(contexts)
     }
 
-    /// Writes the body behind the header, with the extension if its flag is set.
+    /// Writes the body after the header, with the extension if its flag is set.
     pub fn encode(&self, out: &mut Writer<'_>) {
         let extension = self.flags.contains(TreeConnectFlags::EXTENSION_PRESENT);
         let fixed = Self::SIZE + if extension { Self::EXTENSION_SIZE } else { 0 };
