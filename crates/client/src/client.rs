@@ -216,7 +216,7 @@ impl Client {
         self.connection.in_flight()
     }
 
-    /// Whether a request of `charge` credits can be queued now.
+    /// Returns whether a request of `charge` credits can be queued now.
     pub fn affords(&self, charge: u16) -> bool {
         self.connection.affords(charge)
     }

@@ -144,7 +144,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a request of `charge` credits can be queued now.
+    /// Returns whether a request of `charge` credits can be queued now.
     pub(crate) fn affords(&self, charge: u16) -> bool {
         self.credits >= u32::from(charge.max(1))
     }

@@ -47,7 +47,7 @@ impl Sid {
     pub const CREATOR_OWNER: Sid = Sid::of(3, [0]);
     /// S-1-3-1: in an inheritable ACE, the group of the new object.
     pub const CREATOR_GROUP: Sid = Sid::of(3, [1]);
-    /// S-1-3-4: the present owner of the object.
+    /// S-1-3-4: the current owner of the object.
     pub const OWNER_RIGHTS: Sid = Sid::of(3, [4]);
     /// S-1-5-2: users who log on over the network.
     pub const NETWORK: Sid = Sid::of(5, [2]);

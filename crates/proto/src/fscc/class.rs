@@ -1,5 +1,5 @@
-//! The numbers of information classes: of files ([MS-FSCC] 2.4) and of file systems ([MS-FSCC] 2.5). Constants carry
-//! the specification's names without `File`, `FileFs` and `Information`.
+//! The numbers of information classes: of files ([MS-FSCC] 2.4) and of file systems ([MS-FSCC] 2.5). Constants have the
+//! specification's names without `File`, `FileFs` and `Information`.
 
 use crate::values::values;
 

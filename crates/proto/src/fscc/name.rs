@@ -113,9 +113,9 @@ flags! {
         SUPPRESS_PIN_STATE_INHERITANCE = 0x0000_0004;
         /// The storage reserve of the new directory is not inherited.
         SUPPRESS_STORAGE_RESERVE_INHERITANCE = 0x0000_0008;
-        /// Reserves change so that visible free space does not grow.
+        /// Reserves are adjusted so that visible free space does not grow.
         NO_INCREASE_AVAILABLE_SPACE = 0x0000_0010;
-        /// Reserves change so that visible free space does not shrink.
+        /// Reserves are adjusted so that visible free space does not shrink.
         NO_DECREASE_AVAILABLE_SPACE = 0x0000_0020;
         /// A read-only file is replaced nevertheless.
         IGNORE_READONLY_ATTRIBUTE = 0x0000_0040;

@@ -1,5 +1,5 @@
-//! Authentication of an RPC association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM's here, and
-//! signing or sealing of calls with it.
+//! Authentication of an RPC association: the trailer of PDUs ([MS-RPCE] 2.2.2.11), whose tokens are NTLM messages here,
+//! and the signing and sealing of calls with it.
 
 use super::pdu::{HEADER, Header};
 use crate::auth::ntlm::Sealing;
@@ -9,7 +9,7 @@ use crate::bytes::{Malformed, Reader, Result};
 const TRAILER: usize = 8;
 /// The size of an NTLM signature.
 const SIGNATURE: usize = 16;
-/// The alignment of the end of sealed stubs.
+/// The alignment of the end of signed or sealed stubs.
 const PADDING: usize = 16;
 /// Where the arguments begin, after the header of a request or response.
 const STUB: usize = HEADER + 8;

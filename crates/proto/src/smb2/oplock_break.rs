@@ -15,7 +15,7 @@ flags! {
     }
 }
 
-/// The oplock form of all three (2.2.23.1, 2.2.24.1, 2.2.25.1).
+/// The oplock form of all three messages (2.2.23.1, 2.2.24.1, 2.2.25.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OplockBreak {
     /// The oplock level after the break.

@@ -72,7 +72,7 @@ pub enum LogonFailure {
     Proof,
     /// The response is correct, but the MIC does not match the messages exchanged.
     Mic,
-    /// The client answered with LM or NTLMv1.
+    /// The client responded with LM or NTLMv1.
     NotNtlmV2,
     /// The client requested an anonymous logon, which proves no identity.
     Anonymous,

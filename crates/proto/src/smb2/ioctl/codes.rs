@@ -1,4 +1,4 @@
-//! The control codes ([MS-SMB2] 2.2.31, [MS-FSCC] 2.3; the shared virtual disk ones [MS-RSVD] 2.2.2).
+//! The control codes ([MS-SMB2] 2.2.31, [MS-FSCC] 2.3; those of shared virtual disks [MS-RSVD] 2.2.2).
 
 use crate::values::values;
 
@@ -63,7 +63,7 @@ values! {
         SET_ZERO_ON_DEALLOCATION = 0x0009_0194;
         /// Checksums of a file.
         GET_INTEGRITY_INFORMATION = 0x0009_027c;
-        /// Ranges and what they are used for.
+        /// Ranges and their usage.
         QUERY_FILE_REGIONS = 0x0009_0284;
         /// Properties of a ReFS volume.
         GET_REFS_VOLUME_DATA = 0x0009_02d8;
