@@ -48,7 +48,7 @@ pub enum Error {
     Timeout {
         /// How long the client waited.
         after: Duration,
-        /// The message that was awaited.
+        /// A description of the awaited event.
         waiting_for: String,
     },
     /// The server returned an error status.

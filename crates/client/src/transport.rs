@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// The longest frame accepted from a server, in bytes: a READ of 8 MiB and space for its headers.
 const LONGEST: usize = 8 * 1024 * 1024 + 64 * 1024;
-/// The minimum size of a read from the socket, in bytes.
+/// The minimum size of the receive buffer, in bytes.
 const PIECE: usize = 16 * 1024;
 
 /// Connects to `address`, from `source` if it is set.

@@ -1,4 +1,4 @@
-//! Little-endian reading and writing. No other code of the project uses raw offsets into a message.
+//! Little-endian reading and writing, on which the decoders and encoders of this crate are built.
 //!
 //! [`Reader`] walks a slice and refuses to step over its end. [`field`] resolves the `Offset`/`Length` pairs that SMB
 //! uses for variable parts. [`Writer`] appends to a buffer and can patch fields whose value is known only later.

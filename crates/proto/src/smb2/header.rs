@@ -122,7 +122,7 @@ impl Header {
     pub const NEXT_COMMAND_POSITION: usize = 20;
     /// The range of the signature.
     pub const SIGNATURE_RANGE: Range<usize> = 48..64;
-    /// The `MessageId` of oplock and lease break notifications (3.3.4.6, 3.3.4.7).
+    /// The `MessageId` of messages that the server sends without a request (3.3.4.6, 3.3.4.7).
     pub const UNSOLICITED: u64 = u64::MAX;
 
     /// Creates the header of a request; all other fields are 0.
