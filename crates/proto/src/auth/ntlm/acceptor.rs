@@ -29,7 +29,7 @@ pub struct TargetNames {
     pub dns_computer: String,
     /// Fully qualified name of its domain.
     pub dns_domain: String,
-    /// Whether the target is the domain, because its user accounts are meant. Otherwise the target is the computer.
+    /// Whether the server authenticates domain user accounts. If so, the target is the domain, otherwise the computer.
     pub domain_joined: bool,
 }
 

@@ -167,8 +167,8 @@ impl Initiator {
     }
 }
 
-/// Returns the session, and the session key as it is sent: encrypted and chosen by the client if keys are exchanged,
-/// otherwise the base key and nothing to send.
+/// Returns the session and the session key to send. If keys are exchanged, the client chooses the key and sends it
+/// encrypted. Otherwise the session uses the base key and nothing is sent.
 fn exchange_key(flags: NegotiateFlags, base_key: &[u8; 16], random: &Random) -> (Session, Vec<u8>) {
     if !flags.exchanges_key() {
         return (Session::new(SessionKey(*base_key), flags), Vec::new());
