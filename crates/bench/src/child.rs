@@ -1,7 +1,8 @@
-//! Servers that an experiment starts beside those under test: children that end with it, whatever happens.
+//! Child processes: servers that an experiment starts in addition to the servers under test. They end with the program
+//! in every case.
 //!
-//! A child is the leader of a process group of its own, so that what it forks is stopped with it, and the kernel ends it when
-//! this program dies without having stopped it.
+//! A child is the leader of its own process group, so that stopping it also stops the processes that it forked. If this
+//! program dies without stopping the child, the kernel ends the child.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,14 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
-/// How long a server may take until it listens.
+/// Longest time a server may take until it listens.
 const START: Duration = Duration::from_secs(15);
-/// How long a server may take to end by itself.
+/// Longest time a server may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(3);
-/// How often it is looked at meanwhile.
+/// Interval at which its state is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A process that this one started, and all that it forked.
+/// A process that this program started, with all processes that it forked.
 pub struct Child {
     name: String,
     process: std::process::Child,
@@ -29,13 +30,13 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command`; what it prints goes to the file `log`. The child ends with the thread that starts it, so that is to be
-    /// one that lives as long as the program.
+    /// Starts `command` and writes its output to the file `log`. The child ends with the thread that starts it, so that
+    /// thread must live as long as the program.
     pub fn start(mut command: Command, log: &Path) -> Result<Child> {
         let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
-        // SAFETY: between fork and exec it does one system call, and allocates nothing.
+        // SAFETY: between fork and exec the closure makes one system call and does not allocate.
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
         }
@@ -43,33 +44,37 @@ impl Child {
         Ok(Child { name, process, log: log.to_owned() })
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Waits until something listens at `address`; an error with what it printed when it ends before.
+    /// Waits until `address` accepts connections. If the process ends first, the error contains its output.
     pub async fn listens(&mut self, address: SocketAddr) -> Result<()> {
         let begin = Instant::now();
         while !answers(address).await {
             self.lives()?;
             if begin.elapsed() > START {
-                bail!("{} does not listen at {address} after {START:?}:\n{}", self.name, self.printed());
+                bail!(
+                    "{} does not listen at {address} after {START:?}; its last output was:\n{}",
+                    self.name,
+                    self.printed()
+                );
             }
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 
-    /// An error with what it printed when it has ended.
+    /// Fails if the process has ended. The error contains its output.
     pub fn lives(&mut self) -> Result<()> {
         match self.process.try_wait()? {
-            Some(status) => bail!("{} has ended ({status}):\n{}", self.name, self.printed()),
+            Some(status) => bail!("{} has ended ({status}); its last output was:\n{}", self.name, self.printed()),
             None => Ok(()),
         }
     }
 
-    /// The last lines that it printed.
+    /// Returns the last lines of its output.
     pub fn printed(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -79,7 +84,7 @@ impl Child {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
-            // An error says that nobody is left.
+            // An error means that the process group is empty.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -98,7 +103,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Once it is waited for, its number may be another's.
+        // After it has been waited for, its pid may belong to another process.
         if matches!(self.process.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
             if !self.ends_within(END) {
@@ -110,26 +115,27 @@ impl Drop for Child {
 }
 
 async fn answers(address: SocketAddr) -> bool {
-    // Packets to an address that is not there yet are lost without a word.
+    // Packets to an address that does not exist yet can be lost without an error.
     let connected = tokio::time::timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
 }
 
-/// Where a program is: `PATH`, and where servers are on Debian, which the `PATH` of most users leaves out.
+/// Finds a program in `PATH` and in the directories where Debian installs servers, which the `PATH` of most users
+/// omits.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(usual).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// A port of this host on which nobody listens now.
+/// Returns a port of this host on which no process listens now.
 pub fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())
 }
 
-/// A directory that goes away with its value: in `directory`, or in the directory for temporary files where that one does
-/// not let this user write.
+/// Creates a directory that is removed when the value is dropped: in `directory`, or in the directory for temporary
+/// files if this user may not write there.
 pub fn scratch(directory: Option<&Path>) -> Result<tempfile::TempDir> {
     let make = |place: &Path| tempfile::Builder::new().prefix("frevo-bench-").tempdir_in(place);
     let made = match directory.map(make) {

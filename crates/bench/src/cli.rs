@@ -20,7 +20,7 @@ use crate::record::{FORMAT, Run};
 use crate::target::Target;
 use crate::{machine, report, table};
 
-/// Measure any SMB server, and draw what was found
+/// Measure any SMB server and draw the results
 #[derive(Args, Debug)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct BenchArgs {
@@ -34,18 +34,18 @@ enum Command {
     Experiment(Box<Experiment>),
     /// Print the names of the experiments
     Names,
-    /// Draw one page of plots and tables from files of --json
+    /// Draw one page of plots and tables from files written by --json
     Report {
-        /// Files that --json wrote
+        /// Files written by --json
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Where the page goes
+        /// The output file
         #[arg(short, long, default_value = "report.html")]
         out: PathBuf,
     },
 }
 
-/// What all experiments understand.
+/// Options common to all experiments.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// The server: smb://user:password@host:port/share (the password may be in FREVO_BENCH_PASSWORD)
@@ -54,82 +54,82 @@ pub struct Common {
     /// Another server to compare with, in the same run
     #[arg(long, value_name = "URL", help_heading = "Servers")]
     vs: Option<Target>,
-    /// What the target is called in tables
+    /// Name of the target in tables
     #[arg(long, default_value = "target", help_heading = "Servers")]
     name: String,
-    /// What the other server is called
+    /// Name of the other server in tables
     #[arg(long, default_value = "other", help_heading = "Servers")]
     vs_name: String,
-    /// A process of the target, when it runs on this machine [default: who listens on the port]
+    /// A process of the target, if it runs on this machine [default: the processes that listen on the port]
     #[arg(long, value_name = "PID", help_heading = "Servers")]
     server_pid: Vec<u32>,
     /// A process of the other server
     #[arg(long, value_name = "PID", help_heading = "Servers")]
     vs_pid: Vec<u32>,
-    /// The directory of the target's share, when it is on this machine
+    /// The directory of the target's share, if it is on this machine
     #[arg(long, value_name = "DIR", help_heading = "Servers")]
     share_path: Option<PathBuf>,
     /// The directory of the other server's share
     #[arg(long, value_name = "DIR", help_heading = "Servers")]
     vs_path: Option<PathBuf>,
-    /// The configuration file of the target, to be kept with the results
+    /// The configuration file of the target, to be stored with the results
     #[arg(long, value_name = "FILE", help_heading = "Servers")]
     conf: Option<PathBuf>,
     /// The configuration file of the other server
     #[arg(long, value_name = "FILE", help_heading = "Servers")]
     vs_conf: Option<PathBuf>,
 
-    /// A further server, or another share of one: NAME=URL,path=DIR,pid=PID,conf=FILE, of which NAME=URL has to be there
+    /// A further server, or another share of one: NAME=URL,path=DIR,pid=PID,conf=FILE (NAME=URL is required)
     #[arg(long, value_name = "SERVER", help_heading = "Servers")]
     more: Vec<More>,
 
-    /// Offer this dialect alone: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1
+    /// Offer only this dialect: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1
     #[arg(long, value_parser = dialect, help_heading = "Protocol")]
     dialect: Option<Dialect>,
-    /// Sign everything, also where the server does not ask for it
+    /// Sign everything, even if the server does not require it
     #[arg(long, help_heading = "Protocol")]
     sign: bool,
-    /// Encrypt everything, also where the server does not ask for it
+    /// Encrypt everything, even if the server does not require it
     #[arg(long, help_heading = "Protocol")]
     encrypt: bool,
     /// Log on with the Kerberos ticket cache of this host
     #[arg(long, help_heading = "Protocol")]
     kerberos: bool,
-    /// How long each answer may take, seconds
+    /// Time limit for each answer, in seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Protocol")]
     timeout: u64,
 
-    /// Small sizes and short rounds, for a look
+    /// Small sizes and short rounds, for a quick look
     #[arg(long, help_heading = "Method")]
     quick: bool,
-    /// Rounds that count, of each case on each server [default: 5, acl check 9, logon 20, quick 3]
+    /// Measured rounds of each case on each server [default: 5, acl check 9, logon 20, quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Method")]
     rounds: Option<u32>,
-    /// Seconds of a round where time ends it; of logon a twentieth [default: 5, quick 1]
+    /// Length of a time-limited round, in seconds; logon uses a twentieth of it [default: 5, quick 1]
     #[arg(long, help_heading = "Method")]
     seconds: Option<f64>,
-    /// Operations a second, whether or not the server keeps up (an open loop) [default: as fast as answers come]
+    /// Operations per second, whether or not the server keeps up (an open loop) [default: as fast as answers arrive]
     #[arg(long, help_heading = "Method")]
     rate: Option<f64>,
     /// Count failures instead of stopping at the first one
     #[arg(long, help_heading = "Method")]
     allow_errors: bool,
-    /// Count the server's system calls too, in a round of their own (needs strace)
+    /// Also count the server's system calls, in a separate round (needs strace)
     #[arg(long, help_heading = "Method")]
     syscalls: bool,
-    /// Repeat the random choices of another run [default: the time]
+    /// Repeat the random choices of another run [default: the current time]
     #[arg(long, help_heading = "Method")]
     seed: Option<u64>,
-    /// Threads that make the load [default: half of the cores]
+    /// Threads that generate the load [default: half of the cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Method")]
     threads: Option<u16>,
 
-    /// Write everything that was measured to this file
+    /// Write all measurements to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
 }
 
-/// What `--more` says.
+/// The value of `--more`.
 #[derive(Clone, PartialEq, Debug)]
 struct More {
     name: String,
@@ -152,9 +152,9 @@ impl FromStr for More {
         for word in words {
             match word.split_once('=') {
                 Some(("path", value)) => more.path = Some(value.into()),
-                Some(("pid", value)) => more.pids.push(value.parse().with_context(|| format!("'{value}' is no pid"))?),
+                Some(("pid", value)) => more.pids.push(value.parse().with_context(|| format!("bad pid '{value}'"))?),
                 Some(("conf", value)) => more.conf = Some(value.into()),
-                _ => bail!("'{word}' in '{text}' is not known: {FORM}"),
+                _ => bail!("'{word}' in '{text}' is not a known field: {FORM}"),
             }
         }
         Ok(more)
@@ -189,39 +189,43 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
 fn measure(experiment: &Experiment) -> Result<()> {
     let common = experiment.common();
     let method = common.method(experiment.rounds())?;
-    // Found out now, not after an hour.
+    // A file that cannot be written is reported now, not after an hour.
     let mut json = common.json.as_ref().map(|path| Results::create(path)).transpose()?;
     raise_descriptor_limit();
     let threads = common.threads.map_or_else(|| (machine::describe().cores as usize / 2).max(1), usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let bench = Bench::new(method, common.servers(experiment.starts_servers())?);
     let (run, failed) = runtime.block_on(async {
-        // Dropped, an experiment takes down what it started.
+        // Dropping an experiment stops the servers that it started.
         tokio::select! {
             run = conduct(experiment, &bench, threads) => run,
             stopped = stop_signal() => Err(stopped.err().unwrap_or_else(|| anyhow!("interrupted"))),
         }
     })?;
-    // Shown first: a disk that is full by now takes nothing away from it.
+    // The output is printed first, so that it is not lost if the disk is full by now.
     show(&run)?;
     if let Some(results) = &mut json {
         results.keep(&run)?;
     }
-    ensure!(failed.is_empty(), "failed, as said above, and left out: {}", failed.join(", "));
+    ensure!(
+        failed.is_empty(),
+        "some experiments failed and are left out of the results; see the errors above: {}",
+        failed.join(", ")
+    );
     Ok(())
 }
 
-/// The file of `--json`. What it held before stays until there is something to put in its place.
+/// The output file of `--json`. An existing file keeps its content until the new content is complete.
 struct Results<'a> {
     path: &'a Path,
     file: File,
-    /// Where it is written, and where it goes when it is whole; nothing for a device or a pipe.
+    /// The temporary file that is written and the final path that it is renamed to. `None` for a device or a pipe.
     moves: Option<(PathBuf, PathBuf)>,
 }
 
 impl<'a> Results<'a> {
     fn create(path: &'a Path) -> Result<Results<'a>> {
-        // A symbolic link stays one.
+        // A symbolic link stays a symbolic link.
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut part = place.clone().into_os_string();
         part.push(".part");
@@ -259,7 +263,7 @@ async fn stop_signal() -> Result<()> {
     }
 }
 
-/// Measures, from the first connection to the whole record.
+/// Measures, from the first connection to the complete record.
 async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Result<(Run, Vec<&'static str>)> {
     let common = experiment.common();
     let (begin, started) = (Instant::now(), machine::rfc3339_now());
@@ -290,7 +294,7 @@ async fn conduct(experiment: &Experiment, bench: &Bench, threads: usize) -> Resu
     Ok((run, failed))
 }
 
-/// The tables and remarks, on the terminal.
+/// Prints the tables and remarks to standard output.
 fn show(run: &Run) -> Result<()> {
     let width = if std::io::stdout().is_terminal() { terminal_width() } else { 160 };
     let mut text = String::new();
@@ -305,7 +309,7 @@ fn show(run: &Run) -> Result<()> {
     }
     text += &format!("\nseed {}, {:.0} s\n", run.seed, run.seconds);
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads may have seen enough.
+        // The reader, such as `head`, may have closed the pipe on purpose.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
@@ -315,22 +319,22 @@ fn terminal_width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(40))
 }
 
-/// Thousands of sessions are thousands of descriptors.
+/// Raises the limit of open descriptors, because thousands of sessions need thousands of descriptors.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // A failure shows where it matters: when a connection cannot be opened.
+    // A failure is ignored here: it becomes visible when a connection cannot be opened.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// The command line, passwords left out.
+/// Returns the command line without passwords.
 fn command_line() -> Vec<String> {
     std::env::args().map(|word| without_password(&word)).collect()
 }
 
 fn without_password(word: &str) -> String {
     let Some((before, address)) = word.find("smb://").map(|start| word.split_at(start)) else { return word.to_owned() };
-    // Of --more, the address ends with a comma.
+    // In `--more`, a comma ends the address.
     let (more, after) = address.split_at(address.find(',').unwrap_or(address.len()));
     match (address.parse::<Target>(), more.parse::<Target>()) {
         (Ok(target), _) => format!("{before}{target}"),
@@ -371,28 +375,35 @@ impl Common {
         ]
     }
 
-    /// The servers; `starts` when they are started later, so that they need not run now, nor be named where a configuration
-    /// says what they serve.
+    /// Returns the servers under test. With `starts`, the experiment starts them later: they need not run now, and they
+    /// need not be given as a URL if a configuration file specifies what they serve.
     fn servers(&self, starts: bool) -> Result<Vec<Server>> {
         let named = |target: &Option<Target>, conf: &Option<PathBuf>| match (target, conf) {
             (None, Some(conf)) if starts => tune::target_of(conf).map(Some),
             _ => Ok(target.clone()),
         };
         let target = named(&self.target, &self.conf)?;
-        let target = target.context("say which server: --target smb://user:password@host:port/share")?;
+        let target = target.context("no server given: add --target smb://user:password@host:port/share")?;
         let pids = |pids| if starts { None } else { Some(pids) };
         let mut servers =
             vec![self.server(&self.name, &target, pids(&self.server_pid), self.share_path.as_ref(), &self.conf)?];
         if let Some(vs) = &named(&self.vs, &self.vs_conf)? {
-            ensure!(self.name != self.vs_name, "both servers are called '{}': --name and --vs-name differ", self.name);
+            ensure!(
+                self.name != self.vs_name,
+                "both servers are called '{}': give different names with --name and --vs-name",
+                self.name
+            );
             servers.push(self.server(&self.vs_name, vs, pids(&self.vs_pid), self.vs_path.as_ref(), &self.vs_conf)?);
         } else if !self.vs_pid.is_empty() || self.vs_path.is_some() || self.vs_conf.is_some() {
-            bail!("--vs-pid, --vs-path and --vs-conf are about a second server: give --vs too");
+            bail!("--vs-pid, --vs-path and --vs-conf need a second server: add --vs");
         }
-        ensure!(self.more.is_empty() || !starts, "--more is for servers that run, and this experiment starts its own");
+        ensure!(
+            self.more.is_empty() || !starts,
+            "--more is for servers that already run, but this experiment starts its servers itself: remove --more"
+        );
         for More { name, target, path, pids, conf } in &self.more {
             let taken = servers.iter().any(|server| server.name == *name);
-            ensure!(!taken, "two servers are called '{name}'");
+            ensure!(!taken, "two servers are called '{name}': give each a different name");
             servers.push(self.server(name, target, Some(pids), path.as_ref(), conf)?);
         }
         for (index, server) in servers.iter_mut().enumerate() {
@@ -442,8 +453,8 @@ impl Common {
     }
 }
 
-/// The processes that were named, or those that listen on the port when the host is this machine. What was not asked for
-/// in so many words is done without where it cannot be had.
+/// Returns the named processes, or those that listen on the port if the host is this machine. Processes that were not
+/// named are optional: if they cannot be read, the run continues without them.
 fn processes(target: &Target, pids: &[u32]) -> Result<Option<Processes>> {
     let readable = |processes: Processes| processes.read().map(|_| processes);
     if !pids.is_empty() {
@@ -455,7 +466,7 @@ fn processes(target: &Target, pids: &[u32]) -> Result<Option<Processes>> {
     match Processes::listening_on(target.port).and_then(|found| found.map(readable).transpose()) {
         Ok(found) => Ok(found),
         Err(error) => {
-            eprintln!("{target}: measured without what its processes spend: {error:#}");
+            eprintln!("{target}: the resource use of its processes is not measured: {error:#}");
             Ok(None)
         }
     }
@@ -496,9 +507,9 @@ mod tests {
         assert_eq!(check("x=smb://a@h/s").unwrap().path, None);
         for (text, expected) in [
             ("smb://a@h/s", "not NAME=URL"),
-            ("=smb://a@h/s", "no name"),
-            ("x=smb://h/s", "names no user"),
-            ("x=smb://a@h/s,pid=y", "'y' is no pid"),
+            ("=smb://a@h/s", "has no name"),
+            ("x=smb://h/s", "has no user"),
+            ("x=smb://a@h/s,pid=y", "bad pid 'y'"),
             ("x=smb://a@h/s,speed=1", "'speed=1' in"),
         ] {
             let said = check(text).unwrap_err();

@@ -1,4 +1,4 @@
-//! Workers that are kept from turn to turn, so that connecting is no part of what is measured.
+//! Workers that are kept between turns, so that measurements do not include connecting.
 
 use std::cell::RefCell;
 
@@ -14,12 +14,12 @@ pub struct Crew<W> {
 }
 
 impl<W: Worker> Crew<W> {
-    /// One for each server, nobody in it yet.
+    /// Returns one empty crew for each server.
     pub fn for_each(bench: &Bench) -> Vec<Crew<W>> {
         bench.servers.iter().map(|_| Crew { workers: RefCell::default() }).collect()
     }
 
-    /// Connects until there are `count`, also in place of those that failed where that is allowed.
+    /// Connects until there are `count` workers. Also replaces workers that failed where failures are allowed.
     pub async fn enlist(&self, server: &Server, count: usize, make: impl Fn(Client) -> W) -> Result<()> {
         while self.workers.borrow().len() < count {
             let worker = make(server.connect().await?);
@@ -28,7 +28,7 @@ impl<W: Worker> Crew<W> {
         Ok(())
     }
 
-    /// Does something with each of the workers in turn, given its number.
+    /// Calls `what` for each worker in turn, with the worker's number.
     pub async fn each(&self, mut what: impl AsyncFnMut(u64, &mut W) -> Result<()>) -> Result<()> {
         let mut workers = self.workers.take();
         for (number, worker) in (0..).zip(&mut workers) {
@@ -38,12 +38,12 @@ impl<W: Worker> Crew<W> {
         Ok(())
     }
 
-    /// Lets `count` of them work, once `begin` has told each of those what to do.
+    /// Runs the first `count` workers after `begin` has prepared each of them.
     pub async fn work(&self, count: usize, pace: Pace, mut begin: impl FnMut(u64, &mut W)) -> Result<Sample> {
         self.work_and(count, pace, &mut begin, |_, _| ()).await
     }
 
-    /// As [`Crew::work`]; `end` adds to what was counted what a worker alone knows.
+    /// Like [`Crew::work`], but `end` then adds data that only the worker has to the sample.
     pub async fn work_and(
         &self,
         count: usize,

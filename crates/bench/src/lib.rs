@@ -1,6 +1,6 @@
-//! Measures any SMB server the way five published studies did, and draws what it found.
+//! Measures any SMB server with the methods of five published studies, and draws the results.
 //!
-//! It knows a server only by its address: never by the code of `server`, so it is fair to all of them.
+//! The crate knows a server only by its address and does not use the code of `server`, so it treats all servers alike.
 
 pub mod child;
 pub mod cli;

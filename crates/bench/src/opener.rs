@@ -1,4 +1,4 @@
-//! A worker that opens names in one directory, one after the other.
+//! A worker that opens names in one directory, one after another.
 
 use anyhow::{Context, Result, bail, ensure};
 use client::{Client, Open};
@@ -9,48 +9,48 @@ use crate::listing::numbered;
 use crate::load::{Done, Worker};
 use crate::random::Random;
 
-/// What the files of the directory are called: in both cases, so that none is as it would be folded.
+/// Prefix of the file names in the directory. It mixes upper and lower case, so no name equals its case-folded form.
 pub const FILE: &str = "File-";
-/// What is asked for that is not there, and how many such names there are.
+/// Prefix of names that do not exist, and the number of such names.
 const ABSENT: &str = "Gone-";
 const ABSENT_NAMES: u64 = 10_000_000;
 
-/// The size of the file with this number: by it an open is known to have found the right file.
+/// Returns the size of the file with this number. An open that returns another size found the wrong file.
 pub fn size_of(number: u64) -> u64 {
     number % 1000
 }
 
-/// Which names are opened.
+/// Selects the names to open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
-    /// Any of the files, spelled as it is on the disk.
+    /// Any of the files, spelled as on disk.
     Any,
-    /// The first file, always.
+    /// Always the first file.
     First,
-    /// Any of the files, in capitals.
+    /// Any of the files, in upper case.
     InCapitals,
-    /// Names that no file has.
+    /// Names of files that do not exist.
     Absent,
 }
 
-/// A connection that opens names; what it opened, it closes.
+/// A connection that opens names and closes every handle that it gets.
 pub struct Opener {
     client: Client,
     asks: Asks,
-    /// The directory with its backslash.
+    /// The directory's path, with a trailing backslash.
     directory: String,
-    /// How many files there are in it.
+    /// Number of files in the directory.
     files: u64,
     random: Random,
 }
 
 impl Opener {
-    /// One that knows no directory yet.
+    /// Creates a worker that has no directory yet.
     pub fn new(client: Client) -> Opener {
         Opener { client, asks: Asks::Any, directory: String::new(), files: 1, random: Random::new(0) }
     }
 
-    /// What it shall do from now on.
+    /// Sets the task for the next turn.
     pub fn turn_to(&mut self, asks: Asks, directory: &str, files: u64, seed: u64) {
         self.asks = asks;
         self.directory = format!(r"{directory}\");
@@ -83,8 +83,8 @@ impl Worker for Opener {
 async fn miss(client: &mut Client, path: &str) -> Result<()> {
     match client.open(&Open::existing(path)).await {
         Err(error) if error.status() == Some(Status::OBJECT_NAME_NOT_FOUND) => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("{path}, which is not there")),
-        Ok(_) => bail!("the server opened {path}, which is not there"),
+        Err(error) => Err(error).with_context(|| format!("opening {path}, which does not exist")),
+        Ok(_) => bail!("the server opened {path}, which does not exist"),
     }
 }
 
@@ -93,6 +93,6 @@ async fn hit(client: &mut Client, path: &str, size: u64) -> Result<()> {
     let opened =
         client.create(&Open::existing(path).request(&name)).await.with_context(|| format!("opening {path}"))?;
     let (file_id, found) = (opened.file_id, opened.end_of_file);
-    ensure!(found == size, "the server opened another file than {path}: one with {found} bytes in place of {size}");
+    ensure!(found == size, "the server opened the wrong file for {path}: it has {found} bytes, expected {size}");
     client.close(file_id).await.with_context(|| format!("closing {path}"))
 }
