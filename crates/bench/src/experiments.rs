@@ -1,4 +1,4 @@
-//! The experiments, and what each is called on the command line.
+//! The experiments and their names on the command line.
 
 pub mod acl;
 pub mod bigfile;
@@ -21,14 +21,14 @@ use crate::method::Bench;
 use crate::netbench::load::DEBIAN;
 use crate::record;
 
-/// One experiment with what it was asked for.
+/// An experiment with its options.
 #[derive(Subcommand, Debug)]
 pub enum Experiment {
-    /// Sessions that are held: memory and descriptors of each, and the sizing formula (E1, E2, E3)
+    /// Memory and descriptors of held sessions, and the sizing formula (E1, E2, E3)
     Sessions(Asked<sessions::Options>),
     /// A huge file to the server and back, compared by MD5 (E4)
     Bigfile(Asked<bigfile::Options>),
-    /// Logons against the number of registered users (E5)
+    /// Logon time against the number of registered users (E5)
     Logon(Asked<logon::Options>),
     /// A recorded NetBench run, replayed by any number of clients (E6)
     Netbench(Asked<netbench::Options>),
@@ -36,24 +36,24 @@ pub enum Experiment {
     Largefile(Asked<largefile::Options>),
     /// Making, listing, reading, renaming and deleting small files (E10)
     Smallfile(Asked<smallfile::Options>),
-    /// More and more clients in one directory (E10)
+    /// A growing number of clients in one directory (E10)
     Hotdir(Asked<hotdir::Options>),
-    /// Names that are not there, and names in another case, in directories up to a million files (E10)
+    /// Opening missing names, and names in another case, in directories of up to a million files (E10)
     Miss(Asked<miss::Options>),
-    /// Whole listings of directories up to a million files (E10)
+    /// Complete listings of directories of up to a million files (E10)
     List(Asked<list::Options>),
-    /// One file both ways by SMB, FTP and HTTP (E7)
+    /// One file in both directions over SMB, FTP and HTTP (E7)
     Protocols(Asked<protocols::Options>),
-    /// What access control lists cost (E11, E12)
+    /// The cost of access control lists (E11, E12)
     #[command(subcommand)]
     Acl(acl::Acl),
-    /// Configuration parameters, one changed at a time (E9); tune socket: socket buffers over links (E8)
+    /// Configuration parameters, changed one at a time (E9); tune socket: socket buffers over network links (E8)
     Tune(Box<tune::Tune>),
-    /// Every experiment, one after the other
+    /// Every experiment, one after another
     All(Asked<All>),
 }
 
-/// What is common to all experiments, and what one alone understands.
+/// The common options and the experiment's own options.
 #[derive(Args, Clone, Debug)]
 pub struct Asked<T: Args> {
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct Asked<T: Args> {
 /// Which experiments to run.
 #[derive(Args, Clone, Default, Debug)]
 pub struct All {
-    /// Only these, separated by commas
+    /// Run only these experiments, separated by commas
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -90,7 +90,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 impl Experiment {
-    /// What is common to all experiments.
+    /// Returns the common options.
     pub fn common(&self) -> &Common {
         match self {
             Experiment::Sessions(asked) => &asked.common,
@@ -109,12 +109,12 @@ impl Experiment {
         }
     }
 
-    /// Whether it starts the servers itself, so that none has to run before.
+    /// Returns whether the experiment starts the servers itself, so that none has to run before.
     pub fn starts_servers(&self) -> bool {
         matches!(self, Experiment::Tune(_))
     }
 
-    /// Rounds that count where none are asked for.
+    /// Returns the default number of measured rounds.
     pub fn rounds(&self) -> u32 {
         match self {
             Experiment::Acl(acl::Acl::Check(_)) => acl::check::ROUNDS,
@@ -124,7 +124,7 @@ impl Experiment {
     }
 }
 
-/// What was measured, and the names of the experiments that failed while others did not.
+/// The measurements, and the names of the experiments that failed while others succeeded.
 pub type Measured = (Vec<record::Experiment>, Vec<&'static str>);
 
 /// Runs one experiment, or all of them.
@@ -154,24 +154,23 @@ fn one(measured: Result<record::Experiment>) -> Result<Measured> {
 
 async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
     if let Some(unknown) = asked.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
-        bail!("there is no experiment '{unknown}': there are {}", NAMES.join(", "));
+        bail!("there is no experiment '{unknown}': use names from {}", NAMES.join(", "));
     }
     let (mut measured, mut failed) = (Vec::new(), Vec::new());
     for name in NAMES.iter().filter(|name| asked.only.is_empty() || asked.only.iter().any(|it| it == *name)) {
         if name.starts_with("tune") {
-            bench.print(&format!(
-                "{name} is left out: it starts the servers itself, so it runs alone: frevo bench {name}"
-            ));
+            bench
+                .print(&format!("skipping {name}: it starts the servers itself; run it alone with frevo bench {name}"));
             continue;
         }
         if *name == "netbench" && asked.only.is_empty() && !std::path::Path::new(DEBIAN).exists() {
-            bench.print("netbench is left out: it needs the load file of dbench (Debian: apt install dbench)");
+            bench.print("skipping netbench: it needs the load file of dbench (Debian: apt install dbench)");
             continue;
         }
         let behind = ["acl check", "acl memory"].contains(name);
         if behind && bench.servers.iter().any(|server| server.path.is_none()) {
             bench.print(&format!(
-                "{name} is left out: it needs the directories of the shares (--share-path, --vs-path)"
+                "skipping {name}: it needs the directories of the shares; add --share-path and --vs-path"
             ));
             continue;
         }
@@ -193,7 +192,7 @@ async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
         };
         match outcome {
             Ok(found) => measured.push(found),
-            // Hours of the others are not to be lost.
+            // One failure must not lose hours of results of the others.
             Err(error) => {
                 bench.print(&format!("{name} failed: {error:#}"));
                 failed.push(*name);
@@ -201,7 +200,7 @@ async fn all(bench: &Bench, asked: &All) -> Result<Measured> {
         }
     }
     if measured.is_empty() && !failed.is_empty() {
-        bail!("every experiment failed");
+        bail!("every experiment failed: see the errors above");
     }
     Ok((measured, failed))
 }

@@ -1,9 +1,9 @@
-//! The ground that an experiment stands on: a directory of its own on every server, fresh when it begins, gone when it
-//! ends, and filled with files where it asks for them.
+//! The working directory of an experiment on every server: empty when the experiment begins, filled with files on
+//! request, and removed at the end.
 //!
-//! Where the directories of all shares are known and may be written, files are made and removed there, because a million
-//! of them takes seconds that way; otherwise over SMB, with several requests under way. Either way the outcome is the
-//! same on all servers.
+//! If the directories of all shares are known and writable, files are created and removed there directly, because a
+//! million of them takes seconds that way. Otherwise this is done over SMB, with several requests in flight. The result
+//! is the same on all servers in both cases.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -24,22 +24,27 @@ use crate::listing::{self, numbered};
 use crate::method::{Bench, Server};
 use crate::requests::Requests;
 
-/// Connections that make or remove files together.
+/// Number of connections that create or remove files together.
 const CONNECTIONS: u64 = 8;
-/// The buffer of a listing, bytes.
+/// Buffer size of a listing, in bytes.
 const BUFFER: u32 = 64 * 1024;
-/// How often, and how long after each other, a directory that is not empty yet is tried again: a server may still be
-/// closing the files of a connection that broke.
+/// Number of retries, and the pause between them, for a directory that is not empty yet. A server may still be closing
+/// the files of a broken connection.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Runs `run` with an empty directory `directory` on every server; removes it afterwards, also after a failure, and when it
-/// is dropped before its end.
+/// Calls `run` with an empty directory `directory` on every server. Removes the directory afterwards, also after a
+/// failure and when the future is dropped early.
 pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
-    ensure!(directory.starts_with("frevo-bench-"), "{directory} could be somebody's");
+    ensure!(
+        directory.starts_with("frevo-bench-"),
+        "refusing to remove {directory}: its name does not start with frevo-bench-"
+    );
     let mut made = Made { bench, directory, stands: true };
     for server in &bench.servers {
-        remove(server, directory).await.with_context(|| format!("what an earlier run left on {}", server.name))?;
+        remove(server, directory)
+            .await
+            .with_context(|| format!("cannot remove the directory of an earlier run on {}", server.name))?;
         server.connect().await?.make_directory(directory).await?;
     }
     let ran = run().await;
@@ -53,14 +58,14 @@ pub async fn within<T>(bench: &Bench, directory: &str, run: impl AsyncFnOnce() -
     removed.map(|()| ran)
 }
 
-/// What is made on all servers, as long as it stands.
+/// The directory on all servers, while it exists.
 struct Made<'a> {
     bench: &'a Bench,
     directory: &'a str,
     stands: bool,
 }
 
-/// Nothing can be awaited any more: a thread of its own removes what was made.
+/// A drop cannot await, so a separate thread removes the directory.
 impl Drop for Made<'_> {
     fn drop(&mut self) {
         if !self.stands {
@@ -77,13 +82,13 @@ impl Drop for Made<'_> {
             scope.spawn(run).join()
         });
         if let Ok(Err(error)) = removed {
-            self.bench.print(&format!("{} is left: {error:#}", self.directory));
+            self.bench.print(&format!("cannot remove {} from the share, delete it by hand: {error:#}", self.directory));
         }
     }
 }
 
-/// Fills `directory`, which is there, with the files `numbers` called `kind`, each of as many zeros as `size` of its
-/// number says.
+/// Fills the existing directory `directory` with the files `numbers` of prefix `kind`. Each contains `size(number)`
+/// zeros.
 pub async fn fill(
     bench: &Bench,
     server: &Server,
@@ -106,9 +111,9 @@ pub async fn fill(
     share_out(server, numbers, Work::Make { directory: directory.to_owned(), kind, size }).await
 }
 
-/// How many files the directories of an experiment have: those asked for, otherwise those of `full` that there is time for.
-/// `small` is for a look, and also where no directory of a share is known: making a file over SMB in a directory of
-/// 100,000 takes some servers as long as reading it.
+/// Returns the directory sizes of an experiment, in files: `asked` if given, otherwise the part of `full` that takes a
+/// reasonable time. Sizes are limited to `small` in a quick run, and if a share's directory is unknown, because some
+/// servers create a file over SMB in a directory of 100,000 as slowly as they read the directory.
 pub fn sizes(bench: &Bench, asked: &[u64], full: &[u64], small: u64) -> Vec<u64> {
     let all = !bench.method.quick && all_known(bench);
     let mut sizes = match asked {
@@ -120,7 +125,7 @@ pub fn sizes(bench: &Bench, asked: &[u64], full: &[u64], small: u64) -> Vec<u64>
     sizes
 }
 
-/// Makes directories of these numbers of files in `directory` on every server, each called by its number.
+/// Creates a directory for each of these numbers of files in `directory` on every server, named after the number.
 pub async fn fill_sizes(
     bench: &Bench,
     directory: &str,
@@ -141,17 +146,17 @@ pub async fn fill_sizes(
     Ok(())
 }
 
-/// Whether the directories of all shares are known.
+/// Returns whether the directories of all shares are known.
 fn all_known(bench: &Bench) -> bool {
     bench.servers.iter().all(|server| server.path.is_some())
 }
 
-/// Where a directory of the share is on this machine.
+/// Returns the path of a share's directory on this machine.
 fn local(server: &Server, directory: &str) -> Option<PathBuf> {
     server.path.as_ref().map(|path| path.join(directory.replace('\\', "/")))
 }
 
-/// Dropped with the future that waits for a thread, it tells the thread that nobody does any more.
+/// Dropped with the future that waits for a thread, it signals the thread to stop.
 #[derive(Default)]
 struct Waiting(Arc<AtomicBool>);
 
@@ -168,7 +173,7 @@ fn fill_here(
     size: fn(u64) -> u64,
     given_up: &AtomicBool,
 ) -> io::Result<()> {
-    // The directory was made over SMB, so it belongs to whom the files should belong to.
+    // The directory was created over SMB, so its owner is the owner that the files must have.
     let owner = fs::metadata(path)?;
     while let Some(number) = numbers.next().filter(|_| !given_up.load(Ordering::Relaxed)) {
         let file = File::create_new(path.join(numbered(kind, number)))?;
@@ -182,11 +187,11 @@ fn fill_here(
     Ok(())
 }
 
-/// Removes a directory with everything in it; one that is not there is fine.
+/// Removes a directory with all its content. A missing directory is not an error.
 async fn remove(server: &Server, directory: &str) -> Result<()> {
     if let Some(path) = local(server, directory) {
         let removed = spawn_blocking(move || fs::remove_dir_all(path)).await?;
-        // What is not allowed here is tried over SMB.
+        // If it is not permitted here, it is tried over SMB.
         if removed.is_ok() || removed.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Ok(());
         }
@@ -206,14 +211,14 @@ async fn remove(server: &Server, directory: &str) -> Result<()> {
         }
         next += 1;
     }
-    // Each after those that were found in it.
+    // Each directory after its subdirectories.
     for path in directories.iter().rev() {
         delete_directory(&mut client, path).await?;
     }
     Ok(())
 }
 
-/// The paths of the files in a directory, and of the directories.
+/// Returns the paths of the files and of the directories in a directory.
 async fn contents(client: &mut Client, path: &str) -> Result<(Vec<String>, Vec<String>)> {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     let note = |entry: &proto::fscc::DirectoryEntry<'_>| {
@@ -241,7 +246,7 @@ async fn delete_directory(client: &mut Client, path: &str) -> Result<()> {
     client.delete(path).await.with_context(|| format!("cannot delete {path}"))
 }
 
-/// What several connections do together, each with its share of some numbers.
+/// Work that several connections share, each for a part of the numbers.
 #[derive(Clone)]
 enum Work {
     /// Makes a file of zeros.
@@ -261,7 +266,8 @@ impl Work {
             Work::Delete(paths) => {
                 let path = &paths[number as usize];
                 match client.delete(path).await {
-                    // It goes with the handle of a connection that broke; until then its directory is not empty.
+                    // The server removes the file with the handle of a broken connection. Until then its directory is
+                    // not empty.
                     Err(error) if error.status() == Some(Status::DELETE_PENDING) => Ok(()),
                     done => done.with_context(|| format!("cannot delete {path}")),
                 }

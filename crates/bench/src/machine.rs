@@ -1,4 +1,4 @@
-//! The machine that the tool runs on, and the tool itself, as Linux describes them.
+//! Describes the machine on which the tool runs, and the tool's own resource use, from what Linux reports.
 
 use std::fs;
 use std::io::Read;
@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 use crate::probe::proc;
 use crate::record::Machine;
 
-/// Programs that are asked for their version, and how.
+/// Programs that are asked for their version, with the option for it.
 const SERVERS: &[(&str, &str)] = &[("smbd", "-V"), ("frevo", "--version"), ("ksmbd.mountd", "--version")];
-/// How long a program may take to tell its version.
+/// Longest time a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// This machine; what Linux does not tell is empty.
+/// Describes this machine. Values that Linux does not report are empty.
 pub fn describe() -> Machine {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let name = rustix::system::uname();
@@ -33,20 +33,20 @@ pub fn describe() -> Machine {
     }
 }
 
-/// The model in the kernel's list of processors, which some architectures leave out.
+/// Finds the processor model in `/proc/cpuinfo`. Some architectures omit it.
 fn processor(list: &str) -> Option<String> {
     let value = |name| list.lines().filter_map(|line| line.split_once(':')).find(|(it, _)| it.trim() == name);
     ["model name", "cpu model", "cpu", "Model"].into_iter().find_map(value).map(|(_, value)| value.trim().to_owned())
 }
 
-/// `PRETTY_NAME` of os-release(5), which shells can read: its quotes go.
+/// Returns `PRETTY_NAME` of os-release(5) without the shell quotes.
 fn distribution(text: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim();
     Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// The file system of a path, such as `ext4 on /dev/vda, rw,relatime`: its kind, its source, the options of the mount, and
-/// those of the file system that are not among them. `None` when the path is not there.
+/// Returns the file system of a path, such as `ext4 on /dev/vda, rw,relatime`: its type, its source, the mount options,
+/// and the file system options that are not among the mount options. `None` if the path does not exist.
 pub fn file_system_of(path: &Path) -> Option<String> {
     let device = fs::metadata(path).ok()?.dev();
     let path = path.canonicalize().ok()?;
@@ -55,8 +55,8 @@ pub fn file_system_of(path: &Path) -> Option<String> {
     file_system(&mounts, &path, &device)
 }
 
-/// The mount of proc_pid_mountinfo(5) that has the longest part of the path. Of several at one place the last one covers
-/// the others, unless only an earlier one is of the path's device.
+/// Finds the mount of proc_pid_mountinfo(5) with the longest prefix of the path. If several are mounted at the same
+/// point, the last one covers the others, unless only an earlier one has the path's device.
 fn file_system(mounts: &str, path: &Path, device: &str) -> Option<String> {
     let mounts = mounts.lines().filter_map(mount).filter(|mount| path.starts_with(&mount.place));
     let mount = mounts.enumerate().max_by_key(|(index, mount)| (mount.place.len(), mount.device == device, *index))?.1;
@@ -76,7 +76,7 @@ struct Mount<'a> {
 }
 
 fn mount(line: &str) -> Option<Mount<'_>> {
-    // Any number of optional fields ends with a dash.
+    // A dash ends any number of optional fields.
     let (before, after) = line.split_once(" - ")?;
     let before: Vec<&str> = before.split(' ').collect();
     let after: Vec<&str> = after.split(' ').collect();
@@ -86,21 +86,21 @@ fn mount(line: &str) -> Option<Mount<'_>> {
     Some(Mount { device, place: unescaped(place), options, kind, source: unescaped(source), super_options })
 }
 
-/// Blanks and backslashes are written as octal numbers.
+/// Decodes the octal escapes for white space and backslashes.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (escape, blank)| text.replace(escape, blank))
 }
 
-/// What the program of a process says of its version: the first line. Only `smbd`, `frevo` and `ksmbd.mountd` are asked,
-/// and only when the program file is root's or the tool's user's: nobody else decides what the tool runs. `None` when it
-/// does not say, or not in time.
+/// Returns the first line of the version that the program of a process prints. Only `smbd`, `frevo` and `ksmbd.mountd`
+/// are run, and only if the program file is owned by root or by the tool's user, so that no other user decides which
+/// program the tool runs. `None` if the program prints no version, or not in time.
 pub fn version_of(pid: u32) -> Option<String> {
     let program = format!("/proc/{pid}/exe");
     let path = fs::read_link(&program).ok()?;
     let name = path.file_name()?.to_str()?;
-    // An upgrade replaces the file while the old one runs.
+    // An upgrade replaces the file while the old program runs.
     let name = name.strip_suffix(" (deleted)").unwrap_or(name);
     let (_, flag) = SERVERS.iter().find(|(server, _)| *server == name)?;
     let owner = fs::metadata(&program).ok()?.uid();
@@ -119,25 +119,25 @@ fn first_line(command: &mut Command, patience: Duration) -> Option<String> {
         }
     };
     if status.is_none() {
-        // The errors of ending a program that has ended already.
+        // Errors only mean that the program has already ended.
         let _ = child.kill();
         let _ = child.wait();
     }
     status.filter(std::process::ExitStatus::success)?;
     let mut text = Vec::new();
-    // No more than a pipe holds was written, or the program would not have ended.
+    // The program wrote at most what a pipe holds; otherwise it would not have ended.
     child.stdout?.take(64 << 10).read_to_end(&mut text).ok()?;
     let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
     (!line.is_empty()).then_some(line)
 }
 
-/// Processor time of this process so far, all its threads, seconds.
+/// Returns the processor time of all threads of this process so far, in seconds.
 pub fn client_cpu() -> f64 {
-    // The only errors are an unknown clock and a bad address.
+    // The only possible errors are an unknown clock and a bad address.
     proc::clock_time(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or_default() as f64 / 1e9
 }
 
-/// Memory of this process that is its own, bytes.
+/// Returns the private memory of this process, in bytes.
 ///
 /// # Errors
 ///
@@ -147,9 +147,10 @@ pub fn own_memory() -> Result<u64> {
     Ok(memory.unwrap_or_default().private)
 }
 
-/// Memory of the whole machine that is in use and not by the page cache, bytes: `MemTotal - MemFree - Buffers - Cached -
-/// SReclaimable`. It holds what the kernel itself spends on a server's sockets and processes, and what all other
-/// programs use; only its growth tells of a server. Files in tmpfs count as cache, as they do in `Cached`.
+/// Returns the memory of the whole machine that is in use, without the page cache, in bytes: `MemTotal - MemFree -
+/// Buffers - Cached - SReclaimable`. It includes what the kernel spends on a server's sockets and processes, and what
+/// all other programs use. Only its growth is meaningful for a server. Files in tmpfs are part of `Cached` and so
+/// excluded.
 ///
 /// # Errors
 ///
@@ -159,14 +160,14 @@ pub fn memory_in_use() -> Result<u64> {
 }
 
 fn in_use(meminfo: &str) -> Result<u64> {
-    let of = |name| proc::kibibytes(meminfo, name).with_context(|| format!("/proc/meminfo says nothing of {name}"));
+    let of = |name| proc::kibibytes(meminfo, name).with_context(|| format!("/proc/meminfo has no {name}"));
     let free = of("MemFree")? + of("Buffers")? + of("Cached")? + of("SReclaimable")?;
     Ok(of("MemTotal")?.saturating_sub(free))
 }
 
-/// Now, in UTC and to the second, as RFC 3339 writes it: `2024-02-29T12:34:56Z`.
+/// Returns the current time in UTC, to the second, in RFC 3339 format: `2024-02-29T12:34:56Z`.
 pub fn rfc3339_now() -> String {
-    // A clock before 1970 is a clock that was never set.
+    // A clock before 1970 was never set.
     rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 

@@ -1,7 +1,7 @@
-//! What is done with one open from CREATE to CLOSE: each request alone, as Windows sends them, or all of them as one
-//! chain ([MS-SMB2] 3.2.4.1.4).
+//! Operations on one open, from CREATE to CLOSE. The requests are sent separately, as Windows sends them, or as one
+//! compound chain ([MS-SMB2] 3.2.4.1.4).
 //!
-//! Leaves out what Windows asks for beside: leases, and create contexts that only its cache has a use for.
+//! They omit other things that Windows requests: leases, and create contexts that only the Windows client cache uses.
 
 use client::{Access, Client, Error, Open};
 use proto::bytes::{Writer, utf16_bytes};
@@ -12,16 +12,16 @@ use proto::smb2::read::ReadResponse;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{FileId, InfoType};
 
-/// How requests about one open go out.
+/// How the requests of one open are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requests {
-    /// Each in a round trip of its own.
+    /// Each request in its own round trip.
     Separate,
-    /// All in one.
+    /// All requests in one compound chain.
     Chained,
 }
 
-/// What is asked between CREATE and CLOSE.
+/// The request between CREATE and CLOSE.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Middle<'a> {
     Nothing,
@@ -32,13 +32,13 @@ enum Middle<'a> {
 }
 
 impl Requests {
-    /// Makes a file that is not there yet.
+    /// Creates a new file and writes `content` to it.
     pub async fn make(self, client: &mut Client, path: &str, content: &[u8]) -> client::Result<()> {
         let open = Open::file(path).with_disposition(CreateDisposition::CREATE);
         self.run(client, open, Middle::Write(content), |_| ()).await
     }
 
-    /// Makes a file of `size` zeros that is not there yet, without writing them.
+    /// Creates a new file of `size` zeros without writing them.
     pub async fn make_empty(self, client: &mut Client, path: &str, size: u64) -> client::Result<()> {
         let open = Open::file(path).with_disposition(CreateDisposition::CREATE);
         let end_of_file = size.to_le_bytes();
@@ -49,7 +49,7 @@ impl Requests {
         self.run(client, open, middle, |_| ()).await
     }
 
-    /// Reads up to `length` bytes from the beginning of a file and gives them to `take`.
+    /// Reads up to `length` bytes from the start of a file and passes them to `take`.
     pub async fn read(
         self,
         client: &mut Client,
@@ -60,18 +60,18 @@ impl Requests {
         self.run(client, Open::existing(path), Middle::Read(length), take).await
     }
 
-    /// Asks for the attributes of a file (FileNetworkOpenInformation) and answers its size.
+    /// Queries the attributes of a file (FileNetworkOpenInformation) and returns its size.
     pub async fn size(self, client: &mut Client, path: &str) -> client::Result<u64> {
         let open = Open { options: CreateOptions::NONE, ..Open::existing(path).with_access(Access::ATTRIBUTES) };
         let mut size = None;
-        // [MS-FSCC] 2.4.29: four times and the allocated size stand before the size; 56 bytes in all.
+        // [MS-FSCC] 2.4.29: four times and the allocation size precede the end of file; 56 bytes in all.
         let take =
             |data: &[u8]| size = data.get(40..48).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
         self.run(client, open, Middle::Query(FileInformationClass::NETWORK_OPEN, 56), take).await?;
-        size.ok_or(Error::Protocol("FileNetworkOpenInformation that is too short"))
+        size.ok_or(Error::Protocol("FileNetworkOpenInformation is too short"))
     }
 
-    /// Renames a file to a name that is free.
+    /// Renames a file to a name that does not exist.
     pub async fn rename(self, client: &mut Client, from: &str, to: &str) -> client::Result<()> {
         let file_name = utf16_bytes(to);
         let mut buffer = Vec::new();
@@ -80,12 +80,12 @@ impl Requests {
         self.run(client, changed(from), Middle::Set(FileInformationClass::RENAME, &buffer), |_| ()).await
     }
 
-    /// Deletes a file or an empty directory, by its disposition.
+    /// Deletes a file or an empty directory with FileDispositionInformation.
     pub async fn delete(self, client: &mut Client, path: &str) -> client::Result<()> {
         self.run(client, changed(path), Middle::Set(FileInformationClass::DISPOSITION, &[1]), |_| ()).await
     }
 
-    /// Makes a directory that is not there yet.
+    /// Creates a new directory.
     pub async fn make_directory(self, client: &mut Client, path: &str) -> client::Result<()> {
         let open = Open::directory(path).with_disposition(CreateDisposition::CREATE);
         self.run(client, open, Middle::Nothing, |_| ()).await
@@ -105,7 +105,7 @@ impl Requests {
     }
 }
 
-/// What is renamed or deleted, be it a file or a directory.
+/// Returns an open for renaming or deleting a file or a directory.
 fn changed(path: &str) -> Open<'_> {
     Open { options: CreateOptions::NONE, ..Open::deleted(path) }
 }

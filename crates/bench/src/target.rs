@@ -1,4 +1,4 @@
-//! Which server is measured: `smb://[domain;]user[:password]@host[:port]/share`.
+//! The address of a measured server: `smb://[domain;]user[:password]@host[:port]/share`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use client::Credentials;
 
-/// The environment variable that a password may be in, so that it does not stand in the list of processes.
+/// The environment variable for the password, which keeps it out of the process list.
 pub const PASSWORD: &str = "FREVO_BENCH_PASSWORD";
 
-/// A share on a server, and who uses it.
+/// A share on a server, and the user that logs on.
 #[derive(Clone, PartialEq)]
 pub struct Target {
     /// The user's domain; may be empty.
     pub domain: String,
     /// The user.
     pub user: String,
-    /// The password, when the address says it.
+    /// The password, if the address contains one.
     pub password: Option<String>,
     /// The host's name or address.
     pub host: String,
@@ -27,11 +27,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Who logs on: what the address says, with the password of the environment where it says none.
+    /// Returns the credentials from the address. The password is taken from the environment if the address has none.
     pub fn credentials(&self) -> Result<Credentials> {
         let from_environment = || std::env::var(PASSWORD).ok();
         let password = self.password.clone().or_else(from_environment).with_context(|| {
-            format!("{self} has no password: write smb://user:password@..., or put it into {PASSWORD}")
+            format!("{self} has no password: write smb://user:password@..., or set the variable {PASSWORD}")
         })?;
         Ok(Credentials::Password { user: self.user.clone(), domain: self.domain.clone(), password })
     }
@@ -44,8 +44,8 @@ impl FromStr for Target {
         const FORM: &str = "an address is smb://user:password@host:port/share";
         let rest =
             text.strip_prefix("smb://").with_context(|| format!("'{text}' does not begin with smb://: {FORM}"))?;
-        let (authority, share) = rest.split_once('/').with_context(|| format!("'{text}' names no share: {FORM}"))?;
-        let (who, place) = authority.rsplit_once('@').with_context(|| format!("'{text}' names no user: {FORM}"))?;
+        let (authority, share) = rest.split_once('/').with_context(|| format!("'{text}' has no share: {FORM}"))?;
+        let (who, place) = authority.rsplit_once('@').with_context(|| format!("'{text}' has no user: {FORM}"))?;
         let (who, password) = match who.split_once(':') {
             Some((who, password)) => (who, Some(decode(password)?)),
             None => (who, None),
@@ -53,10 +53,10 @@ impl FromStr for Target {
         let (domain, user) = who.split_once(';').unwrap_or(("", who));
         let (host, port) = host_and_port(place)?;
         let share = decode(share.trim_end_matches('/'))?;
-        ensure!(!share.is_empty(), "'{text}' names no share: {FORM}");
-        ensure!(!share.contains('/'), "'{text}' names a directory: only a whole share can be measured");
-        ensure!(!host.is_empty(), "'{text}' names no host: {FORM}");
-        ensure!(!user.is_empty(), "'{text}' names no user: {FORM}");
+        ensure!(!share.is_empty(), "'{text}' has no share: {FORM}");
+        ensure!(!share.contains('/'), "'{text}' names a directory: give only the share");
+        ensure!(!host.is_empty(), "'{text}' has no host: {FORM}");
+        ensure!(!user.is_empty(), "'{text}' has no user: {FORM}");
         Ok(Target { domain: decode(domain)?, user: decode(user)?, password, host, port, share })
     }
 }
@@ -67,7 +67,7 @@ fn host_and_port(place: &str) -> Result<(String, u16)> {
         None => place.rsplit_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
     let port = match port {
-        Some(port) => port.parse().with_context(|| format!("'{port}' is no port: 1 to 65535"))?,
+        Some(port) => port.parse().with_context(|| format!("'{port}' is not a port: use 1 to 65535"))?,
         None => 445,
     };
     Ok((host.to_owned(), port))
@@ -90,11 +90,11 @@ fn decode(text: &str) -> Result<String> {
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
-        Err(_) => bail!("'{text}' is not UTF-8 once its percent signs are decoded"),
+        Err(_) => bail!("'{text}' is not UTF-8 after percent-decoding"),
     }
 }
 
-/// Without the password.
+/// Formats the address without the password.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("smb://")?;
@@ -106,7 +106,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Without the password.
+/// Formats the address without the password.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -135,10 +135,10 @@ mod tests {
             assert!(said.contains(expected), "{text}: {said}");
         };
         check("//server/data", "does not begin with smb://");
-        check("smb://anna@server", "names no share");
-        check("smb://anna@server/", "names no share");
-        check("smb://server/data", "names no user");
-        check("smb://anna@server:99999/data", "'99999' is no port");
+        check("smb://anna@server", "has no share");
+        check("smb://anna@server/", "has no share");
+        check("smb://server/data", "has no user");
+        check("smb://anna@server:99999/data", "'99999' is not a port");
         check("smb://anna@server/a/b", "names a directory");
         check("smb://an%zz@server/a", "two hexadecimal digits");
     }
