@@ -1,4 +1,4 @@
-//! Whole listings of directories, and whether they are right: every name once, none that does not belong there.
+//! Complete listings of directories, and checks that they contain every name once and no other name.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use client::{Client, Open};
 use proto::bytes::utf16_units;
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
 
-/// What Explorer asks for.
+/// The class that Explorer requests.
 const CLASS: FileInformationClass = FileInformationClass::ID_BOTH_DIRECTORY;
 
-/// Lists a directory with buffers of `length` bytes; `each` gets every entry but `.` and `..`. Answers how long
-/// the first entries took, from the CREATE on.
+/// Lists a directory with buffers of `length` bytes. `each` gets every entry except `.` and `..`. Returns the time from
+/// the CREATE to the first entries.
 pub async fn list(
     client: &mut Client,
     path: &str,
@@ -22,7 +22,7 @@ pub async fn list(
     list_until(client, path, length, u64::MAX, each).await
 }
 
-/// As [`list`]; asks for no more once there were `enough` entries.
+/// Like [`list`], but sends no further request after `enough` entries.
 pub async fn list_until(
     client: &mut Client,
     path: &str,
@@ -38,7 +38,8 @@ pub async fn list_until(
         let Some(buffer) = client.query_directory(directory, CLASS.0, "*", length).await? else { break };
         first.get_or_insert_with(|| begin.elapsed());
         for entry in DirectoryEntry::list(class, buffer) {
-            let entry = entry.ok().with_context(|| format!("an entry of {path} that does not decode"))?;
+            let entry =
+                entry.ok().with_context(|| format!("the listing of {path} has an entry that cannot be decoded"))?;
             if entry.file_name != b".\0" && entry.file_name != b".\0.\0" {
                 each(&entry)?;
                 count += 1;
@@ -49,30 +50,31 @@ pub async fn list_until(
     Ok(first.unwrap_or_else(|| begin.elapsed()))
 }
 
-/// An entry's name.
+/// Returns the name of an entry.
 pub fn name(entry: &DirectoryEntry<'_>) -> Result<String> {
-    let units = utf16_units(entry.file_name).context("a name of half a UTF-16 unit")?;
-    String::from_utf16(&units).context("a name that is not UTF-16")
+    let units = utf16_units(entry.file_name)
+        .context("the listing has a name with an odd number of bytes, which is not UTF-16")?;
+    String::from_utf16(&units).context("the listing has a name that is not valid UTF-16")
 }
 
 const EXTENSION: &str = ".dat";
-/// How many digits a number has at least.
+/// Minimum number of digits in a name.
 const DIGITS: usize = 7;
 
-/// The name of the file with this number among those called `kind`.
+/// Returns the name of the file with this number and the prefix `kind`.
 pub fn numbered(kind: &str, number: u64) -> String {
     format!("{kind}{number:0DIGITS$}{EXTENSION}")
 }
 
-/// The number in what [`numbered`] made, from UTF-16LE; `None` for any other name. Asked for every entry of a million, so
-/// it makes no text.
+/// Returns the number in a UTF-16LE name made by [`numbered`], or `None` for any other name. It runs for each of a
+/// million entries, so it does not allocate a string.
 fn number_in(kind: &str, name: &[u8]) -> Option<u64> {
     let digits_end = name.len().checked_sub(2 * EXTENSION.len())?;
     let digits = name.get(2 * kind.len()..digits_end).filter(|_| same(&name[..2 * kind.len()], kind))?;
     if !same(&name[digits_end..], EXTENSION) || digits.len() < 2 * DIGITS || digits.len() % 2 != 0 {
         return None;
     }
-    // One spelling alone: with more zeros in front it is another name.
+    // Each number has one spelling: with more leading zeros it is another name.
     if digits.len() > 2 * DIGITS && digits[0] == b'0' {
         return None;
     }
@@ -82,12 +84,12 @@ fn number_in(kind: &str, name: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether `wide`, UTF-16LE, is `text`, ASCII.
+/// Returns whether `wide`, in UTF-16LE, equals `text`, in ASCII.
 fn same(wide: &[u8], text: &str) -> bool {
     wide.len() == 2 * text.len() && wide.chunks_exact(2).zip(text.bytes()).all(|(pair, byte)| pair == [byte, 0])
 }
 
-/// Which files of a directory a listing has shown so far.
+/// Tracks which files of a directory a listing has returned so far.
 pub struct Roll {
     kind: &'static str,
     numbers: Range<u64>,
@@ -96,31 +98,32 @@ pub struct Roll {
 }
 
 impl Roll {
-    /// For a directory with the [`numbered`] files `numbers`.
+    /// Creates the tracker for a directory with the [`numbered`] files `numbers`.
     pub fn new(kind: &'static str, numbers: Range<u64>) -> Roll {
         let length = numbers.end.saturating_sub(numbers.start) as usize;
         Roll { kind, numbers, seen: vec![false; length], count: 0 }
     }
 
-    /// Notes an entry; an error when its name does not belong here, came before, or its size is not `size` of its number.
+    /// Records an entry. Fails if its name does not belong here or was seen before, or if its size is not
+    /// `size(number)`.
     pub fn note(&mut self, entry: &DirectoryEntry<'_>, size: impl FnOnce(u64) -> u64) -> Result<()> {
         let number = number_in(self.kind, entry.file_name).filter(|number| self.numbers.contains(number));
-        let Some(number) = number else { bail!("the listing has '{}', which is not there", name(entry)?) };
+        let Some(number) = number else { bail!("the listing has '{}', which does not exist", name(entry)?) };
         let seen = &mut self.seen[(number - self.numbers.start) as usize];
         ensure!(!*seen, "the listing has '{}' twice", name(entry)?);
         let (found, expected) = (entry.end_of_file, size(number));
-        ensure!(found == expected, "the listing says that '{}' has {found} bytes: it has {expected}", name(entry)?);
+        ensure!(found == expected, "the listing shows {found} bytes for '{}', expected {expected}", name(entry)?);
         *seen = true;
         self.count += 1;
         Ok(())
     }
 
-    /// How many there were so far.
+    /// Returns the number of entries so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many there were; an error when some were not.
+    /// Returns the number of entries, or an error if files are missing.
     pub fn complete(&self) -> Result<u64> {
         let Some(missing) = self.seen.iter().position(|seen| !seen) else { return Ok(self.count) };
         let first = numbered(self.kind, self.numbers.start + missing as u64);
@@ -163,8 +166,8 @@ mod tests {
         assert_eq!(note(&mut roll, "f0000006.dat", 12), "");
         assert_eq!(roll.complete().unwrap_err().to_string(), "the listing has 1 of 2 names: 'f0000005.dat' is missing");
         assert_eq!(note(&mut roll, "f0000006.dat", 12), "the listing has 'f0000006.dat' twice");
-        assert_eq!(note(&mut roll, "f0000007.dat", 14), "the listing has 'f0000007.dat', which is not there");
-        assert!(note(&mut roll, "f0000005.dat", 0).contains("has 0 bytes: it has 10"));
+        assert_eq!(note(&mut roll, "f0000007.dat", 14), "the listing has 'f0000007.dat', which does not exist");
+        assert!(note(&mut roll, "f0000005.dat", 0).contains("shows 0 bytes for 'f0000005.dat', expected 10"));
         assert_eq!(note(&mut roll, "f0000005.dat", 10), "");
         assert_eq!(roll.complete().unwrap(), 2);
     }

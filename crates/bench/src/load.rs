@@ -1,9 +1,9 @@
-//! Load: workers that do one operation after the other, in a closed loop (as fast as answers come) or an open one (at a
-//! given rate, whether or not answers come), and what they counted.
+//! The load generator: workers that perform one operation after another, and the counts that they collect. A closed
+//! loop runs as fast as answers arrive. An open loop runs at a given rate, whether or not answers arrive.
 //!
-//! A round that time ends lasts that long at least, whoever failed and however little was due. What was due in an open loop
-//! and had not begun by then counts as a time, too, of as long as it waited: otherwise a server that stalls would be spared
-//! the very operations that it kept waiting.
+//! A time-limited round always lasts at least that long, even if workers fail or few operations are due. In an open
+//! loop, operations that were due but did not begin before the end are recorded with the time that they waited.
+//! Otherwise the measurement would omit exactly the operations that a stalled server delayed.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,47 +16,47 @@ use tokio::task::JoinSet;
 use crate::random::Random;
 use crate::record::Latency;
 
-/// The figure of a round of an open loop: what was due, and the round was over before.
+/// Name of the value of an open-loop round for operations that were due but did not begin before the end.
 pub const MISSED: &str = "operations due and not begun";
 
-/// What one operation was.
+/// The result of one step of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Done {
-    /// Operations that it stands for, usually 1.
+    /// Number of operations that the step represents, usually 1.
     pub operations: u64,
-    /// Payload, bytes.
+    /// Payload, in bytes.
     pub bytes: u64,
 }
 
 impl Done {
-    /// One operation that moved `bytes`.
+    /// Returns the result of one operation that moved `bytes`.
     pub fn one(bytes: u64) -> Done {
         Done { operations: 1, bytes }
     }
 }
 
-/// Something that can do an operation again and again.
+/// A worker that can repeat an operation.
 pub trait Worker: Send + 'static {
-    /// Does one.
+    /// Performs one step.
     fn step(&mut self) -> impl Future<Output = Result<Done>> + Send;
 }
 
-/// What was counted in a round.
+/// The counts of a round.
 #[derive(Debug)]
 pub struct Sample {
-    /// How long it took, seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Payload, bytes.
+    /// Payload, in bytes.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Why the first of them failed.
+    /// The error of the first failed operation.
     pub failure: Option<String>,
-    /// Times of operations, nanoseconds.
+    /// Latency of operations, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Other figures, by name with unit.
+    /// Other values, by name and unit.
     pub figures: BTreeMap<String, f64>,
 }
 
@@ -68,7 +68,7 @@ impl Default for Sample {
             bytes: 0,
             errors: 0,
             failure: None,
-            // Up to an hour, to a thousandth.
+            // Up to an hour, with a resolution of a thousandth.
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order"),
             figures: BTreeMap::new(),
         }
@@ -76,12 +76,12 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// Something that was done once and took `time`.
+    /// Returns the sample of work that was done once and took `time`.
     pub fn timed(time: Duration, operations: u64, bytes: u64) -> Sample {
         Sample { seconds: time.as_secs_f64(), operations, bytes, ..Sample::default() }
     }
 
-    /// Counts what took `time`. The time of several operations together says nothing of one.
+    /// Adds a step that took `time`. The time of several operations together is not recorded as a latency.
     pub fn count(&mut self, done: Done, time: Duration) {
         self.operations += done.operations;
         self.bytes += done.bytes;
@@ -95,7 +95,7 @@ impl Sample {
         self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
     }
 
-    /// Counts what was due before `end` and has not begun `now`.
+    /// Records the operations that were due before `end` and have not begun at `now`.
     fn count_missed(&mut self, schedule: &mut Schedule, end: Duration, now: Duration) {
         let mut missed = 0.0;
         let mut due = schedule.next();
@@ -109,12 +109,12 @@ impl Sample {
         }
     }
 
-    /// Adds times that a worker took itself, nanoseconds, for operations that are not timed one by one.
+    /// Adds latencies that a worker measured itself, in nanoseconds, for operations that are not timed one by one.
     pub fn add_latency(&mut self, times: &Histogram<u64>) {
         self.latency.add(times).expect("all histograms have the same bounds");
     }
 
-    /// Adds what another worker counted meanwhile.
+    /// Adds the counts that another worker collected at the same time.
     pub fn merge(&mut self, other: Sample) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -126,7 +126,7 @@ impl Sample {
         }
     }
 
-    /// Its latency in short; `None` when no operation was timed.
+    /// Returns the summary of the latency, or `None` if no operation was timed.
     pub fn latency(&self) -> Option<Latency> {
         let microseconds = |quantile: f64| self.latency.value_at_quantile(quantile) as f64 / 1e3;
         (!self.latency.is_empty()).then(|| Latency {
@@ -139,7 +139,7 @@ impl Sample {
         })
     }
 
-    /// Its histogram, as [`crate::record::Round::histogram`] keeps it.
+    /// Returns the histogram in the form of [`crate::record::Round::histogram`].
     pub fn histogram(&self) -> Vec<(f64, u64)> {
         let buckets = self.latency.iter_log(1_000, 1.25);
         let filled = buckets.filter(|bucket| bucket.count_since_last_iteration() > 0);
@@ -147,36 +147,39 @@ impl Sample {
     }
 }
 
-/// How load is put on.
+/// The settings of a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
     /// When workers stop.
     pub until: Until,
-    /// Operations a second of all workers together: an open loop. Without it, a closed one.
+    /// Operations per second of all workers together, for an open loop. `None` means a closed loop.
     pub rate: Option<f64>,
-    /// Whether a failure is counted instead of ending everything.
+    /// Whether a failure is counted instead of ending the round.
     pub allow_errors: bool,
-    /// Where the times of an open loop come from.
+    /// The seed for the times of an open loop.
     pub seed: u64,
 }
 
 /// When workers stop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Until {
-    /// When this time is over.
+    /// When this time has passed.
     Time(Duration),
-    /// When each has done so many operations.
+    /// When each worker has done this many operations.
     Operations(u64),
 }
 
-/// Lets all `workers` work and answers them back with what they counted. The first failure ends it, unless errors are
-/// allowed; a worker that failed is not used again.
+/// Runs all `workers` and returns them with their counts. The first failure ends the round unless errors are allowed. A
+/// worker that failed is not returned.
 ///
 /// # Errors
 ///
-/// A worker failed, or there is none: a round in which nobody asked for anything says nothing about the server.
+/// A worker failed, or `workers` is empty: a round without requests has no meaning for the server.
 pub async fn run<W: Worker>(workers: Vec<W>, pace: Pace) -> Result<(Sample, Vec<W>)> {
-    ensure!(!workers.is_empty(), "no connection is left to measure with: all of them failed before");
+    ensure!(
+        !workers.is_empty(),
+        "no connection is left to measure with: all of them failed earlier; check the server's log"
+    );
     let begin = Instant::now();
     let each = pace.rate.map(|rate| rate / workers.len().max(1) as f64);
     let mut tasks = JoinSet::new();
@@ -212,7 +215,8 @@ async fn work<W: Worker>(
         }
         let mut start = Instant::now();
         if let Some(schedule) = &mut schedule {
-            // From when it should have begun: a server that is late makes the next ones late too, and that counts.
+            // The time is measured from when the operation should have begun: a slow server delays the following
+            // operations too, and that delay is part of the latency.
             start = begin + schedule.next();
             if let Until::Time(time) = pace.until
                 && start >= begin + time
@@ -240,7 +244,7 @@ async fn work<W: Worker>(
     Ok((sample, kept))
 }
 
-/// When the operations of an open loop are due: a Poisson process.
+/// The due times of an open loop's operations, a Poisson process.
 struct Schedule {
     random: Random,
     rate: f64,
@@ -249,11 +253,11 @@ struct Schedule {
 
 impl Schedule {
     fn new(seed: u64, rate: f64) -> Schedule {
-        // Workers choose by this seed, too: when must not go with what.
+        // Workers use the same seed for their choices. The times must not correlate with the choices.
         Schedule { random: Random::new(!seed), rate, due: 0.0 }
     }
 
-    /// When the next one is due, from the beginning.
+    /// Returns when the next operation is due, relative to the beginning.
     fn next(&mut self) -> Duration {
         self.due += self.random.exponential(1.0 / self.rate);
         Duration::from_secs_f64(self.due)
@@ -299,7 +303,7 @@ mod tests {
         assert!(run(workers, pace).await.err().unwrap().to_string().contains("no connection is left"));
     }
 
-    /// Takes longer than a round.
+    /// A worker whose step takes longer than a round.
     struct Stalling;
 
     impl Worker for Stalling {
@@ -316,7 +320,8 @@ mod tests {
         let missed = sample.figures[MISSED];
         assert_eq!(sample.operations, 1);
         assert!(missed > 300.0 && sample.latency.len() as f64 == missed + 1.0, "{missed}");
-        // Half of 500 operations were due in the first half of the round, and the stall lasted longer than all of it.
+        // Half of 500 operations were due in the first half of the round, and the stall lasted longer than the whole
+        // round.
         assert!(sample.latency().unwrap().p50 > 25_000.0, "{:?}", sample.latency());
     }
 

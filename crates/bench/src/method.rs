@@ -1,5 +1,6 @@
-//! How everything is measured, the same for all experiments (*Using Samba*, appendix B.2): a warm-up that does not
-//! count, several rounds in which the servers take turns, odd rounds marked and not hidden, one seed for all choices.
+//! The measurement method, the same for all experiments (*Using Samba*, appendix B.2): a warm-up that is not recorded,
+//! several rounds in which the servers take turns, odd rounds that are marked but not hidden, and one seed for all
+//! random choices.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,43 +19,43 @@ use crate::probe::{Processes, Syscalls};
 use crate::record::{Case, Cost, Round, ServerRecord};
 use crate::target::Target;
 
-/// A round this far from the median of its case is odd, if it is also far beyond the usual spread.
+/// Relative distance from the median of its case from which a round is odd, if it is also far beyond the usual spread.
 const ODD: f64 = 0.2;
-/// What is far beyond the usual spread: so many times the median distance from the median.
+/// Distance that is far beyond the usual spread, as a multiple of the median distance from the median.
 const FAR: f64 = 4.0;
 
 /// A server under test.
 pub struct Server {
-    /// Its place among the servers, 0 for the target.
+    /// Its index among the servers, 0 for the target.
     pub index: usize,
-    /// What it is called in tables and legends.
+    /// Its name in tables and legends.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub target: Target,
-    /// How to talk to it.
+    /// The client options for connecting to it.
     pub options: Options,
-    /// The share's directory on this machine, when it is here and known.
+    /// The share's directory on this machine, if it is known.
     pub path: Option<PathBuf>,
-    /// Its configuration file, when it is known.
+    /// Its configuration file, if it is known.
     pub conf: Option<PathBuf>,
-    /// Its processes, when they are on this machine.
+    /// Its processes, if they run on this machine.
     pub processes: Option<Processes>,
 }
 
 impl Server {
-    /// A connection of its own, logged on and connected to the share.
+    /// Opens a new connection, logs on and connects to the share.
     pub async fn connect(&self) -> Result<Client> {
         self.connect_with(&self.options).await
     }
 
-    /// As [`Server::connect`], with other options.
+    /// Like [`Server::connect`], with other options.
     pub async fn connect_with(&self, options: &Options) -> Result<Client> {
         let Target { host, port, share, .. } = &self.target;
         let connected = Client::connect((host.as_str(), *port), host, share, options).await;
         connected.with_context(|| format!("cannot use {} ({})", self.target, self.name))
     }
 
-    /// `count` connections.
+    /// Opens `count` connections.
     pub async fn connect_many(&self, count: usize) -> Result<Vec<Client>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
@@ -63,52 +64,52 @@ impl Server {
         Ok(clients)
     }
 
-    /// The share's directory on this machine; an error that says why it is needed when it is not known.
+    /// Returns the share's directory on this machine. If it is unknown, the error says why it is needed.
     pub fn path_for(&self, what_for: &str) -> Result<&PathBuf> {
         let flag = ["--share-path", "--vs-path"].get(self.index).unwrap_or(&"path= in --more");
         self.path.as_ref().with_context(|| format!("{what_for} needs the directory of {}: give {flag}", self.target))
     }
 }
 
-/// How it is measured.
+/// The settings of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Method {
-    /// Rounds that count, of each case on each server.
+    /// Number of measured rounds, for each case on each server.
     pub rounds: u32,
-    /// How long a round lasts where time ends it.
+    /// Duration of a time-limited round.
     pub round: Duration,
-    /// How long the warm-up lasts where time ends it.
+    /// Duration of a time-limited warm-up.
     pub warm_up: Duration,
-    /// Operations a second; without it, as fast as answers come.
+    /// Operations per second. `None` means as fast as answers arrive.
     pub rate: Option<f64>,
     /// Whether failures are counted instead of ending the run.
     pub allow_errors: bool,
-    /// Whether the server's system calls are counted, in a round of their own.
+    /// Whether the server's system calls are counted, in a separate round.
     pub syscalls: bool,
-    /// Small sizes, for a look.
+    /// Whether small sizes are used, for a quick look.
     pub quick: bool,
-    /// What all random choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
 impl Method {
-    /// `full`, or `quick` for a look.
+    /// Returns `quick` in a quick run, otherwise `full`.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 }
 
-/// Everything an experiment needs.
+/// The environment of an experiment.
 pub struct Bench {
-    /// How it is measured.
+    /// The settings of the measurement.
     pub method: Method,
-    /// The target, and what it is compared with.
+    /// The target, followed by the servers that it is compared with.
     pub servers: Vec<Server>,
     progress: ProgressBar,
 }
 
 impl Bench {
-    /// Ready to measure.
+    /// Creates the environment, with an empty progress bar.
     pub fn new(method: Method, servers: Vec<Server>) -> Bench {
         let progress = ProgressBar::no_length();
         let style = ProgressStyle::with_template("{prefix:>10} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}");
@@ -116,17 +117,17 @@ impl Bench {
         Bench { method, servers, progress }
     }
 
-    /// What the servers are called, in order.
+    /// Returns the names of the servers, in order.
     pub fn names(&self) -> Vec<&str> {
         self.servers.iter().map(|server| server.name.as_str()).collect()
     }
 
-    /// Begins an experiment of about `cases` cases: what the progress bar counts towards.
+    /// Starts the progress bar for an experiment of about `cases` cases.
     pub fn begin(&self, experiment: &str, cases: usize) {
         self.begin_of(experiment, cases, self.servers.len());
     }
 
-    /// As [`Bench::begin`], with so many parties.
+    /// Like [`Bench::begin`], for the given number of parties.
     pub fn begin_of(&self, experiment: &str, cases: usize, parties: usize) {
         let turns = self.method.rounds as usize + 1 + usize::from(self.method.syscalls);
         self.progress.reset();
@@ -135,17 +136,17 @@ impl Bench {
         self.progress.enable_steady_tick(Duration::from_millis(250));
     }
 
-    /// Ends an experiment.
+    /// Ends the experiment's progress bar.
     pub fn end(&self) {
         self.progress.finish_and_clear();
     }
 
-    /// Says what is going on.
+    /// Shows the current activity in the progress bar.
     pub fn say(&self, what: &str) {
         self.progress.set_message(what.to_owned());
     }
 
-    /// Does what comes before or after measuring, says so, and names the server where it fails.
+    /// Runs a step outside the measurement and shows it in the progress bar. An error names the step and the server.
     pub async fn beside<T>(&self, server: &Server, what: &str, doing: impl Future<Output = Result<T>>) -> Result<T> {
         self.say(&format!("{}: {what}", server.name));
         doing.await.with_context(|| format!("{what}, {} ({})", server.name, server.target))
@@ -156,7 +157,8 @@ impl Bench {
         self.progress.suspend(|| eprintln!("{line}"));
     }
 
-    /// Measures one case on all servers in turns; `run` does a turn and calls [`Turn::measure`] once, around what counts.
+    /// Measures one case on all servers in turns. `run` performs a turn and calls [`Turn::measure`] once, around the
+    /// measured part.
     pub async fn case(
         &self,
         name: &str,
@@ -167,8 +169,8 @@ impl Bench {
         Ok(cases.remove(0))
     }
 
-    /// Measures several cases that belong to one turn, such as making files and then deleting them; `run` does a turn and
-    /// calls [`Turn::measure_as`] once for each case, with its index.
+    /// Measures several cases that belong to one turn, such as creating files and then deleting them. `run` performs a
+    /// turn and calls [`Turn::measure_as`] once for each case, with the case's index.
     pub async fn cases(
         &self,
         names: &[(&str, Option<f64>)],
@@ -178,7 +180,8 @@ impl Bench {
         self.turns(0..=last, names, &self.parties(), async |index, turn| run(&self.servers[index], turn).await).await
     }
 
-    /// As [`Bench::cases`], for what takes too long to be warmed up: `rounds` turns of each server, all of which count.
+    /// Like [`Bench::cases`], for operations that take too long for a warm-up: at most `rounds` turns of each server,
+    /// all of which are recorded.
     pub async fn cold_cases(
         &self,
         rounds: u32,
@@ -189,8 +192,8 @@ impl Bench {
         self.turns(numbers, names, &self.parties(), async |index, turn| run(&self.servers[index], turn).await).await
     }
 
-    /// As [`Bench::cases`], with others than the servers under test: `run` is given an index into `parties`, and a case has
-    /// the rounds of each party, in their order.
+    /// Like [`Bench::cases`], for parties other than the servers under test. `run` gets an index into `parties`. A case
+    /// has the rounds of each party, in the order of `parties`.
     pub async fn cases_of(
         &self,
         names: &[(&str, Option<f64>)],
@@ -201,7 +204,7 @@ impl Bench {
         self.turns(0..=last, names, parties, run).await
     }
 
-    /// The servers under test.
+    /// Returns the servers under test as parties.
     pub fn parties(&self) -> Vec<Party<'_>> {
         let party = |server| {
             let Server { index, name, target, processes, .. }: &Server = server;
@@ -235,7 +238,7 @@ impl Bench {
                 let measured = turn.rounds.into_inner();
                 for ((case, round), (name, _)) in cases.iter_mut().zip(measured).zip(names) {
                     match round {
-                        Slot::Open => bail!("nothing was measured of {name}"),
+                        Slot::Open => bail!("the turn measured nothing for {name}"),
                         Slot::Measured(round) if number > 0 => case.servers[index].push(*round),
                         Slot::Measured(_) | Slot::LeftOut => {}
                     }
@@ -248,28 +251,29 @@ impl Bench {
     }
 }
 
-/// What became of a case in a turn.
+/// The state of a case within a turn.
 enum Slot {
     Open,
     Measured(Box<Round>),
     LeftOut,
 }
 
-/// Who takes turns with others: what it is called, and whose spending is counted.
+/// A participant that takes turns with others.
 #[derive(Clone, Copy)]
 pub struct Party<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
-    /// Where it is, when it is an SMB server.
+    /// Its address, if it is an SMB server.
     pub target: Option<&'a Target>,
-    /// Its processes, when they are on this machine.
+    /// The processes whose resource use is measured, if they run on this machine.
     pub processes: Option<&'a Processes>,
-    /// Those of one group take their turns next to each other, so that they meet the machine in the same mood.
+    /// Parties of the same group take adjacent turns, so that they run under similar conditions of the machine.
     pub group: usize,
 }
 
-/// The order in which `parties` take their turns in a round. Who goes first has the machine as the others left it: so the
-/// groups, and those of a group, begin in another place in each round, and go the other way in every second one.
+/// Returns the order in which `parties` take their turns in a round. Each turn is affected by the state in which the
+/// previous one left the machine. Therefore the groups and their members start at a different position in each round,
+/// and every second round runs in reverse.
 fn order(parties: &[Party<'_>], number: u32) -> Vec<usize> {
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, party) in parties.iter().enumerate() {
@@ -289,19 +293,19 @@ fn order(parties: &[Party<'_>], number: u32) -> Vec<usize> {
     order
 }
 
-/// One turn of a server.
+/// One turn of a party.
 pub struct Turn<'a> {
     bench: &'a Bench,
     party: Party<'a>,
-    /// 0 for the warm-up.
+    /// The number of the round; 0 is the warm-up.
     pub number: u32,
-    /// For the random choices of this turn: the same for all servers.
+    /// Seed for the random choices of this turn, the same for all servers.
     pub seed: u64,
-    /// Whether system calls are counted: slow, and its times count for nothing.
+    /// Whether system calls are counted. Such a turn is slow, and its times are ignored.
     pub traces: bool,
     rounds: RefCell<Vec<Slot>>,
     measured: Cell<usize>,
-    /// The case that is being measured.
+    /// The case that is currently measured.
     current: Cell<Option<usize>>,
 }
 
@@ -321,30 +325,30 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether this turn is the warm-up.
+    /// Returns whether this turn is the warm-up.
     pub fn warms_up(&self) -> bool {
         self.number == 0
     }
 
-    /// How load is put on in this turn, where time ends it.
+    /// Returns the load settings of this turn, for a time-limited load.
     pub fn pace(&self) -> Pace {
         let Method { round, warm_up, rate, allow_errors, .. } = self.bench.method;
         let time = if self.warms_up() { warm_up } else { round };
         Pace { until: Until::Time(time), rate, allow_errors, seed: self.seed }
     }
 
-    /// Measures the one case of this turn; see [`Turn::measure_as`].
+    /// Measures the only case of this turn; see [`Turn::measure_as`].
     pub async fn measure(&self, what: impl Future<Output = Result<Sample>>) -> Result<()> {
         self.measure_as(0, what).await
     }
 
-    /// Measures a case of this turn: what the server and this tool spend while `what` runs, and what `what` counted. Errors
-    /// are fatal unless they were allowed.
+    /// Measures a case of this turn: the resources that the server and this tool use while `what` runs, and the sample
+    /// that `what` returns. Errors are fatal unless they are allowed.
     pub async fn measure_as(&self, case: usize, what: impl Future<Output = Result<Sample>>) -> Result<()> {
         self.measure_of(case, self.party.processes, what).await
     }
 
-    /// As [`Turn::measure_as`], with the processes of a server that was started for this turn.
+    /// Like [`Turn::measure_as`], with the processes of a server that was started for this turn.
     pub async fn measure_of(
         &self,
         case: usize,
@@ -354,7 +358,7 @@ impl<'a> Turn<'a> {
         self.say(case);
         self.current.set(Some(case));
         let tracer = if self.traces { processes.map(Syscalls::attach).transpose()? } else { None };
-        // What they hold counts at the end alone, and takes a while to find out.
+        // Memory and descriptors are needed only at the end, and reading them takes a while.
         let before = processes.map(Processes::read_cpu).transpose()?;
         let client_before = machine::client_cpu();
         let sample = what.await?;
@@ -364,10 +368,14 @@ impl<'a> Turn<'a> {
         if let (Some(tracer), Some(cost)) = (tracer, &mut cost) {
             cost.calls = Some(tracer.finish()?);
         }
-        ensure!(sample.errors == 0 || self.bench.method.allow_errors, "{} operations failed", sample.errors);
+        ensure!(
+            sample.errors == 0 || self.bench.method.allow_errors,
+            "{} operations failed: add --allow-errors to count failures",
+            sample.errors
+        );
         if let Some(failure) = &sample.failure {
             let name = self.party.name;
-            self.bench.print(&format!("{name}: {} operations failed, the first one so: {failure}", sample.errors));
+            self.bench.print(&format!("{name}: {} operations failed; the first error was: {failure}", sample.errors));
         }
         let (latency, histogram) = (sample.latency(), sample.histogram());
         let Sample { seconds, operations, bytes, errors, figures, .. } = sample;
@@ -376,14 +384,14 @@ impl<'a> Turn<'a> {
         self.fill(case, Slot::Measured(Box::new(round)))
     }
 
-    /// Leaves out a case of this turn, which this server cannot run; in every turn or in none.
+    /// Skips a case that this server cannot run. It must be skipped in every turn or in none.
     pub fn leave_out(&self, case: usize) -> Result<()> {
         self.fill(case, Slot::LeftOut)
     }
 
     fn fill(&self, case: usize, with: Slot) -> Result<()> {
         let mut rounds = self.rounds.borrow_mut();
-        let slot = rounds.get_mut(case).context("a case that the turn does not have")?;
+        let slot = rounds.get_mut(case).context("the turn does not have this case")?;
         ensure!(matches!(slot, Slot::Open), "a case was measured twice in a turn");
         *slot = with;
         self.measured.set(self.measured.get() + 1);
@@ -401,18 +409,18 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What a round is judged by: how fast it was.
+/// Returns the speed of a round, by which rounds are compared.
 fn speed(round: &Round) -> f64 {
     let amount = if round.operations > 0 { round.operations } else { round.bytes };
     amount as f64 / round.seconds.max(1e-9)
 }
 
-/// Whether the round's times count: not while system calls were counted.
+/// Returns whether the round's times are valid. They are not if system calls were counted.
 pub(crate) fn counts(round: &Round) -> bool {
     round.cost.as_ref().is_none_or(|cost| cost.calls.is_none())
 }
 
-/// The middle of `values`; `None` when there are none.
+/// Returns the median of `values`, or `None` if there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -434,10 +442,10 @@ fn mark_odd(rounds: &mut [Round]) {
     }
 }
 
-/// What is known of a server before anything is measured; connects to it once.
+/// Returns the facts about a server that are known before measuring. Connects to it once.
 pub async fn introduce(server: &Server) -> Result<ServerRecord> {
     let mut client = server.connect().await?;
-    client.echo().await.with_context(|| format!("{} answers no ECHO", server.target))?;
+    client.echo().await.with_context(|| format!("{} does not answer an ECHO", server.target))?;
     let agreed = client.agreed();
     let protection = match client.protected() {
         (_, true) => format!("sealed with {:?}", agreed.cipher.unwrap_or_default()),

@@ -1,6 +1,6 @@
-//! Random choices that a seed repeats: the same seed gives the same requests, on every machine.
+//! Repeatable random choices: the same seed gives the same requests on every machine.
 //!
-//! SplitMix64 (Steele, Lea, Flood 2014): for load, never for secrets.
+//! The generator is SplitMix64 (Steele, Lea, Flood 2014). It is for load, never for secrets.
 
 /// A source of random numbers.
 #[derive(Clone, Debug)]
@@ -9,33 +9,33 @@ pub struct Random {
 }
 
 impl Random {
-    /// One that `seed` determines.
+    /// Creates a generator from `seed`.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// 64 bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 up to, without, 1.
+    /// Returns a number from 0 (inclusive) to 1 (exclusive).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed, with this mean.
+    /// Returns an exponentially distributed number with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Puts `items` into random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -43,27 +43,27 @@ impl Random {
     }
 }
 
-/// Turns a number into one that looks random.
+/// Mixes the bits of a number so that it looks random.
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// File content that can be told from any other: every 16 bytes are made from the file's number and their offset, so a
-/// block that is wrong, stale, shifted or of another file is found.
+/// Recognizable file content: every 16 bytes are derived from the file's number and their offset, so a block that is
+/// wrong, stale, shifted or from another file is detected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// Which file.
+    /// The number of the file.
     pub file: u64,
 }
 
-/// How much of the content is looked at.
+/// Selects how much of the content is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
     /// Every byte.
     Every,
-    /// One line of 16 bytes in every 4 KiB: enough to find a wrong page, and nearly free.
+    /// One line of 16 bytes in every 4 KiB: enough to detect a wrong page, and almost free.
     Pages,
 }
 
@@ -73,7 +73,7 @@ impl Content {
 
     fn line(self, number: u64) -> [u8; 16] {
         let first = self.file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number;
-        // One half says where it belongs in plain, the other is spread over all bits.
+        // One half contains the position in plain form, the other half is spread over all bits.
         let mut line = [0; 16];
         line[..8].copy_from_slice(&first.to_le_bytes());
         line[8..].copy_from_slice(&first.wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29).to_le_bytes());
@@ -82,7 +82,7 @@ impl Content {
 
     /// Fills `out` with the content at `offset`.
     pub fn fill(self, offset: u64, out: &mut [u8]) {
-        // Nearly all that is ever filled begins and ends with a line, and the processor has better to do.
+        // Fast path: almost all buffers begin and end at a line.
         if let (0, (lines, [])) = (offset % Self::LINE, out.as_chunks_mut::<16>()) {
             for (number, line) in (offset / Self::LINE..).zip(lines) {
                 *line = self.line(number);
@@ -92,7 +92,7 @@ impl Content {
         self.for_each_line(offset, out.len(), Self::LINE, |range, line| out[range].copy_from_slice(line));
     }
 
-    /// Where `data`, which should be the content at `offset`, is wrong first.
+    /// Returns the first offset at which `data`, read at `offset`, is wrong.
     pub fn wrong_at(self, offset: u64, data: &[u8], look: Look) -> Option<u64> {
         let step = if look == Look::Every { Self::LINE } else { Self::PAGE };
         let mut wrong = None;
@@ -104,7 +104,7 @@ impl Content {
         wrong
     }
 
-    /// Calls `each` with the parts of lines that are in the piece, every `step` bytes from its beginning.
+    /// Calls `each` with the parts of lines in the range, every `step` bytes from its beginning.
     fn for_each_line(self, offset: u64, length: usize, step: u64, mut each: impl FnMut(std::ops::Range<usize>, &[u8])) {
         let end = offset + length as u64;
         let mut at = offset;

@@ -1,37 +1,38 @@
-//! What a run leaves behind: the whole of it as one JSON document, enough to repeat it and to draw every plot from.
+//! The results of a run as one JSON document, with everything that is needed to repeat the run and to draw every plot.
 //!
-//! An experiment fills in its own tables and figures, so that the report draws them without knowing any experiment.
+//! An experiment fills in its own tables and figures, so that the report can draw them without code for each
+//! experiment.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The form of the document; readers refuse another one.
+/// The version of the document's format. Readers reject other versions.
 pub const FORMAT: u32 = 1;
 
-/// One run of the tool: one file of `--json`.
+/// One run of the tool, stored in one file of `--json`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Run {
-    /// [`FORMAT`].
+    /// The format version, [`FORMAT`].
     pub format: u32,
     /// Version of the tool.
     pub version: String,
-    /// When it began, RFC 3339 in UTC.
+    /// When the run began, in RFC 3339 format, UTC.
     pub started: String,
-    /// How long it took, seconds.
+    /// Duration of the run, in seconds.
     #[serde(deserialize_with = "number")]
     pub seconds: f64,
-    /// The command line, passwords left out.
+    /// The command line without passwords.
     pub command: Vec<String>,
-    /// What all random choices came from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How it was measured: warm-up, rounds, seconds a round, loop, and so on; name and value.
+    /// The settings of the measurement as names and values: warm-up, rounds, seconds of a round, loop, and so on.
     pub method: Vec<(String, String)>,
-    /// Where the tool ran.
+    /// The machine on which the tool ran.
     pub machine: Machine,
     /// The servers, the target first.
     pub servers: Vec<ServerRecord>,
-    /// What was measured, in order.
+    /// The measurements, in order.
     pub experiments: Vec<Experiment>,
 }
 
@@ -42,9 +43,9 @@ pub struct Machine {
     pub name: String,
     /// The processor's model.
     pub processor: String,
-    /// Cores that may be used.
+    /// Number of usable cores.
     pub cores: u32,
-    /// Memory, bytes.
+    /// Memory, in bytes.
     pub memory: u64,
     /// Kernel release.
     pub kernel: String,
@@ -55,17 +56,17 @@ pub struct Machine {
 /// A server under test.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct ServerRecord {
-    /// What it is called in tables and legends.
+    /// Its name in tables and legends.
     pub name: String,
-    /// Where it was, `smb://user@host:port/share`, without the password.
+    /// Its address, `smb://user@host:port/share`, without the password.
     pub target: String,
-    /// What was agreed on: dialect, signing, sealing.
+    /// The negotiated dialect, signing and encryption.
     pub protocol: String,
-    /// What its program says of its version, when it runs on this machine.
+    /// The version that its program prints, if it runs on this machine.
     pub version: Option<String>,
-    /// The file system of the share, when it is known.
+    /// The file system of the share, if it is known.
     pub file_system: Option<String>,
-    /// Its configuration file's text, when it is known.
+    /// The text of its configuration file, if it is known.
     pub configuration: Option<String>,
 }
 
@@ -74,19 +75,19 @@ pub struct ServerRecord {
 pub struct Experiment {
     /// Its name on the command line.
     pub name: String,
-    /// One line: what is asked.
+    /// One line that states the question of the experiment.
     pub title: String,
-    /// Which study it follows, and what that found, in words; empty when it follows none.
+    /// The study that it follows, with the study's results in words. Empty if it follows none.
     pub study: String,
-    /// What it was run with: name and value.
+    /// Its settings as names and values.
     pub settings: Vec<(String, String)>,
-    /// What was measured, in full.
+    /// The complete measurements.
     pub cases: Vec<Case>,
     /// Tables to show.
     pub tables: Vec<Table>,
     /// Plots to draw.
     pub figures: Vec<Figure>,
-    /// Sentences to read: formulas, verdicts, warnings.
+    /// Sentences for the reader: formulas, verdicts, warnings.
     pub remarks: Vec<String>,
 }
 
@@ -95,11 +96,11 @@ pub struct Experiment {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// Where it stands on the experiment's axis, if it has one.
+    /// Its coordinate on the experiment's axis, if it has one.
     pub x: Option<f64>,
-    /// The rounds of each server, in the order of [`Run::servers`]; empty where one cannot run it.
+    /// The rounds of each server, in the order of [`Run::servers`]. Empty for a server that cannot run the case.
     pub servers: Vec<Vec<Round>>,
-    /// Whose rounds these are, where it is not the servers of the run, or not they alone.
+    /// The names of the parties that the rounds belong to, if they are not exactly the servers of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parties: Vec<String>,
 }
@@ -107,108 +108,108 @@ pub struct Case {
 /// One round on one server.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Round {
-    /// How long it took, seconds.
+    /// Duration of the round, in seconds.
     #[serde(deserialize_with = "number")]
     pub seconds: f64,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Bytes of payload.
+    /// Payload, in bytes.
     pub bytes: u64,
-    /// Operations that failed; other than 0 only where errors were allowed.
+    /// Operations that failed. Not 0 only if errors were allowed.
     pub errors: u64,
-    /// Far from the other rounds of the same case: counted, and marked.
+    /// Whether the round is far from the other rounds of the same case. It is included, and marked.
     pub odd: bool,
-    /// How long operations took.
+    /// The latency of the operations.
     pub latency: Option<Latency>,
-    /// How many operations took how long: upper bounds in microseconds, each 1.25 times the one before, and counts; empty
-    /// buckets are left out.
+    /// Distribution of the latency: upper bounds in microseconds, each 1.25 times the previous one, with counts. Empty
+    /// buckets are omitted.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
-    /// What the server's processes spent, when they are on this machine.
+    /// Resource use of the server's processes, if they run on this machine.
     pub cost: Option<Cost>,
-    /// Processor time of the tool itself, seconds.
+    /// Processor time of the tool itself, in seconds.
     #[serde(deserialize_with = "number")]
     pub client_cpu: f64,
-    /// Other figures, by name with unit, such as `private memory per session, KiB`.
+    /// Other values by name and unit, such as `private memory per session, KiB`.
     #[serde(deserialize_with = "numbers")]
     pub figures: BTreeMap<String, f64>,
 }
 
-/// A latency histogram in short, microseconds.
+/// The summary of a latency histogram, in microseconds.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Latency {
     /// The mean.
     #[serde(deserialize_with = "number")]
     pub mean: f64,
-    /// Half were faster.
+    /// Half of the operations were faster.
     #[serde(deserialize_with = "number")]
     pub p50: f64,
-    /// Nine of ten were faster.
+    /// 90 of 100 operations were faster.
     #[serde(deserialize_with = "number")]
     pub p90: f64,
-    /// 99 of 100 were faster.
+    /// 99 of 100 operations were faster.
     #[serde(deserialize_with = "number")]
     pub p99: f64,
-    /// 999 of 1,000 were faster.
+    /// 999 of 1,000 operations were faster.
     #[serde(deserialize_with = "number")]
     pub p999: f64,
-    /// The slowest.
+    /// The slowest operation.
     #[serde(deserialize_with = "number")]
     pub max: f64,
 }
 
-/// What a server's processes spent in a round, and what they held at its end.
+/// The resources that a server's processes used in a round, and held at its end.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Cost {
-    /// Processor time, seconds.
+    /// Processor time, in seconds.
     #[serde(deserialize_with = "number")]
     pub cpu: f64,
-    /// Of it in the kernel, seconds.
+    /// The part of it spent in the kernel, in seconds.
     #[serde(deserialize_with = "number")]
     pub system: f64,
     /// Context switches.
     pub switches: u64,
-    /// Bytes that read(2) and its like returned, of files above all: whoever uses recv(2) has sockets left out. Nothing
-    /// where it may not be known.
+    /// Bytes returned by read(2) and similar calls, usually from files. For servers that use recv(2), data from sockets
+    /// is not included. `None` if the value may not be read.
     #[serde(default)]
     pub read: Option<u64>,
-    /// System calls by name, when they were counted; the times of such a round count for nothing.
+    /// System calls by name, if they were counted. The times of such a round are ignored.
     pub calls: Option<BTreeMap<String, u64>>,
-    /// Memory that is the processes' own, bytes.
+    /// Private memory, in bytes.
     pub private: u64,
-    /// Memory with shared pages divided by those who share them, bytes.
+    /// Memory in bytes, where shared pages are divided by the number of processes that share them.
     pub proportional: u64,
-    /// Open descriptors.
+    /// Number of open descriptors.
     pub descriptors: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
 }
 
-/// A table: a head and rows of text, ready to print.
+/// A table of text, ready to print.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// Column titles, with units.
+    /// Column titles with units.
     pub head: Vec<String>,
-    /// The rows; the first column names the row.
+    /// The rows. The first column names the row.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A plot, laid out like the study's own.
+/// A plot, laid out like that of the study.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Figure {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Its horizontal axis.
     pub x: Axis,
     /// Its vertical axis.
     pub y: Axis,
-    /// Lines or bars.
+    /// How it is drawn.
     pub kind: Kind,
     /// The names along the horizontal axis of [`Kind::Bars`].
     pub categories: Vec<String>,
-    /// What is drawn.
+    /// The lines, bars or points.
     pub series: Vec<Series>,
 }
 
@@ -228,22 +229,22 @@ pub enum Kind {
 /// An axis.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Axis {
-    /// What it measures.
+    /// The measured quantity.
     pub label: String,
-    /// In what unit; empty for a count.
+    /// Its unit; empty for a count.
     pub unit: String,
     /// Whether it is logarithmic.
     pub logarithmic: bool,
 }
 
-/// One line or one colour of bars.
+/// One line, or the bars of one colour.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// From the study of then, not from this run: drawn apart.
+    /// Whether the values are from the earlier study instead of this run. They are drawn differently.
     pub then: bool,
-    /// Index into [`Run::servers`]: a server has the same colour in every figure.
+    /// Index into [`Run::servers`]. A server has the same colour in every figure.
     pub server: Option<usize>,
     /// Its points; for bars `x` is the index of the category.
     pub points: Vec<Point>,
@@ -252,26 +253,27 @@ pub struct Series {
 /// A point with its spread.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Default, Debug)]
 pub struct Point {
-    /// Horizontally.
+    /// Horizontal coordinate.
     #[serde(deserialize_with = "number")]
     pub x: f64,
-    /// Vertically: the median of the rounds.
+    /// Vertical coordinate: the median of the rounds.
     #[serde(deserialize_with = "number")]
     pub y: f64,
-    /// The smallest of the rounds.
+    /// The smallest value of the rounds.
     #[serde(deserialize_with = "number")]
     pub low: f64,
-    /// The largest.
+    /// The largest value of the rounds.
     #[serde(deserialize_with = "number")]
     pub high: f64,
 }
 
-/// JSON has no "not a number": it is written as `null`, and must not make a record unreadable.
+/// Reads a number, or `null` as NaN. JSON has no NaN, so it is written as `null`, which must not make a record
+/// unreadable.
 fn number<'a, D: Deserializer<'a>>(source: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(source)?.unwrap_or(f64::NAN))
 }
 
-/// As [`number`], for each value.
+/// Like [`number`], for each value of a map.
 fn numbers<'a, D: Deserializer<'a>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
     let values = BTreeMap::<String, Option<f64>>::deserialize(source)?;
     Ok(values.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())

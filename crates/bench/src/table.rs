@@ -1,14 +1,14 @@
-//! [`Table`] on a terminal: aligned columns, numbers to the right, and nothing cut off.
+//! Formats a [`Table`] for a terminal: aligned columns, numbers to the right, and no cell cut off.
 //!
-//! A table too wide for the terminal is printed in parts that repeat its first column. A character counts as one cell wide.
-//! Control characters become U+FFFD: a cell may hold what a server said.
+//! A table too wide for the terminal is printed in parts that repeat the first column. Each character is assumed to be
+//! one cell wide. Control characters are replaced by U+FFFD, because a cell may contain text from a server.
 
 use crate::record::Table;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// The table as lines of at most `width` characters, where its cells allow that; ends in a line break.
+/// Formats the table in lines of at most `width` characters, if its cells allow that. The text ends in a line break.
 pub fn text(table: &Table, width: usize) -> String {
     let grid = Grid::new(table, width);
     let mut out = String::new();
@@ -26,7 +26,7 @@ pub fn text(table: &Table, width: usize) -> String {
     out
 }
 
-/// For each column whether it holds numbers, which are set to the right; the first column never is.
+/// Returns for each column whether it holds numbers, which are aligned to the right. The first column never does.
 pub fn numeric(table: &Table) -> Vec<bool> {
     let columns = columns(table);
     let mut numeric = vec![true; columns];
@@ -41,7 +41,7 @@ pub fn numeric(table: &Table) -> Vec<bool> {
     numeric
 }
 
-/// Whether a cell reads as a number, a number with a unit, or as nothing.
+/// Returns whether a cell is a number, a number with a unit, or empty.
 fn is_number(cell: &str) -> bool {
     let cell = cell.trim();
     matches!(cell, "" | "-" | "–" | "n/a")
@@ -51,14 +51,14 @@ fn is_number(cell: &str) -> bool {
             && cell.chars().count() <= 32
 }
 
-/// The number of columns: rows may be longer than the head.
+/// Returns the number of columns. Rows may be longer than the head.
 fn columns(table: &Table) -> usize {
     table.rows.iter().map(Vec::len).chain([table.head.len()]).max().unwrap_or(0)
 }
 
-/// A table laid out: every cell in lines, every column with its width.
+/// A table layout: the lines of every cell and the width of every column.
 struct Grid {
-    /// Of each row, the head first, of each cell, its lines.
+    /// The lines of each cell of each row, the head first.
     rows: Vec<Vec<Vec<String>>>,
     widths: Vec<usize>,
     numeric: Vec<bool>,
@@ -77,7 +77,7 @@ impl Grid {
         Self { rows: rows.collect(), widths, numeric: numeric(table) }
     }
 
-    /// Which columns are printed together, so that each part fits.
+    /// Groups the columns into parts that each fit the width.
     fn parts(&self, width: usize) -> Vec<Vec<usize>> {
         let Some(first) = self.widths.first() else { return Vec::new() };
         let mut parts = vec![vec![0]];
@@ -105,7 +105,8 @@ impl Grid {
         }
     }
 
-    /// One row in as many lines as its tallest cell; a title stands at the bottom of its cell, a value at the top.
+    /// Prints one row in as many lines as its tallest cell. Titles are aligned to the bottom of their cell, values to
+    /// the top.
     fn print_row(&self, row: &[Vec<String>], part: &[usize], bottom: bool, out: &mut String) {
         let height = part.iter().map(|&column| row[column].len()).max().unwrap_or(0);
         for line in 0..height {
@@ -127,18 +128,18 @@ impl Grid {
     }
 }
 
-/// As wide as its widest value and the longest word of its title, but no wider than `limit`.
+/// Returns the width of the widest value or the longest word of the title, but at most `limit`.
 fn column_width(table: &Table, column: usize, limit: usize) -> usize {
     let values = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
     let title = table.head.get(column).map_or("", String::as_str);
     let longest = title.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
     let title = title.chars().count();
     let values = values.max().unwrap_or(0);
-    // A title breaks into two lines rather than widening its column much.
+    // A title is broken into two lines rather than widening its column much.
     values.max(longest).max(title.div_ceil(2).min(16)).min(limit).max(1)
 }
 
-/// The words in lines of at most `width` characters; a longer word is broken.
+/// Wraps the words to lines of at most `width` characters. Longer words are broken.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -165,7 +166,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Without anything a terminal would obey.
+/// Replaces control characters, which a terminal would interpret.
 fn clean(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }

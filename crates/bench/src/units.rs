@@ -1,12 +1,12 @@
-//! Numbers as people read them: three digits that count, with a unit.
+//! Formats numbers for people: three significant digits, with a unit.
 //!
-//! Every table and figure writes its numbers with these, so that the same thing looks the same everywhere. A value that is no
+//! Every table and figure uses these functions, so that equal values look the same everywhere. A value that is not a
 //! number is shown as [`NOTHING`].
 
-/// What stands where there is no number.
+/// Shown if there is no number.
 pub const NOTHING: &str = "–";
 
-/// A time in seconds: `8.4 µs`, `1.25 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min`, `1.5 days`.
+/// Formats a time in seconds: `8.4 µs`, `1.25 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min`, `1.5 days`.
 pub fn seconds(value: f64) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();
@@ -34,7 +34,7 @@ pub fn seconds(value: f64) -> String {
     format!("{} days", number(value / 86400.0))
 }
 
-/// An amount of data in bytes: `512 B`, `1.23 GiB`.
+/// Formats an amount of data in bytes: `512 B`, `1.23 GiB`.
 pub fn bytes(value: f64) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();
@@ -49,32 +49,33 @@ pub fn bytes(value: f64) -> String {
     format!("{} PiB", number(value))
 }
 
-/// A flow of data in bytes per second: `1.23 GiB/s`.
+/// Formats a data rate in bytes per second: `1.23 GiB/s`.
 pub fn rate(value: f64) -> String {
     if value.is_finite() { bytes(value) + "/s" } else { NOTHING.to_owned() }
 }
 
-/// How often something happens, per second: `12,345/s`.
+/// Formats a frequency per second: `12,345/s`.
 pub fn per_second(value: f64) -> String {
     if value.is_finite() { number(value) + "/s" } else { NOTHING.to_owned() }
 }
 
-/// A count in full: `12,345`.
+/// Formats a count with all digits: `12,345`.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// How many times as much: `3.2x`, `1.04x`, `410x`.
+/// Formats a ratio: `3.2x`, `1.04x`, `410x`.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() { number(value) + "x" } else { NOTHING.to_owned() }
 }
 
-/// A share of 1 in percent: `3.2 %`.
+/// Formats a fraction of 1 in percent: `3.2 %`.
 pub fn percent(share: f64) -> String {
     if share.is_finite() { number(share * 100.0) + " %" } else { NOTHING.to_owned() }
 }
 
-/// A plain number with at least three digits that count: `0.0123`, `4.56`, `12,345`; very small and very large ones as `1.2e-9`.
+/// Formats a plain number with at least three significant digits: `0.0123`, `4.56`, `12,345`. Very small and very large
+/// numbers are written as `1.2e-9`.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();
@@ -89,7 +90,7 @@ pub fn number(value: f64) -> String {
     grouped(&trimmed(format!("{value:.*}", decimals(size))))
 }
 
-/// A number as short as it gets, with a decimal prefix: `640`, `10k`, `1.5M`; for marks on an axis and on bars.
+/// Formats a number as short as possible with a decimal prefix, for marks on axes and bars: `640`, `10k`, `1.5M`.
 pub fn prefixed(value: f64) -> String {
     let size = value.abs();
     for (factor, prefix) in [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")] {
@@ -100,7 +101,7 @@ pub fn prefixed(value: f64) -> String {
     number(value)
 }
 
-/// `value` in whole units of `large` and `small` seconds.
+/// Formats `value` in whole units of `large` and `small` seconds.
 fn two(value: f64, large: f64, large_unit: &str, small: f64, small_unit: &str) -> String {
     let whole = (value / small).round();
     let per = large / small;
@@ -108,7 +109,7 @@ fn two(value: f64, large: f64, large_unit: &str, small: f64, small_unit: &str) -
     if second == 0.0 { format!("{first} {large_unit}") } else { format!("{first} {large_unit} {second} {small_unit}") }
 }
 
-/// Digits after the point for three that count.
+/// Returns the number of decimals for three significant digits.
 fn decimals(size: f64) -> usize {
     match size {
         99.95.. => 0,
@@ -118,18 +119,18 @@ fn decimals(size: f64) -> usize {
     }
 }
 
-/// `size` as [`number`] will round it, for choosing a unit.
+/// Rounds `size` as [`number`] will, for choosing a unit.
 fn rounded(size: f64) -> f64 {
     let shift = 10f64.powi(decimals(size.max(1e-8)) as i32);
     (size * shift).round() / shift
 }
 
-/// Without zeros at the end of a fraction.
+/// Removes trailing zeros of a fraction.
 fn trimmed(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// With a comma between groups of three digits before the point.
+/// Inserts a comma between groups of three digits before the decimal point.
 pub(crate) fn grouped(text: &str) -> String {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
