@@ -1,7 +1,8 @@
-//! What a server's processes on this machine spend: processor time, context switches, memory, descriptors, system calls.
+//! Measures the resources that a server's processes on this machine use: processor time, context switches, memory,
+//! descriptors, system calls.
 //!
-//! Only what Linux tells in `/proc` and by process clocks is used (proc(5), clock_getcpuclockid(3)), and strace for system
-//! calls. A server is its named processes and all their descendants, whoever they are at the moment of a reading.
+//! The sources are `/proc`, process clocks (proc(5), clock_getcpuclockid(3)), and strace for system calls. A server
+//! consists of its named processes and all their descendants at the moment of a reading.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,14 +22,14 @@ mod syscalls;
 #[cfg(test)]
 mod tests;
 
-/// The processes of a server: those that were named or found, and all their descendants; never the tool itself.
+/// The processes of a server: those that were named or found, with all their descendants, but never the tool itself.
 pub struct Processes {
     roots: Vec<Id>,
     pids: Vec<u32>,
     ledger: Mutex<Ledger>,
 }
 
-/// What the processes had spent at one moment since they began, and what they held then.
+/// The resources that the processes have used since they began, and what they hold, at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     spent: Spent,
@@ -39,44 +40,47 @@ pub struct Reading {
     processes: u64,
 }
 
-/// A process of the server, with its parent if that belongs to it too.
+/// A process of the server, with its parent if the parent belongs to the server too.
 type Member = (Stat, Option<Id>);
 
 impl Processes {
-    /// These processes and their descendants.
+    /// Returns the server with these processes and their descendants.
     ///
     /// # Errors
     ///
-    /// One of them is not there, or is the tool itself.
+    /// One of them does not exist, or is the tool itself.
     pub fn of_pids(pids: &[u32]) -> Result<Processes> {
         let mut roots = Vec::with_capacity(pids.len());
         for pid in pids {
-            ensure!(*pid != std::process::id(), "process {pid} is this program, which is not a server to measure");
+            ensure!(
+                *pid != std::process::id(),
+                "process {pid} is this program, not a server: give the pid of the server"
+            );
             let stat = proc::stat(*pid).with_context(|| format!("cannot read process {pid} in /proc"))?;
-            roots.push(stat.with_context(|| format!("there is no process {pid} on this machine"))?.id);
+            roots.push(stat.with_context(|| format!("there is no process {pid} on this machine: check the pid"))?.id);
         }
         Ok(Processes { roots, pids: pids.to_vec(), ledger: Mutex::default() })
     }
 
-    /// The processes that listen on a TCP port of this machine, in the network namespace of the tool; `None` when no
-    /// process does, and when the kernel itself or the tool itself does. Of a process that listens and descendants of it
-    /// that hold the same socket, it is the process. Process 1 counts only when it listens alone: otherwise it keeps the
-    /// socket for the others.
+    /// Returns the processes that listen on a TCP port of this machine, in the network namespace of the tool. `None` if
+    /// no process listens, or if only the kernel or the tool itself does. If a process and its descendants hold the
+    /// same socket, only the process is returned. Process 1 is returned only if it is the only one that listens;
+    /// otherwise it keeps the socket for the others.
     ///
     /// # Errors
     ///
-    /// Somebody listens, but the descriptors of other users' processes cannot be read.
+    /// A process listens, but the descriptors of other users' processes cannot be read.
     pub fn listening_on(port: u16) -> Result<Option<Processes>> {
         let pids = listener::pids(port)?;
         if pids.is_empty() { Ok(None) } else { Processes::of_pids(&pids).map(Some) }
     }
 
-    /// The processes that were named or found, without their descendants.
+    /// Returns the processes that were named or found, without their descendants.
     pub fn pids(&self) -> &[u32] {
         &self.pids
     }
 
-    /// All processes of the server that are there now.
+    /// Returns all current processes of the server.
     ///
     /// # Errors
     ///
@@ -87,11 +91,11 @@ impl Processes {
         Ok(members.iter().map(|(stat, _)| stat.id.pid).collect())
     }
 
-    /// What the processes have spent so far, and what they hold now.
+    /// Returns the resources that the processes have used so far, and what they hold now.
     ///
     /// # Errors
     ///
-    /// The memory or the descriptors of a process may not be read: it is another user's.
+    /// The memory or the descriptors of a process cannot be read, because it belongs to another user.
     pub fn read(&self) -> Result<Reading> {
         let (mut reading, members) = self.spent()?;
         for (stat, _) in &members {
@@ -105,8 +109,8 @@ impl Processes {
         Ok(reading)
     }
 
-    /// As [`Processes::read`] without memory and descriptors, which take the kernel long with thousands of processes: good
-    /// as the earlier one of two readings, of which nothing that is held counts.
+    /// Like [`Processes::read`], but without memory and descriptors, which take the kernel long with thousands of
+    /// processes. It suffices for the earlier of two readings, whose memory and descriptors are not used.
     ///
     /// # Errors
     ///
@@ -115,11 +119,12 @@ impl Processes {
         Ok(self.spent()?.0)
     }
 
-    /// How many descriptors the processes have open: a small part of what [`Processes::read`] does, for those who wait.
+    /// Returns the number of open descriptors of the processes. This is a small part of [`Processes::read`], for
+    /// polling.
     ///
     /// # Errors
     ///
-    /// The descriptors of a process may not be read: it is another user's.
+    /// The descriptors of a process cannot be read, because it belongs to another user.
     pub fn descriptors(&self) -> Result<u64> {
         let mut sum = 0;
         for pid in self.all()? {
@@ -132,7 +137,8 @@ impl Processes {
         let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let members = self.members(&ledger).context("cannot read /proc")?;
         let mut seen = Vec::with_capacity(members.len());
-        // First the clocks, close together; what a parent waited for has been read already, as `Seen` demands.
+        // The clocks are read first, close together. `members` has already read the time of children that parents
+        // waited for, as `Seen` requires.
         for (stat, parent) in &members {
             let pid = stat.id.pid;
             if let Some(cpu) = proc::cpu(pid).map_err(|error| unreadable(pid, "processor time", error))? {
@@ -146,13 +152,13 @@ impl Processes {
         }
         let processes = seen.len() as u64;
         let spent = ledger.update(seen);
-        // What a process read that ended is its parent's as soon as that has waited for it.
+        // The bytes that an ended process read are added to its parent's as soon as the parent has waited for it.
         let read = members.iter().map(|(stat, _)| proc::read_bytes(stat.id.pid)).sum();
         Ok((Reading { spent, read, private: 0, proportional: 0, descriptors: 0, processes }, members))
     }
 
-    /// Who belongs to the server now. Who belonged to it once stays, even when its
-    /// parent ends and it is given another one.
+    /// Returns the current members of the server. A process that was a member stays one, even if its parent ends and it
+    /// gets another parent.
     fn members(&self, ledger: &Ledger) -> io::Result<Vec<Member>> {
         let stats = proc::all()?;
         let own = std::process::id();
@@ -163,7 +169,7 @@ impl Processes {
             stats.iter().filter(|stat| self.roots.contains(&stat.id) || ledger.knows(&stat.id)).collect();
         while let Some(stat) = waiting.pop() {
             let pid = stat.id.pid;
-            // What the tool starts is not the server's either.
+            // Processes that the tool starts do not belong to the server either.
             if pid != own && found.insert(pid, stat.id).is_none() {
                 waiting.extend(children.get(&pid).into_iter().flatten());
             }
@@ -174,33 +180,33 @@ impl Processes {
 }
 
 impl Reading {
-    /// Memory that is the processes' own: private pages, clean and dirty, and private huge pages; bytes.
+    /// Returns the private memory of the processes in bytes: private pages, clean and dirty, and private huge pages.
     pub fn private(&self) -> u64 {
         self.private
     }
 
-    /// Memory with shared pages divided by those who share them, bytes.
+    /// Returns the memory in bytes, where shared pages are divided by the number of processes that share them.
     pub fn proportional(&self) -> u64 {
         self.proportional
     }
 
-    /// Open descriptors.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> u64 {
         self.descriptors
     }
 
-    /// Processes.
+    /// Returns the number of processes.
     pub fn processes(&self) -> u64 {
         self.processes
     }
 
-    /// What was spent since an earlier reading of the same [`Processes`], and what is held at this one. Context switches
-    /// of processes that ended are counted up to the reading that last saw them.
+    /// Returns the resources used since an earlier reading of the same [`Processes`], and what is held at this reading.
+    /// For processes that ended, context switches are included up to the last reading that saw them.
     pub fn since(&self, earlier: &Reading) -> Cost {
         let Spent { cpu, system, switches } = self.spent.since(earlier.spent);
         Cost {
             cpu: seconds(cpu),
-            // Known to the clock tick only, so it may run ahead.
+            // The kernel's value has only the resolution of the clock tick, so it can be ahead.
             system: seconds(system.min(cpu)),
             switches,
             read: self.read.zip(earlier.read).map(|(now, then)| now.saturating_sub(then)),
@@ -225,5 +231,5 @@ fn descriptors(pid: u32) -> Result<u64> {
 fn unreadable(pid: u32, what: &str, error: io::Error) -> anyhow::Error {
     let denied = error.kind() == io::ErrorKind::PermissionDenied;
     let error = anyhow::Error::new(error).context(format!("cannot read the {what} of {}", proc::title(pid)));
-    if denied { error.context("run as root, or as the user whose server is measured") } else { error }
+    if denied { error.context("run as root, or as the user of the measured server") } else { error }
 }

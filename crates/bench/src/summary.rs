@@ -1,28 +1,28 @@
-//! From rounds to tables and figures: medians with their spread, servers side by side, ratios.
+//! Turns rounds into tables and figures: medians with their spread, servers side by side, ratios.
 
 use crate::method::{counts, median};
 use crate::record::{Axis, Case, Figure, Kind, Point, Round, Series, Table};
 use crate::units;
 
-/// What is looked at in a round.
+/// A quantity that is measured in a round.
 #[derive(Clone, Copy)]
 pub struct Metric {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its unit; empty for a count.
     pub unit: &'static str,
-    /// Its value; `None` where the round does not have it.
+    /// Returns its value, or `None` if the round does not have it.
     pub of: fn(&Round) -> Option<f64>,
-    /// How a value is written, with its unit.
+    /// Formats a value with its unit.
     pub text: fn(f64) -> String,
-    /// Whether more is better; the ratio of a comparison is how many times better the target is.
+    /// Whether more is better. The ratio of a comparison is how many times better the target is.
     pub more_is_better: bool,
-    /// Whether it is a count that system-call tracing does not disturb, or has to be there for.
+    /// Whether it is a count from a round with system-call tracing.
     pub traced: bool,
 }
 
 impl Metric {
-    /// Operations a second.
+    /// Operations per second.
     pub const RATE: Metric = Metric {
         name: "operations",
         unit: "1/s",
@@ -31,7 +31,7 @@ impl Metric {
         more_is_better: true,
         traced: false,
     };
-    /// Payload a second.
+    /// Payload per second.
     pub const THROUGHPUT: Metric = Metric {
         name: "throughput",
         unit: "MiB/s",
@@ -40,7 +40,7 @@ impl Metric {
         more_is_better: true,
         traced: false,
     };
-    /// The time that half of the operations stay below.
+    /// The median latency of the operations.
     pub const MEDIAN_LATENCY: Metric = Metric {
         name: "median latency",
         unit: "µs",
@@ -49,7 +49,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The time that 99 of 100 operations stay below.
+    /// The 99th percentile of the latency.
     pub const P99: Metric = Metric {
         name: "99th percentile of latency",
         unit: "µs",
@@ -58,7 +58,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The server's processor time for an operation.
+    /// The server's processor time per operation.
     pub const CPU_PER_OPERATION: Metric = Metric {
         name: "server CPU per operation",
         unit: "µs",
@@ -67,7 +67,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The server's processor time for a GiB.
+    /// The server's processor time per GiB.
     pub const CPU_PER_GIB: Metric = Metric {
         name: "server CPU per GiB",
         unit: "s",
@@ -76,7 +76,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The tool's own processor time for an operation.
+    /// The tool's own processor time per operation.
     pub const CLIENT_PER_OPERATION: Metric = Metric {
         name: "client CPU per operation",
         unit: "µs",
@@ -85,7 +85,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The tool's own processor time for a GiB.
+    /// The tool's own processor time per GiB.
     pub const CLIENT_PER_GIB: Metric = Metric {
         name: "client CPU per GiB",
         unit: "s",
@@ -94,7 +94,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The server's context switches for an operation.
+    /// The server's context switches per operation.
     pub const SWITCHES: Metric = Metric {
         name: "context switches per operation",
         unit: "",
@@ -103,7 +103,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// What the server reads for an operation, of files above all ([`crate::record::Cost::read`]).
+    /// The bytes that the server reads per operation, usually from files ([`crate::record::Cost::read`]).
     pub const READ: Metric = Metric {
         name: "bytes read per operation",
         unit: "B",
@@ -112,7 +112,7 @@ impl Metric {
         more_is_better: false,
         traced: false,
     };
-    /// The server's system calls for an operation.
+    /// The server's system calls per operation.
     pub const CALLS: Metric = Metric {
         name: "system calls per operation",
         unit: "",
@@ -122,7 +122,7 @@ impl Metric {
         traced: true,
     };
 
-    /// What small operations are looked at by.
+    /// The metrics of small operations.
     pub const OPERATIONS: [Metric; 7] = [
         Metric::RATE,
         Metric::MEDIAN_LATENCY,
@@ -133,20 +133,20 @@ impl Metric {
         Metric::CALLS,
     ];
 
-    /// What a stream of bytes is looked at by.
+    /// The metrics of a stream of bytes.
     pub const BYTES: [Metric; 4] = [Metric::THROUGHPUT, Metric::CPU_PER_GIB, Metric::CLIENT_PER_GIB, Metric::CALLS];
 
-    /// Its values in the rounds that count for it.
+    /// Returns its values in the rounds that are valid for it.
     pub(crate) fn values(self, rounds: &[Round]) -> Vec<f64> {
         rounds.iter().filter(|round| self.traced != counts(round)).filter_map(self.of).collect()
     }
 
-    /// Its median; `None` where no round has it.
+    /// Returns its median, or `None` if no round has it.
     pub fn median(self, rounds: &[Round]) -> Option<f64> {
         median(self.values(rounds))
     }
 
-    /// Its median with the smallest and the largest value.
+    /// Returns its median with the smallest and the largest value.
     pub fn point(self, x: f64, rounds: &[Round]) -> Option<Point> {
         let values = self.values(rounds);
         let y = median(values.iter().copied())?;
@@ -155,12 +155,12 @@ impl Metric {
         Some(Point { x, y, low, high })
     }
 
-    /// It as an axis.
+    /// Returns its axis.
     pub fn axis(self) -> Axis {
         Axis { label: self.name.to_owned(), unit: self.unit.to_owned(), logarithmic: false }
     }
 
-    /// The median with its spread, how many rounds were odd, and how many operations failed in all of them.
+    /// Formats the median with its spread, the number of odd rounds, and the number of failed operations in all rounds.
     pub fn cell(self, rounds: &[Round]) -> String {
         let Some(Point { y, low, high, .. }) = self.point(0.0, rounds) else { return "-".to_owned() };
         let mut text = (self.text)(y);
@@ -177,7 +177,7 @@ impl Metric {
         if notes.is_empty() { text } else { format!("{text} ({})", notes.join(", ")) }
     }
 
-    /// How many times better the first server is than the second.
+    /// Returns how many times better the first server is than the second.
     fn advantage(self, case: &Case) -> Option<f64> {
         let of = |server: usize| self.median(case.servers.get(server)?);
         let (target, other) = (of(0)?, of(1)?);
@@ -188,7 +188,7 @@ impl Metric {
 
 const MIB: f64 = 1_048_576.0;
 
-/// `None` for what a round does not count; nothing at all is a result where it is because of failures.
+/// Returns `None` for an amount that a round does not count. Zero is a result if operations failed.
 fn per_second(round: &Round, amount: u64) -> Option<f64> {
     (amount > 0 || round.errors > 0).then(|| amount as f64 / round.seconds)
 }
@@ -201,10 +201,11 @@ fn per_gib(round: &Round, amount: f64) -> Option<f64> {
     (round.bytes > 0).then(|| amount / (round.bytes as f64 / MIB / 1024.0))
 }
 
-/// Who was measured, in order.
+/// The names of the measured servers or parties, in order.
 pub type Names<'a> = &'a [&'a str];
 
-/// Cases down, servers across, one metric; with two servers, how many times better the first one is.
+/// Returns a table of one metric, with a row for each case and a column for each server. With two servers, a last
+/// column shows how many times better the first one is.
 pub fn comparison(title: &str, cases: &[Case], names: Names<'_>, metric: Metric) -> Table {
     let mut head = vec![metric.name.to_owned()];
     head.extend(names.iter().map(|name| (*name).to_owned()));
@@ -222,14 +223,14 @@ pub fn comparison(title: &str, cases: &[Case], names: Names<'_>, metric: Metric)
     Table { title: title.to_owned(), head, rows: cases.iter().map(row).collect() }
 }
 
-/// A [`comparison`] for each of `metrics` that was measured at all.
+/// Returns a [`comparison`] for each of `metrics` that was measured.
 pub fn comparisons(title: &str, cases: &[Case], names: Names<'_>, metrics: &[Metric]) -> Vec<Table> {
     let measured = |metric: &&Metric| cases.iter().flat_map(|case| &case.servers).any(|it| metric.median(it).is_some());
     let table = |metric: &Metric| comparison(&format!("{title}: {}", metric.name), cases, names, *metric);
     metrics.iter().filter(measured).map(table).collect()
 }
 
-/// Bars: a group for each case, a colour for each server.
+/// Returns a bar chart with a group for each case and a colour for each server.
 pub fn bars(title: &str, cases: &[Case], names: Names<'_>, metric: Metric) -> Figure {
     let series = |(server, name): (usize, &&str)| {
         let point = |(index, case): (usize, &Case)| metric.point(index as f64, case.servers.get(server)?);
@@ -246,7 +247,7 @@ pub fn bars(title: &str, cases: &[Case], names: Names<'_>, metric: Metric) -> Fi
     }
 }
 
-/// Lines over the cases' places on the experiment's axis, one for each server.
+/// Returns a line chart over the cases' coordinates on the experiment's axis, with a line for each server.
 pub fn lines(title: &str, x: Axis, cases: &[Case], names: Names<'_>, metric: Metric) -> Figure {
     let series = |(server, name): (usize, &&str)| {
         let point = |case: &Case| metric.point(case.x?, case.servers.get(server)?);
@@ -257,7 +258,7 @@ pub fn lines(title: &str, x: Axis, cases: &[Case], names: Names<'_>, metric: Met
     Figure { title: title.to_owned(), x, y: metric.axis(), kind: Kind::Lines, categories: Vec::new(), series }
 }
 
-/// How the times of a case's operations are distributed: the share of them that was done by then, all rounds together.
+/// Returns the latency distribution of a case: the share of operations that were done by each time, over all rounds.
 pub fn distribution(title: &str, case: &Case, names: Names<'_>) -> Figure {
     let series = |(server, name): (usize, &&str)| {
         let points = case.servers.get(server).map_or_else(Vec::new, |rounds| done_by(rounds));
@@ -283,7 +284,7 @@ fn done_by(rounds: &[Round]) -> Vec<Point> {
     for (upper, count) in buckets {
         done += count;
         let y = done as f64 / all as f64 * 100.0;
-        // The same bucket of several rounds is one point.
+        // Equal buckets of several rounds become one point.
         if points.last().is_some_and(|last| last.x == upper) {
             points.pop();
         }
@@ -292,27 +293,31 @@ fn done_by(rounds: &[Round]) -> Vec<Point> {
     points
 }
 
-/// What a study found, to be drawn beside.
+/// Returns the results of a study as a series to draw next to the measurements.
 pub fn then(name: &str, points: &[(f64, f64)]) -> Series {
     let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, low: *y, high: *y };
     Series { name: name.to_owned(), then: true, server: None, points: points.iter().map(point).collect() }
 }
 
-/// [`client_share`] for each server.
+/// Returns the [`client_share`] of each server.
 pub fn client_shares(cases: &[Case], names: Names<'_>) -> Vec<String> {
     names.iter().enumerate().filter_map(|(index, name)| client_share(cases, index, name)).collect()
 }
 
-/// A sentence about the processor time that the tool itself took beside the server's; `None` where that is not known.
+/// Returns a sentence that compares the tool's own processor time with the server's, or `None` if that is unknown.
 pub fn client_share(cases: &[Case], server: usize, name: &str) -> Option<String> {
     let rounds = || cases.iter().filter_map(|case| case.servers.get(server)).flatten().filter(|round| counts(round));
     let client: f64 = rounds().filter(|round| round.cost.is_some()).map(|round| round.client_cpu).sum();
     let cpu: f64 = rounds().filter_map(|round| round.cost.as_ref()).map(|cost| cost.cpu).sum();
-    let verdict = if client <= cpu { "" } else { ": more than the server, which may be faster than it looks here" };
+    let verdict = if client <= cpu {
+        ""
+    } else {
+        ". That is more than the server used, so the server may be faster than these results show"
+    };
     (cpu > 0.0).then(|| {
         let percent = client / cpu * 100.0;
         format!(
-            "The load took {} of processor time, {percent:.0} % of what {name} took{verdict}.",
+            "Generating the load took {} of processor time, {percent:.0} % of what {name} took{verdict}.",
             units::seconds(client)
         )
     })

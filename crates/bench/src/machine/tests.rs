@@ -1,4 +1,4 @@
-//! This machine, and made-up ones.
+//! Tests on this machine and on invented ones.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn only_servers_are_asked_for_their_version() {
     assert_eq!(version_of(1 << 22), None);
     let dir = tempfile::tempdir().unwrap();
     let cat = dir.path().join("frevo");
-    // GNU's and BusyBox's both take the flag; what runs is what its name says.
+    // The `cat` of GNU and of BusyBox both accept the option. Only the program's name selects it.
     fs::copy("/bin/cat", &cat).unwrap();
     let mut child = Command::new(&cat).stdin(Stdio::piped()).spawn().unwrap();
     let version = version_of(child.id());

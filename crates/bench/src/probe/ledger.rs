@@ -1,24 +1,29 @@
-//! Adds up what processes spend so that the sum never falls, although processes end between two readings.
+//! Adds up the resource use of processes so that the sum never falls, although processes end between two readings.
 //!
-//! Each process counts with what it spent itself and with what its descendants had spent that ended. For the latter there
-//! are two lower bounds, and the greater one counts: what the parent's `/proc/PID/stat` says of children that it waited for
-//! (complete, but cut off to clock ticks, and without children whose end the parent ignores), and what the ended ones had
-//! spent when they were last seen (exact, but without what they spent afterwards). So the sum is exact while no process
-//! ends, and otherwise too small by less than a tick for each parent, for user and system time each.
+//! Each process has its own use and the use of its descendants that have ended. For the descendants there are two lower
+//! bounds, and the greater one is taken:
+//!
+//! - The parent's `/proc/PID/stat` has the times of children that it waited for. They are complete, but truncated to
+//!   clock ticks, and exclude children whose end the parent ignores.
+//! - The last reading has the use of each ended process. It is exact, but excludes anything used afterwards.
+//!
+//! The sum is therefore exact while no process ends. Otherwise it is too small by less than a tick for each parent, for
+//! user time and for system time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Add, AddAssign};
 
 use super::proc::Id;
 
-/// What was spent.
+/// Resource use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Spent {
-    /// Processor time, nanoseconds.
+    /// Processor time, in nanoseconds.
     pub(super) cpu: u64,
-    /// Of it in the kernel.
+    /// The part of it in the kernel.
     pub(super) system: u64,
-    /// Context switches; nobody tells those of ended processes, so they are what was last seen.
+    /// Context switches. For ended processes the value is the one last seen, because the kernel does not report a later
+    /// one.
     pub(super) switches: u64,
 }
 
@@ -31,7 +36,7 @@ impl Spent {
         }
     }
 
-    /// What was spent since `earlier`.
+    /// Returns the difference to `earlier`.
     pub(super) fn since(self, earlier: Spent) -> Spent {
         Spent {
             cpu: self.cpu.saturating_sub(earlier.cpu),
@@ -59,20 +64,20 @@ impl AddAssign for Spent {
     }
 }
 
-/// A process as it is now. `reaped` must have been read before `cpu` of any of its children: a child that is still there
-/// then is not in it.
+/// The current state of a process. `reaped` must have been read before the `cpu` of any of its children, so that it
+/// does not include a child that still exists then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seen {
     pub(super) id: Id,
-    /// Its parent, if that belongs to the server too.
+    /// Its parent, if the parent belongs to the server too.
     pub(super) parent: Option<Id>,
-    /// What it spent itself, nanoseconds.
+    /// Its own processor time, in nanoseconds.
     pub(super) cpu: u64,
-    /// Of it in the kernel.
+    /// The part of it in the kernel.
     pub(super) system: u64,
     /// Context switches of each of its threads.
     pub(super) switches: BTreeMap<u32, u64>,
-    /// What it waited for.
+    /// The use of the children that it waited for.
     pub(super) reaped: Spent,
 }
 
@@ -83,27 +88,27 @@ struct Member {
     system: u64,
     /// Context switches of each thread.
     threads: BTreeMap<u32, u64>,
-    /// Context switches of threads that have ended.
+    /// Context switches of ended threads.
     past_switches: u64,
-    /// What descendants spent that have ended.
+    /// The use of ended descendants.
     ended: Spent,
 }
 
-/// The accounts of a server.
+/// The resource use of a server's processes over all readings.
 #[derive(Default)]
 pub(super) struct Ledger {
     members: HashMap<Id, Member>,
-    /// Of processes that ended and whose parents are unknown or have ended too.
+    /// The use of ended processes whose parents are unknown or have ended too.
     orphaned: Spent,
 }
 
 impl Ledger {
-    /// Whether a process was there at the last reading.
+    /// Returns whether a process existed at the last reading.
     pub(super) fn knows(&self, id: &Id) -> bool {
         self.members.contains_key(id)
     }
 
-    /// Takes in who is there now, and tells what all have spent, the ended ones too.
+    /// Records the current processes and returns the use of all processes, including ended ones.
     pub(super) fn update(&mut self, seen: Vec<Seen>) -> Spent {
         let mut now: HashMap<Id, Member> = seen.iter().map(|it| (it.id, Member::default())).collect();
         for (id, gone) in self.members.iter().filter(|(id, _)| !now.contains_key(id)).collect::<Vec<_>>() {
@@ -121,11 +126,11 @@ impl Ledger {
         sum
     }
 
-    /// The nearest ancestor that is still there.
+    /// Returns the nearest ancestor that still exists.
     fn heir(&self, of: Id, is_there: impl Fn(&Id) -> bool) -> Option<Id> {
         let mut ancestor = self.members.get(&of)?.parent?;
-        // No chain is longer than all of them; parents of an earlier reading could form a ring only if a number and its
-        // start were given out twice.
+        // A chain has at most as many links as there are processes. Parents from an earlier reading could form a cycle
+        // only if the same pid and start time were used twice.
         for _ in 0..self.members.len() {
             if is_there(&ancestor) {
                 return Some(ancestor);
@@ -142,7 +147,7 @@ impl Member {
         Spent { cpu: self.cpu, system: self.system, switches } + self.ended
     }
 
-    /// `self.ended` holds the descendants that ended since `before`.
+    /// `self.ended` holds the use of descendants that ended since `before`.
     fn take(&mut self, before: Member, seen: Seen) {
         self.ended = (self.ended + before.ended).at_least(seen.reaped);
         let has_ended = |(thread, count): &(&u32, &u64)| seen.switches.get(thread).is_none_or(|now| now < count);
@@ -170,8 +175,8 @@ mod tests {
         Seen { id: id(pid), parent, cpu, system: cpu, switches: [(pid, cpu)].into(), reaped }
     }
 
-    /// Processes with their parents, what they spent and what they waited for, and the sums of processor
-    /// time and context switches that are expected.
+    /// Processes as (pid, parent, own time, time of reaped children), and the expected sums of processor time and
+    /// context switches.
     type Reading<'a> = (&'a [(u32, u32, u64, u64)], u64, u64);
 
     fn check(readings: &[Reading<'_>]) {
@@ -185,10 +190,11 @@ mod tests {
 
     #[test]
     fn what_ended_is_not_lost() {
-        // Not yet in the parent's ticks; in them with more; a parent that ignores how its children end.
+        // A child not yet in the parent's ticks; one that is there, with more time; a parent that ignores the end of
+        // its children.
         check(&[(&[(1, 0, 50, 0), (2, 1, 7, 0)], 57, 57), (&[(1, 0, 50, 0)], 57, 57), (&[(1, 0, 51, 0)], 58, 58)]);
         check(&[(&[(1, 0, 50, 0), (2, 1, 7, 0)], 57, 57), (&[(1, 0, 50, 10)], 60, 57)]);
-        // A child that was never seen; then one that was, whose end is not enough for the next tick.
+        // A child that was never seen, then one that was seen, whose end is not enough for the next tick.
         check(&[
             (&[(1, 0, 50, 0)], 50, 50),
             (&[(1, 0, 50, 100)], 150, 50),
@@ -202,7 +208,7 @@ mod tests {
             (&[(1, 0, 50, 20)], 72, 62),
             (&[(1, 0, 50, 30)], 80, 62),
         ]);
-        // The first process ends, and what it forked stays, without a parent that is known.
+        // The first process ends, and the process that it forked remains, without a known parent.
         check(&[(&[(1, 0, 50, 10), (2, 1, 7, 0)], 67, 57), (&[(2, 0, 8, 0)], 68, 58), (&[], 68, 58)]);
     }
 
@@ -225,7 +231,7 @@ mod tests {
         check(&[(1, 10), (2, 5)], 15);
         check(&[(1, 11), (3, 1)], 17);
         check(&[(1, 11)], 17);
-        // Number 3 again, for another thread.
+        // Thread number 3 is reused by another thread.
         check(&[(1, 11), (3, 4)], 21);
         check(&[(1, 11), (3, 1)], 22);
     }

@@ -1,4 +1,5 @@
-//! Who listens on a TCP port: `/proc/net/tcp` names the socket, and the descriptors of a process its owner.
+//! Finds the processes that listen on a TCP port: `/proc/net/tcp` lists the socket, and `/proc/PID/fd` the processes
+//! that hold it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,20 +10,20 @@ use anyhow::{Context, Result, ensure};
 
 use super::proc;
 
-/// A listening socket, and the user who made it.
+/// A listening socket, and the user that created it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Listener {
     inode: u64,
     user: u32,
 }
 
-/// The processes that listen on `port`, without descendants of each other; see
+/// Returns the processes that listen on `port`, without descendants of each other; see
 /// [`super::Processes::listening_on`].
 pub(super) fn pids(port: u16) -> Result<Vec<u32>> {
     let mut listeners = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text = proc::there(fs::read_to_string(table)).with_context(|| format!("cannot read {table}"))?;
-        // A machine without IPv6 has no such table.
+        // A machine without IPv6 does not have this table.
         listeners.extend(parse(&text.unwrap_or_default(), port));
     }
     if listeners.is_empty() {
@@ -31,14 +32,14 @@ pub(super) fn pids(port: u16) -> Result<Vec<u32>> {
     let (holders, denied) = holders(&listeners).context("cannot read /proc")?;
     ensure!(
         !holders.is_empty() || !denied,
-        "a process of user {} listens on port {port}, but the descriptors of other users' processes cannot be read, so it \
-         cannot be found: run as root, or name its process",
+        "a process of user {} listens on port {port}, but the descriptors of other users' processes cannot be read: \
+         run as root, or give the pid of the server",
         listeners[0].user
     );
     Ok(topmost(holders)?)
 }
 
-/// The sockets that listen on `port`; the kernel's own have no inode.
+/// Returns the sockets that listen on `port`. Sockets of the kernel itself have no inode and are left out.
 fn parse(table: &str, port: u16) -> Vec<Listener> {
     table.lines().skip(1).filter_map(|line| listener(line, port)).collect()
 }
@@ -52,7 +53,8 @@ fn listener(line: &str, port: u16) -> Option<Listener> {
     (listens && listener.inode > 0).then_some(listener)
 }
 
-/// Who has one of these sockets open, and whether there are processes whose descriptors may not be read.
+/// Returns the processes that hold one of these sockets open, and whether there are processes whose descriptors may not
+/// be read.
 fn holders(listeners: &[Listener]) -> io::Result<(HashSet<u32>, bool)> {
     let names: Vec<String> = listeners.iter().map(|it| format!("socket:[{}]", it.inode)).collect();
     let (mut holders, mut denied) = (HashSet::new(), false);
@@ -73,7 +75,8 @@ fn holders(listeners: &[Listener]) -> io::Result<(HashSet<u32>, bool)> {
     Ok((holders, denied))
 }
 
-/// Those who are no descendants of others, without this process; what it has started only holds its sockets.
+/// Returns the holders that are not descendants of other holders, without this process. Processes that this
+/// one started only inherit its sockets.
 fn topmost(mut holders: HashSet<u32>) -> io::Result<Vec<u32>> {
     if holders.len() > 1 {
         holders.remove(&1);

@@ -1,6 +1,6 @@
-//! What `/proc` tells of processes, as far as the probe needs it: proc(5).
+//! Reads the data about processes that the probe needs from `/proc`; see proc(5).
 //!
-//! A process that is gone, before or while it is read, is `None` and no error.
+//! A process that has ended, before or while it is read, is returned as `None`, not as an error.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,32 +8,33 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A process, for good: a number is given to another process after the first has ended, but not the moment of its start.
+/// The permanent identity of a process. A pid is reused after the process ends, but together with the start time it is
+/// unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Id {
-    /// Its number.
+    /// The pid.
     pub(super) pid: u32,
-    /// When it started, clock ticks after boot.
+    /// The start time, in clock ticks after boot.
     pub(super) started: u64,
 }
 
-/// `/proc/PID/stat`; times in nanoseconds, as exact as clock ticks are.
+/// The content of `/proc/PID/stat`. Times are in nanoseconds, with the resolution of clock ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stat {
     pub(super) id: Id,
     pub(super) parent: u32,
-    /// Ended, and not yet waited for.
+    /// Whether the process has ended but has not been waited for.
     pub(super) zombie: bool,
     pub(super) threads: u32,
-    /// Time in the kernel.
+    /// Processor time in the kernel.
     pub(super) system: u64,
-    /// Time of all descendants that have been waited for.
+    /// Processor time of all descendants that have been waited for.
     pub(super) reaped: u64,
-    /// Of it in the kernel.
+    /// The part of `reaped` in the kernel.
     pub(super) reaped_system: u64,
 }
 
-/// Every process that can be seen.
+/// Returns every visible process.
 pub(super) fn all() -> io::Result<Vec<Stat>> {
     let mut stats = Vec::new();
     for pid in numbers(Path::new("/proc"))? {
@@ -42,7 +43,7 @@ pub(super) fn all() -> io::Result<Vec<Stat>> {
     Ok(stats)
 }
 
-/// One process.
+/// Returns one process.
 pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let mut text = [0; 1024];
     let read = there(File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut text)))?;
@@ -51,9 +52,9 @@ pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
 
 fn parse_stat(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(' ')?;
-    // The name stands in parentheses, and may hold parentheses and spaces.
+    // The name is in parentheses, and may contain parentheses and spaces.
     let fields: Vec<&str> = rest.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    // proc(5) counts from 1, and the state, the first after the name, is field 3.
+    // proc(5) counts from 1. The state, the first field after the name, is field 3.
     let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
     let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
     Some(Stat {
@@ -67,7 +68,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Processor time of all threads of a process, those that ended too, nanoseconds.
+/// Returns the processor time of all threads of a process, including ended threads, in nanoseconds.
 pub(super) fn cpu(pid: u32) -> io::Result<Option<u64>> {
     let mut clock = 0;
     let number = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
@@ -77,13 +78,13 @@ pub(super) fn cpu(pid: u32) -> io::Result<Option<u64>> {
         return there(Err(io::Error::from_raw_os_error(error)));
     }
     match clock_time(clock) {
-        // A clock of a process that is gone is no clock.
+        // The clock of an ended process is invalid.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
         time => there(time),
     }
 }
 
-/// What a clock shows, nanoseconds.
+/// Returns the time of a clock, in nanoseconds.
 pub(crate) fn clock_time(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` outlives the call, which writes one timespec to it.
@@ -94,7 +95,7 @@ pub(crate) fn clock_time(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(secs.map_err(io::Error::other)? * 1_000_000_000 + nanos.map_err(io::Error::other)?)
 }
 
-/// Context switches of each thread of a process.
+/// Returns the context switches of each thread of a process.
 pub(super) fn switches(stat: &Stat) -> io::Result<BTreeMap<u32, u64>> {
     let pid = stat.id.pid;
     let mut switches = BTreeMap::new();
@@ -117,7 +118,7 @@ fn parse_switches(status: &str) -> u64 {
     of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches")
 }
 
-/// Which process traces each thread of a process, 0 for none; threads that have ended are left out.
+/// Returns the pid of the tracer of each thread of a process, 0 for none. Ended threads are left out.
 pub(super) fn tracers(pid: u32) -> io::Result<Vec<u32>> {
     let mut tracers = Vec::new();
     for thread in there(numbers(Path::new(&format!("/proc/{pid}/task"))))?.unwrap_or_default() {
@@ -129,14 +130,14 @@ pub(super) fn tracers(pid: u32) -> io::Result<Vec<u32>> {
     Ok(tracers)
 }
 
-/// Memory of a process, bytes.
+/// Memory of a process, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Memory {
     pub(crate) private: u64,
     pub(crate) proportional: u64,
 }
 
-/// `None` also for a thread of the kernel, which has no memory of its own.
+/// Returns the memory of a process. `None` also for a kernel thread, which has no memory of its own.
 pub(crate) fn memory(pid: u32) -> io::Result<Option<Memory>> {
     Ok(there(fs::read_to_string(format!("/proc/{pid}/smaps_rollup")))?.map(|text| parse_memory(&text)))
 }
@@ -146,8 +147,8 @@ fn parse_memory(text: &str) -> Memory {
     Memory { private: of("Private_Clean") + of("Private_Dirty") + of("Private_Hugetlb"), proportional: of("Pss") }
 }
 
-/// Bytes that a process has read, with those of its children that were waited for; `None` where that may not be known, and
-/// nothing where it is gone.
+/// Returns the bytes that a process has read, including those of children that it waited for. `None` if the value may
+/// not be read, and 0 if the process has ended.
 pub(super) fn read_bytes(pid: u32) -> Option<u64> {
     match there(fs::read_to_string(format!("/proc/{pid}/io"))) {
         Ok(None) => Some(0),
@@ -156,24 +157,24 @@ pub(super) fn read_bytes(pid: u32) -> Option<u64> {
     }
 }
 
-/// How many descriptors a process has open.
+/// Returns the number of open descriptors of a process.
 pub(super) fn descriptors(pid: u32) -> io::Result<Option<u64>> {
     let path = format!("/proc/{pid}/fd");
-    // Since Linux 6.2 the directory's size is their number; before, it is always 0.
+    // Since Linux 6.2 the size of the directory is the number of descriptors. Before, it is always 0.
     match there(fs::metadata(&path))?.map(|meta| meta.size()) {
         Some(0) => there(fs::read_dir(&path).map(|entries| entries.flatten().count() as u64)),
         size => Ok(size),
     }
 }
 
-/// The name of a process, with its owner, for messages.
+/// Returns the name and owner of a process, for messages.
 pub(super) fn title(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let owner = fs::metadata(format!("/proc/{pid}")).map(|meta| meta.uid());
     format!("process {pid} ({}, uid {})", name.trim_end(), owner.map_or("unknown".to_owned(), |uid| uid.to_string()))
 }
 
-/// The value of `name` in lines of `name: value kB`, bytes.
+/// Returns the value of `name`, from lines of `name: value kB`, in bytes.
 pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
     value_of(text, name)?.strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
@@ -182,18 +183,18 @@ fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// The entries of a directory whose names are numbers.
+/// Returns the entries of a directory whose names are numbers.
 pub(super) fn numbers(path: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(path)? {
-        // The directory of a process that ends while it is listed fails in the middle.
+        // Listing the directory of a process that ends meanwhile fails in the middle.
         let Some(entry) = there(entry)? else { break };
         numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
     Ok(numbers)
 }
 
-/// `None` for what is gone.
+/// Returns `None` for a process or file that no longer exists.
 pub(super) fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_no_error() {
-        // Beyond the greatest number that Linux gives to a process.
+        // Larger than the greatest pid on Linux.
         let pid = 1 << 22;
         assert_eq!(stat(pid).unwrap(), None);
         assert_eq!(cpu(pid).unwrap(), None);

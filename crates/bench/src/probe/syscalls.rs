@@ -1,4 +1,4 @@
-//! Counts a server's system calls with strace(1), which slows the server down: such a round's times count for nothing.
+//! Counts a server's system calls with strace(1). It slows the server down, so the times of such a round are ignored.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{Processes, proc};
 
-/// How long strace may take to attach to all processes, and to leave them. It takes about a millisecond a thread.
+/// Longest time strace may take to attach to all processes, and to detach. It takes about a millisecond per thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// strace, attached to a server; dropped, it lets go of the server.
+/// An strace process attached to a server. It detaches when dropped.
 pub struct Syscalls {
     strace: Child,
     table: Option<JoinHandle<io::Result<String>>>,
@@ -23,17 +23,17 @@ pub struct Syscalls {
 }
 
 impl Syscalls {
-    /// Begins to count the system calls of all threads of a server, and of those that they start. When this returns, all
-    /// are counted.
+    /// Starts counting the system calls of all threads of a server, and of threads that they start. When this returns,
+    /// all are counted.
     ///
     /// # Errors
     ///
-    /// There is no strace, it may not trace the server, or somebody else does.
+    /// strace is not installed, may not trace the server, or another process traces it already.
     pub fn attach(processes: &Processes) -> Result<Syscalls> {
         let end = Instant::now() + PATIENCE;
         loop {
             let pids = processes.all()?;
-            ensure!(!pids.is_empty(), "none of the processes {:?} is there any more", processes.pids());
+            ensure!(!pids.is_empty(), "the processes {:?} have ended: check that the server runs", processes.pids());
             let mut tracer = Syscalls::start(&pids)?;
             if tracer.has_all(processes, &pids, end)? {
                 return Ok(tracer);
@@ -41,7 +41,7 @@ impl Syscalls {
         }
     }
 
-    /// Ends the count: calls by name, those that had returned by now.
+    /// Stops counting and returns the number of calls by name. Calls that have not returned yet are not counted.
     ///
     /// # Errors
     ///
@@ -51,18 +51,18 @@ impl Syscalls {
         let table = joined(&mut self.table)?;
         let ended_well = status.success() || status.signal() == Some(libc::SIGINT);
         ensure!(ended_well, "strace ended with {status}: {}", joined(&mut self.complaints)?.trim_end());
-        parse(&table).with_context(|| format!("strace left a table that is not understood:\n{table}"))
+        parse(&table).with_context(|| format!("cannot parse the table that strace printed:\n{table}"))
     }
 
     fn start(pids: &[u32]) -> Result<Syscalls> {
         let mut command = Command::new("strace");
-        // Its output is a pipe, which it takes by this name only.
+        // The output is a pipe, and strace accepts it only under this name.
         command.args(["-f", "-c", "-qq", "-U", "name,calls", "-o", "/dev/stdout", "-p"]);
         command.arg(pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut strace = match command.spawn() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                bail!("system calls are counted with strace, which is not installed: install the package strace")
+                bail!("--syscalls needs strace, which is not installed: install the package strace")
             }
             spawned => spawned.context("cannot start strace")?,
         };
@@ -70,7 +70,8 @@ impl Syscalls {
         Ok(Syscalls { strace, table, complaints })
     }
 
-    /// Waits until all of `pids` are traced; `false` when one of them started a process just before that, which is not.
+    /// Waits until all of `pids` are traced. Returns `false` if one of them started a process just before, which is not
+    /// traced.
     fn has_all(&mut self, processes: &Processes, pids: &[u32], end: Instant) -> Result<bool> {
         let tracer = self.strace.id();
         let is_traced = |pid: &u32| -> Result<bool> {
@@ -79,7 +80,7 @@ impl Syscalls {
         };
         let mut untraced = pids.to_vec();
         loop {
-            // Looked at first: what is written before the end can then be read.
+            // This is checked first, so that everything written before the end can then be read.
             let ended = self.strace.try_wait()?;
             untraced = untraced
                 .into_iter()
@@ -90,13 +91,13 @@ impl Syscalls {
                 let complaints = joined(&mut self.complaints)?;
                 bail!("strace cannot trace the server ({status}): {}\n{}", complaints.trim_end(), REMEDY);
             }
-            ensure!(Instant::now() < end, "strace does not attach to {}; {REMEDY}", proc::title(*first));
+            ensure!(Instant::now() < end, "strace does not attach to {}: {REMEDY}", proc::title(*first));
             thread::sleep(LOOK_AGAIN);
         }
         processes.all()?.iter().map(is_traced).try_fold(true, |all, is| Ok(all && is?))
     }
 
-    /// Makes strace let go and write its table.
+    /// Makes strace detach and write its table.
     fn stop(&mut self) -> Result<ExitStatus> {
         if let Some(status) = self.strace.try_wait()? {
             return Ok(status);
@@ -110,10 +111,10 @@ impl Syscalls {
                 return Ok(status);
             }
             if Instant::now() > end {
-                // The kernel sets the server free when its tracer is gone.
+                // The kernel detaches the server when its tracer ends.
                 self.strace.kill()?;
                 self.strace.wait()?;
-                bail!("strace did not let go of the server within {} seconds", PATIENCE.as_secs());
+                bail!("strace did not detach from the server within {} seconds", PATIENCE.as_secs());
             }
             thread::sleep(LOOK_AGAIN);
         }
@@ -126,10 +127,10 @@ impl Drop for Syscalls {
     }
 }
 
-const REMEDY: &str = "run as root, in a container with CAP_SYS_PTRACE; nobody else may trace the server, such as a debugger; \
-                      without root, /proc/sys/kernel/yama/ptrace_scope must be 0";
+const REMEDY: &str = "run as root, in a container with CAP_SYS_PTRACE; no other program, such as a debugger, may trace \
+                      the server; without root, /proc/sys/kernel/yama/ptrace_scope must be 0";
 
-/// Reads in a thread of its own, so that strace never waits for a reader.
+/// Reads in a separate thread, so that strace never waits for a reader.
 fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<io::Result<String>> {
     thread::spawn(move || {
         let mut text = String::new();
@@ -139,12 +140,12 @@ fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<io::Result<String>
 
 fn joined(reader: &mut Option<JoinHandle<io::Result<String>>>) -> Result<String> {
     let Some(reader) = reader.take() else { return Ok(String::new()) };
-    let text = reader.join().map_err(|_| anyhow::anyhow!("the reader of strace's output ended early"))?;
-    text.context("cannot read what strace says")
+    let text = reader.join().map_err(|_| anyhow::anyhow!("the thread that reads strace's output panicked"))?;
+    text.context("cannot read the output of strace")
 }
 
-/// The calls of a table with the columns name and calls. There is one for each kind of program, 32 and 64 bits, and none
-/// when nothing was called.
+/// Parses the tables with the columns name and calls. There is one table for each kind of program, 32 and 64 bits, and
+/// none if no call was made.
 fn parse(table: &str) -> Option<BTreeMap<String, u64>> {
     let mut calls = BTreeMap::new();
     let mut total = None;
@@ -180,7 +181,7 @@ mod tests {
         check(&two, Some(&[("newfstatat", 114), ("read", 30)]));
         check("", Some(&[]));
         check(&one.replace("57", "5x"), None);
-        // Cut off.
+        // A truncated table.
         check("syscall calls\n---------------- ---------\nread 15\n", None);
         check("% time     seconds  usecs/call     calls    errors syscall\n", None);
     }

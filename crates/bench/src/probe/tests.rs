@@ -1,4 +1,4 @@
-//! The probe on processes that the tests start themselves.
+//! Tests the probe on processes that the tests start.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::*;
 
-/// A child process that is ended with the test, and with it its descendants.
+/// A child process that is killed at the end of the test, together with its descendants.
 struct Started {
     child: Child,
     output: Option<BufReader<ChildStdout>>,
@@ -21,7 +21,7 @@ impl Started {
         Started { child, output }
     }
 
-    /// A shell; it goes on after each `read x` when [`Started::go_on`] is called.
+    /// Starts a shell. Each `read x` in the script waits for [`Started::go_on`].
     fn shell(script: &str) -> Started {
         Started::new(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()))
     }
@@ -54,7 +54,7 @@ impl Drop for Started {
     }
 }
 
-/// Burns some tens of milliseconds at least.
+/// Uses at least some tens of milliseconds of processor time.
 const BURN: &str = "burn() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }";
 
 #[test]
@@ -71,7 +71,7 @@ fn a_busy_child_is_seen_to_the_nanosecond() {
     assert!(cost.cpu > 0.001 && cost.cpu <= seconds(clock), "{cost:?}");
     assert!(cost.system <= cost.cpu && cost.switches > 0, "{cost:?}");
     assert!(cost.private > 0 && cost.proportional > 0 && cost.processes == 1, "{cost:?}");
-    // It has waited for a line since.
+    // Since then it has only waited for a line.
     assert!(processes.read_cpu().unwrap().since(&after).cpu < cost.cpu);
 }
 
@@ -98,7 +98,7 @@ fn an_ended_childs_time_is_not_lost() {
     assert_eq!(parent.line(), "3");
     let unseen = processes.read().unwrap();
     let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
-    // The second one burns three times as much as the first; the parent tells it to the clock tick.
+    // The second child uses three times as much as the first. The parent's value has the resolution of the clock tick.
     assert!(unseen.since(&ended).cpu > seen - 2.0 * tick, "{first:?} {alive:?} {ended:?} {unseen:?}");
 }
 
@@ -134,7 +134,8 @@ fn orphans_still_belong_to_the_server() {
     let middle = libc::pid_t::try_from(middle.unwrap()).unwrap();
     // SAFETY: kill has no memory effects; the process was started by this test, and its parent has not waited for it.
     assert_eq!(unsafe { libc::kill(middle, libc::SIGKILL) }, 0);
-    // The outer shell goes on once the middle one is gone, with a `read` of its own: who gets the line does not matter.
+    // The outer shell continues after the middle one has ended, with its own `read`. It does not matter which reads the
+    // line.
     while proc::stat(middle as u32).unwrap().is_some() {
         std::thread::yield_now();
     }
@@ -148,7 +149,7 @@ fn open_files_are_counted() {
     let mut many = Command::new("cat");
     let open = || {
         for _ in 0..50 {
-            // SAFETY: open and the string it is given are safe after fork; the descriptor is left to the new program.
+            // SAFETY: open and its string argument are safe after fork; the descriptor is left to the new program.
             if unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY) } < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -159,7 +160,7 @@ fn open_files_are_counted() {
     unsafe { many.pre_exec(open) };
     let (mut plain, mut many) = (Started::new(plain.stdin(Stdio::piped())), Started::new(many.stdin(Stdio::piped())));
     let count = |started: &mut Started| {
-        // Once it answers, it runs its program, which has none of this process's descriptors.
+        // Once it answers, it runs its own program, which has none of this process's descriptors.
         started.go_on();
         assert_eq!(started.line(), "");
         let processes = started.processes();
@@ -176,9 +177,9 @@ fn the_holder_of_a_listener_is_found() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let Ok(listener) = TcpListener::bind(address) else { continue };
         let port = listener.local_addr().unwrap().port();
-        // This process listens, but does not count.
+        // This process listens, but is left out.
         assert!(Processes::listening_on(port).unwrap().is_none());
-        // A shell that holds it, with a child that does too.
+        // A shell that holds the listener, with a child that holds it too.
         let script = "exec 3<&0; sleep 1000 & echo 1; wait";
         let mut holder = Started::new(Command::new("sh").args(["-c", script]).stdin(OwnedFd::from(listener)));
         assert_eq!(holder.line(), "1");
@@ -192,7 +193,7 @@ fn the_tool_itself_never_counts() {
     let own = std::process::id();
     assert!(Processes::of_pids(&[own]).is_err());
     let child = Started::shell("read x");
-    // The parent of this process has this process and its children below it.
+    // The descendants of this process's parent include this process and its children.
     let processes = Processes::of_pids(&[std::os::unix::process::parent_id()]).unwrap();
     let all = processes.all().unwrap();
     assert!(!all.contains(&own) && !all.contains(&child.pid()), "{all:?}");
@@ -204,7 +205,7 @@ fn another_users_process_is_refused_by_name() {
     let processes = child.processes();
     let refused = std::thread::spawn(move || {
         let nobody = 65_534;
-        // SAFETY: the call changes the user of this thread alone, which ends here; as root it is allowed.
+        // SAFETY: the call changes only the user of this thread, which ends here; it is permitted as root.
         let changed = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) } == 0;
         changed.then(|| (processes.read_cpu().map(|it| it.processes), processes.read()))
     });
@@ -220,14 +221,14 @@ fn what_is_not_there_is_named() {
     assert!(error.contains("1073741824"), "{error}");
 }
 
-/// Runs where strace is installed; then it must be able to trace.
+/// Requires that strace can trace, if it is installed.
 #[test]
 fn system_calls_of_all_processes_are_counted() {
     let is_there = Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok();
     if !is_there {
         return;
     }
-    // Once before it is traced, and once while it is: a child that was there, and one that is started then.
+    // Processes from before tracing, and from while it runs: an existing child, and one that is started then.
     let script = "(echo 1; read x; cd /; cd /; echo 2; read x); (cd /; echo 3; read x); echo 4; read x";
     let mut server = Started::shell(script);
     assert_eq!(server.line(), "1");
@@ -239,9 +240,9 @@ fn system_calls_of_all_processes_are_counted() {
     }
     let calls = tracer.finish().unwrap();
     assert_eq!(calls.get("chdir"), Some(&3), "{calls:?}");
-    // It goes on untraced.
+    // It continues untraced.
     assert_eq!(proc::tracers(server.pid()).unwrap(), [0]);
-    // A tracer that is dropped lets go as well.
+    // Dropping the tracer detaches it too.
     drop(Syscalls::attach(&processes).unwrap());
     assert_eq!(proc::tracers(server.pid()).unwrap(), [0]);
 }
