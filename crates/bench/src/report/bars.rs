@@ -1,4 +1,4 @@
-//! Bars, a group for each category: upright where names and values fit beside each other, lying otherwise.
+//! Bar charts with a group for each category: vertical if names and values fit side by side, otherwise horizontal.
 
 use super::figure::{Drawn, Layout, axis_title, category, spread};
 use super::markup::shortened;
@@ -7,10 +7,10 @@ use super::svg::{Anchor, Svg, lines as wrap};
 use crate::record::{Figure, Point};
 use crate::units;
 
-/// Part of a group's place that stays empty.
+/// Fraction of a group's width that stays empty.
 const APART: f64 = 0.22;
 
-/// The picture of [`crate::record::Kind::Bars`].
+/// Draws a figure of [`crate::record::Kind::Bars`].
 pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String {
     let drawn: Vec<&Drawn> = drawn.iter().filter(|series| !series.points.is_empty()).collect();
     let ends = drawn.iter().flat_map(|series| &series.points).flat_map(|point| {
@@ -24,18 +24,18 @@ pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String 
     }
 }
 
-/// The bar of a category.
+/// Returns the bar of a category.
 fn point<'a>(figure: &Figure, series: &'a Drawn, index: usize) -> Option<&'a Point> {
     series.points.iter().find(|point| category(figure, point) == Some(index))
 }
 
-/// The widest value that will be written at a bar.
+/// Returns the width of the widest value label.
 fn widest(drawn: &[&Drawn], layout: &Layout) -> f64 {
     let values = drawn.iter().flat_map(|series| &series.points);
     values.map(|point| layout.text_width(&units::prefixed(point.y))).fold(0.0, f64::max)
 }
 
-/// Bars that stand.
+/// A layout with vertical bars.
 struct Upright {
     left: f64,
     right: f64,
@@ -44,12 +44,12 @@ struct Upright {
     bar: f64,
     y: Scale,
     y_title: Vec<String>,
-    /// The names below the groups.
+    /// The names below the groups, in lines.
     names: Vec<Vec<String>>,
 }
 
 impl Upright {
-    /// `None` when names or values would overlap.
+    /// Returns `None` if names or values would overlap.
     fn new(figure: &Figure, drawn: &[&Drawn], extent: Extent, layout: &Layout) -> Option<Self> {
         let y = Scale::bars(extent, figure.y.logarithmic, (layout.height / 45.0) as usize);
         let marks = y.ticks.iter().map(|tick| layout.text_width(&tick.label)).fold(0.0, f64::max);
@@ -131,7 +131,8 @@ impl Upright {
     }
 }
 
-/// Bars that lie, each group beside its name where there is room for that, else under it.
+/// A layout with horizontal bars. The name of a group is beside the bars if there is space for it, otherwise above
+/// them.
 struct Lying<'a> {
     figure: &'a Figure,
     drawn: &'a [&'a Drawn<'a>],
@@ -140,7 +141,7 @@ struct Lying<'a> {
     right: f64,
     x: Scale,
     title: Vec<String>,
-    /// Height of a line of text, and of a bar with the gap to the next.
+    /// Height of a line of text.
     line: f64,
     bar: f64,
     names: Vec<Vec<String>>,
@@ -155,7 +156,7 @@ impl<'a> Lying<'a> {
         let most = if beside { 190.0 } else { layout.width };
         let names = figure.categories.iter().map(|name| whole(&shortened(name, 90), most));
         let names: Vec<Vec<String>> = names.collect();
-        // Names are set in bold.
+        // Names are in bold.
         let column = names.iter().flatten().map(|name| layout.text_width(name) * 1.08 + 12.0).fold(0.0, f64::max);
         let start = if beside { column } else { 2.0 };
         let left = if extent.low < 0.0 { start + room } else { start };
@@ -178,13 +179,14 @@ impl<'a> Lying<'a> {
         self.left + (self.right - self.left) * self.x.place(value)
     }
 
-    /// The series that have a bar in a group; only those of now are missed where they have none.
+    /// Returns the series to show in a group. Series of this run are shown even without a bar in the group, series of
+    /// earlier studies are not.
     fn shown(&self, index: usize) -> impl Iterator<Item = &'a Drawn<'a>> {
         let figure = self.figure;
         self.drawn.iter().copied().filter(move |series| !series.given.then || point(figure, series, index).is_some())
     }
 
-    /// Heights of a group: its name above the bars, and its bars.
+    /// Returns the heights of a group: the name above the bars, and the bars.
     fn heights(&self, index: usize) -> (f64, f64) {
         let bars = self.shown(index).count() as f64 * self.bar;
         let name = self.names[index].len() as f64 * self.line;

@@ -1,7 +1,7 @@
 //! A figure: its title, its legend, the picture for wide and for narrow screens, and its numbers as a table.
 //!
-//! Both pictures are in the page and the style sheet shows the one that fits, so that text keeps its size on a phone. The legend
-//! is text above the picture: it wraps, and covers nothing.
+//! Both pictures are in the page, and the style sheet shows the one that fits, so that text keeps its size on a phone.
+//! The legend is text above the picture, so that it can wrap and does not cover the picture.
 
 use super::look::Look;
 use super::markup::{Text, push, shortened};
@@ -11,14 +11,14 @@ use super::{bars, lines};
 use crate::record::{Axis, Figure, Kind, Point, Series};
 use crate::units;
 
-/// A layout.
+/// The layout of a picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Layout {
     pub(super) class: &'static str,
     pub(super) width: f64,
-    /// Of the part between the axes; bars that lie take what they need.
+    /// Height of the area between the axes. Horizontal bars take as much as they need.
     pub(super) height: f64,
-    /// Size of text.
+    /// Font size.
     pub(super) text: f64,
     /// Half the width of a point.
     pub(super) mark: f64,
@@ -27,12 +27,12 @@ pub(super) struct Layout {
 const WIDE: Layout = Layout { class: "wide", width: 960.0, height: 340.0, text: 14.0, mark: 4.2 };
 const NARROW: Layout = Layout { class: "narrow", width: 360.0, height: 250.0, text: 13.0, mark: 3.8 };
 
-/// A series with only what can be drawn.
+/// A series with only the points that can be drawn.
 pub(super) struct Drawn<'a> {
     pub(super) name: String,
     pub(super) given: &'a Series,
     pub(super) look: Look,
-    /// In the order of `x`, without anything that is no number or lies beyond the axes.
+    /// Sorted by `x`, without NaN and values beyond the axes.
     pub(super) points: Vec<Point>,
 }
 
@@ -42,14 +42,14 @@ impl Layout {
     }
 }
 
-/// The figure as HTML; `looks` are those of its series.
+/// Returns the figure as HTML. `looks` are the looks of its series.
 pub(super) fn html(figure: &Figure, looks: &[Look]) -> String {
     let drawn: Vec<Drawn> =
         figure.series.iter().zip(looks).map(|(series, look)| drawn(figure, series, *look)).collect();
     let mut out = String::from("<figure>\n");
     push!(out, "<figcaption>{}</figcaption>\n", Text(&figure.title));
     if drawn.iter().all(|series| series.points.is_empty()) {
-        out.push_str("<p class=\"note\">There is nothing to draw.</p>\n");
+        out.push_str("<p class=\"note\">No data to draw.</p>\n");
     } else {
         legend(&mut out, figure, &drawn);
         for layout in [WIDE, NARROW] {
@@ -65,7 +65,7 @@ pub(super) fn html(figure: &Figure, looks: &[Look]) -> String {
     out
 }
 
-/// The title of an axis with its unit, and what kind of axis it is.
+/// Returns the title of an axis with its unit and whether it is logarithmic.
 pub(super) fn axis_title(axis: &Axis) -> String {
     let mut letters = axis.label.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn axis_title(axis: &Axis) -> String {
     }
 }
 
-/// The spread of a point, when it has one: a study of then gives none.
+/// Returns the spread of a point, if it has one. Values from earlier studies have none.
 pub(super) fn spread(point: &Point, axis: &Axis) -> Option<(f64, f64)> {
     let Point { y, low, high, .. } = *point;
     let real = low <= y && y <= high && low < high && low.abs() <= LARGEST && high.abs() <= LARGEST;
@@ -99,7 +99,7 @@ fn drawn<'a>(figure: &Figure, series: &'a Series, look: Look) -> Drawn<'a> {
     Drawn { name, given: series, look, points }
 }
 
-/// The category a bar belongs to.
+/// Returns the category that a bar belongs to.
 pub(super) fn category(figure: &Figure, point: &Point) -> Option<usize> {
     let index = point.x.round();
     let inside = index >= 0.0 && index < figure.categories.len() as f64 && (point.x - index).abs() < 0.01;
@@ -115,7 +115,7 @@ fn legend(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
     out.push_str("</ul>\n");
 }
 
-/// What a series looks like in the picture, in small.
+/// Returns a small sample of how a series looks in the picture.
 fn swatch(kind: Kind, look: Look) -> String {
     let mut svg = Svg::new("swatch", 34.0, 16.0, "");
     svg.open(&look.class());
@@ -131,17 +131,20 @@ fn swatch(kind: Kind, look: Look) -> String {
     svg.finish().replacen("role=\"img\" aria-label=\"\"", "aria-hidden=\"true\"", 1).trim_end().to_owned()
 }
 
-/// What the picture cannot show.
+/// Writes notes about data that the picture cannot show.
 fn notes(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
     let given: usize = figure.series.iter().map(|series| series.points.len()).sum();
     let shown: usize = drawn.iter().map(|series| series.points.len()).sum();
     if given > shown {
         let (points, are) = if given - shown == 1 { ("point", "is") } else { ("points", "are") };
-        let logarithmic =
-            if figure.x.logarithmic || figure.y.logarithmic { ", or zero or less on a logarithmic axis" } else { "" };
+        let logarithmic = if figure.x.logarithmic || figure.y.logarithmic {
+            ", or are zero or less on a logarithmic axis"
+        } else {
+            ""
+        };
         push!(
             out,
-            "<p class=\"note\">{} {points} {are} not drawn: no number{logarithmic}.</p>\n",
+            "<p class=\"note\">{} {points} {are} not drawn, because the values are not numbers{logarithmic}.</p>\n",
             units::count((given - shown) as u64)
         );
     }
@@ -150,14 +153,17 @@ fn notes(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
     let bands = drawn.iter().filter(spread).filter(is_band).count();
     let what = match (bands, drawn.iter().filter(spread).count()) {
         (_, 0) => return,
-        (0, _) => "Whiskers reach",
-        (bands, all) if bands == all => "Bands reach",
-        _ => "Bands and whiskers reach",
+        (0, _) => "Whiskers show the range",
+        (bands, all) if bands == all => "Bands show the range",
+        _ => "Bands and whiskers show the range",
     };
-    push!(out, "<p class=\"note\">{what} from the lowest to the highest round; the median is drawn.</p>\n");
+    push!(
+        out,
+        "<p class=\"note\">{what} from the lowest to the highest round; lines, points and bars show the median.</p>\n"
+    );
 }
 
-/// The numbers behind the picture, for reading and for copying.
+/// Writes the numbers of the picture as a table, for reading and copying.
 fn numbers(out: &mut String, figure: &Figure, drawn: &[Drawn]) {
     out.push_str("<details><summary>Numbers</summary>\n<div class=\"scroll\"><table>\n<thead><tr>");
     push!(out, "<th>{}</th>", Text(axis_title(&Axis { logarithmic: false, ..figure.x.clone() })));

@@ -1,11 +1,11 @@
-//! The head of the page: what was measured, when and where, in short.
+//! The head of the page: a summary of what was measured, when and where.
 
 use super::look::Palette;
 use super::markup::{Text, push};
 use crate::record::{Machine, Run, ServerRecord};
 use crate::units;
 
-/// The title of the page.
+/// Returns the title of the page.
 pub(super) fn title(runs: &[Run]) -> String {
     match servers(runs).as_slice() {
         [] => "SMB measurements".to_owned(),
@@ -14,7 +14,7 @@ pub(super) fn title(runs: &[Run]) -> String {
     }
 }
 
-/// What tells a run from the others on the page.
+/// Returns a title that distinguishes a run from the others on the page.
 pub(super) fn run_title(run: &Run) -> String {
     match (run.started.is_empty(), run.machine.name.is_empty()) {
         (false, false) => format!("{} on {}", when(&run.started), run.machine.name),
@@ -24,7 +24,7 @@ pub(super) fn run_title(run: &Run) -> String {
     }
 }
 
-/// What stands below the title: a paragraph, and a table of the servers or, where there are several, of the runs.
+/// Writes the text below the title: a paragraph, and a table of the servers or, if there are several, of the runs.
 pub(super) fn head(out: &mut String, runs: &[Run], palette: &Palette) {
     let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
     let experiments = counted(runs.iter().map(|run| run.experiments.len()).sum(), "experiment");
@@ -47,7 +47,8 @@ pub(super) fn head(out: &mut String, runs: &[Run], palette: &Palette) {
         let what = counted(odd, "round");
         push!(
             out,
-            "<p>{what} {are} marked as odd: far from the others of the same case. They count all the same.</p>\n"
+            "<p>{what} {are} marked as odd: far from the others of the same case. They are included in all \
+                 results.</p>\n"
         );
     }
     match runs {
@@ -59,14 +60,14 @@ pub(super) fn head(out: &mut String, runs: &[Run], palette: &Palette) {
 
 fn server_table(out: &mut String, servers: &[ServerRecord], palette: &Palette) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>Server</th><th>Version</th><th>Protocol</th>");
-    out.push_str("<th>File system</th><th>Where</th></tr></thead>\n<tbody>\n");
+    out.push_str("<th>File system</th><th>Address</th></tr></thead>\n<tbody>\n");
     for server in servers {
         let colour = palette.server(&server.name).class();
         push!(out, "<tr><th class=\"{colour}\"><span class=\"dot\"></span>{}</th>", Text(&server.name));
         let known =
             [server.version.as_deref(), Some(&server.protocol), server.file_system.as_deref(), Some(&server.target)];
         for cell in known {
-            push!(out, "<td>{}</td>", Text(cell.unwrap_or("not known")));
+            push!(out, "<td>{}</td>", Text(cell.unwrap_or("unknown")));
         }
         out.push_str("</tr>\n");
     }
@@ -75,7 +76,7 @@ fn server_table(out: &mut String, servers: &[ServerRecord], palette: &Palette) {
 
 fn run_table(out: &mut String, runs: &[Run]) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>Run</th><th>Experiments</th><th>Servers</th>");
-    out.push_str("<th class=\"n\">Took</th><th class=\"n\">Odd rounds</th></tr></thead>\n<tbody>\n");
+    out.push_str("<th class=\"n\">Duration</th><th class=\"n\">Odd rounds</th></tr></thead>\n<tbody>\n");
     for run in runs {
         let experiments: Vec<&str> = run.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
         let servers: Vec<String> = run.servers.iter().map(server).collect();
@@ -92,13 +93,13 @@ fn run_table(out: &mut String, runs: &[Run]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// A server in a few words.
+/// Describes a server briefly.
 fn server(server: &ServerRecord) -> String {
     let version = server.version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default();
     format!("{}{version}, {}", server.name, server.protocol)
 }
 
-/// A machine in a few words.
+/// Describes a machine briefly.
 fn machine(machine: &Machine) -> String {
     let memory = if machine.memory > 0 { units::bytes(machine.memory as f64) + " of memory" } else { String::new() };
     let kernel = if machine.kernel.is_empty() { String::new() } else { format!("kernel {}", machine.kernel) };
@@ -109,13 +110,13 @@ fn machine(machine: &Machine) -> String {
     format!("{name}: {}", parts.join(", "))
 }
 
-/// Rounds marked as odd.
+/// Returns the number of rounds marked as odd.
 fn odd(run: &Run) -> usize {
     let cases = run.experiments.iter().flat_map(|experiment| &experiment.cases);
     cases.flat_map(|case| &case.servers).flatten().filter(|round| round.odd).count()
 }
 
-/// The servers of all runs, each once.
+/// Returns the names of the servers of all runs, each once.
 fn servers(runs: &[Run]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for server in runs.iter().flat_map(|run| &run.servers) {
@@ -126,12 +127,12 @@ fn servers(runs: &[Run]) -> Vec<&str> {
     names
 }
 
-/// `1 thing`, `2 things`.
+/// Formats a count: `1 thing`, `2 things`.
 fn counted(number: usize, thing: &str) -> String {
     format!("{} {thing}{}", units::count(number as u64), if number == 1 { "" } else { "s" })
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins names: `a`, `a and b`, `a, b and c`.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => "no server".to_owned(),
@@ -140,7 +141,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A date and time as people write it, when it is RFC 3339 in UTC.
+/// Formats a date and time for reading, if it is RFC 3339 in UTC.
 fn when(started: &str) -> String {
     let shape: String = started.chars().map(|digit| if digit.is_ascii_digit() { '0' } else { digit }).collect();
     if shape.starts_with("0000-00-00T00:00:00") && started.ends_with('Z') {

@@ -1,4 +1,4 @@
-//! Lines and points between two axes.
+//! Line and point charts between two axes.
 
 use super::figure::{Drawn, Layout, axis_title, spread};
 use super::markup::shortened;
@@ -6,10 +6,10 @@ use super::scale::{Extent, Scale};
 use super::svg::{Anchor, Svg, lines as wrap, text_width};
 use crate::record::{Axis, Figure, Kind, Point};
 
-/// More points than this in a series are drawn as a line alone.
+/// A series with more points than this is drawn as a line without points.
 const MARKED: usize = 60;
 
-/// Where everything stands.
+/// The coordinates of the parts of a chart.
 struct Frame {
     left: f64,
     right: f64,
@@ -22,15 +22,15 @@ struct Frame {
     y_title: Vec<String>,
 }
 
-/// A place that is taken, as left, top, right, bottom.
+/// An occupied area: left, top, right, bottom.
 type Area = (f64, f64, f64, f64);
 
-/// The picture of [`Kind::Lines`] and [`Kind::Points`].
+/// Draws a figure of [`Kind::Lines`] or [`Kind::Points`].
 pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String {
     let Some(frame) = Frame::new(figure, drawn, layout) else { return String::new() };
     let mut svg = Svg::new(layout.class, layout.width, frame.height, &figure.title);
     frame.axes(&mut svg, layout);
-    // What the study found lies below what was measured now.
+    // Results of the study are drawn below the new measurements.
     let order =
         || drawn.iter().filter(|series| series.given.then).chain(drawn.iter().filter(|series| !series.given.then));
     for series in order() {
@@ -43,7 +43,7 @@ pub(super) fn draw(figure: &Figure, drawn: &[Drawn], layout: &Layout) -> String 
     svg.finish()
 }
 
-/// Whether the spread of a series is drawn as a band rather than as whiskers.
+/// Returns whether the spread of a series is drawn as a band rather than as whiskers.
 pub(super) fn has_band(series: &Drawn) -> bool {
     let spread = series.points.iter().filter(|point| spread(point, &Axis::default()).is_some()).count();
     spread >= 3 && spread * 2 > series.points.len()
@@ -113,7 +113,7 @@ impl Frame {
         }
     }
 
-    /// From the lowest to the highest round, below everything else.
+    /// Draws the range from the lowest to the highest round, below everything else.
     fn spread(&self, svg: &mut Svg, figure: &Figure, series: &Drawn) {
         svg.open(&series.look.class());
         if figure.kind == Kind::Lines && has_band(series) {
@@ -152,7 +152,7 @@ impl Frame {
         series.points.iter().map(|point| self.at(point.x, point.y)).collect()
     }
 
-    /// Names what comes from the study beside its line, where there is room.
+    /// Labels the series from the study next to their lines, where there is space.
     fn labels(&self, svg: &mut Svg, kind: Kind, drawn: &[Drawn], layout: &Layout) {
         let mut taken: Vec<Area> = drawn.iter().flat_map(|series| occupied(&self.places(series), kind)).collect();
         for series in drawn.iter().filter(|series| series.given.then) {
@@ -167,7 +167,7 @@ impl Frame {
         }
     }
 
-    /// A free place for a text of `width` near one of the points, those at the right first.
+    /// Returns a free area for a text of `width` near one of the points, preferably at the right.
     fn room(&self, places: &[(f64, f64)], width: f64, size: f64, taken: &[Area]) -> Option<Area> {
         let candidates = places.iter().rev().take(40).flat_map(|&(x, y)| {
             let gap = 7.0;
@@ -191,7 +191,7 @@ impl Frame {
     }
 }
 
-/// The horizontal axis with as many labels as stand beside each other.
+/// Returns the horizontal axis with as many labels as fit side by side.
 fn horizontal(extent: Extent, logarithmic: bool, width: f64, layout: &Layout) -> Scale {
     let mut limit = ((width / 40.0) as usize).min(if logarithmic { 16 } else { 10 });
     loop {
@@ -208,7 +208,7 @@ fn horizontal(extent: Extent, logarithmic: bool, width: f64, layout: &Layout) ->
     }
 }
 
-/// Where points and the lines between them lie, in small pieces.
+/// Returns the areas covered by points and the lines between them, in small pieces.
 fn occupied(places: &[(f64, f64)], kind: Kind) -> Vec<Area> {
     let around = |(x, y): (f64, f64)| (x - 5.0, y - 5.0, x + 5.0, y + 5.0);
     let mut areas: Vec<Area> = places.iter().take(1000).copied().map(around).collect();

@@ -1,20 +1,20 @@
-//! How a series is told from the others: colour, shape of its points, kind of line.
+//! The look that distinguishes a series: colour, shape of its points, kind of line.
 //!
-//! A server has one colour and one shape throughout a page, also in runs of another time. Colours are classes that the style
-//! sheet fills in, for light and for dark; they are told apart without seeing red or green, and shapes do without colour. What
-//! comes from the study is grey and dashed.
+//! A server has the same colour and shape on the whole page, also in other runs. Colours are classes defined in the
+//! style sheet for light and dark mode. They are distinguishable with colour blindness, and shapes are distinguishable
+//! without colour. Series from the study are grey and dashed.
 
 use crate::record::{Figure, Run};
 
-/// Colours in the style sheet, `c0` and so on.
+/// Number of colours in the style sheet: `c0` and so on.
 const COLOURS: usize = 8;
 
 /// The look of one series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Look {
-    /// Its colour; `None` for the study's grey.
+    /// Its colour. `None` for the grey of the study.
     colour: Option<usize>,
-    /// How many series of this figure have the same colour and come before it.
+    /// Number of earlier series of this figure with the same colour.
     again: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Shape {
     Plus,
 }
 
-/// The names of all servers of a page, and of others that were measured beside them, in the order of their colours.
+/// The names of all servers and other parties of a page, in the order of their colours.
 pub(super) struct Palette(Vec<String>);
 
 impl Palette {
@@ -46,7 +46,7 @@ impl Palette {
         Self(names)
     }
 
-    /// The class that colours something after a server.
+    /// Returns the look of a server.
     pub(super) fn server(&self, name: &str) -> Look {
         Look { colour: Some(self.colour(name)), again: 0 }
     }
@@ -55,7 +55,7 @@ impl Palette {
         self.0.iter().position(|known| known == name).unwrap_or(self.0.len()) % COLOURS
     }
 
-    /// The looks of a figure's series, in their order.
+    /// Returns the looks of a figure's series, in their order.
     pub(super) fn series(&self, run: &Run, figure: &Figure) -> Vec<Look> {
         let mut used: Vec<Option<usize>> = Vec::new();
         let mut nameless = self.0.len();
@@ -82,7 +82,7 @@ impl Palette {
 }
 
 impl Look {
-    /// The classes that the style sheet colours it by.
+    /// Returns the classes for the style sheet.
     pub(super) fn class(self) -> String {
         let again = self.again.min(3);
         match self.colour {

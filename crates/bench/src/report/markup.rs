@@ -1,11 +1,11 @@
-//! Text in HTML: everything that comes out of a record passes through [`Text`].
+//! Escapes text for HTML. All text from a record passes through [`Text`].
 //!
-//! Names of servers, cases and files are chosen by others. Besides what HTML gives a meaning to, control characters and those
-//! that turn the direction of writing are replaced, so that a name cannot look like something else.
+//! Names of servers, cases and files come from outside. Besides the special characters of HTML, control characters and
+//! characters that change the writing direction are replaced, so that a name cannot look like something else.
 
 use std::fmt;
 
-/// Text that is safe between tags and inside quoted attributes.
+/// Text that is safe between tags and in quoted attributes.
 pub(super) struct Text<T>(pub(super) T);
 
 impl<T: fmt::Display> fmt::Display for Text<T> {
@@ -15,7 +15,7 @@ impl<T: fmt::Display> fmt::Display for Text<T> {
     }
 }
 
-/// Passes text on, escaped.
+/// A writer that escapes text.
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaping<'_, '_> {
@@ -39,7 +39,7 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Appends formatted text; writing to a `String` cannot fail.
+/// Appends formatted text. Writing to a `String` cannot fail.
 macro_rules! push {
     ($out:expr, $($argument:tt)*) => {{
         use std::fmt::Write as _;
@@ -48,7 +48,7 @@ macro_rules! push {
 }
 pub(super) use push;
 
-/// `text` cut to `limit` characters, with an ellipsis where something is missing.
+/// Cuts `text` to `limit` characters, with an ellipsis if something was cut off.
 pub(super) fn shortened(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
-/// Something that can stand in an `id`: letters and digits, joined by hyphens.
+/// Converts text to a valid `id`: letters and digits, joined by hyphens.
 pub(super) fn anchor(text: &str) -> String {
     let parts = text.split(|character: char| !character.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("-").to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! The page as a whole: head, contents, a section for each experiment.
+//! The whole page: head, contents, and a section for each experiment.
 
 use super::look::Palette;
 use super::markup::{Text, anchor, push};
@@ -32,7 +32,7 @@ pub(super) fn page(runs: &[Run]) -> String {
     out
 }
 
-/// The experiments' names in order of appearance.
+/// Returns the experiments' names in order of appearance.
 fn names(runs: &[Run]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for experiment in runs.iter().flat_map(|run| &run.experiments) {
@@ -43,7 +43,7 @@ fn names(runs: &[Run]) -> Vec<&str> {
     names
 }
 
-/// The experiment in every run that has it.
+/// Returns the experiment from every run that contains it.
 fn found<'a>(runs: &'a [Run], name: &str) -> Vec<(&'a Run, &'a Experiment)> {
     let of = |run: &'a Run| {
         run.experiments.iter().filter(|experiment| experiment.name == name).map(move |found| (run, found))
@@ -57,7 +57,7 @@ fn contents(out: &mut String, runs: &[Run]) {
         let title = found(runs, name).first().map_or("", |(_, experiment)| experiment.title.as_str());
         push!(out, "<li><a href=\"#x-{}\">{}</a>: {}</li>\n", anchor(name), Text(name), Text(title));
     }
-    out.push_str("<li><a href=\"#repeat\">How to repeat it</a></li>\n</ol>\n</nav>\n");
+    out.push_str("<li><a href=\"#repeat\">How to repeat the runs</a></li>\n</ol>\n</nav>\n");
 }
 
 fn section(out: &mut String, runs: &[Run], name: &str, palette: &Palette) {
@@ -117,7 +117,7 @@ fn table_of(out: &mut String, rows: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Names and values.
+/// Writes a table of names and values.
 pub(super) fn facts<'a>(out: &mut String, facts: impl Iterator<Item = (&'a str, &'a str)>) {
     out.push_str("<div class=\"scroll\"><table class=\"facts\"><tbody>\n");
     for (name, value) in facts {

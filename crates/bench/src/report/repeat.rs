@@ -1,4 +1,4 @@
-//! What is needed to run it again: machine, versions, configuration, command line, seed, method.
+//! The data needed to repeat a run: machine, versions, configuration, command line, seed, method.
 
 use super::head::run_title;
 use super::markup::{Text, push};
@@ -6,9 +6,9 @@ use super::page::facts;
 use crate::record::{Run, ServerRecord};
 use crate::units;
 
-/// The last section of the page.
+/// Writes the last section of the page.
 pub(super) fn section(out: &mut String, runs: &[Run]) {
-    out.push_str("<section id=\"repeat\">\n<h2>How to repeat it</h2>\n");
+    out.push_str("<section id=\"repeat\">\n<h2>How to repeat the runs</h2>\n");
     for run in runs {
         push!(out, "<h3>{}</h3>\n", Text(run_title(run)));
         push!(out, "<pre>{}</pre>\n", Text(command(&run.command)));
@@ -45,18 +45,18 @@ fn server_of(out: &mut String, server: &ServerRecord) {
         ("Version", server.version.as_ref()),
         ("File system", server.file_system.as_ref()),
     ];
-    facts(out, own.into_iter().map(|(name, value)| (name, value.map_or("not known", String::as_str))));
+    facts(out, own.into_iter().map(|(name, value)| (name, value.map_or("unknown", String::as_str))));
     match &server.configuration {
         Some(text) => push!(
             out,
             "<details open=\"\"><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
             Text(text.trim_end())
         ),
-        None => out.push_str("<p class=\"note\">Its configuration is not known.</p>\n"),
+        None => out.push_str("<p class=\"note\">The configuration is unknown: it was not given with --conf.</p>\n"),
     }
 }
 
-/// The command line as a shell reads it.
+/// Quotes the command line for a shell.
 fn command(arguments: &[String]) -> String {
     let plain = |argument: &String| {
         !argument.is_empty() && argument.chars().all(|c| c.is_alphanumeric() || "-_./:=@,+%".contains(c))

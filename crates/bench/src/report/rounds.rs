@@ -1,4 +1,4 @@
-//! Every round of every case in one table: what was measured, before any median.
+//! A table of every round of every case: the measurements before medians are taken.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use crate::units;
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// A column: its title, and what a round has in it.
+/// A column: its title, and how its value is taken from a round.
 struct Column {
     title: String,
     value: Box<Value>,
 }
 
-/// What a round has in a column.
+/// Returns the value of a round in a column.
 type Value = dyn Fn(&Round) -> Option<String>;
 
-/// The rounds of an experiment, folded away.
+/// Writes the rounds of an experiment, collapsed.
 pub(super) fn details(out: &mut String, run: &Run, experiment: &Experiment, palette: &Palette) {
     let rounds: Vec<&Round> = experiment.cases.iter().flat_map(|case| &case.servers).flatten().collect();
     if rounds.is_empty() {
@@ -50,7 +50,7 @@ fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette
         let head =
             format!("<th class=\"{}\"><span class=\"dot\"></span>{}</th>", palette.server(&name).class(), Text(&name));
         if rounds.is_empty() {
-            push!(out, "<tr>{head}<td colspan=\"{}\">cannot run it</td></tr>\n", columns.len() + 1);
+            push!(out, "<tr>{head}<td colspan=\"{}\">this server cannot run the case</td></tr>\n", columns.len() + 1);
         }
         for (number, round) in rounds.iter().enumerate() {
             let (class, odd) = if round.odd { (" class=\"odd\"", " †") } else { ("", "") };
@@ -65,12 +65,12 @@ fn case_of(out: &mut String, run: &Run, case: &Case, columns: &[Column], palette
     out.push_str("</tbody>\n");
 }
 
-/// Whether counting system calls slowed the round.
+/// Returns whether system calls were counted in the round, which slows it down.
 fn traced(round: &Round) -> bool {
     round.cost.as_ref().is_some_and(|cost| cost.calls.is_some())
 }
 
-/// The columns in which some round has something to show.
+/// Returns the columns in which at least one round has a value.
 fn columns(rounds: &[&Round]) -> Vec<Column> {
     let mut columns = Vec::new();
     let mut add = |title: &str, value: fn(&Round) -> Option<String>| {
@@ -108,7 +108,7 @@ fn latency(add: &mut impl FnMut(&str, fn(&Round) -> Option<String>)) {
 
 fn cost(add: &mut impl FnMut(&str, fn(&Round) -> Option<String>)) {
     add("Server CPU", |round| round.cost.as_ref().map(|cost| units::seconds(cost.cpu)));
-    add("of it kernel", |round| round.cost.as_ref().map(|cost| units::percent(cost.system / cost.cpu)));
+    add("kernel share", |round| round.cost.as_ref().map(|cost| units::percent(cost.system / cost.cpu)));
     add("CPU per operation", |round| {
         let cost = round.cost.as_ref()?;
         (round.operations > 0).then(|| units::seconds(cost.cpu / round.operations as f64))

@@ -1,10 +1,11 @@
-//! Axes: what range they show, where marks stand and what is written at them.
+//! Axes: their ranges, the positions of their marks, and the labels.
 //!
-//! Values may be anything: a range is widened until it can be drawn, and no loop here runs longer than there are marks.
+//! Values may be arbitrary. A range is widened until it can be drawn, and no loop here runs more often than there are
+//! marks.
 
 use crate::units;
 
-/// Values beyond this are not drawn.
+/// Values with a larger magnitude are not drawn.
 pub(super) const LARGEST: f64 = 1e100;
 
 /// A labelled mark.
@@ -21,23 +22,23 @@ pub(super) struct Scale {
     pub(super) low: f64,
     pub(super) high: f64,
     pub(super) ticks: Vec<Tick>,
-    /// Marks without a label, of logarithmic axes only.
+    /// Marks without a label, only on logarithmic axes.
     pub(super) minor: Vec<f64>,
 }
 
-/// What an axis has to show.
+/// The values that an axis must show.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Extent {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Only whole numbers, so marks between them would say nothing.
+    /// Whether all values are whole numbers. Marks between them would be meaningless.
     pub(super) whole: bool,
-    /// Only powers of two, so marks at powers of ten would miss all of them.
+    /// Whether all values are powers of two. Marks at powers of ten would miss almost all of them.
     pub(super) binary: bool,
 }
 
 impl Extent {
-    /// Of the values that can be drawn; `None` when there are none.
+    /// Returns the extent of the values that can be drawn, or `None` if there are none.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         values.filter(|value| value.abs() <= LARGEST).fold(None, |extent, value| {
             let whole = value.fract() == 0.0;
@@ -50,7 +51,8 @@ impl Extent {
 }
 
 impl Scale {
-    /// The horizontal axis: the data's own range with a little air, from zero when zero is near; at most `limit` labels.
+    /// Returns the horizontal axis, with at most `limit` labels. Its range is that of the data with a small margin,
+    /// starting at zero if zero is near.
     pub(super) fn across(extent: Extent, logarithmic: bool, limit: usize) -> Self {
         if logarithmic {
             let (low, high) = positive(extent);
@@ -67,7 +69,7 @@ impl Scale {
         Self::linear(start, high + air, step, limit)
     }
 
-    /// The vertical axis: from zero when it is linear, and ending at a mark.
+    /// Returns the vertical axis. A linear axis starts at zero. The axis ends at a mark.
     pub(super) fn up(extent: Extent, logarithmic: bool, limit: usize) -> Self {
         if logarithmic {
             let (low, high) = positive(extent);
@@ -79,7 +81,7 @@ impl Scale {
         Self::linear((low / step).floor() * step, (high / step).ceil() * step, step, limit)
     }
 
-    /// As [`Scale::up`], but with room below the smallest of logarithmic bars, which begin at a power of ten.
+    /// Like [`Scale::up`], but a logarithmic axis starts at a power of ten below the smallest bar.
     pub(super) fn bars(extent: Extent, logarithmic: bool, limit: usize) -> Self {
         if !logarithmic {
             return Self::up(extent, logarithmic, limit);
@@ -107,14 +109,14 @@ impl Scale {
         let ticks: Vec<Tick> = if ticks.len() > 1 {
             ticks.into_iter().map(|at| Tick { at, label: power(at) }).collect()
         } else {
-            // Less than from one mark to the next: those of a linear axis.
+            // The range is smaller than the distance between two marks, so the marks of a linear axis are used.
             Self::linear(low, high, step((high - low) / limit.max(2) as f64), limit).ticks
         };
         let minor = minor.into_iter().filter(|at| ticks.iter().all(|tick| (tick.at / at - 1.0).abs() > 1e-6)).collect();
         Self { logarithmic: true, low, high, ticks, minor }
     }
 
-    /// Where `value` stands, 0 at the low end and 1 at the high end, and never outside.
+    /// Returns the position of `value` on the axis: 0 at the low end, 1 at the high end, and never outside.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             if value <= 0.0 {
@@ -127,13 +129,13 @@ impl Scale {
         if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
     }
 
-    /// Where bars begin: zero, or the low end where zero cannot be shown.
+    /// Returns the value at which bars begin: zero, or the low end if zero cannot be shown.
     pub(super) fn base(&self) -> f64 {
         if self.logarithmic { self.low } else { 0.0 }
     }
 }
 
-/// Marks at powers of two, every one or as many as fit.
+/// Returns marks at powers of two, every one or as many as fit.
 fn binary(extent: Extent, limit: usize) -> Vec<Tick> {
     let (first, last) = (extent.low.log2().round() as i32, extent.high.log2().round() as i32);
     let every = ((last - first + 1) as usize).div_ceil(limit);
@@ -141,7 +143,7 @@ fn binary(extent: Extent, limit: usize) -> Vec<Tick> {
     all.map(|at| Tick { at, label: units::number(at) }).collect()
 }
 
-/// The marks of a logarithmic axis: powers of ten if those are enough, otherwise with steps between them.
+/// Returns the marks of a logarithmic axis: powers of ten if those are enough, otherwise with steps between them.
 fn marks(low: f64, high: f64, extent: Extent, limit: usize) -> Vec<f64> {
     let thirds: &[f64] = &[1.0, 3.0];
     let fine: &[f64] = &[1.0, 2.0, 5.0];
@@ -163,38 +165,38 @@ fn marks(low: f64, high: f64, extent: Extent, limit: usize) -> Vec<f64> {
     enough.or(dense).or(sparse).cloned().unwrap_or(decades)
 }
 
-/// `steps` times each power of ten, as far as they lie in the range.
+/// Returns `steps` times each power of ten that lies in the range.
 fn within(steps: &[f64], low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let all = (first..=last).flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
     all.filter(|at| (low * 0.999_999..=high * 1.000_001).contains(at)).collect()
 }
 
-/// The positive range of a logarithmic axis.
+/// Returns the positive range of a logarithmic axis.
 fn positive(extent: Extent) -> (f64, f64) {
     let high = if extent.high > 0.0 { extent.high.clamp(1.0 / LARGEST, LARGEST) } else { 1.0 };
     let low = if extent.low > 0.0 { extent.low.clamp(1.0 / LARGEST, high) } else { high / 1000.0 };
     (low, high)
 }
 
-/// The next 1, 2 or 5 times a power of ten downwards.
+/// Rounds down to 1, 2 or 5 times a power of ten.
 fn floor(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     [5.0, 2.0, 1.0].iter().map(|step| step * decade).find(|at| *at <= value).unwrap_or(decade)
 }
 
-/// The next 1, 2 or 5 times a power of ten upwards.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn ceil(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].iter().map(|step| step * decade).find(|at| *at >= value).unwrap_or(decade * 10.0)
 }
 
-/// The smallest 1, 2 or 5 times a power of ten that is no less than `least`.
+/// Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     if least > 0.0 { ceil(least * 0.999_999) } else { 1.0 }
 }
 
-/// A range that is wide enough to draw.
+/// Widens a range until it can be drawn.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let least = low.abs().max(high.abs()) * 1e-6;
     if high - low > least {
@@ -204,7 +206,7 @@ fn widened(low: f64, high: f64) -> (f64, f64) {
     (low - by, high + by)
 }
 
-/// A mark of a linear axis, with as many digits as tell it from the next.
+/// Returns the label of a mark on a linear axis, with enough digits to distinguish it from the next.
 fn label(at: f64, step: f64) -> String {
     if at == 0.0 || at.abs() < step * 1e-3 {
         return "0".to_owned();
@@ -225,7 +227,7 @@ fn label(at: f64, step: f64) -> String {
     format!("{text}{prefix}")
 }
 
-/// A mark of a logarithmic axis.
+/// Returns the label of a mark on a logarithmic axis.
 fn power(at: f64) -> String {
     if (0.999e-3..1e15).contains(&at) {
         return units::prefixed(at);

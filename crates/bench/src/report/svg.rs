@@ -1,17 +1,17 @@
-//! The few elements of SVG that a figure needs.
+//! The few SVG elements that a figure needs.
 //!
-//! Coordinates are pixels at the size the figure is drawn for. What has no number stands at 0, so that no value makes the
-//! document invalid. Colours come from classes.
+//! Coordinates are pixels at the size for which the figure is drawn. A coordinate that is not a number is written as 0,
+//! so that no value makes the document invalid. Colours are set by classes.
 
 use super::look::Shape;
 use super::markup::{Text, push};
 
-/// A picture being drawn.
+/// A picture under construction.
 pub(super) struct Svg {
     out: String,
 }
 
-/// Where a text is held.
+/// The alignment of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Anchor {
     Start,
@@ -20,7 +20,7 @@ pub(super) enum Anchor {
 }
 
 impl Svg {
-    /// `label` is what those hear who do not see it.
+    /// `label` is the text for screen readers.
     pub(super) fn new(class: &str, width: f64, height: f64, label: &str) -> Self {
         let mut out = String::new();
         push!(
@@ -56,7 +56,7 @@ impl Svg {
         push!(self.out, "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
     }
 
-    /// Points joined by straight lines, and closed when it is an area.
+    /// Draws straight lines between points, closed if it is an area.
     pub(super) fn path(&mut self, class: &str, points: &[(f64, f64)], closed: bool) {
         push!(self.out, "<path class=\"{class}\" d=\"");
         for (index, (x, y)) in points.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Svg {
         push!(self.out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{}</text>", Text(text));
     }
 
-    /// A point of a series, about `2 * r` wide.
+    /// Draws a point of a series, about `2 * r` wide.
     pub(super) fn mark(&mut self, shape: Shape, (x, y): (f64, f64), r: f64) {
         let corner = |dx: f64, dy: f64| (x + dx * r, y + dy * r);
         match shape {
@@ -101,12 +101,12 @@ impl Svg {
     }
 }
 
-/// A coordinate with one digit after the point.
+/// Rounds a coordinate to one decimal.
 fn at(value: f64) -> f64 {
     if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 }
 }
 
-/// About how wide a text is in the fonts of systems today, rather too wide than too narrow.
+/// Estimates the width of a text in current system fonts, rather too wide than too narrow.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let widths = text.chars().map(|character| match character {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | '·' => 0.32,
@@ -119,7 +119,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
-/// The words of a text in lines no wider than `width`; `None` when a word alone is wider.
+/// Wraps the words of a text to lines of at most `width`. `None` if a single word is wider.
 pub(super) fn lines(text: &str, width: f64, size: f64) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

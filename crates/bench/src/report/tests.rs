@@ -1,4 +1,4 @@
-//! A page of a made-up run with every kind of figure. Its numbers are invented.
+//! Tests the page of an invented run with every kind of figure.
 
 use std::fs;
 
@@ -83,7 +83,7 @@ fn the_page_is_whole() {
     assert!(html.contains("20310203"));
 }
 
-/// The figure is there in both layouts, with its axes' titles and its series' names.
+/// The figure is present in both layouts, with its axis titles and series names.
 #[track_caller]
 fn check_figure(html: &str, figure: &Figure) {
     let start = format!("<figcaption>{}</figcaption>", markup::Text(&figure.title));
@@ -114,9 +114,11 @@ fn a_name_is_no_markup() {
 #[test]
 fn what_cannot_be_drawn_is_said() {
     let html = page(&[sample()]);
-    assert!(html.contains("4 points are not drawn: no number, or zero or less on a logarithmic axis."));
+    assert!(html.contains(
+        "4 points are not drawn, because the values are not numbers, or are zero or less on a logarithmic axis."
+    ));
     assert!(html.contains("<small>(no data)</small>"));
-    assert!(html.contains("cannot run it"));
+    assert!(html.contains("this server cannot run the case"));
     assert!(html.contains("<tr class=\"odd\">"));
 }
 
@@ -184,7 +186,7 @@ fn check_error(text: &str, expected: &str) {
 #[test]
 fn files_that_are_no_records() {
     check_error("{\n\"format\": 1,\n oops", "line 3: not JSON");
-    check_error("{\"format\": 99}", "has format 99, and this version understands format 1");
+    check_error("{\"format\": 99}", "its format is 99, but this version reads only format 1");
     check_error("[1]", "no number `format`");
     check_error(&SAMPLE.replacen("\"seconds\": 1934.5", "\"seconds\": \"long\"", 1), "line 5: invalid type");
     check_error("\u{0}", "not JSON");
