@@ -1,6 +1,6 @@
-//! The kinds of operation that a load file knows, and how its lines are written.
+//! The kinds of operation in a load file, and the syntax of their lines.
 
-/// A kind of operation, by the load file's name. In the order in which tables show them.
+/// A kind of operation, by its name in the load file. The order is that of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// `NTCreateX`
@@ -42,7 +42,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in order.
+    /// All kinds, in order.
     pub const ALL: [Kind; 18] = [
         Kind::NtCreateX,
         Kind::Close,
@@ -64,7 +64,7 @@ impl Kind {
         Kind::Sleep,
     ];
 
-    /// How a line of it is written, without the time before it.
+    /// Returns the syntax of its lines, without the time before the name.
     pub fn usage(self) -> &'static str {
         match self {
             Kind::NtCreateX => "NTCreateX \"PATH\" OPTIONS DISPOSITION HANDLE STATUS",
@@ -88,17 +88,17 @@ impl Kind {
         }
     }
 
-    /// The word that begins its lines.
+    /// Returns the word at the beginning of its lines.
     pub fn name(self) -> &'static str {
         self.usage().split(' ').next().unwrap_or_default()
     }
 
-    /// How many words stand between its name and the status.
+    /// Returns the number of words between its name and the status.
     pub fn arguments(self) -> usize {
         self.usage().split(' ').count() - 2
     }
 
-    /// The kind whose lines begin with `name`.
+    /// Returns the kind whose lines begin with `name`.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }

@@ -1,6 +1,6 @@
-//! A NetBench load: the file that dbench calls `client.txt`, read and checked.
+//! A NetBench load: the file that dbench calls `client.txt`, parsed and checked.
 //!
-//! One operation a line, in the words of the SMB 1 requests of the recorded run:
+//! The file has one operation per line, named after the SMB 1 requests of the recorded run:
 //!
 //! ```text
 //! [SECONDS] NAME ARGUMENTS STATUS
@@ -10,23 +10,24 @@
 //! |---|---|
 //! | `NTCreateX` | `"PATH" OPTIONS DISPOSITION HANDLE`: create options and disposition of [MS-SMB2] 2.2.13 |
 //! | `Close`, `Flush` | `HANDLE` |
-//! | `ReadX`, `WriteX` | `HANDLE OFFSET BYTES ANSWERED`: `ANSWERED` is how many were read or written |
+//! | `ReadX`, `WriteX` | `HANDLE OFFSET BYTES ANSWERED`: `ANSWERED` is the number of bytes read or written |
 //! | `LockX`, `UnlockX` | `HANDLE OFFSET BYTES` |
 //! | `Rename` | `"FROM" "TO"` |
-//! | `Unlink` | `"PATH" ATTRIBUTES`: which kinds of file a wildcard of SMB 1 could meet |
+//! | `Unlink` | `"PATH" ATTRIBUTES`: the kinds of file that an SMB 1 wildcard could match |
 //! | `Mkdir`, `Rmdir`, `Deltree` | `"PATH"` |
 //! | `QUERY_PATH_INFORMATION` | `"PATH" LEVEL` |
 //! | `QUERY_FILE_INFORMATION`, `SET_FILE_INFORMATION` | `HANDLE LEVEL` |
 //! | `QUERY_FS_INFORMATION` | `LEVEL` |
-//! | `FIND_FIRST` | `"PATTERN" LEVEL MOST ENTRIES`: entries asked for at most, and answered |
+//! | `FIND_FIRST` | `"PATTERN" LEVEL MOST ENTRIES`: the maximum and the returned number of entries |
 //! | `Sleep` | `MICROSECONDS` |
 //!
-//! Numbers are decimal, or hexadecimal after `0x`. `STATUS` is a name (`NT_STATUS_OK`) or a number. A handle is a number
-//! that `NTCreateX` gives to a file and `Close` takes back. The path component `client1` stands for the client's own
-//! directory. The time before the name is when the request was seen; it is read and not kept, because a replay goes as
-//! fast as it can. Blank lines and lines that begin with `#` say nothing.
+//! Numbers are decimal, or hexadecimal after `0x`. `STATUS` is a name (`NT_STATUS_OK`) or a number. A handle is a
+//! number that `NTCreateX` assigns to a file and `Close` releases. The path component `client1` represents the client's
+//! own directory. The time before the name is when the request was recorded. It is ignored, because a replay runs as
+//! fast as possible. Blank lines and lines that begin with `#` are ignored.
 //!
-//! The file of Debian's package `dbench` is GPL and no part of this project: it is read where that package puts it.
+//! The file of Debian's package `dbench` is under the GPL and not part of this project. It is read where that package
+//! installs it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -39,13 +40,13 @@ use proto::status::Status;
 use super::kind::Kind;
 pub use super::operation::{Handle, Line, Operation, TextId};
 
-/// Where Debian's package `dbench` puts the recorded run.
+/// The path where Debian's package `dbench` installs the recorded run.
 pub const DEBIAN: &str = "/usr/share/dbench/client.txt";
 
 /// A load file.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Load {
-    /// Where it came from, for messages.
+    /// Its file name, for messages.
     pub name: String,
     /// Its lines, in order.
     pub lines: Vec<Line>,
@@ -53,23 +54,23 @@ pub struct Load {
     pub texts: Vec<String>,
 }
 
-/// What there is of one kind of operation in a load.
+/// The totals of one kind of operation in a load.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Count {
-    /// Lines.
+    /// Number of lines.
     pub operations: u64,
-    /// Of them such that expect an error.
+    /// The part of them that expects an error.
     pub refused: u64,
     /// Bytes that were read or written.
     pub bytes: u64,
 }
 
 impl Load {
-    /// Reads a load file. One that is not there is an error that says which package brings it.
+    /// Reads a load file. If it is missing, the error names the package that contains it.
     pub fn read(path: &Path) -> Result<Load> {
         let text = fs::read_to_string(path).with_context(|| match path.exists() {
             false => format!(
-                "no load file {}: install dbench's (Debian: apt install dbench) or name one with --load FILE",
+                "there is no load file {}: install dbench (Debian: apt install dbench) or give a file with --load FILE",
                 path.display()
             ),
             true => format!("cannot read the load file {}", path.display()),
@@ -77,7 +78,7 @@ impl Load {
         Load::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads the text of a load file; `name` is for messages.
+    /// Parses the text of a load file. `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Load> {
         let mut load = Load { name: name.to_owned(), ..Load::default() };
         let mut known = Known::default();
@@ -90,24 +91,24 @@ impl Load {
             load.lines.push(Line { number, operation, status });
         }
         if load.lines.is_empty() {
-            bail!("{name} holds no operation");
+            bail!("{name} contains no operation: give a load file of dbench");
         }
         load.texts = known.texts;
         Ok(load)
     }
 
-    /// Its first `lines` lines as a load of its own.
+    /// Returns a load of the first `lines` lines.
     pub fn head(mut self, lines: usize) -> Load {
         self.lines.truncate(lines);
         self
     }
 
-    /// A path or pattern.
+    /// Returns a path or pattern.
     pub fn text(&self, id: TextId) -> &str {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// How many lines there are of each kind, and how many bytes they move.
+    /// Returns the number of lines of each kind, and the bytes that they move.
     pub fn census(&self) -> BTreeMap<Kind, Count> {
         let mut census = BTreeMap::<Kind, Count>::new();
         for line in &self.lines {
@@ -120,7 +121,7 @@ impl Load {
     }
 }
 
-/// What a reader has met before.
+/// The texts and statuses that the parser has already seen.
 #[derive(Default)]
 struct Known {
     texts: Vec<String>,
@@ -160,7 +161,7 @@ fn number(word: &str) -> Option<u64> {
     }
 }
 
-/// The words of a line; what stands in quotes is one. `None` when a quote does not end.
+/// Splits a line into words. A quoted text is one word. `None` if a quote is not closed.
 fn words(line: &str) -> Option<Vec<&str>> {
     let mut words = Vec::with_capacity(8);
     let mut rest = line.trim_start();
@@ -176,7 +177,7 @@ fn words(line: &str) -> Option<Vec<&str>> {
 }
 
 fn read_line(line: &str, known: &mut Known) -> Result<(Operation, Status)> {
-    let words = words(line).context("a quote does not end: expected a second \" after the path")?;
+    let words = words(line).context("a quote is not closed: add a second \" after the path")?;
     let timed = words.first().is_some_and(|word| word.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0));
     let words = words.get(usize::from(timed)..).unwrap_or_default();
     let (name, rest) = words.split_first().context("expected an operation after the time")?;
@@ -186,17 +187,20 @@ fn read_line(line: &str, known: &mut Known) -> Result<(Operation, Status)> {
     let usage = || format!("expected {}", kind.usage());
     let (status, arguments) = rest.split_last().with_context(usage)?;
     if arguments.len() != kind.arguments() {
-        bail!("{} words where {} belong: {}", words.len(), kind.arguments() + 2, usage());
+        bail!("the line has {} words instead of {}: {}", words.len(), kind.arguments() + 2, usage());
     }
     let status = known.status(status).with_context(|| {
-        format!("{status:?} is no status: expected NT_STATUS_ and a name of [MS-ERREF], or a number, as in {}", usage())
+        format!(
+            "{status:?} is not a status: expected NT_STATUS_ and a name of [MS-ERREF], or a number, as in {}",
+            usage()
+        )
     })?;
     let mut arguments = Arguments { words: arguments.iter(), known };
     let operation = read_operation(kind, &mut arguments).with_context(usage)?;
     Ok((operation, status))
 }
 
-/// What follows the name, taken one by one.
+/// The words after the name, taken one by one.
 struct Arguments<'a> {
     words: std::slice::Iter<'a, &'a str>,
     known: &'a mut Known,
@@ -205,7 +209,7 @@ struct Arguments<'a> {
 impl Arguments<'_> {
     fn number<T: TryFrom<u64>>(&mut self) -> Result<T> {
         let word = self.words.next().context("a number is missing")?;
-        let value = number(word).with_context(|| format!("{word:?} is no number"))?;
+        let value = number(word).with_context(|| format!("{word:?} is not a number"))?;
         T::try_from(value).ok().with_context(|| format!("{word} is too large"))
     }
 
@@ -216,7 +220,7 @@ impl Arguments<'_> {
     fn text(&mut self) -> Result<TextId> {
         let word = self.words.next().context("a path is missing")?;
         if !word.starts_with('\\') {
-            bail!("{word:?} is no path: one begins with \\");
+            bail!("{word:?} is not a path: it must begin with \\");
         }
         Ok(self.known.text(word))
     }
@@ -270,7 +274,7 @@ fn read_operation(kind: Kind, from: &mut Arguments<'_>) -> Result<Operation> {
 mod tests {
     use super::*;
 
-    /// The only line of a load.
+    /// Parses a load of one line.
     fn one(line: &str) -> (Operation, Status, Vec<String>) {
         let load = Load::parse("t", line).unwrap();
         assert_eq!(load.lines.len(), 1);
@@ -336,15 +340,15 @@ mod tests {
     fn a_bad_line_is_named_with_what_is_expected() {
         for (line, parts) in [
             ("Closed 7 NT_STATUS_OK", &["t:2: `Closed 7 NT_STATUS_OK`", "not an operation", "NTCreateX, Close"][..]),
-            ("Close 7", &["2 words where 3 belong", "expected Close HANDLE STATUS"]),
+            ("Close 7", &["2 words instead of 3", "expected Close HANDLE STATUS"]),
             ("Close", &["expected Close HANDLE STATUS"]),
             ("1.5", &["expected an operation after the time"]),
-            ("Close x NT_STATUS_OK", &["\"x\" is no number", "Close HANDLE STATUS"]),
+            ("Close x NT_STATUS_OK", &["\"x\" is not a number", "Close HANDLE STATUS"]),
             ("Close 4294967296 NT_STATUS_OK", &["4294967296 is too large"]),
-            ("Close 7 NT_STATUS_FINE", &["\"NT_STATUS_FINE\" is no status", "[MS-ERREF]"]),
-            (r#"Mkdir "\a NT_STATUS_OK"#, &["a quote does not end"]),
-            ("Mkdir a NT_STATUS_OK", &["\"a\" is no path", "expected Mkdir \"PATH\" STATUS"]),
-            ("ReadX 7 0 1 NT_STATUS_OK", &["5 words where 6 belong", "ReadX HANDLE OFFSET BYTES ANSWERED STATUS"]),
+            ("Close 7 NT_STATUS_FINE", &["\"NT_STATUS_FINE\" is not a status", "[MS-ERREF]"]),
+            (r#"Mkdir "\a NT_STATUS_OK"#, &["a quote is not closed"]),
+            ("Mkdir a NT_STATUS_OK", &["\"a\" is not a path", "expected Mkdir \"PATH\" STATUS"]),
+            ("ReadX 7 0 1 NT_STATUS_OK", &["5 words instead of 6", "ReadX HANDLE OFFSET BYTES ANSWERED STATUS"]),
         ] {
             let error = format!("{:#}", Load::parse("t", &format!("Flush 1 0\n{line}\n")).unwrap_err());
             for part in parts {
@@ -355,7 +359,7 @@ mod tests {
 
     #[test]
     fn an_empty_load_and_a_missing_file_are_errors_with_a_remedy() {
-        assert!(Load::parse("t", "# nothing\n").unwrap_err().to_string().contains("holds no operation"));
+        assert!(Load::parse("t", "# nothing\n").unwrap_err().to_string().contains("contains no operation"));
         let error = Load::read(Path::new("/nonexistent/client.txt")).unwrap_err().to_string();
         assert!(error.contains("apt install dbench") && error.contains("--load FILE"), "{error}");
     }

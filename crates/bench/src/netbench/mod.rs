@@ -1,7 +1,7 @@
 //! `frevo bench netbench`: a recorded NetBench run, replayed by any number of clients.
 //!
-//! [`load`] reads the recorded run, [`plan`] says which SMB 2 requests stand for it, [`replay`] sends them and looks at
-//! the answers.
+//! [`load`] reads the recorded run, [`plan`] translates it to SMB 2 requests, and [`replay`] sends them and checks the
+//! answers.
 
 pub mod kind;
 pub mod load;
@@ -19,19 +19,19 @@ use crate::method::Server;
 use plan::{Names, Plan};
 use replay::Replay;
 
-/// Where the clients' directories are, below the share.
+/// The clients' directory, relative to the share.
 pub const BASE: &str = "frevo-bench-netbench";
 
-/// `count` clients, connected and before the first line of the load called `load`. What an interrupted run left is
-/// deleted, and the directories that all clients share are made.
+/// Connects `count` clients and sets them to the first line of the load called `load`. Deletes what an interrupted run
+/// left, and creates the directories that all clients share.
 pub async fn set_up(server: &Server, plan: &Arc<Plan>, load: &str, count: usize, seed: u64) -> Result<Vec<Replay>> {
     let mut first = server.connect().await?;
     tree::delete(&mut first, BASE).await?;
     let names = Names::new(plan, BASE, 1);
-    first.make_directory(BASE).await.with_context(|| format!("cannot make {BASE}"))?;
+    first.make_directory(BASE).await.with_context(|| format!("cannot create {BASE}"))?;
     for path in &plan.shared {
         let path = names.text(*path);
-        first.make_directory(path).await.with_context(|| format!("cannot make {path}"))?;
+        first.make_directory(path).await.with_context(|| format!("cannot create {path}"))?;
     }
     first.log_off().await?;
     let mut replays = Vec::with_capacity(count);
@@ -41,7 +41,7 @@ pub async fn set_up(server: &Server, plan: &Arc<Plan>, load: &str, count: usize,
     Ok(replays)
 }
 
-/// Ends the clients and deletes what they left.
+/// Logs the clients off and deletes their files.
 pub async fn clean_up(server: &Server, replays: Vec<Replay>) -> Result<()> {
     for replay in replays {
         replay.log_off().await?;

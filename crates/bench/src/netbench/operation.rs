@@ -1,168 +1,168 @@
-//! One line of a load, read: what was asked for and what was answered. How it is written is in [`super::load`].
+//! One parsed line of a load: the request and its recorded result. The syntax is described in [`super::load`].
 
 use proto::smb2::create::{CreateDisposition, CreateOptions};
 use proto::status::Status;
 
 use super::kind::Kind;
 
-/// Index into [`Load::texts`](super::load::Load::texts): a path or a pattern.
+/// Index of a path or a pattern in [`Load::texts`](super::load::Load::texts).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TextId(pub u32);
 
-/// The number by which the load calls an open file.
+/// The number that the load uses for an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Handle(pub u32);
 
-/// What one line asks for. The names are the load file's.
+/// The request of a line. The names are those of the load file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Opens or creates a file or directory.
     NtCreateX {
-        /// Which.
+        /// The path.
         path: TextId,
-        /// How to open.
+        /// The create options.
         options: CreateOptions,
-        /// What when it is there, and when it is not.
+        /// The action if the file exists, and if it does not.
         disposition: CreateDisposition,
-        /// What it is called from now on, when it succeeds.
+        /// The number of the handle, if the open succeeds.
         handle: Handle,
     },
-    /// Closes it.
+    /// Closes a handle.
     Close {
-        /// Which.
+        /// The handle.
         handle: Handle,
     },
-    /// Reads.
+    /// Reads from a file.
     ReadX {
-        /// From what.
+        /// The handle.
         handle: Handle,
-        /// From where on.
+        /// The offset.
         offset: u64,
-        /// How many bytes at most.
+        /// Maximum number of bytes.
         length: u32,
-        /// How many there were.
+        /// Number of bytes that were read.
         answered: u32,
     },
-    /// Writes.
+    /// Writes to a file.
     WriteX {
-        /// To what.
+        /// The handle.
         handle: Handle,
-        /// From where on.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         length: u32,
-        /// How many were written.
+        /// Number of bytes that were written.
         answered: u32,
     },
-    /// Locks a range for this handle alone.
+    /// Locks a range exclusively.
     LockX {
-        /// Of what.
+        /// The handle.
         handle: Handle,
-        /// From where on.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// Unlocks it.
+    /// Unlocks a range.
     UnlockX {
-        /// Of what.
+        /// The handle.
         handle: Handle,
-        /// From where on.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// Brings what was written to the disk.
+    /// Flushes written data to the disk.
     Flush {
-        /// Of what.
+        /// The handle.
         handle: Handle,
     },
-    /// Renames; fails when the new name is there.
+    /// Renames a file. Fails if the new name exists.
     Rename {
-        /// The name that it has.
+        /// The old name.
         from: TextId,
-        /// The name that it gets.
+        /// The new name.
         to: TextId,
     },
     /// Deletes a file.
     Unlink {
-        /// Which.
+        /// The path.
         path: TextId,
         /// Search attributes of SMB 1.
         attributes: u32,
     },
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir {
-        /// Which.
+        /// The path.
         path: TextId,
     },
     /// Deletes an empty directory.
     Rmdir {
-        /// Which.
+        /// The path.
         path: TextId,
     },
-    /// Deletes a directory and all below it; fine when it is not there.
+    /// Deletes a directory and everything in it. A missing directory is not an error.
     Deltree {
-        /// Which.
+        /// The path.
         path: TextId,
     },
-    /// What is known of a name.
+    /// Queries information about a path.
     QueryPath {
-        /// Which.
+        /// The path.
         path: TextId,
         /// Information level of TRANS2.
         level: u16,
     },
-    /// What is known of an open file.
+    /// Queries information about an open file.
     QueryFile {
-        /// Which.
+        /// The handle.
         handle: Handle,
         /// Information level of TRANS2.
         level: u16,
     },
-    /// What is known of the file system.
+    /// Queries information about the file system.
     QueryFs {
         /// Information level of TRANS2.
         level: u16,
     },
-    /// Sets what is known of an open file. What it is set to is not recorded.
+    /// Sets information of an open file. The values are not recorded.
     SetFile {
-        /// Which.
+        /// The handle.
         handle: Handle,
         /// Information level of TRANS2.
         level: u16,
     },
-    /// Lists what matches a pattern.
+    /// Lists the names that match a pattern.
     FindFirst {
         /// A directory and a pattern.
         pattern: TextId,
         /// Information level of TRANS2.
         level: u16,
-        /// Entries asked for at most.
+        /// Maximum number of entries.
         most: u32,
-        /// Entries answered.
+        /// Number of entries that were returned.
         entries: u32,
     },
-    /// Waits.
+    /// Pauses.
     Sleep {
-        /// How long.
+        /// The duration.
         microseconds: u64,
     },
 }
 
-/// One line.
+/// One line of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Its number in the file, from 1.
+    /// Its line number in the file, from 1.
     pub number: u32,
-    /// What it asks for.
+    /// Its request.
     pub operation: Operation,
-    /// What the server answered when it was recorded.
+    /// The status that the server returned when it was recorded.
     pub status: Status,
 }
 
 impl Operation {
-    /// Of what kind it is.
+    /// Returns its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Operation::NtCreateX { .. } => Kind::NtCreateX,
@@ -186,7 +186,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of payload that were read or written.
+    /// Returns the number of payload bytes that were read or written.
     pub fn bytes(&self) -> u64 {
         match self {
             Operation::ReadX { answered, .. } | Operation::WriteX { answered, .. } => u64::from(*answered),

@@ -1,4 +1,4 @@
-//! One client of a replay: sends what the plan says, and looks at every answer.
+//! One client of a replay: sends the requests of the plan and checks every answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::request;
 use crate::load::{Done, Worker};
 use crate::random::Random;
 
-/// The times of operations, nanoseconds, to a hundredth.
+/// The times of operations in nanoseconds, with a resolution of a hundredth.
 pub type Times = BTreeMap<Kind, Histogram<u64>>;
 
-/// A client at some place of the load. Its operations are the load's lines.
+/// A client with its position in the load. Its operations are the load's lines.
 pub struct Replay {
     client: Client,
     plan: Arc<Plan>,
@@ -36,17 +36,17 @@ pub struct Replay {
     open: Vec<Option<(FileId, Option<TextId>)>>,
     next: usize,
     payload: Vec<u8>,
-    /// Whether an answer that the load does not expect is counted instead of ending everything.
+    /// Whether an unexpected answer is counted instead of ending the run.
     pub tolerant: bool,
-    /// How many such answers there were.
+    /// Number of unexpected answers.
     pub errors: u64,
     times: Times,
 }
 
-/// What a chain came to.
+/// The result of a chain.
 #[derive(Default)]
 struct Outcome {
-    /// Of the first message that failed.
+    /// The status of the first message that failed.
     status: Status,
     file: Option<FileId>,
     /// Bytes moved, or entries listed.
@@ -54,8 +54,8 @@ struct Outcome {
 }
 
 impl Replay {
-    /// Client `number`, counted from 1, before the first line. Its files are in `base`, where the directories that all
-    /// clients share are to be already; what it writes comes from `seed`.
+    /// Creates client `number`, counted from 1, positioned before the first line. Its files are in `base`, where the
+    /// directories that all clients share must already exist. The data that it writes is derived from `seed`.
     pub fn new(client: Client, plan: Arc<Plan>, load: &str, base: &str, number: usize, seed: u64) -> Replay {
         let mut random = Random::new(seed.wrapping_add(number as u64));
         let words = plan.longest_write().div_ceil(8);
@@ -75,14 +75,14 @@ impl Replay {
         }
     }
 
-    /// What was timed since the last call.
+    /// Returns the times recorded since the last call.
     pub fn take_times(&mut self) -> Times {
         std::mem::take(&mut self.times)
     }
 
-    /// Closes and deletes what the lines left so far, when they are over; the next line is the first one.
+    /// Closes and deletes what the lines left, and continues at the first line. All lines must have been replayed.
     pub async fn finish(&mut self) -> Result<()> {
-        ensure!(self.next == self.plan.steps.len(), "the load is not at its end");
+        ensure!(self.next == self.plan.steps.len(), "the load was not replayed to its end");
         for index in 0..self.plan.tail.len() {
             let step = self.plan.tail[index];
             self.act(&step).await?;
@@ -91,7 +91,7 @@ impl Replay {
         Ok(())
     }
 
-    /// All lines once, and what follows the last one.
+    /// Replays all lines once, including the cleanup after the last one.
     pub async fn pass(&mut self) -> Result<()> {
         for _ in 0..self.plan.lines() {
             self.step().await?;
@@ -99,12 +99,12 @@ impl Replay {
         self.finish().await
     }
 
-    /// Ends the connection; the server closes what is open.
+    /// Ends the connection. The server closes open files.
     pub async fn log_off(self) -> Result<()> {
         Ok(self.client.log_off().await?)
     }
 
-    /// Does a step; how many bytes were read or written.
+    /// Performs a step and returns the number of bytes read or written.
     async fn act(&mut self, step: &Step) -> Result<u64> {
         let chain = match &step.action {
             Action::Chain(chain) => chain,
@@ -117,7 +117,7 @@ impl Replay {
             None => None,
             Some(slot) => match self.open.get(usize::from(slot.0)).copied().flatten() {
                 Some(open) => Some(open),
-                // What was to be opened failed, and that was counted.
+                // The open failed before, and that was already counted.
                 None if self.tolerant => return self.count_error(),
                 None => bail!("{}: the file is not open", self.located(step)),
             },
@@ -145,7 +145,7 @@ impl Replay {
         }
     }
 
-    /// Where in the load a step is, for messages.
+    /// Returns the position of a step in the load, for messages.
     fn located(&self, step: &Step) -> String {
         format!("{}:{}: {} of client {}", self.load, step.line, step.kind.name(), self.number)
     }
@@ -161,7 +161,7 @@ impl Replay {
         }
     }
 
-    /// Of what a chain is, for messages.
+    /// Returns the path of a chain, for messages.
     fn path(&self, chain: &Chain, on: Option<(FileId, Option<TextId>)>) -> Option<TextId> {
         match self.plan.messages(chain).first() {
             Some(Message::Create { path, .. }) => *path,
@@ -181,9 +181,9 @@ impl Replay {
             sent.each(|index, response| outcome.take(messages.get(index as usize), response)).await?;
             return Ok(outcome);
         };
-        let message = messages.first().context("a chain without a message")?;
+        let message = messages.first().context("the chain has no message")?;
         if let Message::Write { offset, length } = message {
-            let data = payload.get(..*length as usize).context("a write longer than what was made ready")?;
+            let data = payload.get(..*length as usize).context("the write is longer than the prepared data")?;
             client.send_write(0, &WriteRequest::new(file, *offset, data)).await?;
         } else {
             request::queue(client, message, file, names)?;
@@ -207,7 +207,7 @@ impl Worker for Replay {
             self.next += 1;
             bytes += self.act(&step).await?;
             if step.last {
-                // A line that went wrong in several places is one all the same.
+                // A line that failed in several steps is counted as one error.
                 self.errors = self.errors.min(errors + 1);
                 self.time(step.kind, begin.elapsed());
                 return Ok(Done::one(bytes));
@@ -223,14 +223,14 @@ impl Replay {
     }
 }
 
-/// Adds times to others.
+/// Adds times to other times.
 pub fn add_times(to: &mut Times, times: Times) {
     for (kind, more) in times {
         to.entry(kind).or_insert_with(histogram).add(more).expect("all histograms have the same bounds");
     }
 }
 
-/// Room for times up to a minute.
+/// Creates a histogram for times up to a minute.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("the bounds are in order")
 }
@@ -258,7 +258,7 @@ impl Outcome {
     }
 }
 
-/// What an outcome has that the chain does not expect, in words.
+/// Describes how an outcome differs from what the chain expects.
 fn wrong(chain: &Chain, outcome: &Outcome) -> Option<String> {
     if outcome.status != chain.expect {
         return Some(format!("expected {}, got {}", chain.expect, outcome.status));
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::netbench::load::Load;
 
-    /// What is wrong when the only line of a load comes to this.
+    /// Checks the description of this outcome for the last line of a load.
     fn check(line: &str, status: Status, amount: u32, expect: Option<&str>) {
         let before = r#"NTCreateX "\clients\client1\F" 0x40 0x2 1 NT_STATUS_OK"#;
         let plan = Plan::new(&Load::parse("t", &format!("{before}\n{line}")).unwrap()).unwrap();

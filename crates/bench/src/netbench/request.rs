@@ -1,4 +1,4 @@
-//! From a plan's messages to requests as they go out.
+//! Encodes the messages of a plan as requests.
 
 use client::{Chain, Client, Result};
 use proto::bytes::Writer;
@@ -20,7 +20,7 @@ use proto::smb2::{FileId, InfoType};
 
 use super::plan::{LISTING, Message, Names};
 
-/// Appends a message to a compound: what is asked of a file by name.
+/// Appends a message to a compound that opens a file by name.
 pub(super) fn append<'a>(chain: Chain<'a>, message: &Message, names: &Names) -> Result<Chain<'a>> {
     match message {
         Message::Create { path, access, disposition, options } => chain.create(&CreateRequest {
@@ -47,12 +47,12 @@ pub(super) fn append<'a>(chain: Chain<'a>, message: &Message, names: &Names) -> 
         Message::Read { offset, length } => chain.read(*offset, *length),
         Message::Close => chain.close(),
         Message::Flush | Message::Lock { .. } | Message::Write { .. } => {
-            Err(client::Error::Protocol("only a request on an open file of the load can flush, lock or write"))
+            Err(client::Error::Protocol("a compound that opens a file cannot contain FLUSH, LOCK or WRITE"))
         }
     }
 }
 
-/// Queues a message about an open file, all but WRITE, whose data is elsewhere.
+/// Queues a message on an open file. WRITE is sent elsewhere, because its data is not in the message.
 pub(super) fn queue(client: &mut Client, message: &Message, file_id: FileId, names: &Names) -> Result<()> {
     let command = message.command();
     match message {
@@ -84,12 +84,12 @@ pub(super) fn queue(client: &mut Client, message: &Message, file_id: FileId, nam
         }
         Message::Create { .. } | Message::QueryDirectory { .. } | Message::Write { .. } => {
             debug_assert_ne!(command, Command::WRITE);
-            Err(client::Error::Protocol("a request that the load never makes on an open file"))
+            Err(client::Error::Protocol("a load cannot send this request on an open file"))
         }
     }
 }
 
-/// `CreditCharge` for so many bytes ([MS-SMB2] 3.1.5.2).
+/// Returns the `CreditCharge` for this many bytes ([MS-SMB2] 3.1.5.2).
 fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.saturating_sub(1) / 65_536 + 1).unwrap_or(u16::MAX)
 }
@@ -132,9 +132,9 @@ fn set_buffer(message: &Message, names: &Names) -> Vec<u8> {
     buffer
 }
 
-/// How many entries a listing has.
+/// Returns the number of entries in a listing.
 pub(super) fn entries(class: FileInformationClass, listed: &[u8]) -> Result<u32> {
-    let class = DirectoryClass::new(class).ok_or(client::Error::Protocol("a listing of a class that lists nothing"))?;
+    let class = DirectoryClass::new(class).ok_or(client::Error::Protocol("the class is not a directory class"))?;
     let mut count = 0;
     for entry in DirectoryEntry::list(class, listed) {
         entry?;

@@ -8,9 +8,9 @@ use proto::status::Status;
 
 use super::plan::LISTING;
 
-/// Deletes a directory and all below it; fine when it is not there.
+/// Deletes a directory and everything in it. A missing directory is not an error.
 pub(super) async fn delete(client: &mut Client, path: &str) -> Result<()> {
-    // What is still to be deleted, what is in it before it.
+    // Paths still to delete. The content of a directory comes after it, so that it is deleted first.
     let mut left = vec![(path.to_owned(), true)];
     while let Some((path, listed)) = left.pop() {
         if listed {
@@ -26,20 +26,21 @@ pub(super) async fn delete(client: &mut Client, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Paths in a directory, and whether they have to be listed too.
+/// Returns the paths in a directory, and for each whether it is a directory.
 async fn entries(client: &mut Client, path: &str) -> Result<Vec<(String, bool)>> {
     let directory = match client.open(&Open::directory(path)).await {
         Err(error) if missing(&error) => return Ok(Vec::new()),
         opened => opened?,
     };
     let class = FileInformationClass::DIRECTORY;
-    let form = DirectoryClass::new(class).context("a class that lists nothing")?;
+    let form = DirectoryClass::new(class).context("the class is not a directory class")?;
     let mut found = Vec::new();
     while let Some(listed) = client.query_directory(directory, class.0, "*", LISTING).await? {
         for entry in DirectoryEntry::list(form, listed) {
             let entry = entry.map_err(Error::from)?;
-            let units = utf16_units(entry.file_name).context("a name of half a character")?;
-            let name = String::from_utf16(&units).context("a name that is no text")?;
+            let units = utf16_units(entry.file_name)
+                .context("the listing has a name with an odd number of bytes, which is not UTF-16")?;
+            let name = String::from_utf16(&units).context("the listing has a name that is not valid UTF-16")?;
             if name != "." && name != ".." {
                 found.push((format!("{path}\\{name}"), entry.file_attributes.contains(FileAttributes::DIRECTORY)));
             }

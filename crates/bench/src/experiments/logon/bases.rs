@@ -1,8 +1,9 @@
-//! The servers as account bases: which program, in which back end, with how many users; and turns of all of them.
+//! The servers as user databases, each with a program, a back end and a number of users, and turns of all of them.
 //!
-//! A machine is faster in one minute than in the next, and by more than numbers of users make a difference. So servers with all
-//! numbers of users run at once, and in each round each of them has a moment, one right after the other, in an order
-//! that changes from round to round. What a round says is how one stands to the others in that round ([`super::flat`]).
+//! The speed of a machine varies from minute to minute by more than the effect of the number of users. Therefore
+//! servers with all numbers of users run at the same time, and in each round each has a short turn, one directly after
+//! another, in an order that changes from round to round. The result of a round is the ratio of one server to the
+//! others in that round ([`super::flat`]).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,21 +19,22 @@ use crate::random::Random;
 use crate::record::{Case, Round};
 use crate::units;
 
-/// A moment is this part of what `--seconds` says.
+/// A turn lasts this fraction of `--seconds`.
 const MOMENTS: u32 = 20;
-/// Before it, for this part of it, users come who do not count: what the server and the processor kept of them may be gone.
+/// Before a turn, users log on unmeasured for this fraction of it, because caches of the server and of the processor
+/// may have been lost.
 const BEFORE: u32 = 5;
-/// A round with system calls traced lasts this many moments.
+/// A round with traced system calls lasts this many turns.
 const TRACED: u32 = 4;
-/// Newcomers of a warm-up, which tells how many come in a moment.
+/// Number of new users in a warm-up, which determines how many fit in a turn.
 const FEW: u64 = 20;
 
-/// What the name of a server says: `PROGRAM/BACKEND/COUNT` or `PROGRAM/COUNT` or anything else.
+/// The parts of a server's name: `PROGRAM/BACKEND/COUNT`, `PROGRAM/COUNT`, or any other name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Name {
-    /// What is shown of it: all but the number of users.
+    /// The name without the number of users, as shown.
     pub(super) party: String,
-    /// The number of users, where it has one.
+    /// The number of users, if the name contains it.
     pub(super) count: Option<u64>,
 }
 
@@ -48,7 +50,7 @@ impl Name {
     }
 }
 
-/// The program of a party, and its back end where it says one.
+/// Returns the program of a party, and its back end if the name contains one.
 pub(super) fn parts(party: &str) -> (&str, Option<&str>) {
     party.split_once('/').map_or((party, None), |(program, backend)| (program, Some(backend)))
 }
@@ -56,22 +58,22 @@ pub(super) fn parts(party: &str) -> (&str, Option<&str>) {
 /// A server with its users.
 pub(super) struct Base<'a> {
     pub(super) server: &'a Server,
-    /// Which of the parties it is.
+    /// Index of its party.
     pub(super) party: usize,
     pub(super) crowd: Crowd,
 }
 
-/// All of them.
+/// All servers with their users.
 pub(super) struct Bases<'a> {
     /// The names of the parties.
     pub(super) parties: Vec<String>,
-    /// The numbers of users, in order.
+    /// The numbers of users, in ascending order.
     pub(super) counts: Vec<u64>,
     pub(super) bases: Vec<Base<'a>>,
 }
 
 impl Bases<'_> {
-    /// Logons of users who come again and again, from so many clients at once.
+    /// Measures logons of users that log on repeatedly, from this many clients at once.
     pub(super) async fn again(&self, bench: &Bench, clients: usize) -> Result<Vec<Case>> {
         let run = async |index: usize, turn: &Turn<'_>| {
             let Base { server, crowd, .. } = &self.bases[index];
@@ -89,14 +91,14 @@ impl Bases<'_> {
         self.turns(bench, run).await
     }
 
-    /// Logons of users who were never there, one after the other. Where too few are registered nothing is measured.
+    /// Measures first logons of users, one after another. A server with too few registered users is skipped.
     pub(super) async fn first(&self, bench: &Bench) -> Result<Vec<Case>> {
         let turns = u64::from(bench.method.rounds) + 1 + u64::from(bench.method.syscalls);
         let given: Vec<_> = self.bases.iter().map(|base| Arc::new(AtomicU64::new(base.crowd.visitors))).collect();
         let logons: Vec<_> = self.bases.iter().map(|_| Cell::new(FEW)).collect();
         let run = async |index: usize, turn: &Turn<'_>| {
             let Base { server, crowd, .. } = &self.bases[index];
-            // Nobody comes twice.
+            // No user logs on twice.
             let enough = if crowd.pattern.is_some() { (crowd.count - crowd.visitors) / turns } else { 0 };
             if enough == 0 {
                 return turn.leave_out(0);
@@ -114,7 +116,7 @@ impl Bases<'_> {
         self.turns(bench, run).await
     }
 
-    /// Turns of all: a case for each number of users, with the rounds of each party.
+    /// Runs the turns of all servers. Returns a case for each number of users, with the rounds of each party.
     async fn turns(&self, bench: &Bench, run: impl AsyncFn(usize, &Turn<'_>) -> Result<()>) -> Result<Vec<Case>> {
         let mut parties: Vec<Party<'_>> = Vec::new();
         for Base { server, party: group, .. } in &self.bases {
@@ -126,7 +128,7 @@ impl Bases<'_> {
         Ok(self.cases(rounds))
     }
 
-    /// The rounds of all bases as cases; numbers of users of which nothing was measured are left out.
+    /// Groups the rounds of all servers into cases. Numbers of users without measurements are left out.
     fn cases(&self, rounds: Vec<Vec<Round>>) -> Vec<Case> {
         let case = |count: &u64| Case {
             name: format!("{} users", units::count(*count)),
@@ -145,13 +147,13 @@ impl Bases<'_> {
     }
 }
 
-/// How long a turn lasts.
+/// Returns the length of a turn.
 fn moment(bench: &Bench, turn: &Turn<'_>) -> Duration {
     let moment = bench.method.round / MOMENTS;
     if turn.traces { moment * TRACED } else { moment }
 }
 
-/// Logons from so many clients at once, until there were enough of each or time is over.
+/// Performs logons from this many clients at once, until each has done enough or the time is over.
 async fn visits(
     server: &Server,
     turn: &Turn<'_>,

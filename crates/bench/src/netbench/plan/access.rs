@@ -1,4 +1,5 @@
-//! Which access an open asks for: the load does not say, but it says what is done with the handle.
+//! Determines the access that an open requests. The load does not contain it, but the operations on the handle imply
+//! it.
 
 use std::collections::HashMap;
 
@@ -9,16 +10,16 @@ use super::Message;
 use super::tree::Node;
 use crate::netbench::load::{Load, Operation, TextId};
 
-/// To learn of a name, and to give it up.
+/// For looking up a name, and for releasing it.
 pub(super) const LOOK: AccessMask = AccessMask(AccessMask::FILE_READ_ATTRIBUTES.0 | AccessMask::SYNCHRONIZE.0);
 
-/// To list a directory.
+/// For listing a directory.
 pub(super) const LIST: AccessMask = AccessMask(AccessMask::FILE_LIST_DIRECTORY.0 | LOOK.0);
 
-/// To delete or rename.
+/// For deleting or renaming.
 pub(super) const DELETE: AccessMask = AccessMask(AccessMask::DELETE.0 | LOOK.0);
 
-/// The rights that an `NTCreateX` asks for with these options, when `uses` are needed until its `Close`.
+/// Returns the access that an `NTCreateX` with these options requests if `uses` are needed until its `Close`.
 pub(super) fn wanted(options: CreateOptions, uses: AccessMask) -> AccessMask {
     let least = match options {
         _ if options.contains(CreateOptions::DIRECTORY_FILE) => LIST,
@@ -29,12 +30,12 @@ pub(super) fn wanted(options: CreateOptions, uses: AccessMask) -> AccessMask {
     least | uses | if writes { AccessMask::FILE_GENERIC_WRITE } else { AccessMask::NONE }
 }
 
-/// A CREATE that only opens.
+/// Returns a CREATE that only opens existing files.
 pub(super) fn open(path: Option<TextId>, access: AccessMask, options: CreateOptions) -> Message {
     Message::Create { path, access, disposition: CreateDisposition::OPEN, options }
 }
 
-/// The rights that the lines between `NTCreateX` and `Close` need, by the index of the `NTCreateX`.
+/// Returns the rights that the lines between `NTCreateX` and `Close` need, by the index of the `NTCreateX`.
 pub(super) fn uses(load: &Load) -> HashMap<usize, AccessMask> {
     let mut uses = HashMap::new();
     let mut opened = HashMap::new();
@@ -45,7 +46,7 @@ pub(super) fn uses(load: &Load) -> HashMap<usize, AccessMask> {
                 continue;
             }
             Operation::ReadX { handle, .. } => (handle, AccessMask::FILE_READ_DATA),
-            // A byte range is locked by who may read or write; what was written is flushed by who may write.
+            // A byte-range lock needs the right to read or write, a flush the right to write.
             Operation::LockX { handle, .. } | Operation::UnlockX { handle, .. } => (handle, AccessMask::FILE_READ_DATA),
             Operation::WriteX { handle, .. } | Operation::Flush { handle } => (handle, AccessMask::FILE_WRITE_DATA),
             Operation::QueryFile { handle, .. } => (handle, AccessMask::FILE_READ_ATTRIBUTES),
@@ -59,7 +60,7 @@ pub(super) fn uses(load: &Load) -> HashMap<usize, AccessMask> {
     uses
 }
 
-/// How a node is opened that is to be deleted.
+/// Returns the options for opening a node that will be deleted.
 pub(super) fn kind_of(node: Node) -> CreateOptions {
     if node.directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions::NON_DIRECTORY_FILE }
 }

@@ -1,4 +1,4 @@
-//! From the lines of a load to the steps of a plan.
+//! Translates the lines of a load to the steps of a plan.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::{Action, Answer, Chain, Message, Plan, Slot, Step, levels};
 use crate::netbench::kind::Kind;
 use crate::netbench::load::{Handle, Line, Load, Operation, TextId};
 
-/// 2002-01-01T00:00:00Z, from where on the times count that are set.
+/// 2002-01-01T00:00:00Z, the base of the times that are set.
 pub(super) const EPOCH: u64 = 126_543_168_000_000_000;
 
 impl Plan {
-    /// Turns a load into requests. Errors name the line that cannot be replayed.
+    /// Translates a load to requests. Errors name the line that cannot be replayed.
     pub fn new(load: &Load) -> Result<Plan> {
         let mut compiler = Compiler::new(load);
         for (index, line) in load.lines.iter().enumerate() {
@@ -42,15 +42,15 @@ impl Plan {
 
 struct Compiler {
     plan: Plan,
-    /// The line at hand.
+    /// The current line.
     line: u32,
     kind: Kind,
     tree: Tree,
     open: HashMap<Handle, Slot>,
-    /// Slots that are free again, the smallest last.
+    /// Free slots, the smallest last.
     free: Vec<Slot>,
     ids: HashMap<String, TextId>,
-    /// What each line's handle is used for until it is closed, by the index of its `NTCreateX`.
+    /// The rights that each line's handle needs until it is closed, by the index of its `NTCreateX`.
     uses: HashMap<usize, AccessMask>,
 }
 
@@ -71,7 +71,7 @@ impl Compiler {
         compiler
     }
 
-    /// Finds the directories that all clients share: those in which the clients' own are.
+    /// Finds the directories that all clients share: the parents of the clients' own directories.
     fn share(&mut self, load: &Load) {
         let mut shared: Vec<String> = load
             .texts
@@ -108,7 +108,7 @@ impl Compiler {
 
     fn slot(&self, handle: Handle) -> Result<Slot> {
         let slot = self.open.get(&handle).copied();
-        slot.with_context(|| format!("handle {} is not open here: an NTCreateX that opens it is expected", handle.0))
+        slot.with_context(|| format!("handle {} is not open here: add an NTCreateX that opens it", handle.0))
     }
 
     fn take_slot(&mut self) -> Slot {
@@ -167,7 +167,7 @@ impl Compiler {
             Operation::Rename { from, to } => self.rename(from, to, status),
             Operation::Unlink { path, .. } => {
                 if self.path(path).contains(['*', '?', '<', '>']) {
-                    bail!("deletion by wildcard has no counterpart in SMB 2: name the files one by one");
+                    bail!("SMB 2 has no deletion by wildcard: list the files one by one");
                 }
                 self.delete(path, CreateOptions::NON_DIRECTORY_FILE, status);
             }
@@ -190,7 +190,9 @@ impl Compiler {
             }
             Operation::SetFile { handle, level } => {
                 if !levels::sets_basic(level) {
-                    bail!("what level {level} set is not recorded: expected 257 or 1004, times and attributes");
+                    bail!(
+                        "the values set by level {level} are not recorded: use level 257 or 1004, times and attributes"
+                    );
                 }
                 let written = EPOCH + u64::from(self.line) * 10_000_000;
                 let set = Message::SetBasic { written, attributes: FileAttributes::ARCHIVE.0 };
@@ -224,7 +226,7 @@ impl Compiler {
             return Ok(());
         }
         if self.open.contains_key(&handle) {
-            bail!("handle {} is open already: a Close is expected before", handle.0);
+            bail!("handle {} is open already: add a Close before this line", handle.0);
         }
         let slot = self.take_slot();
         self.send(Chain { keep: Some(slot), ..Chain::opening(status) }, &[create]);
@@ -250,7 +252,8 @@ impl Compiler {
         }
     }
 
-    /// Adds a chain that ends with CLOSE; CLOSE goes alone where the file is open and what follows is refused.
+    /// Adds a chain that ends with CLOSE. The CLOSE is separate if the file exists and the request before it is
+    /// expected to fail.
     fn close_apart_if_refused(&mut self, messages: &[Message], there: bool, status: Status) {
         let Some((Message::Close, before)) = messages.split_last() else { return };
         if status.is_error() && there {
@@ -260,7 +263,7 @@ impl Compiler {
         }
     }
 
-    /// Adds a chain that opens, and a CLOSE after it.
+    /// Adds a chain that opens, and a separate CLOSE.
     fn send_then_close(&mut self, chain: Chain, messages: &[Message]) {
         let slot = self.take_slot();
         self.send(Chain { keep: Some(slot), ..chain }, messages);
@@ -278,7 +281,7 @@ impl Compiler {
     }
 
     fn make_directory(&mut self, path: TextId, status: Status) {
-        // Only one of all clients can make what they share.
+        // Only one of the clients can create a shared directory.
         let shared = self.plan.shared.contains(&path);
         let disposition = if shared { CreateDisposition::OPEN_IF } else { CreateDisposition::CREATE };
         let options = CreateOptions::DIRECTORY_FILE;
@@ -314,7 +317,7 @@ impl Compiler {
         let pattern = self.text(text.get(directory.len() + 1..).unwrap_or_default());
         let one = if most == 1 { QueryDirectoryFlags::RETURN_SINGLE_ENTRY } else { QueryDirectoryFlags::NONE };
         let flags = QueryDirectoryFlags::RESTART_SCANS | one;
-        // The CREATE looks for the directory as for any name; the recorded FIND_FIRST called all of it the path.
+        // The CREATE looks up the directory like any name, but the recorded FIND_FIRST treated all of it as the path.
         let name_only = status == Status::OBJECT_PATH_NOT_FOUND && self.tree.has(parent(directory));
         let expect = if name_only { Status::OBJECT_NAME_NOT_FOUND } else { status };
         let id = (!directory.is_empty()).then(|| self.text(directory));
@@ -348,7 +351,7 @@ impl Compiler {
         }
     }
 
-    /// Closes and deletes what the last line leaves.
+    /// Closes and deletes what remains after the last line.
     fn finish(&mut self) {
         let steps = std::mem::take(&mut self.plan.steps);
         self.kind = Kind::Close;
@@ -371,5 +374,5 @@ impl Compiler {
 }
 
 fn unknown(level: u16) -> String {
-    format!("information level {level} has no counterpart in SMB 2")
+    format!("information level {level} has no equivalent in SMB 2: remove the line")
 }

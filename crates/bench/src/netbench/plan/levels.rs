@@ -1,4 +1,4 @@
-//! Information levels of SMB 1's TRANS2 and the classes of [MS-FSCC] that carry the same facts.
+//! Information levels of SMB 1's TRANS2, and the classes of [MS-FSCC] with the same data.
 //!
 //! | level | files | file systems | directories |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | 0x101 | Basic | | Directory |
 //! | 0x102 | Standard | Volume | FullDirectory |
 //! | 0x103 | Ea | Size | Names |
-//! | 0x104 | All: the name is in it | Device | BothDirectory |
+//! | 0x104 | All: includes the name | Device | BothDirectory |
 //! | 0x105 | | Attribute | IdFullDirectory |
 //! | 0x106 | | | IdBothDirectory |
 //! | 0x107 | All | | |
@@ -16,17 +16,18 @@
 
 use proto::fscc::{FileInformationClass as File, FsInformationClass as Fs};
 
-/// Where levels begin that are classes (the pass-through levels).
+/// First of the levels that are classes (the pass-through levels).
 const CLASSES: u16 = 1000;
 
-/// Room for answers of no fixed size.
+/// Buffer size for responses without a fixed size, in bytes.
 const ROOM: u32 = 4096;
 
 fn class_in(level: u16) -> Option<u8> {
     level.checked_sub(CLASSES).and_then(|class| u8::try_from(class).ok()).filter(|class| *class > 0)
 }
 
-/// The class of files for a level of `QUERY_PATH_INFORMATION` and `QUERY_FILE_INFORMATION`, and room for its answer.
+/// Returns the file class for a level of `QUERY_PATH_INFORMATION` and `QUERY_FILE_INFORMATION`, and the size of its
+/// response.
 pub fn file(level: u16) -> Option<(File, u32)> {
     let class = match level {
         1 => File::NETWORK_OPEN,
@@ -51,7 +52,7 @@ pub fn file(level: u16) -> Option<(File, u32)> {
     Some((class, room))
 }
 
-/// The class of file systems for a level of `QUERY_FS_INFORMATION`, and room for its answer.
+/// Returns the file system class for a level of `QUERY_FS_INFORMATION`, and the size of its response.
 pub fn file_system(level: u16) -> Option<(Fs, u32)> {
     let class = match level {
         1 | 0x103 => Fs::SIZE,
@@ -69,7 +70,7 @@ pub fn file_system(level: u16) -> Option<(Fs, u32)> {
     Some((class, room))
 }
 
-/// The class of directory entries for a level of `FIND_FIRST`.
+/// Returns the directory class for a level of `FIND_FIRST`.
 pub fn directory(level: u16) -> Option<File> {
     Some(match level {
         1 | 0x101 => File::DIRECTORY,
@@ -82,7 +83,7 @@ pub fn directory(level: u16) -> Option<File> {
     })
 }
 
-/// Whether a level of `SET_FILE_INFORMATION` sets times and attributes.
+/// Returns whether a level of `SET_FILE_INFORMATION` sets times and attributes.
 pub fn sets_basic(level: u16) -> bool {
     matches!(level, 1 | 0x101) || class_in(level) == Some(File::BASIC.0)
 }

@@ -1,8 +1,9 @@
-//! Which SMB 2 requests stand for the lines of a load: pure, so that two runs send the same.
+//! Translates the lines of a load to SMB 2 requests. The translation has no side effects, so two runs send the same
+//! requests.
 //!
-//! The run was recorded over SMB 1, where much was asked of names. SMB 2 asks almost everything of open files, and puts
-//! several requests that belong together into one related compound ([MS-SMB2] 3.2.4.1.4), written `A + B` here. A second
-//! message is written after a comma.
+//! The run was recorded over SMB 1, where many requests take a name. In SMB 2 almost all requests take an open file,
+//! and several requests that belong together are sent as one related compound ([MS-SMB2] 3.2.4.1.4), written `A + B`
+//! here. A comma separates messages.
 //!
 //! | line | requests |
 //! |---|---|
@@ -21,30 +22,30 @@
 //! | `Deltree` | for each directory CREATE + QUERY_DIRECTORY, CLOSE; for each entry, deepest first, as for `Unlink` |
 //! | `Sleep` | none |
 //!
-//! CLOSE travels alone where the request before it may be refused: a server may refuse with it all that follows in the
-//! compound (3.3.5.2.7.2), and the file would stay open. So it is for `FIND_FIRST`, and for `Rename` and `Rmdir` of what
-//! is there when the load expects them to be refused.
+//! CLOSE is sent separately if the request before it may fail: a server may then also fail the rest of the compound
+//! (3.3.5.2.7.2), and the file would stay open. This applies to `FIND_FIRST`, and to `Rename` and `Rmdir` of an
+//! existing name if the load expects them to fail.
 //!
-//! What the load does not say is chosen thus:
+//! The following values are not in the load and are chosen here:
 //!
-//! - Access: what is done with the handle until its `Close`. An open with `FILE_NON_DIRECTORY_FILE` asks at least for
-//!   `FILE_GENERIC_READ`; one without any option for no data, for that is how attributes are set by name. Everything is
-//!   shared with everybody, and no oplock is asked for.
-//! - `SET_FILE_INFORMATION` sets the time of the last write, another one on every line, and `FILE_ATTRIBUTE_ARCHIVE`.
-//!   Levels that set anything else are refused, because what they set is not recorded.
-//! - What is written is pseudo-random, from the run's seed.
-//! - A directory that all clients share, such as `\clients`, is there before the first line; `Mkdir` of it opens it.
+//! - Access: the rights needed for the operations on the handle until its `Close`. An open with
+//!   `FILE_NON_DIRECTORY_FILE` requests at least `FILE_GENERIC_READ`. An open without options requests no data access,
+//!   because clients set attributes by name in this way. The share mode allows everything, and no oplock is requested.
+//! - `SET_FILE_INFORMATION` sets the last write time, to a different value on every line, and `FILE_ATTRIBUTE_ARCHIVE`.
+//!   Levels that set anything else are rejected, because their values are not recorded.
+//! - Written data is pseudo-random, from the run's seed.
+//! - A directory that all clients share, such as `\clients`, exists before the first line. `Mkdir` of it opens it.
 //!
-//! Statuses are the recorded ones but for these, which cannot be the same in SMB 2:
+//! Statuses are as recorded, except for these, which cannot be the same in SMB 2:
 //!
 //! | line, recorded status | in SMB 2 |
 //! |---|---|
-//! | `ReadX` answered with none of the bytes asked for, `NT_STATUS_OK` | `STATUS_END_OF_FILE` |
+//! | `ReadX` that returned no bytes, `NT_STATUS_OK` | `STATUS_END_OF_FILE` |
 //! | `LockX`, `NT_STATUS_FILE_LOCK_CONFLICT` (the second time in SMB 1) | `STATUS_LOCK_NOT_GRANTED` |
-//! | `FIND_FIRST` in a directory that is missing, `NT_STATUS_OBJECT_PATH_NOT_FOUND` | `STATUS_OBJECT_NAME_NOT_FOUND` if its parent is there |
-//! | `Deltree` of what is not there, `NT_STATUS_OK` | `STATUS_OBJECT_NAME_NOT_FOUND` of the CREATE, or `..._PATH_...` |
+//! | `FIND_FIRST` in a missing directory whose parent exists, `..._PATH_NOT_FOUND` | `STATUS_OBJECT_NAME_NOT_FOUND` |
+//! | `Deltree` of a missing path, `NT_STATUS_OK` | `STATUS_OBJECT_NAME_NOT_FOUND` of the CREATE, or `..._PATH_...` |
 //!
-//! Information levels of TRANS2 become the classes that carry the same facts: see [`levels`].
+//! Information levels of TRANS2 become the classes with the same data: see [`levels`].
 
 mod access;
 mod compile;
@@ -68,19 +69,19 @@ use super::load::TextId;
 
 pub use names::Names;
 
-/// Most bytes of the entries that QUERY_DIRECTORY answers.
+/// Maximum number of bytes of entries in a QUERY_DIRECTORY response.
 pub const LISTING: u32 = 65_536;
 
-/// A client's place for the id of an open file.
+/// A client's slot for the id of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slot(pub u16);
 
-/// One request. The file id is the chain's ([`Chain::slot`]) or, after a CREATE in the same chain, the related one.
+/// One request. Its file id is that of [`Chain::slot`], or the related one after a CREATE in the same chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// CREATE with these fields, all sharing, impersonation and no oplock.
+    /// CREATE with these fields, full sharing, impersonation, and no oplock.
     Create {
-        /// Which file; `None` is the share's root.
+        /// The path; `None` is the share's root.
         path: Option<TextId>,
         /// `DesiredAccess`.
         access: AccessMask,
@@ -89,31 +90,31 @@ pub enum Message {
         /// `CreateOptions`.
         options: CreateOptions,
     },
-    /// CLOSE without attributes in the answer.
+    /// CLOSE that requests no attributes.
     Close,
     /// FLUSH.
     Flush,
     /// READ.
     Read {
-        /// From where on.
+        /// Offset.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
     },
     /// WRITE.
     Write {
-        /// From where on.
+        /// Offset.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
     },
     /// LOCK with one range.
     Lock {
-        /// From where on.
+        /// Offset.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
-        /// To lock or to unlock.
+        /// Flags that select locking or unlocking.
         flags: LockFlags,
     },
     /// QUERY_INFO of the file.
@@ -130,7 +131,7 @@ pub enum Message {
         /// `OutputBufferLength`.
         room: u32,
     },
-    /// QUERY_DIRECTORY with room for [`LISTING`] bytes.
+    /// QUERY_DIRECTORY with an output buffer of [`LISTING`] bytes.
     QueryDirectory {
         /// `FileInformationClass`.
         class: FileInformationClass,
@@ -141,12 +142,12 @@ pub enum Message {
     },
     /// SET_INFO with FileBasicInformation.
     SetBasic {
-        /// The time of the last write; the other times stay.
+        /// The last write time. The other times are not changed.
         written: u64,
         /// The attributes.
         attributes: u32,
     },
-    /// SET_INFO with FileRenameInformation that replaces nothing.
+    /// SET_INFO with FileRenameInformation, without replacing an existing file.
     Rename {
         /// The new name.
         to: TextId,
@@ -155,101 +156,101 @@ pub enum Message {
     Dispose,
 }
 
-/// What is checked of a success besides its status.
+/// The check of a successful answer, in addition to its status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Nothing.
+    /// No check.
     Any,
-    /// READ or WRITE moved that many bytes.
+    /// READ or WRITE moved this many bytes.
     Bytes(u32),
-    /// QUERY_DIRECTORY listed that many entries.
+    /// QUERY_DIRECTORY listed this many entries.
     Entries(u32),
 }
 
-/// Requests that go out as one message; more than one are a related compound.
+/// Requests that are sent as one message. Several requests form a related compound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// Where its messages begin in the plan.
+    /// Index of its first message in the plan.
     first: u32,
-    /// How many they are.
+    /// Number of its messages.
     length: u32,
-    /// The open file that it works on; the first message is a CREATE when there is none.
+    /// The open file that it works on. `None` if the first message is a CREATE.
     pub slot: Option<Slot>,
-    /// Where the file that it opened is kept.
+    /// The slot for the file that it opened.
     pub keep: Option<Slot>,
-    /// The status of the first message that fails, or success when none may.
+    /// The status of the first message that fails, or success if none may fail.
     pub expect: Status,
-    /// What the success answers.
+    /// The check of a successful answer.
     pub answer: Answer,
 }
 
-/// What a client does next.
+/// The next action of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Sends a chain and waits for its answers.
+    /// Sends a chain and waits for its responses.
     Chain(Chain),
     /// Waits.
     Pause(Duration),
 }
 
-/// A part of what a line becomes.
+/// A part of the translation of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The line's number in the load file.
     pub line: u32,
-    /// What the line does.
+    /// The kind of the line's operation.
     pub kind: Kind,
-    /// Whether the line is done with it.
+    /// Whether it is the last step of the line.
     pub last: bool,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
-/// A load as requests, the same for every client but for the names.
+/// A load translated to requests. Only the names differ between clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Plan {
-    /// What to do, in order.
+    /// The actions, in order.
     pub steps: Vec<Step>,
-    /// What to do after the last line, so that all is as before the first: closes of what the load leaves open, and
-    /// deletions of what it leaves behind. Nothing for a whole recorded run, which cleans up itself.
+    /// The actions after the last line that restore the initial state: they close files that the load leaves open, and
+    /// delete files that it leaves behind. Empty for a complete recorded run, which cleans up itself.
     pub tail: Vec<Step>,
-    /// The directories that all clients share, parents first; they are to be there before the first step.
+    /// The directories that all clients share, parents first. They must exist before the first step.
     pub shared: Vec<TextId>,
-    /// How many slots a client needs.
+    /// Number of slots that a client needs.
     pub slots: u16,
     /// The messages of all chains.
     messages: Vec<Message>,
-    /// Paths, as in the load file, and patterns, which do not begin with a backslash.
+    /// Paths as in the load file, and patterns, which do not begin with a backslash.
     texts: Vec<String>,
 }
 
-/// What a plan sends.
+/// The totals of what a plan sends.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Census {
-    /// Requests of each command.
+    /// Number of requests of each command.
     pub requests: BTreeMap<Command, u64>,
-    /// Messages on the wire, a compound being one.
+    /// Number of messages on the wire. A compound is one message.
     pub chains: u64,
-    /// Bytes of the answers of READ.
+    /// Bytes in READ responses.
     pub read: u64,
-    /// Bytes of the requests of WRITE.
+    /// Bytes in WRITE requests.
     pub written: u64,
 }
 
 impl Chain {
-    /// A chain whose first message is a CREATE.
+    /// Creates a chain whose first message is a CREATE.
     fn opening(expect: Status) -> Chain {
         Chain { first: 0, length: 0, slot: None, keep: None, expect, answer: Answer::Any }
     }
 
-    /// A chain on an open file.
+    /// Creates a chain on an open file.
     fn on(slot: Slot, expect: Status) -> Chain {
         Chain { slot: Some(slot), ..Chain::opening(expect) }
     }
 }
 
 impl Message {
-    /// Its command.
+    /// Returns its command.
     pub fn command(&self) -> Command {
         match self {
             Message::Create { .. } => Command::CREATE,
@@ -266,29 +267,29 @@ impl Message {
 }
 
 impl Plan {
-    /// The messages of a chain of this plan.
+    /// Returns the messages of a chain of this plan.
     pub fn messages(&self, chain: &Chain) -> &[Message] {
         let first = chain.first as usize;
         self.messages.get(first..first + chain.length as usize).unwrap_or_default()
     }
 
-    /// A path or a pattern as the load has it.
+    /// Returns a path or a pattern as in the load.
     pub fn text(&self, id: TextId) -> &str {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub fn lines(&self) -> u64 {
         self.steps.iter().filter(|step| step.last).count() as u64
     }
 
-    /// The most bytes that a WRITE has.
+    /// Returns the largest number of bytes in a WRITE.
     pub fn longest_write(&self) -> usize {
         let length = |message: &Message| if let Message::Write { length, .. } = message { *length as usize } else { 0 };
         self.messages.iter().map(length).max().unwrap_or(0)
     }
 
-    /// What one pass over `steps`, this plan's or some of them, sends.
+    /// Returns the totals of one pass over `steps`, which are all or some of this plan's.
     pub fn census(&self, steps: &[Step]) -> Census {
         let mut census = Census::default();
         for step in steps {

@@ -1,14 +1,14 @@
-//! The names of one client: the load's paths below the directory of the run, with the client's own number.
+//! The names for one client: the load's paths under the directory of the run, with the client's own number.
 
 use proto::bytes::utf16_bytes;
 
 use super::Plan;
 use crate::netbench::load::TextId;
 
-/// The path component that stands for the client's own directory.
+/// The path component that represents the client's own directory.
 const PLACEHOLDER: &str = "client1";
 
-/// Every path and pattern of a plan, for one client.
+/// All paths and patterns of a plan, for one client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Names {
     texts: Vec<String>,
@@ -16,8 +16,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of client `number`, counted from 1. Paths begin in `base`, a path relative to the share without
-    /// backslashes around it; empty is the share's root.
+    /// Returns the names of client `number`, counted from 1. Paths start with `base`, a path relative to the share
+    /// without leading or trailing backslash. An empty `base` is the share's root.
     pub fn new(plan: &Plan, base: &str, number: usize) -> Names {
         let own = format!("client{number}");
         let texts: Vec<String> = plan.texts.iter().map(|text| name(text, base, &own)).collect();
@@ -25,18 +25,18 @@ impl Names {
         Names { texts, wire }
     }
 
-    /// As text.
+    /// Returns a name as text.
     pub fn text(&self, id: TextId) -> &str {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// As it goes out: UTF-16LE.
+    /// Returns a name as sent: UTF-16LE.
     pub fn wire(&self, id: TextId) -> &[u8] {
         self.wire.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Whether a path is in a directory of the client's own.
+/// Returns whether a path is in the client's own directory.
 pub(super) fn is_own(path: &str) -> bool {
     path.split('\\').any(|part| part.eq_ignore_ascii_case(PLACEHOLDER))
 }

@@ -1,4 +1,4 @@
-//! What lines become, request by request, and that nothing is lost or added.
+//! Tests that lines are translated to the right requests, and that no request is lost or added.
 
 use proto::fscc::{FileAttributes, FileInformationClass as File, FsInformationClass as Fs};
 
@@ -6,7 +6,7 @@ use super::compile::EPOCH;
 use super::*;
 use crate::netbench::load::Load;
 
-/// The steps of a load in short, one text each: line, where it works, messages, what is expected.
+/// Formats each step of a load as one text: line, slot, messages, expected result.
 fn steps(text: &str) -> Vec<String> {
     let plan = Plan::new(&Load::parse("t", text).unwrap()).unwrap();
     plan.steps.iter().map(|step| show(&plan, step)).collect()
@@ -38,7 +38,7 @@ fn show(plan: &Plan, step: &Step) -> String {
     format!("{} {on}{}{keep} = {status}{answer}{last}", step.line, messages.join(" + "))
 }
 
-/// The steps of the last line of a load.
+/// Checks the steps of the last line of a load.
 fn check(before: &str, line: &str, expect: &[&str]) {
     let text = format!("{before}\n{line}");
     let number = text.lines().count();
@@ -161,15 +161,15 @@ fn what_is_asked_of_names_is_a_compound() {
         (
             r#"Rename "\clients\client1\F" "\clients\client1\G" NT_STATUS_OBJECT_NAME_COLLISION"#,
             &[
-                r"create \clients\client1\F 110080 OPEN 0 + rename \clients\client1\G>2 = STATUS_OBJECT_NAME_COLLISION ...",
+                r"create \clients\client1\F 110080 OPEN 0 + rename \clients\client1\G>2 = \
+                     STATUS_OBJECT_NAME_COLLISION ...",
                 "2:Close = ok",
             ],
         ),
         (
             r#"Rename "\clients\client1\x" "\clients\client1\G" NT_STATUS_OBJECT_NAME_NOT_FOUND"#,
-            &[
-                r"create \clients\client1\x 110080 OPEN 0 + rename \clients\client1\G + Close = STATUS_OBJECT_NAME_NOT_FOUND",
-            ],
+            &[r"create \clients\client1\x 110080 OPEN 0 + rename \clients\client1\G + Close = \
+                     STATUS_OBJECT_NAME_NOT_FOUND"],
         ),
         (r#"Mkdir "\clients" NT_STATUS_OK"#, &[r"create \clients 100081 OPEN_IF 1 + Close = ok"]),
         (r#"Mkdir "\clients\client1\d" NT_STATUS_OK"#, &[r"create \clients\client1\d 100081 CREATE 1 + Close = ok"]),
@@ -210,7 +210,7 @@ Rename "\clients\client1\old" "\clients\client1\New" 0"#;
         ],
     );
     check(
-        "# nothing is there",
+        "# nothing exists",
         r#"Deltree "\clients\client1" 0"#,
         &[r"create \clients\client1 100081 OPEN 1 + list * BOTH_DIRECTORY 1 = STATUS_OBJECT_NAME_NOT_FOUND"],
     );
@@ -237,7 +237,16 @@ fn what_the_load_leaves_is_cleaned_up_after_it() {
 
 #[test]
 fn slots_are_used_again() {
-    let plan = Plan::new(&Load::parse("t", &format!("{OPEN}\nClose 1 0\nFIND_FIRST \"\\*\" 260 9 0 0\nQUERY_FILE_INFORMATION 2 257 0\nNTCreateX \"\\b\" 0 3 9 0")).unwrap());
+    let plan = Plan::new(
+        &Load::parse(
+            "t",
+            &format!(
+                "{OPEN}\nClose 1 0\n\
+        FIND_FIRST \"\\*\" 260 9 0 0\nQUERY_FILE_INFORMATION 2 257 0\nNTCreateX \"\\b\" 0 3 9 0"
+            ),
+        )
+        .unwrap(),
+    );
     assert_eq!(plan.unwrap().slots, 2);
 }
 
@@ -246,8 +255,8 @@ fn what_cannot_be_replayed_is_refused_by_line() {
     for (line, part) in [
         ("Close 7 NT_STATUS_OK", "t:3: Close: handle 7 is not open here"),
         (r#"NTCreateX "\a" 0 1 2 NT_STATUS_OK"#, "t:3: NTCreateX: handle 2 is open already"),
-        (r#"QUERY_PATH_INFORMATION "\a" 3 NT_STATUS_OK"#, "information level 3 has no counterpart"),
-        ("SET_FILE_INFORMATION 2 1020 NT_STATUS_OK", "level 1020 set is not recorded"),
+        (r#"QUERY_PATH_INFORMATION "\a" 3 NT_STATUS_OK"#, "information level 3 has no equivalent"),
+        ("SET_FILE_INFORMATION 2 1020 NT_STATUS_OK", "set by level 1020 are not recorded"),
         (r#"Unlink "\clients\client1\*.TMP" 6 NT_STATUS_OK"#, "deletion by wildcard"),
     ] {
         let load = Load::parse("t", &format!("{OPEN}\n{line}")).unwrap();
@@ -290,7 +299,7 @@ Deltree "\clients\client1" 0"#
     let sent = plan.census(&plan.steps);
     let by_name =
         [Kind::QueryPath, Kind::QueryFs, Kind::FindFirst, Kind::Unlink, Kind::Rename, Kind::Mkdir, Kind::Rmdir];
-    // Deltree finds one directory that is empty but for itself: it lists that and deletes it.
+    // Deltree finds one directory, which is empty: it lists and deletes it.
     let deltree = 2 * of(&[Kind::Deltree]);
     assert_eq!(
         sent.requests,

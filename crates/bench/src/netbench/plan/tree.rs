@@ -1,5 +1,5 @@
-//! What is on the share while a load goes on, by name only: as far as the requests depend on it. Names are compared
-//! without their case.
+//! The files and directories on the share while a load runs, by name only, as far as the requests depend on them. Names
+//! are compared without case.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,17 +13,17 @@ pub(super) struct Node {
     pub(super) directory: bool,
 }
 
-/// The files and directories, by folded path without the trailing backslash; the root, which is always there, is not
-/// among them.
+/// The files and directories, by folded path without the trailing backslash. The root always exists and is not
+/// included.
 #[derive(Default, Debug)]
 pub(super) struct Tree(BTreeMap<String, Node>);
 
-/// The form in which names are compared.
+/// Returns the form in which names are compared.
 fn fold(path: &str) -> String {
     path.trim_end_matches('\\').to_lowercase()
 }
 
-/// What a path is in, with the leading backslash; empty is the root.
+/// Returns the parent of a path, with the leading backslash. The root is an empty string.
 pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('\\').map_or("", |(parent, _)| parent)
 }
@@ -42,7 +42,7 @@ impl Tree {
         self.0.remove(&fold(path));
     }
 
-    /// A directory and all below it, parents first.
+    /// Returns a directory and everything in it, parents first.
     pub(super) fn below(&self, path: &str) -> Vec<(String, Node)> {
         let path = fold(path);
         let inner = format!("{path}\\");
@@ -52,7 +52,7 @@ impl Tree {
         first.chain(rest).map(|(key, node)| (key.clone(), *node)).collect()
     }
 
-    /// All of it, parents first.
+    /// Returns all nodes, parents first.
     pub(super) fn all(&self) -> Vec<Node> {
         self.0.values().copied().collect()
     }
