@@ -261,7 +261,7 @@ impl Work {
             Work::Make { directory, kind, size } => {
                 let path = format!(r"{directory}\{}", numbered(kind, number));
                 let made = Requests::Chained.make_empty(client, &path, size(number)).await;
-                made.with_context(|| format!("cannot make {path}"))
+                made.with_context(|| format!("cannot create {path}"))
             }
             Work::Delete(paths) => {
                 let path = &paths[number as usize];

@@ -1,7 +1,7 @@
 //! E4: a huge file, to the server and back (Miracle Linux, *Samba performance evaluation*).
 //!
-//! The content is generated and checked while it streams, so the disk of the client has no part in it. After the timed
-//! copies the file is read once more for its MD5, as the study compared it; and a sparse file is written and read around
+//! The content is generated and checked as a stream, so the client's disk is not involved. After the timed copies the
+//! file is read once more for its MD5, which the study compared too. Then a sparse file is written and read around 1,
 //! 4, 16 and 64 GiB, where offsets need more bits.
 
 use std::time::{Duration, Instant};
@@ -19,37 +19,37 @@ use crate::record::{Case, Experiment, Round, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
 
-/// The file, below the share.
+/// Name of the file in the share.
 const FILE: &str = "frevo-bench-bigfile";
-/// The sparse file.
+/// Name of the sparse file.
 const SPARSE: &str = "frevo-bench-sparse";
-/// What is copied between two looks at the server's memory.
+/// Bytes copied between two readings of the server's memory.
 const STRETCH: u64 = 256 << 20;
-/// The figure that a round keeps of those looks.
+/// Name of the value for those readings in a round.
 const MEMORY: &str = "server memory at most, MiB";
-/// Around which offsets the sparse file is written, GiB.
+/// Offsets in GiB around which the sparse file is written.
 const FAR: [u64; 4] = [1, 4, 16, 64];
-/// How much is written around each of them, half before and half behind, bytes.
+/// Bytes written around each of them, half before and half after it.
 const ISLAND: u64 = 2 << 20;
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
     /// Size of the file, MiB [default: 65536, quick 512]
     #[arg(long)]
     size: Option<u64>,
-    /// Bytes of a request, in KiB, up to 8192 [default: 1024]
+    /// Size of a request, in KiB, up to 8192 [default: 1024]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     piece: Option<u32>,
-    /// Requests under way [default: 8]
+    /// Concurrent requests [default: 8]
     #[arg(long)]
     depth: Option<usize>,
-    /// Times that the file is copied each way [default: 1, quick 3]
+    /// Number of copies in each direction [default: 1, quick 3]
     #[arg(long)]
     copies: Option<u32>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let size = options.size.unwrap_or(bench.method.pick(65536, 512)).max(1) << 20;
     let window = Window { piece: options.piece.unwrap_or(1024) << 10, depth: options.depth.unwrap_or(8) };
@@ -57,7 +57,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     bench.begin("bigfile", 2);
     let measured = measure(bench, size, window, copies).await;
     for server in &bench.servers {
-        // Why it failed is said first.
+        // The error of the measurement takes precedence.
         let removed = bench.beside(server, "removing the files", clean(server)).await;
         if measured.is_ok() {
             removed?;
@@ -81,8 +81,8 @@ async fn measure(bench: &Bench, size: u64, window: Window, copies: u32) -> Resul
     let sent = expected_md5(content, size);
     for server in &bench.servers {
         let came = bench.beside(server, "MD5 of what comes back", received_md5(server, size, window)).await?;
-        ensure!(came == sent, "{} gave back another file: MD5 {came}, not {sent}", server.name);
-        remarks.push(format!("{}: {} came back identical, MD5 {came}.", server.name, units::bytes(size as f64)));
+        ensure!(came == sent, "{} returned a different file: its MD5 is {came}, expected {sent}", server.name);
+        remarks.push(format!("{}: {} were returned identical, MD5 {came}.", server.name, units::bytes(size as f64)));
         remarks.push(bench.beside(server, "offsets past 64 GiB", far_offsets(server, content, window)).await?);
     }
     Ok(experiment(bench, cases, size, window, copies, remarks))
@@ -117,17 +117,17 @@ async fn download(
         let check = |offset, data: &[u8]| wrong = wrong.or(content.wrong_at(offset, data, Look::Pages));
         client.read_file(file, stretch, window, check).await?;
         if let Some(offset) = wrong {
-            bail!("{} gave wrong data at offset {offset}", server.name);
+            bail!("{} returned wrong data at offset {offset}", server.name);
         }
     }
     Ok(copy.end())
 }
 
-/// A copy under way, stretch by stretch.
+/// A copy in progress, in stretches.
 struct Copy<'a> {
     server: &'a Server,
     begin: Instant,
-    /// How long the looks at the server took: with many processes they take long, and they are no part of the copy.
+    /// Time spent on readings of the server. With many processes they take long, and they are not part of the copy.
     looking: Duration,
     size: u64,
     done: u64,
@@ -139,7 +139,7 @@ impl<'a> Copy<'a> {
         Copy { server, begin: Instant::now(), looking: Duration::ZERO, size, done: 0, memory: 0.0 }
     }
 
-    /// The next stretch; looks at the server's memory before it.
+    /// Returns the next stretch, and reads the server's memory before it.
     fn next(&mut self) -> Result<Option<std::ops::Range<u64>>> {
         if let Some(processes) = &self.server.processes {
             let begin = Instant::now();
@@ -172,8 +172,8 @@ fn expected_md5(content: Content, size: u64) -> String {
     format!("{:x}", hash.finalize())
 }
 
-/// The MD5 of the file as the server gives it now, on a connection of its own. Pieces may come in any order, and a hash
-/// needs them in theirs: those that come early wait.
+/// Returns the MD5 of the file as the server returns it now, on a separate connection. Pieces may arrive in any order,
+/// but the hash needs them in sequence, so early pieces are kept.
 async fn received_md5(server: &Server, size: u64, window: Window) -> Result<String> {
     let mut client = server.connect().await?;
     let file = client.open(&Open::existing(FILE)).await.context("the file that was just written cannot be opened")?;
@@ -191,7 +191,7 @@ async fn received_md5(server: &Server, size: u64, window: Window) -> Result<Stri
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// Writes around far offsets of a sparse file and reads it back, holes too.
+/// Writes around the far offsets of a sparse file and reads it back, including holes.
 async fn far_offsets(server: &Server, content: Content, window: Window) -> Result<String> {
     let mut client = server.connect().await?;
     let file = client.open(&Open::file(SPARSE)).await?;
@@ -200,10 +200,10 @@ async fn far_offsets(server: &Server, content: Content, window: Window) -> Resul
         let island = middle - ISLAND / 2..middle + ISLAND / 2;
         match client.write_file(file, island, window, |offset, out| content.fill(offset, out)).await {
             Ok(()) => {}
-            // Some file systems end before that, and they say so.
+            // Some file systems have a smaller maximum file size, and report that.
             Err(error) if error.status().is_some() => {
                 client.close(file).await?;
-                return Ok(format!("{}: no file of {gib} GiB can be made here: {error}.", server.name));
+                return Ok(format!("{}: cannot create a file of {gib} GiB here: {error}.", server.name));
             }
             Err(error) => return Err(error.into()),
         }
@@ -212,7 +212,7 @@ async fn far_offsets(server: &Server, content: Content, window: Window) -> Resul
         let middle = gib << 30;
         let mut wrong = None;
         let check = |offset: u64, data: &[u8]| {
-            // A request may reach from the hole into the island.
+            // A request may extend from the hole into the island.
             let hole = ((middle - ISLAND / 2).saturating_sub(offset) as usize).min(data.len());
             let zeros = data[..hole].iter().position(|byte| *byte != 0).map(|at| offset + at as u64);
             let found = zeros.or_else(|| content.wrong_at(offset + hole as u64, &data[hole..], Look::Every));
@@ -220,11 +220,14 @@ async fn far_offsets(server: &Server, content: Content, window: Window) -> Resul
         };
         client.read_file(file, middle - ISLAND..middle + ISLAND / 2, window, check).await?;
         if let Some(offset) = wrong {
-            bail!("{} gave wrong data at offset {offset} of a sparse file", server.name);
+            bail!("{} returned wrong data at offset {offset} of a sparse file", server.name);
         }
     }
     client.close(file).await?;
-    Ok(format!("{}: right around 1, 4, 16 and 64 GiB of a sparse file, and zeros before.", server.name))
+    Ok(format!(
+        "{}: data around 1, 4, 16 and 64 GiB of a sparse file is correct, and so are the zeros before it.",
+        server.name
+    ))
 }
 
 async fn clean(server: &Server) -> Result<()> {
@@ -251,7 +254,7 @@ fn experiment(
     // 64 GB in 122 and 144 minutes.
     figure.series.push(then("2002, 100 Mbit/s", &[(0.0, 8.9), (1.0, 7.1)]));
     let memory = Metric {
-        name: "server memory at most",
+        name: "maximum server memory",
         unit: "MiB",
         of: |round: &Round| round.figures.get(MEMORY).copied(),
         text: |value| units::bytes(value * 1_048_576.0),
@@ -263,12 +266,12 @@ fn experiment(
     remarks.extend(names.iter().enumerate().filter_map(|(index, name)| summary::client_share(&cases, index, name)));
     let settings = [
         ("file", units::bytes(size as f64)),
-        ("request", format!("{} KiB, {} under way", window.piece >> 10, window.depth)),
-        ("copies each way", copies.to_string()),
+        ("request", format!("{} KiB, {} concurrent", window.piece >> 10, window.depth)),
+        ("copies in each direction", copies.to_string()),
     ];
     Experiment {
         name: "bigfile".into(),
-        title: "Does a huge file come back identical, and how fast?".into(),
+        title: "Is a huge file returned identical, and how fast?".into(),
         study: "Miracle Linux 2002: 64 GB over 100 Mbit/s took 122 minutes to the server (8.9 MB/s) and 144 back \
                 (7.1 MB/s), and were identical."
             .into(),

@@ -1,8 +1,8 @@
-//! E1, E2, E3: sessions that are held, and what each costs the server (Miracle Linux, *Samba performance evaluation*).
+//! E1, E2, E3: held sessions, and the cost of each to the server (Miracle Linux, *Samba performance evaluation*).
 //!
-//! Opens more and more sessions, each logged on and connected to the share on a connection of its own, and at each step
-//! looks at the server's memory and descriptors. Then a sample of the sessions lists, writes and reads. Where the
-//! server refuses more, those that are held must go on.
+//! Opens a growing number of sessions, each logged on and connected to the share on its own connection, and reads the
+//! server's memory and descriptors at each step. Then a sample of the sessions lists, writes and reads. If the server
+//! refuses further sessions, the held ones must still work.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,15 +22,15 @@ use crate::record::{Axis, Case, Experiment, Figure, Point, Round};
 use crate::summary::{self, Metric, then};
 use crate::{machine, units};
 
-/// Where sessions write, below the share.
+/// Directory in which sessions write, relative to the share.
 const DIRECTORY: &str = "frevo-bench-sessions";
-/// Logons under way at once.
+/// Number of concurrent logons.
 const PARALLEL: usize = 8;
-/// Sessions that show that they still work.
+/// Number of sessions that are checked.
 const SAMPLE: usize = 64;
-/// How long the server has to forget the sessions of the turn before.
+/// Longest time the server gets to release the sessions of the previous turn.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// It has forgotten them when so many looks in a row find no fewer descriptors.
+/// The sessions are considered released when this many readings in a row show no decrease in descriptors.
 const STILL: u32 = 3;
 
 const PRIVATE: &str = "private memory, MiB";
@@ -41,18 +41,18 @@ const SYSTEM: &str = "memory of the machine in use, MiB";
 const HELD: &str = "sessions held";
 const CLIENT: &str = "memory of this tool, MiB";
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Sessions to hold in the end [default: 1000, quick 200]
+    /// Number of sessions at the end [default: 1000, quick 200]
     #[arg(long)]
     count: Option<usize>,
-    /// Steps in which they are opened [default: 10, quick 4]
+    /// Number of steps in which they are opened [default: 10, quick 4]
     #[arg(long)]
     steps: Option<usize>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let count = options.count.unwrap_or(bench.method.pick(1000, 200)).max(1);
     let steps = options.steps.unwrap_or(bench.method.pick(10, 4)).clamp(1, count);
@@ -89,14 +89,15 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, cases, count, steps, refused))
 }
 
-/// Forgets rounds in which the server refused before as many sessions were held as the case says.
+/// Removes rounds in which the server refused further sessions before the number of the case was reached.
 fn only_what_was_held(case: &mut Case) {
     for rounds in &mut case.servers {
         rounds.retain(|round| round.figures.get(HELD).copied() == case.x);
     }
 }
 
-/// Waits until the server holds nothing of an earlier turn, and answers the memory of the machine in use then, bytes.
+/// Waits until the server has released everything of an earlier turn. Returns the memory of the machine in use at that
+/// time, in bytes.
 async fn settle(server: &Server) -> Result<u64> {
     let begin = Instant::now();
     if let Some(processes) = &server.processes {
@@ -112,8 +113,8 @@ async fn settle(server: &Server) -> Result<u64> {
     machine::memory_in_use()
 }
 
-/// Opens sessions until `size` are held or the server refuses more, and looks at what they cost; with a sentence about a
-/// refusal.
+/// Opens sessions until `size` are held or the server refuses further ones, and measures their cost. Also returns a
+/// sentence about a refusal.
 async fn grow(server: &Server, held: &mut Vec<Client>, size: usize, before: u64) -> Result<(Sample, Option<String>)> {
     let mut sample = Sample::default();
     let begin = Instant::now();
@@ -131,7 +132,7 @@ async fn grow(server: &Server, held: &mut Vec<Client>, size: usize, before: u64)
                 sample.count(Done::one(0), time);
                 held.push(client);
             }
-            // A server may have its limits, but it has to say so.
+            // A server may have limits, but it must report them.
             Err(error) if refuses(&error) && !held.is_empty() => {
                 wanted = 0;
                 refusal = Some(error);
@@ -169,19 +170,19 @@ async fn log_on(target: crate::target::Target, options: client::Options) -> clie
     Ok((client, begin.elapsed()))
 }
 
-/// Whether the server said no, by a status or by closing the connection.
+/// Returns whether the server refused, with a status or by closing the connection.
 fn refuses(error: &client::Error) -> bool {
     error.status().is_some() || matches!(error, client::Error::Closed)
 }
 
-/// A sample of the sessions lists, writes and reads; all of them are let go.
+/// Lists, writes and reads with a sample of the sessions, then drops all sessions.
 async fn still_work(mut held: Vec<Client>, seed: u64) -> Result<()> {
     let mut random = Random::new(seed);
     for _ in 0..SAMPLE.min(held.len()) {
         let number = random.below(held.len() as u64);
         let client = &mut held[number as usize];
         let works = use_session(client, number).await;
-        works.with_context(|| format!("session {number}, held among others, does not work any more"))?;
+        works.with_context(|| format!("held session {number} no longer works"))?;
     }
     Ok(())
 }
@@ -189,13 +190,13 @@ async fn still_work(mut held: Vec<Client>, seed: u64) -> Result<()> {
 async fn use_session(client: &mut Client, number: u64) -> Result<()> {
     let root = client.open(&Open::directory("")).await?;
     let class = FileInformationClass::ID_BOTH_DIRECTORY.0;
-    ensure!(client.query_directory(root, class, "*", 65536).await?.is_some(), "an empty listing");
+    ensure!(client.query_directory(root, class, "*", 65536).await?.is_some(), "the listing of the share is empty");
     client.close(root).await?;
     let path = format!(r"{DIRECTORY}\{number}");
     let text = format!("session {number}").into_bytes();
     let file = client.open(&Open::file(&path)).await?;
     client.write(file, 0, &text).await?;
-    ensure!(client.read(file, 0, 1024).await? == text, "what was read is not what was written");
+    ensure!(client.read(file, 0, 1024).await? == text, "the data read differs from the data written");
     client.close(file).await?;
     Ok(client.delete(&path).await?)
 }
@@ -232,15 +233,15 @@ fn experiment(bench: &Bench, cases: Vec<Case>, count: usize, steps: usize, mut r
     let shown = [Metric::RATE, private, proportional, system, descriptors, processes, Metric::CPU_PER_OPERATION];
     Experiment {
         name: "sessions".into(),
-        title: "What does each session that is held cost the server?".into(),
+        title: "What does each held session cost the server?".into(),
         study:
             "Miracle Linux 2002, Samba 2.2: 1.1 MB for the idle daemons and 290 KB a session, so MB = 30 + 1.1 + 290 * \
                 clients / 1024 with the system's 30; 21 to 23 descriptors a session; no more than 3,000 sessions."
                 .into(),
         settings: vec![
-            ("sessions in the end".into(), count.to_string()),
+            ("sessions at the end".into(), count.to_string()),
             ("steps".into(), steps.to_string()),
-            ("logons under way at once".into(), PARALLEL.to_string()),
+            ("concurrent logons".into(), PARALLEL.to_string()),
         ],
         tables: summary::comparisons("Sessions", &cases, &names, &shown),
         figures: vec![memory, held],
@@ -249,7 +250,7 @@ fn experiment(bench: &Bench, cases: Vec<Case>, count: usize, steps: usize, mut r
     }
 }
 
-/// The study's formula, for a server of today.
+/// Returns the study's formula with the measured values of a server.
 fn formula(name: &str, memory: &Figure, descriptors: &Figure, server: usize) -> Option<String> {
     let points =
         |figure: &Figure| figure.series.iter().find(|it| it.server == Some(server)).map(|it| it.points.clone());
@@ -261,7 +262,7 @@ fn formula(name: &str, memory: &Figure, descriptors: &Figure, server: usize) -> 
     ))
 }
 
-/// The line of least squares through `points`: its value at 0 and its slope.
+/// Fits a least-squares line through `points` and returns its value at 0 and its slope.
 fn fit(points: &[Point]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
     let (mean_x, mean_y) =
@@ -271,11 +272,11 @@ fn fit(points: &[Point]) -> Option<(f64, f64)> {
     slope.is_finite().then_some((mean_y - slope * mean_x, slope))
 }
 
-/// What the sessions cost this tool.
+/// Returns a sentence about the memory that this tool needs for the sessions.
 fn client_memory(cases: &[Case]) -> Option<String> {
     let last = cases.iter().rfind(|case| case.servers.iter().any(|rounds| !rounds.is_empty()))?;
     let used = last.servers.iter().flatten().filter_map(|round| round.figures.get(CLIENT)).copied().fold(0.0, f64::max);
-    Some(format!("{}: this tool itself took {}.", last.name, units::bytes(used * 1_048_576.0)))
+    Some(format!("{}: this tool itself used {} of memory.", last.name, units::bytes(used * 1_048_576.0)))
 }
 
 #[cfg(test)]

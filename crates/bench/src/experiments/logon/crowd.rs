@@ -1,4 +1,4 @@
-//! Who logs on: any number of users by a pattern, of whom a few come again and again, and the others once.
+//! The users that log on: any number of users named by a pattern. Some log on repeatedly, the others once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,19 +10,19 @@ use crate::load::{Done, Worker};
 use crate::random::Random;
 use crate::target::Target;
 
-/// Who logs on.
+/// The users that log on.
 #[derive(Clone)]
 pub(super) struct Crowd {
     pub(super) pattern: Option<String>,
     pub(super) count: u64,
     pub(super) password: Option<String>,
-    /// How many of them come, again and again.
+    /// Number of users that log on repeatedly.
     pub(super) visitors: u64,
     pub(super) order: Order,
 }
 
 impl Crowd {
-    /// The user at a place in the order in which they come.
+    /// Returns the user at this position of the order.
     pub(super) fn nth(&self, target: &Target, place: u64) -> Result<Credentials> {
         let mut target = target.clone();
         if let Some(pattern) = &self.pattern {
@@ -35,7 +35,7 @@ impl Crowd {
     }
 }
 
-/// All numbers below a count, each once, in an order that looks random and is not kept anywhere.
+/// A permutation of all numbers below a count, in an order that looks random and needs no memory.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
     count: u64,
@@ -47,7 +47,7 @@ impl Order {
     pub(super) fn new(count: u64, seed: u64) -> Order {
         let mut random = Random::new(seed ^ count);
         let mut factor = random.below(count);
-        // Multiplication by it is a permutation where both have no divisor in common.
+        // Multiplication by the factor is a permutation if it and the count have no common divisor.
         while divisor(factor, count) != 1 {
             factor += 1;
         }
@@ -60,19 +60,19 @@ impl Order {
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// Which of the crowd the next one is.
+/// Selects the next user.
 #[derive(Clone)]
 pub(super) enum Next {
-    /// One of those who come again and again.
+    /// A random one of the users that log on repeatedly.
     Anyone(Random),
-    /// Each of those in turn: this place, and how many to pass over.
+    /// All users that log on repeatedly, in turn: the next position, and the step.
     Each(u64, u64),
-    /// Somebody who was never here: what was given out of the places is shared by all clients.
+    /// A user that has not logged on yet. All clients share the counter of used positions.
     Newcomer(Arc<AtomicU64>),
 }
 
@@ -90,16 +90,16 @@ impl Next {
     }
 }
 
-/// `pattern` with `number` in place of its `%d` or `%05d`.
+/// Replaces `%d` or `%05d` in `pattern` with `number`.
 fn numbered(pattern: &str, number: u64) -> Result<String> {
-    let form = || format!("'{pattern}' has no place for a number, such as %d or %05d");
+    let form = || format!("'{pattern}' has no placeholder for a number: add %d or %05d");
     let (before, rest) = pattern.split_once('%').with_context(form)?;
     let (width, after) = rest.split_once('d').with_context(form)?;
     let digits: usize = if width.is_empty() { 0 } else { width.parse().ok().with_context(form)? };
     Ok(format!("{before}{number:0digits$}{after}"))
 }
 
-/// Logs on and off, again and again.
+/// A worker that repeatedly logs on and off.
 pub(super) struct Visitor {
     pub(super) target: Target,
     pub(super) options: client::Options,

@@ -1,7 +1,7 @@
-//! Whether a logon takes longer with more users, and which back end is quicker: told by ratios within a round.
+//! Ratios within a round: whether a logon takes longer with more users, and which back end is faster.
 //!
-//! A machine's mood is the same for all who have their turns in one round, and falls out of what one of them took as a multiple
-//! of another. Of the rounds' ratios the median is shown, with the quarters of the rounds around it.
+//! The state of the machine is the same for all turns of a round, so it cancels out in the ratio of two turns. The
+//! median ratio of the rounds is shown, with the quartiles of the rounds.
 
 use super::bases::parts;
 use crate::method::median;
@@ -9,19 +9,19 @@ use crate::record::{Axis, Case, Figure, Kind, Point, Series, Table};
 use crate::summary::Metric;
 use crate::units;
 
-/// Ratios of the rounds in short.
+/// A summary of the ratios of the rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Ratio {
-    /// Half of the rounds had less.
+    /// The median of the rounds.
     median: f64,
-    /// A quarter of the rounds had less.
+    /// The first quartile of the rounds.
     low: f64,
-    /// A quarter of the rounds had more.
+    /// The third quartile of the rounds.
     high: f64,
 }
 
 impl Ratio {
-    /// `None` where there are none.
+    /// Returns `None` if there are no ratios.
     fn of(mut ratios: Vec<f64>) -> Option<Ratio> {
         ratios.retain(|ratio| ratio.is_finite());
         ratios.sort_by(f64::total_cmp);
@@ -30,36 +30,36 @@ impl Ratio {
         Some(Ratio { median: median(ratios)?, low, high })
     }
 
-    /// The median, and between what half of the rounds lie.
+    /// Formats the median, and the interval that contains the middle half of the rounds.
     fn text(self) -> String {
         format!("{:.2} ({:.2} to {:.2})", self.median, self.low, self.high)
     }
 }
 
-/// What a party took in each round, more being worse; nothing where it was not measured.
+/// Returns the cost of a party in each round, where more is worse. Empty if it was not measured.
 fn taken(case: &Case, party: usize, metric: Metric) -> Vec<f64> {
     let values = case.servers.get(party).map_or_else(Vec::new, |rounds| metric.values(rounds));
     if metric.more_is_better { values.into_iter().map(|value| 1.0 / value).collect() } else { values }
 }
 
-/// How `one` stands to `other` in each round that both have.
+/// Returns the ratio of `one` to `other` for each round that both have.
 fn ratios(one: &[f64], other: &[f64]) -> Vec<f64> {
     one.iter().zip(other).map(|(one, other)| one / other).collect()
 }
 
-/// A party's numbers of users beside each other.
+/// A comparison of a party's numbers of users.
 struct Sizes {
-    /// The name of each case of which there are rounds, its place on the axis, and what each round took as a multiple of the
-    /// round's median over all of them.
+    /// For each measured case: its name, its coordinate on the axis, and the ratio of its rounds to the median of each
+    /// round over all cases.
     sizes: Vec<(String, f64, Ratio)>,
-    /// Which of them is the slowest, and which the quickest.
+    /// Indices of the slowest and of the fastest case.
     ends: (usize, usize),
-    /// What the slowest takes as a multiple of the quickest.
+    /// The ratio of the slowest to the fastest.
     slowest: Ratio,
 }
 
 impl Sizes {
-    /// `None` where there are not at least two to compare.
+    /// Returns `None` if there are fewer than two cases to compare.
     fn of(cases: &[Case], party: usize, metric: Metric) -> Option<Sizes> {
         let taken: Vec<(&Case, Vec<f64>)> = cases.iter().map(|case| (case, taken(case, party, metric))).collect();
         let taken: Vec<_> = taken.into_iter().filter(|(_, values)| !values.is_empty()).collect();
@@ -80,11 +80,11 @@ impl Sizes {
     }
 }
 
-/// What one number of users takes as a multiple of the others, by party; nothing where there is one number only.
+/// Returns a table of each number of users relative to the others, by party. `None` if there is only one number.
 pub(super) fn growth(title: &str, cases: &[Case], parties: &[String], metric: Metric) -> Option<Table> {
-    let mut head = vec![format!("{}, of the round's median", metric.name)];
+    let mut head = vec![format!("{}, relative to the round's median", metric.name)];
     head.extend(cases.iter().map(|case| case.name.clone()));
-    head.push("slowest / quickest".to_owned());
+    head.push("slowest / fastest".to_owned());
     let row = |(party, name): (usize, &String)| {
         let sizes = Sizes::of(cases, party, metric)?;
         let mut row = vec![name.clone()];
@@ -94,25 +94,25 @@ pub(super) fn growth(title: &str, cases: &[Case], parties: &[String], metric: Me
         Some(row)
     };
     let rows: Vec<_> = parties.iter().enumerate().filter_map(row).collect();
-    let title = format!("{title}: what the number of users does to {} (half of the rounds)", metric.name);
+    let title = format!("{title}: effect of the number of users on {} (middle half of the rounds)", metric.name);
     (!rows.is_empty()).then_some(Table { title, head, rows })
 }
 
-/// The same as a sentence for each party of the first one's program.
+/// Returns the same comparison as sentences, for the parties of the first party's program.
 pub(super) fn verdicts(what: &str, cases: &[Case], parties: &[String], metric: Metric) -> Vec<String> {
     let own = parties.first().map(|first| parts(first).0);
     let verdict = |(party, name): (usize, &String)| {
         let Sizes { sizes, ends: (slow, quick), slowest } =
             Sizes::of(cases, party, metric).filter(|_| Some(parts(name).0) == own)?;
         let (slow, quick, slowest) = (&sizes[slow].0, &sizes[quick].0, slowest.text());
-        Some(format!("{name}, {what}: {slow} are the slowest, {slowest} times as slow as {quick}, the quickest."))
+        Some(format!("{name}, {what}: {slow} are the slowest, {slowest} times as slow as {quick}, the fastest."))
     };
     parties.iter().enumerate().filter_map(verdict).collect()
 }
 
-/// What a back end takes as a multiple of another of the same program, by number of users.
+/// Returns a table of the ratios between back ends of the same program, by number of users.
 pub(super) fn backends(title: &str, cases: &[Case], parties: &[String], metric: Metric) -> Option<Table> {
-    let mut head = vec![format!("{}, as a multiple", metric.name)];
+    let mut head = vec![format!("{}, ratio", metric.name)];
     head.extend(cases.iter().map(|case| case.name.clone()));
     let mut rows = Vec::new();
     for (one, name) in parties.iter().enumerate() {
@@ -130,11 +130,12 @@ pub(super) fn backends(title: &str, cases: &[Case], parties: &[String], metric: 
             rows.push(row);
         }
     }
-    let title = format!("{title}: back ends beside each other, {} (half of the rounds)", metric.name);
+    let title = format!("{title}: back ends compared, {} (middle half of the rounds)", metric.name);
     (!rows.is_empty()).then_some(Table { title, head, rows })
 }
 
-/// What each number of users takes of the round's median, for the parties of the first one's program.
+/// Returns a figure of each number of users relative to the round's median, for the parties of the first party's
+/// program.
 pub(super) fn figure(title: &str, x: Axis, cases: &[Case], parties: &[String], metric: Metric) -> Option<Figure> {
     let own = parties.first().map(|first| parts(first).0);
     let series = |(party, name): (usize, &String)| {
@@ -144,7 +145,7 @@ pub(super) fn figure(title: &str, x: Axis, cases: &[Case], parties: &[String], m
         Some(Series { name: name.clone(), then: false, server: None, points: sizes.sizes.iter().map(point).collect() })
     };
     let series: Vec<Series> = parties.iter().enumerate().filter_map(series).collect();
-    let label = format!("{}, of the round's median", metric.name);
+    let label = format!("{}, relative to the round's median", metric.name);
     (!series.is_empty()).then(|| Figure {
         title: title.to_owned(),
         x,
@@ -155,12 +156,12 @@ pub(super) fn figure(title: &str, x: Axis, cases: &[Case], parties: &[String], m
     })
 }
 
-/// System calls of a logon by name and number of users, one table for each party whose calls were counted.
+/// Returns tables of the system calls of a logon by name and number of users, for each party whose calls were counted.
 pub(super) fn calls(title: &str, cases: &[Case], parties: &[String]) -> Vec<Table> {
     let table = |(party, name): (usize, &String)| {
         let counted: Vec<_> = cases.iter().filter_map(|case| Some((case, calls_of(case, party)?))).collect();
         let (_, last) = counted.last()?;
-        // Those that every logon makes come first.
+        // The calls that every logon makes come first.
         let mut names: Vec<(&str, f64)> = last.iter().map(|(name, count)| (*name, *count)).collect();
         names.retain(|(_, count)| *count >= RARE);
         names.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
@@ -172,17 +173,17 @@ pub(super) fn calls(title: &str, cases: &[Case], parties: &[String]) -> Vec<Tabl
         };
         let mut rows = vec![row("all", &|_| true)];
         rows.extend(names.iter().map(|(call, _)| row(call, &|name| name == *call)));
-        let mut head = vec!["system calls of a logon".to_owned()];
+        let mut head = vec!["system calls per logon".to_owned()];
         head.extend(counted.iter().map(|(case, _)| case.name.clone()));
         Some(Table { title: format!("{title}: system calls, {name}"), head, rows })
     };
     parties.iter().enumerate().filter_map(table).collect()
 }
 
-/// A call that fewer logons make than one in so many is not shown by itself.
+/// Calls made less often than this per logon are not listed individually.
 const RARE: f64 = 0.02;
 
-/// The calls of a logon in the round in which they were counted.
+/// Returns the calls of a logon in the round in which they were counted.
 fn calls_of(case: &Case, party: usize) -> Option<Vec<(&str, f64)>> {
     let round = case.servers.get(party)?.iter().rfind(|round| round.operations > 0 && !crate::method::counts(round))?;
     let calls = round.cost.as_ref()?.calls.as_ref()?;
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_slows_all_of_a_round_is_no_growth() {
-        // The machine is slow in the second round; 1,000 users take a tenth more in each.
+        // The machine is slow in the second round; 1,000 users take a tenth longer in each round.
         let cases = [
             case("10 users", 10.0, &[&[100.0, 200.0, 100.0]]),
             case("100 users", 100.0, &[&[100.0, 200.0, 100.0]]),

@@ -1,13 +1,14 @@
 //! E5: logons against the number of registered users (Miracle Linux, *Samba performance evaluation*).
 //!
-//! A logon is: connect, negotiate, log on, connect to the share, log off. They come one after the other, and from several
-//! clients at once. The number of users is the server's matter, and its name says it: `frevo/ldap/10000` has 10,000 of them.
-//! Servers with all numbers of users run at once and take turns ([`bases`]), so that a machine that is faster in one
-//! minute than in the next makes no number of users look slow ([`flat`]).
+//! A logon consists of connecting, negotiating, logging on, connecting to the share, and logging off. Logons are
+//! measured one after another, and from several clients at once. The number of users is configured on the server, and
+//! its name contains it: `frevo/ldap/10000` has 10,000 users. Servers with all numbers of users run at the same time
+//! and take turns ([`bases`]), so that a machine whose speed varies from minute to minute does not make one number of
+//! users look slow ([`flat`]).
 //!
-//! Of the registered users a few come, again and again, chosen at random: as many for each number of them, so that what
-//! a server or the host's name service remembers of a user who came a moment ago counts the same for all numbers. What a
-//! user costs who comes for the first time is a case of its own.
+//! A few of the registered users log on repeatedly, chosen at random. Their number is the same for every number of
+//! registered users, so that what a server or the host's name service caches of recent users has the same effect for
+//! all numbers. First logons of users are a separate case.
 
 mod bases;
 mod crowd;
@@ -23,11 +24,11 @@ use crate::units;
 use bases::{Base, Bases, Name, parts};
 use crowd::{Crowd, Order};
 
-/// Rounds that count where none are asked for: a turn is short.
+/// Default number of measured rounds, because a turn is short.
 pub(crate) const ROUNDS: u32 = 20;
-/// How many users come again and again.
+/// Number of users that log on repeatedly.
 const VISITORS: u64 = 100;
-/// Seconds for 100 logons in 2002, by users: a scan of the smbpasswd file, and LDAP.
+/// Seconds for 100 logons in 2002, by number of users: with a scan of the smbpasswd file, and with LDAP.
 const THEN: [(f64, f64, f64); 9] = [
     (10.0, 237.0, 1002.0),
     (50.0, 237.0, 1004.0),
@@ -40,28 +41,28 @@ const THEN: [(f64, f64, f64); 9] = [
     (10000.0, 260.0, 1006.0),
 ];
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Names of users, with a place for their number such as u%05d [default: the user of the address, again and again]
+    /// Pattern of user names, with a placeholder for their number such as u%05d [default: always the user of the URL]
     #[arg(long, value_name = "PATTERN")]
     user_pattern: Option<String>,
-    /// How many users are registered, numbered from 1, with servers whose name does not end in their number as frevo/1000 does.
-    /// Servers with several numbers of users take turns (--more)
+    /// Number of registered users, numbered from 1, for servers whose name does not end in that number, as frevo/1000
+    /// does. Servers with several numbers of users take turns (--more)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     user_count: Option<u64>,
-    /// The password that all of them have [default: that of the address]
+    /// The password of all these users [default: that of the URL]
     #[arg(long)]
     password: Option<String>,
-    /// Clients that log on at once, in the second part [default: 8]
+    /// Clients that log on at the same time, in the second part [default: 8]
     #[arg(long)]
     clients: Option<usize>,
-    /// How many of the users come again and again, chosen at random [default: 100, or as many as every server has]
+    /// Number of users that log on repeatedly, chosen at random [default: 100, or as many as every server has]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     visitors: Option<u64>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(8).max(1);
     let bases = bases(bench, options)?;
@@ -74,12 +75,12 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let visitors = bases.bases.first().map_or(0, |base| base.crowd.visitors);
     let settings = vec![
         ("clients at once".to_owned(), clients.to_string()),
-        ("users who come again and again".to_owned(), visitors.to_string()),
+        ("users that log on repeatedly".to_owned(), visitors.to_string()),
     ];
     Ok(experiment(&bases.parties, measured, clients, settings))
 }
 
-/// The servers with their users.
+/// Returns the servers with their users.
 fn bases<'a>(bench: &'a Bench, options: &Options) -> Result<Bases<'a>> {
     let alone = options.user_count.unwrap_or(1);
     let names: Vec<Name> = bench.servers.iter().map(|server| Name::of(&server.name)).collect();
@@ -95,7 +96,7 @@ fn bases<'a>(bench: &'a Bench, options: &Options) -> Result<Bases<'a>> {
             bases.parties.push(name.party.clone());
         }
         let again = bases.bases.iter().any(|base| (base.party, base.crowd.count) == (party, count));
-        ensure!(!again, "two servers called {} have {count} users", name.party);
+        ensure!(!again, "two servers called {} have {count} users: give them different names or numbers", name.party);
         let crowd = Crowd {
             pattern: options.user_pattern.clone(),
             count,
@@ -108,20 +109,20 @@ fn bases<'a>(bench: &'a Bench, options: &Options) -> Result<Bases<'a>> {
     Ok(bases)
 }
 
-/// What was measured, each with one case for each number of users.
+/// The measurements, each with one case for each number of users.
 struct Measured {
-    /// One logon after the other.
+    /// Logons one after another.
     one: Vec<Case>,
-    /// From several clients at once.
+    /// Logons from several clients at once.
     many: Vec<Case>,
-    /// One after the other, of users who were never there.
+    /// First logons of users, one after another.
     first: Vec<Case>,
 }
 
 fn experiment(parties: &[String], measured: Measured, clients: usize, settings: Vec<(String, String)>) -> Experiment {
     let Measured { one, many, first } = measured;
     let parallel = format!("{clients} clients at once");
-    let titles = ["One logon after the other".to_owned(), format!("Logons, {parallel}"), FIRST.to_owned()];
+    let titles = ["One logon after another".to_owned(), format!("Logons, {parallel}"), FIRST.to_owned()];
     let (latency, cpu, rate) = (Metric::MEDIAN_LATENCY, Metric::CPU_PER_OPERATION, Metric::RATE);
     let judged = [(&one, &[latency, cpu][..]), (&many, &[rate, cpu]), (&first, &[latency])];
     let mut tables = Vec::new();
@@ -136,7 +137,7 @@ fn experiment(parties: &[String], measured: Measured, clients: usize, settings: 
         tables.extend(beside(&titles[title], cases, parties, metrics));
     }
     tables.extend(flat::calls(&titles[0], &one, parties));
-    let mut remarks = flat::verdicts("one logon after the other", &one, parties, latency);
+    let mut remarks = flat::verdicts("one logon after another", &one, parties, latency);
     remarks.extend(flat::verdicts(&parallel, &many, parties, rate));
     let both: Vec<Case> = one.iter().chain(&many).cloned().collect();
     remarks.extend(parties.iter().enumerate().filter_map(|(index, name)| summary::client_share(&both, index, name)));
@@ -145,13 +146,14 @@ fn experiment(parties: &[String], measured: Measured, clients: usize, settings: 
         cases.into_iter().map(|case| Case { name: format!("{}, {what}", case.name), ..case }).collect()
     };
     let mut cases = [one, called(many, &parallel), called(first, "for the first time")].concat();
-    // Hundreds of short rounds: what is drawn of them has been drawn.
+    // There are hundreds of short rounds, and everything drawn from the histograms has been drawn.
     cases.iter_mut().flat_map(|case| &mut case.servers).flatten().for_each(|round| round.histogram.clear());
     Experiment {
         name: "logon".into(),
-        title: "How long does a logon take, and does it depend on how many users there are?".into(),
-        study: "Miracle Linux 2002, 100 logons: 237 s with 10 users to 260 s with 10,000 in an smbpasswd file, read from its \
-                beginning each time; about 1,003 s with LDAP, which opened a connection and searched several times for each."
+        title: "How long does a logon take, and does that depend on the number of users?".into(),
+        study: "Miracle Linux 2002, 100 logons: 237 s with 10 users to 260 s with 10,000 in an smbpasswd file, read \
+                from its beginning each time; about 1,003 s with LDAP, which opened a connection and searched \
+                several times for each."
             .into(),
         settings,
         cases,
@@ -161,10 +163,10 @@ fn experiment(parties: &[String], measured: Measured, clients: usize, settings: 
     }
 }
 
-/// What users who were never there are called.
-const FIRST: &str = "Users who come for the first time";
+/// Title of the first logons.
+const FIRST: &str = "First logons of users";
 
-/// Programs beside each other, by back end.
+/// Returns the programs side by side, by back end.
 fn beside(title: &str, cases: &[Case], parties: &[String], metrics: &[Metric]) -> Vec<Table> {
     let mut backends: Vec<Option<&str>> = Vec::new();
     for party in parties {
@@ -190,12 +192,12 @@ fn beside(title: &str, cases: &[Case], parties: &[String], metrics: &[Metric]) -
 fn figures(parties: &[String], [one, many, first]: [&[Case]; 3], titles: &[String; 3]) -> Vec<Figure> {
     let names: Vec<&str> = parties.iter().map(String::as_str).collect();
     let mut figures = vec![
-        duration("100 logons, one after the other", one, &names),
+        duration("100 logons, one after another", one, &names),
         summary::lines(&titles[1], users(), many, &names, Metric::RATE),
     ];
     figures
         .extend(many.last().map(|case| summary::distribution(&format!("{}: {}", titles[1], case.name), case, &names)));
-    // Each party has a colour of its own, which its name tells.
+    // Each party has its own colour, selected by its name.
     figures.iter_mut().flat_map(|figure| &mut figure.series).for_each(|series| series.server = None);
     let grown = [
         (&titles[0], one, Metric::MEDIAN_LATENCY),
@@ -204,7 +206,7 @@ fn figures(parties: &[String], [one, many, first]: [&[Case]; 3], titles: &[Strin
         (&titles[2], first, Metric::MEDIAN_LATENCY),
     ];
     let grown = grown.iter().filter_map(|(title, cases, metric)| {
-        flat::figure(&format!("{title}: what the number of users does"), users(), cases, parties, *metric)
+        flat::figure(&format!("{title}: effect of the number of users"), users(), cases, parties, *metric)
     });
     figures.extend(grown);
     figures
@@ -214,7 +216,7 @@ fn users() -> Axis {
     Axis { label: "registered users".into(), unit: String::new(), logarithmic: true }
 }
 
-/// Seconds for 100 logons, as the study drew it.
+/// Returns the seconds for 100 logons, plotted as in the study.
 fn duration(title: &str, cases: &[Case], names: summary::Names<'_>) -> Figure {
     let metric = Metric {
         name: "time of 100 logons",
