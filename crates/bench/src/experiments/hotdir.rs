@@ -1,7 +1,7 @@
-//! Many clients in one directory: each opens and closes a file of it again and again. What they share on the server is
-//! found by how the rate goes on with their number.
+//! Many clients in one directory, each of which repeatedly opens and closes one of its files. The rate as a function of
+//! their number shows the contention on the server.
 //!
-//! Follows what Red Hat found of Samba on Gluster: 20 to 30 calls of the file system for one request.
+//! Red Hat found for Samba on Gluster that one request makes 20 to 30 file system calls.
 
 use anyhow::Result;
 use clap::Args;
@@ -13,24 +13,24 @@ use crate::opener::{Asks, FILE, Opener, size_of};
 use crate::record::{Axis, Case, Experiment};
 use crate::summary::{self, Metric};
 
-/// Where the files are, below the share.
+/// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-hotdir";
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Connections at most: measured with 1, 2, 4 and so on up to so many [default: 64, quick 1, 4, 16]
+    /// Maximum number of connections, measured with 1, 2, 4 and so on [default: 64, quick 1, 4, 16]
     #[arg(long)]
     clients: Option<usize>,
-    /// Files in the directory [default: 1000]
+    /// Number of files in the directory [default: 1000]
     #[arg(long)]
     files: Option<u64>,
 }
 
-/// The variants, and what each is called.
+/// The variants with their names.
 const VARIANTS: [(Asks, &str); 2] = [(Asks::Any, "any file"), (Asks::First, "the same file")];
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let most = options.clients.unwrap_or(bench.method.pick(64, 16)).max(1);
     let files = options.files.unwrap_or(1000).max(1);
@@ -45,7 +45,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, cases.await?, files))
 }
 
-/// From 1 to `most`, each `factor` times the one before.
+/// Returns numbers from 1 to `most`, each `factor` times the previous one.
 fn counts(most: usize, factor: usize) -> Vec<usize> {
     let mut counts: Vec<usize> =
         std::iter::successors(Some(1), |count| Some(count * factor)).take_while(|count| *count < most).collect();
@@ -53,13 +53,13 @@ fn counts(most: usize, factor: usize) -> Vec<usize> {
     counts
 }
 
-/// The cases of each variant.
+/// Returns the cases of each variant.
 async fn measure(bench: &Bench, files: u64, counts: &[usize]) -> Result<[Vec<Case>; 2]> {
     bench.begin("hotdir", counts.len() * VARIANTS.len());
     let crews: Vec<Crew<Opener>> = Crew::for_each(bench);
     let mut cases = [Vec::new(), Vec::new()];
     for ((asks, variant), cases) in VARIANTS.into_iter().zip(&mut cases) {
-        // For a look, only where they meet most.
+        // A quick run measures only the largest number, which has the most contention.
         let short = bench.method.quick && asks == Asks::First;
         for &count in if short { &counts[counts.len() - 1..] } else { counts } {
             let turn = async |server: &Server, turn: &Turn<'_>| {
@@ -90,14 +90,14 @@ fn experiment(bench: &Bench, cases: [Vec<Case>; 2], files: u64) -> Experiment {
     let cases = cases.concat();
     let settings = [
         ("files in the directory", files.to_string()),
-        ("operation", "CREATE and CLOSE, one after the other".to_owned()),
+        ("operation", "CREATE and CLOSE, one after another".to_owned()),
     ];
     Experiment {
         name: "hotdir".into(),
         title: "How many clients can work in one directory?".into(),
         study:
-            "Red Hat, \"Performance overview of Samba backed by Gluster\": one SMB request makes 20 to 30 calls of the \
-                file system, so that what many do in one place waits for the volume."
+            "Red Hat, \"Performance overview of Samba backed by Gluster\": one SMB request makes 20 to 30 calls to the \
+                file system, so that many clients in one directory wait for the volume."
                 .into(),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         tables: summary::comparisons("One directory", &cases, &names, &Metric::OPERATIONS),

@@ -1,8 +1,8 @@
-//! E10, the first half: large files, sequential and random, reading and writing (Red Hat, *Performance overview of Samba
+//! E10, first part: sequential and random reading and writing of large files (Red Hat, *Performance overview of Samba
 //! backed by Gluster*).
 //!
-//! Each worker has a connection and a file of its own. Files are read and written from the server's cache, so the disk
-//! is not what is measured; `--flush` puts every file to the disk at the end of each writing round.
+//! Each worker has its own connection and file. Files are read and written in the server's page cache, so the disk is
+//! not measured. With `--flush` every file is flushed to the disk at the end of each writing round.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -19,36 +19,36 @@ use crate::random::{Content, Look, Random};
 use crate::record::{Case, Experiment};
 use crate::summary::{self, Metric, then};
 
-/// Where the files are, below the share.
+/// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-largefile";
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Connections, each with a file of its own [default: 4, quick 2]
+    /// Number of connections, each with its own file [default: 4, quick 2]
     #[arg(long)]
     clients: Option<usize>,
-    /// Bytes of each file, in MiB [default: 1024, quick 64]
+    /// Size of each file, in MiB [default: 1024, quick 64]
     #[arg(long)]
     size: Option<u64>,
-    /// Bytes of a request, in KiB, 64 to 8192 [default: 1024]
+    /// Size of a request, in KiB, 64 to 8192 [default: 1024]
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=8192))]
     piece: Option<u32>,
-    /// Requests under way on a connection [default: 4]
+    /// Concurrent requests on a connection [default: 4]
     #[arg(long)]
     depth: Option<usize>,
-    /// Put files to the disk at the end of each writing round
+    /// Flush the files to the disk at the end of each writing round
     #[arg(long)]
     flush: bool,
 }
 
-/// What is done with the files.
+/// A way of accessing the files.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Pattern {
     name: &'static str,
     writes: bool,
     random: bool,
-    /// What the study measured then, KB/s: over SMB and over NFS.
+    /// The results of the study, KB/s: over SMB and over NFS.
     then: (f64, f64),
 }
 
@@ -59,9 +59,9 @@ const PATTERNS: [Pattern; 4] = [
     Pattern { name: "random read", writes: false, random: true, then: (634_187.0, 754_273.0) },
 ];
 
-/// The piece of a random access, bytes.
+/// Size of a random access, in bytes.
 const RANDOM_PIECE: u32 = 64 * 1024;
-/// How many requests a worker does in one step: what is counted as one operation is one request all the same.
+/// Number of requests in one step of a worker. Each request still counts as one operation.
 const STEP: u64 = 16;
 
 /// A connection with its file.
@@ -106,12 +106,12 @@ impl Stream {
         self.client.read_file(self.file, start..end, self.window, check).await?;
         match wrong {
             None => Ok(()),
-            Some(offset) => bail!("the server gave wrong data: file {} at offset {offset}", content.file),
+            Some(offset) => bail!("the server returned wrong data: file {} at offset {offset}", content.file),
         }
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(bench.method.pick(4, 2)).max(1);
     let size = options.size.unwrap_or(bench.method.pick(1024, 64)).max(1) << 20;
@@ -123,8 +123,8 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let settings = [
         ("connections", clients.to_string()),
         ("file of each", format!("{} MiB", size >> 20)),
-        ("sequential request", format!("{} KiB, {} under way", piece >> 10, window.depth)),
-        ("random request", format!("{} KiB, one under way", RANDOM_PIECE >> 10)),
+        ("sequential request", format!("{} KiB, {} concurrent", piece >> 10, window.depth)),
+        ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
         ("flush at the end of a writing round", options.flush.to_string()),
     ];
     Ok(experiment(bench, cases, settings.map(|(name, value)| (name.to_owned(), value)).to_vec()))
@@ -150,7 +150,7 @@ async fn measure(bench: &Bench, clients: usize, size: u64, window: Window, flush
 async fn prepare(server: &Server, clients: usize, size: u64, window: Window) -> Result<Vec<Stream>> {
     let mut streams = Vec::new();
     for (number, mut client) in server.connect_many(clients).await?.into_iter().enumerate() {
-        let file = client.open(&Open::file(&path(number))).await.context("cannot make a file")?;
+        let file = client.open(&Open::file(&path(number))).await.context("cannot create a file")?;
         let content = Content { file: number as u64 };
         client.write_file(file, 0..size, window, |offset, out| content.fill(offset, out)).await?;
         let random = Random::new(0);
@@ -173,13 +173,13 @@ async fn transfer(
         stream.pattern = pattern;
         stream.window = if pattern.random { Window { piece: RANDOM_PIECE, depth: 1 } } else { window };
         stream.random = Random::new(turn.seed.wrapping_add(number));
-        // Every byte once, while nothing counts.
+        // In the warm-up every byte is checked.
         stream.look = if turn.warms_up() { Look::Every } else { Look::Pages };
         stream.next = 0;
     }
     let begin = Instant::now();
     let mut pace = turn.pace();
-    // A rate is one of requests, and a step is several.
+    // The rate is in requests, and a step performs several.
     pace.rate = pace.rate.map(|rate| rate / STEP as f64);
     let (mut sample, mut streams) = load::run(streams, pace).await?;
     if flush && pattern.writes {
@@ -208,8 +208,8 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
     Experiment {
         name: "largefile".into(),
         title: "How fast are large files read and written?".into(),
-        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": over a scale-out volume SMB read 2.7 GB/s and \
-                wrote 1.35 GB/s in sequence, close to NFS; at random 634 and 319 MB/s."
+        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": over a scale-out volume SMB read 2.7 \
+                GB/s and wrote 1.35 GB/s in sequence, close to NFS; at random 634 and 319 MB/s."
             .into(),
         settings,
         tables: summary::comparisons("Large files", &cases, &names, &Metric::BYTES),

@@ -1,8 +1,8 @@
-//! Whole listings of directories of a thousand to a million files: how many entries a second, and how long until the first
-//! ones are there. Every listing is checked: each name once, with its file's size, and none missing.
+//! Complete listings of directories of a thousand to a million files: entries per second, and the time until the first
+//! entries arrive. Every listing is checked: each name once, with its file's size, and none missing.
 //!
-//! Follows what Red Hat found of Samba on Gluster: reading a large directory blocks the server, and reading ahead made it
-//! ten times as fast.
+//! Red Hat found for Samba on Gluster that reading a large directory blocks the server, and that read-ahead made it ten
+//! times as fast.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -19,27 +19,27 @@ use crate::record::{Axis, Case, Experiment};
 use crate::summary::{self, Metric};
 use crate::units;
 
-/// Where the directories are, below the share.
+/// Directory of the experiment, relative to the share.
 const DIRECTORY: &str = "frevo-bench-list";
-/// The buffers: what Windows asked for up to 7, and what it asks for since.
+/// Buffer sizes: that of Windows up to 7, and that of later versions.
 const BUFFERS: [u32; 2] = [64 << 10, 1 << 20];
 
-/// Entries of a listing while system calls are counted: all of a million would take minutes.
+/// Entries of a listing while system calls are counted, because a million of them would take minutes.
 const TRACED: u64 = 100_000;
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Files in the directories, separated by commas [default: 1000,10000,100000,1000000, quick 1000,10000; without the
-    /// shares' directories up to 10000]
+    /// Numbers of files in the directories, separated by commas [default: 1000,10000,100000,1000000, quick 1000,10000;
+    /// at most 10000 if the shares' directories are unknown]
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
-    /// Connections that list at once [default: 1]
+    /// Connections that list at the same time [default: 1]
     #[arg(long)]
     clients: Option<usize>,
 }
 
-/// What is looked at: the operations are entries, and what is timed is how long the first of them took.
+/// The metrics: an operation is an entry, and its latency is the time until the first entries of the listing.
 const METRICS: [Metric; 6] = [
     Metric { name: "entries", ..Metric::RATE },
     Metric { name: "time to the first entries", ..Metric::MEDIAN_LATENCY },
@@ -55,9 +55,9 @@ struct Lister {
     directory: String,
     files: u64,
     buffer: u32,
-    /// Entries after which it does not go on.
+    /// Number of entries after which it stops.
     enough: u64,
-    /// How long the first entries of each listing took, nanoseconds.
+    /// Times to the first entries of each listing, in nanoseconds.
     first: Histogram<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Worker for Lister {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(1).max(1);
     let sizes = ground::sizes(bench, &options.sizes, &[1000, 10_000, 100_000, 1_000_000], 10_000);
@@ -101,7 +101,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, cases.await?, clients))
 }
 
-/// The cases of each buffer.
+/// Returns the cases of each buffer size.
 async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<[Vec<Case>; 2]> {
     bench.begin("list", sizes.len() * BUFFERS.len());
     let crews: Vec<Crew<Lister>> = Crew::for_each(bench);
@@ -148,9 +148,9 @@ fn experiment(bench: &Bench, cases: [Vec<Case>; 2], clients: usize) -> Experimen
     Experiment {
         name: "list".into(),
         title: "How fast are large directories listed?".into(),
-        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": reading a large directory blocks the server. A \
-                tree of small files was listed at 502 files a second over SMB, 6214 over NFS and 6982 over FUSE; reading \
-                ahead took SMB from 425 to 4287."
+        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": reading a large directory blocks the \
+                server. A tree of small files was listed at 502 files per second over SMB, 6214 over NFS and 6982 \
+                over FUSE; reading ahead took SMB from 425 to 4287."
             .into(),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         tables: summary::comparisons("Listing", &cases, &names, &METRICS),

@@ -1,8 +1,8 @@
-//! Names that do not exist, and names in another case than on the disk, in directories of a thousand to a million files.
+//! Names that do not exist, and names in another case than on disk, in directories of a thousand to a million files.
 //!
-//! The file system knows names by their case: a server that does not keep its own index reads the whole directory to say
-//! that a name is not there in any case. Red Hat found this, and that each CREATE is preceded by several such questions, to
-//! be among the causes that made Samba on Gluster slow.
+//! The file system is case-sensitive: a server without its own index must read the whole directory to find that a name
+//! does not exist in any case. Red Hat found this to be one of the causes that made Samba on Gluster slow, together
+//! with the several such lookups before each CREATE.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,25 +19,25 @@ use crate::record::{Axis, Case, Experiment, Table};
 use crate::summary::{self, Metric};
 use crate::units;
 
-/// Where the directories are, below the share.
+/// Directory of the experiment, relative to the share.
 const DIRECTORY: &str = "frevo-bench-miss";
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Files in the directories, separated by commas [default: 1000,20000,100000,1000000, quick 1000,20000; without the
-    /// shares' directories up to 20000]
+    /// Numbers of files in the directories, separated by commas [default: 1000,20000,100000,1000000, quick 1000,20000;
+    /// at most 20000 if the shares' directories are unknown]
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
-    /// Connections [default: 1]
+    /// Number of connections [default: 1]
     #[arg(long)]
     clients: Option<usize>,
 }
 
-/// The variants, and what each is called.
+/// The variants with their names.
 const VARIANTS: [(Asks, &str); 2] = [(Asks::Absent, "no such name"), (Asks::InCapitals, "name in another case")];
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(1).max(1);
     let sizes = ground::sizes(bench, &options.sizes, &[1000, 20_000, 100_000, 1_000_000], 20_000);
@@ -49,7 +49,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, first, cases, &sizes, clients))
 }
 
-/// How long the first question of each server took, by the number of files and the server's index.
+/// Time of each server's first lookup, by the number of files and the server's index.
 type First = BTreeMap<(u64, usize), Duration>;
 
 async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<(First, [Vec<Case>; 2])> {
@@ -61,7 +61,7 @@ async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<(First,
         let directory = format!(r"{DIRECTORY}\{size}");
         for server in &bench.servers {
             crews[server.index].enlist(server, clients, Opener::new).await?;
-            let asked = bench.beside(server, "asking for the first time", ask_once(&crews[server.index], &directory));
+            let asked = bench.beside(server, "first lookup", ask_once(&crews[server.index], &directory));
             first.insert((size, server.index), asked.await?);
         }
         for ((asks, variant), cases) in VARIANTS.into_iter().zip(&mut cases) {
@@ -80,7 +80,7 @@ async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<(First,
     Ok((first, cases))
 }
 
-/// One question for a name that is not there, in a directory that the server has not looked at yet.
+/// Looks up a name that does not exist, in a directory that the server has not read yet.
 async fn ask_once(crew: &Crew<Opener>, directory: &str) -> Result<Duration> {
     let pace = Pace { until: Until::Operations(1), rate: None, allow_errors: false, seed: 0 };
     let begin = Instant::now();
@@ -96,7 +96,7 @@ fn experiment(bench: &Bench, first: First, cases: [Vec<Case>; 2], sizes: &[u64],
         for metric in [Metric::MEDIAN_LATENCY, Metric::CPU_PER_OPERATION] {
             let title = format!("{variant}: {}", metric.name);
             let mut figure = summary::lines(&title, files.clone(), cases, &names, metric);
-            // From microseconds to seconds.
+            // The values range from microseconds to seconds.
             figure.y.logarithmic = true;
             figures.push(figure);
         }
@@ -106,15 +106,15 @@ fn experiment(bench: &Bench, first: First, cases: [Vec<Case>; 2], sizes: &[u64],
     tables.push(first_table(first, sizes, &names));
     let settings = [
         ("connections", clients.to_string()),
-        ("operation, no such name", "CREATE, refused; another name each time".to_owned()),
+        ("operation, no such name", "CREATE, which fails; another name each time".to_owned()),
         ("operation, name in another case", "CREATE and CLOSE".to_owned()),
     ];
     Experiment {
         name: "miss".into(),
-        title: "What does a name cost that is not there, or is there in another case?".into(),
-        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": a CREATE is preceded by many lookups of names \
-                that are not there, and a name that is the same but for its case means reading the directory. A cache of \
-                missing names and lookup by the volume itself took CREATE from 43 to 88 files a second."
+        title: "What does it cost to open a name that does not exist, or that exists in another case?".into(),
+        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": a CREATE is preceded by many lookups \
+                of names that do not exist, and a name that differs only in case means reading the directory. A \
+                cache of missing names and lookup by the volume itself took CREATE from 43 to 88 files per second."
             .into(),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         tables,
@@ -135,6 +135,6 @@ fn first_table(first: First, sizes: &[u64], names: &[&str]) -> Table {
         row.extend((0..names.len()).map(|server| cell(*size, server)));
         row
     };
-    let title = "Names: the first question in a directory just filled, measured once".to_owned();
+    let title = "Names: the first lookup in a new directory, measured once".to_owned();
     Table { title, head, rows: sizes.iter().map(row).collect() }
 }

@@ -1,10 +1,10 @@
-//! E6: a recorded NetBench run, replayed by any number of clients as fast as answers come (Miracle Linux, *Samba
+//! E6: a recorded NetBench run, replayed by any number of clients as fast as answers arrive (Miracle Linux, *Samba
 //! performance evaluation*, 2002, with Samba 2.2.4).
 //!
-//! Each client has a connection and a directory of its own. Rounds that time ends go on in the load where the round
-//! before ended: after the first 640 lines, which fill the disk, every 3,550 lines do much the same, so the beginning is
-//! replayed before anything counts. With `--passes` each round is the load from its first line to its last, so many
-//! times: for counting what is sent rather than for comparing servers, because it takes minutes.
+//! Each client has its own connection and directory. A time-limited round continues the load where the previous round
+//! ended. After the first 640 lines, which fill the disk, every 3,550 lines do much the same, so the beginning is
+//! replayed before anything is measured. With `--passes` each round is the whole load, this many times. That is for
+//! counting requests rather than for comparing servers, because it takes minutes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,28 +25,29 @@ use crate::record::{Axis, Case, Experiment, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
 
-/// Lines that are replayed before anything counts: those that fill the disk, and once what is repeated after them.
+/// Number of lines that are replayed before measuring: those that fill the disk, and one repetition of those that
+/// follow.
 const LEAD: u64 = 4200;
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Clients; several numbers, separated by commas, are measured one after the other [default: 8, quick 4]
+    /// Numbers of clients, separated by commas, measured one after another [default: 8, quick 4]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     clients: Vec<u16>,
     /// The recorded run [default: /usr/share/dbench/client.txt, of Debian's package dbench]
     #[arg(long, value_name = "FILE")]
     load: Option<PathBuf>,
-    /// Only the first lines of the recorded run
+    /// Use only this many lines from the start of the recorded run
     #[arg(long)]
     lines: Option<usize>,
-    /// Replay all of it so many times in every round, instead of for a time
+    /// Replay the whole run this many times in every round, instead of for a fixed time
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
 }
 
 impl Options {
-    /// The load that is asked for.
+    /// Reads the requested load.
     fn load(&self) -> Result<Load> {
         let load = Load::read(self.load.as_deref().unwrap_or(DEBIAN.as_ref()))?;
         Ok(match self.lines {
@@ -56,7 +57,7 @@ impl Options {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let load = options.load()?;
     let plan = Arc::new(Plan::new(&load)?);
@@ -73,7 +74,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     Ok(experiment(bench, settings(options, &load, clients), cases, &times))
 }
 
-/// Measures one number of clients; with the times of each operation on each server.
+/// Measures one number of clients. Also returns the times of each operation on each server.
 async fn measure(
     bench: &Bench,
     options: &Options,
@@ -124,12 +125,12 @@ async fn measure(
     Ok((case, times))
 }
 
-/// Errors are counted by the clients themselves, who go on after one.
+/// The clients count errors themselves, because they continue after an error.
 fn pace(until: Until, seed: u64) -> Pace {
     Pace { until, rate: None, allow_errors: false, seed }
 }
 
-/// Replays `lines` lines, or for as long as the turn lasts.
+/// Replays `lines` lines, or as many as the turn's time allows.
 async fn replay(mut replays: Vec<Replay>, turn: &Turn<'_>, lines: Option<u64>) -> Result<(Sample, Vec<Replay>)> {
     let Pace { until, allow_errors, rate, seed } = turn.pace();
     for replay in &mut replays {
@@ -146,12 +147,12 @@ fn settings(options: &Options, load: &Load, clients: &[u16]) -> Vec<(String, Str
     let counts: Vec<String> = clients.iter().map(u16::to_string).collect();
     let round = match options.passes {
         Some(passes) => format!("{passes} x all lines"),
-        None => format!("a time, after {} lines that do not count", LEAD.min(load.lines.len() as u64)),
+        None => format!("fixed time, after {} unmeasured lines", LEAD.min(load.lines.len() as u64)),
     };
     [
         ("load", format!("{}, {} lines", load.name, units::count(load.lines.len() as u64))),
         ("clients", counts.join(", ")),
-        ("a round", round),
+        ("round", round),
         ("directory", BASE.to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -166,7 +167,7 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     } else {
         summary::bars("NetBench", &cases, &names, Metric::THROUGHPUT)
     };
-    // One client, at log level 0.
+    // Measured with one client, at log level 0.
     let place = if cases.len() > 1 { 1.0 } else { 0.0 };
     figure.series.push(then("Samba 2.2 then, 1 client", &[(place, THEN)]));
     let metrics = [&[Metric::THROUGHPUT][..], &Metric::OPERATIONS].concat();
@@ -179,8 +180,8 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     Experiment {
         name: "netbench".into(),
         title: "How much of a recorded NetBench run is served?".into(),
-        study: "Miracle Linux 2002, Samba 2.2: one client at full speed, 69.4 Mbit/s at 8 % processor time, and 52.2 Mbit/s \
-                at 24 % with log level 5, whatever the compiler."
+        study: "Miracle Linux 2002, Samba 2.2: one client at full speed, 69.4 Mbit/s at 8 % processor time, and 52.2 \
+                Mbit/s at 24 % with log level 5, whatever the compiler."
             .into(),
         settings,
         remarks: remarks(&cases, &names),
@@ -190,10 +191,10 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     }
 }
 
-/// What the study measured, MiB/s.
+/// The result of the study, in MiB/s.
 const THEN: f64 = 69.4e6 / 8.0 / 1_048_576.0;
 
-/// What dbench would print, and what the load itself cost.
+/// Returns the throughput in the units of dbench, and the cost of generating the load.
 fn remarks(cases: &[Case], names: &[&str]) -> Vec<String> {
     let mut remarks = Vec::new();
     for (index, name) in names.iter().enumerate() {
@@ -201,7 +202,7 @@ fn remarks(cases: &[Case], names: &[&str]) -> Vec<String> {
             let rounds = case.servers.get(index).map_or(&[][..], Vec::as_slice);
             if let Some(rate) = Metric::THROUGHPUT.median(rounds) {
                 let megabytes = rate * 1_048_576.0 / 1e6;
-                remarks.push(format!("{name}, {}: {megabytes:.1} MB/s as dbench counts.", case.name));
+                remarks.push(format!("{name}, {}: {megabytes:.1} MB/s in the units of dbench.", case.name));
             }
         }
         remarks.extend(summary::client_share(cases, index, name));
@@ -209,7 +210,7 @@ fn remarks(cases: &[Case], names: &[&str]) -> Vec<String> {
     remarks
 }
 
-/// Tables of one row each as one table.
+/// Merges tables of one row each into one table.
 fn together(title: &str, tables: Vec<Table>) -> Vec<Table> {
     let Some(first) = tables.first() else { return tables };
     let mut head = first.head.clone();
@@ -221,7 +222,7 @@ fn together(title: &str, tables: Vec<Table>) -> Vec<Table> {
     vec![Table { title: title.to_owned(), head, rows: tables.iter().map(row).collect() }]
 }
 
-/// The times of each operation, servers side by side.
+/// Returns a table of the times of each operation, with the servers side by side.
 fn by_operation(case: &str, times: &[Times], names: &[&str]) -> Table {
     let mut head = vec!["operation".to_owned()];
     for name in names {

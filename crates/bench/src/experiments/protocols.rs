@@ -1,7 +1,8 @@
-//! E7: one file both ways by SMB, FTP and HTTP, on one machine and file system (PC Watch, *SMB tuning follow-up*).
+//! E7: one file in both directions over SMB, FTP and HTTP, on one machine and file system (PC Watch, *SMB tuning
+//! follow-up*).
 //!
-//! FTP and HTTP are spoken by vsftpd and nginx, which are started for it. All servers take turns within each round. Each has
-//! one connection; an upload makes a new file, a download reads it again from the server's cache.
+//! The FTP and HTTP servers are vsftpd and nginx, started by the experiment. All servers take turns within each round,
+//! with one connection each. An upload creates a new file, and a download reads it again from the server's page cache.
 
 mod beside;
 mod ftp;
@@ -29,13 +30,13 @@ use crate::record::{Case, Experiment, Figure, Round, Series, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
 
-/// What the file is called, on every server.
+/// Name of the file on every server.
 const NAME: &str = "frevo-bench-protocols";
-/// How long one transfer may take.
+/// Longest time of one transfer.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Both ways, as the cases are in order.
+/// The directions, in the order of the cases.
 const WAYS: [&str; 2] = ["upload", "download"];
-/// What the study measured then, KB/s: who, uploading, downloading.
+/// The results of the study, KB/s: name, upload, download.
 const THEN: [(&str, Option<f64>, Option<f64>); 4] = [
     ("FTP then", Some(9163.0), Some(10_617.0)),
     ("HTTP then", None, Some(10_000.0)),
@@ -43,24 +44,25 @@ const THEN: [(&str, Option<f64>, Option<f64>); 4] = [
     ("Windows XP then", None, Some(8000.0)),
 ];
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Bytes of the file, in MiB [default: 700, quick 128]
+    /// Size of the file, in MiB [default: 700, quick 128]
     #[arg(long)]
     size: Option<u64>,
-    /// Bytes of an SMB request, in KiB [default: 1024]
+    /// Size of an SMB request, in KiB [default: 1024]
     #[arg(long)]
     piece: Option<u32>,
-    /// SMB requests under way [default: 4]
+    /// Concurrent SMB requests [default: 4]
     #[arg(long)]
     depth: Option<usize>,
-    /// Where nginx and vsftpd keep their files [default: beside the share's directory, else the directory for temporary files]
+    /// Directory for the files of nginx and vsftpd [default: next to the share's directory, or the directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-/// Whoever moves the file.
+/// A client of one of the protocols.
 enum Mover {
     Smb(Box<Client>, Window),
     Ftp(Ftp),
@@ -72,7 +74,7 @@ impl Mover {
         match self {
             Mover::Smb(client, window) => {
                 let open = Open::file(NAME).with_disposition(CreateDisposition::OVERWRITE_IF);
-                let file = client.open(&open).await.context("cannot make the file")?;
+                let file = client.open(&open).await.context("cannot create the file")?;
                 let content = pump.content;
                 client.write_file(file, 0..pump.size, *window, |offset, out| content.fill(offset, out)).await?;
                 Ok(client.close(file).await?)
@@ -92,7 +94,7 @@ impl Mover {
                 client.close(file).await?;
                 match wrong {
                     None => Ok(()),
-                    Some(offset) => bail!("the server gave wrong data at offset {offset}"),
+                    Some(offset) => bail!("the server returned wrong data at offset {offset}"),
                 }
             }
             Mover::Ftp(ftp) => ftp.get(NAME, pump).await,
@@ -109,7 +111,7 @@ impl Mover {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let size = options.size.unwrap_or(bench.method.pick(700, 128)).max(1) << 20;
     let piece = options.piece.unwrap_or(1024).max(64) << 10;
@@ -146,14 +148,14 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     }
     let mut settings = vec![
         ("file".to_owned(), format!("{} MiB", size >> 20)),
-        ("SMB request".to_owned(), format!("{} KiB, {} under way", piece >> 10, window.depth)),
+        ("SMB request".to_owned(), format!("{} KiB, {} concurrent", piece >> 10, window.depth)),
     ];
     settings
         .extend(others.iter().map(|(kind, other)| (format!("{}.conf", kind.program()), other.configuration.clone())));
     Ok(experiment(bench.servers.len(), &names, cases, settings, remarks))
 }
 
-/// Starts what is here of the other servers, and says what is not.
+/// Starts those of the other servers that are installed. Returns remarks about those that are not.
 async fn start(bench: &Bench, options: &Options) -> Result<(Vec<(Kind, Beside)>, Vec<String>)> {
     let beside_share = || bench.servers.iter().find_map(|server| server.path.as_deref()?.parent());
     let place = options.directory.as_deref().or_else(beside_share);
@@ -171,7 +173,7 @@ async fn start(bench: &Bench, options: &Options) -> Result<(Vec<(Kind, Beside)>,
     }
     if place.is_none() && !others.is_empty() {
         remarks.push(
-            "The directory of the share is not known, so FTP and HTTP may have been on another file system: give \
+            "The directory of the share is unknown, so FTP and HTTP may have been on another file system: give \
              --share-path or --directory."
                 .into(),
         );
@@ -185,7 +187,7 @@ fn names(bench: &Bench, others: &[(Kind, Beside)]) -> Vec<String> {
 }
 
 async fn there_and_back(mover: &mut Mover, pump: &mut Pump, turn: &Turn<'_>) -> Result<()> {
-    // Every byte once, while nothing counts.
+    // In the warm-up every byte is checked.
     pump.look = if turn.warms_up() { Look::Every } else { Look::Pages };
     for (case, way) in WAYS.iter().enumerate() {
         let moved = async {
@@ -195,7 +197,7 @@ async fn there_and_back(mover: &mut Mover, pump: &mut Pump, turn: &Turn<'_>) -> 
                 0 => timeout(PATIENCE, mover.put(pump)).await,
                 _ => timeout(PATIENCE, mover.get(pump)).await,
             }
-            .with_context(|| format!("the {way} takes longer than {PATIENCE:?}"))??;
+            .with_context(|| format!("the {way} takes longer than {PATIENCE:?}: choose a smaller --size"))??;
             Ok(Sample::timed(begin.elapsed(), 0, size))
         };
         turn.measure_as(case, moved).await?;
@@ -215,8 +217,9 @@ fn experiment(
     Experiment {
         name: "protocols".into(),
         title: "How does SMB compare with FTP and HTTP for one file?".into(),
-        study: "PC Watch, \"SMB tuning follow-up\" (2002): a file of 700 MB over 100 Mbit/s, FTP up 9163 and down 10617 KB/s, \
-                HTTP down about 10000 KB/s, Samba written 6.92 and read 6.79 MB/s, Windows XP as server 8 MB/s."
+        study: "PC Watch, \"SMB tuning follow-up\" (2002): a file of 700 MB over 100 Mbit/s, FTP up 9163 and down \
+                10617 KB/s, HTTP down about 10000 KB/s, Samba written 6.92 and read 6.79 MB/s, Windows XP as server \
+                8 MB/s."
             .into(),
         settings,
         tables: vec![table(names, &cases)],
@@ -226,7 +229,7 @@ fn experiment(
     }
 }
 
-/// The rounds of one party in one way.
+/// Returns the rounds of one party in one direction.
 fn rounds(cases: &[Case], way: usize, party: usize) -> &[Round] {
     cases.get(way).and_then(|case| case.servers.get(party)).map_or(&[], Vec::as_slice)
 }
@@ -246,11 +249,11 @@ fn table(names: &[String], cases: &[Case]) -> Table {
         rows.push([name.to_owned(), speed(up), speed(down)].into_iter().chain(empty).collect());
     }
     let head = std::iter::once("one file".to_owned()).chain(head).collect();
-    Table { title: "One file both ways".into(), head, rows }
+    Table { title: "One file in both directions".into(), head, rows }
 }
 
 fn figure(servers: usize, names: &[String], cases: &[Case]) -> Figure {
-    let mut figure = summary::bars("One file both ways", cases, &[], Metric::THROUGHPUT);
+    let mut figure = summary::bars("One file in both directions", cases, &[], Metric::THROUGHPUT);
     figure.series = (0..names.len())
         .map(|party| {
             let point = |way| Metric::THROUGHPUT.point(way as f64, rounds(cases, way, party));
@@ -267,7 +270,7 @@ fn figure(servers: usize, names: &[String], cases: &[Case]) -> Figure {
     figure
 }
 
-/// How much faster each SMB server is than each other one.
+/// Returns sentences about how much faster each SMB server is than each other server.
 fn verdicts(servers: usize, names: &[String], cases: &[Case]) -> Vec<String> {
     let mut verdicts = Vec::new();
     for (smb, other) in (0..servers).flat_map(|smb| (servers..names.len()).map(move |other| (smb, other))) {

@@ -1,5 +1,5 @@
-//! E10, the second half: small files, made, listed, looked at, read, renamed and deleted (Red Hat, *Performance overview of
-//! Samba backed by Gluster*), by several workers, each in a tree of its own.
+//! E10, second part: small files are created, listed, queried, read, renamed and deleted by several workers, each in
+//! its own tree (Red Hat, *Performance overview of Samba backed by Gluster*).
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -17,37 +17,37 @@ use crate::requests::Requests;
 use crate::summary::{self, Metric, then};
 use crate::units;
 
-/// Where the files are, below the share.
+/// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-smallfile";
-/// The buffer of a listing, bytes.
+/// Buffer size of a listing, in bytes.
 const BUFFER: u32 = 64 * 1024;
-/// Files of each connection at most while system calls are counted.
+/// Maximum number of files of each connection while system calls are counted.
 const TRACED: u64 = 200;
-/// What files are called, before and after they are renamed.
+/// File name prefixes, before and after renaming.
 const FILE: &str = "file-";
 const RENAMED: &str = "renamed-";
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Connections, each with a tree of its own [default: 4, quick 2]
+    /// Number of connections, each with its own tree [default: 4, quick 2]
     #[arg(long)]
     clients: Option<u64>,
-    /// Files of each connection [default: 2500, quick 300]
+    /// Number of files of each connection [default: 2500, quick 300]
     #[arg(long)]
     files: Option<u64>,
-    /// Bytes of each file, in KiB, at most 1024 [default: 64]
+    /// Size of each file, in KiB, at most 1024 [default: 64]
     #[arg(long)]
     size: Option<u32>,
-    /// Files in a directory [default: 100]
+    /// Number of files in a directory [default: 100]
     #[arg(long)]
     per_directory: Option<u64>,
-    /// Send what is asked about one file as one chain of requests, in place of one after the other
+    /// Send the requests for one file as one compound chain, instead of one after another
     #[arg(long)]
     compound: bool,
 }
 
-/// What is done with every file.
+/// An operation that is performed on every file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Create,
@@ -60,7 +60,7 @@ enum Phase {
     RemoveDirectory,
 }
 
-/// The phases of a turn in order, what each is called, and what the study measured then, per second.
+/// The phases of a turn in order, with their names and the study's results per second.
 const PHASES: [(Phase, &str, Option<Then>); 8] = [
     (Phase::Create, "create", Some(Then { smb: 90.0, nfs: 540.0, fuse: 1204.0, tuned: 88.0 })),
     (Phase::List, "list the tree", Some(Then { smb: 502.0, nfs: 6214.0, fuse: 6982.0, tuned: 4287.0 })),
@@ -72,13 +72,13 @@ const PHASES: [(Phase, &str, Option<Then>); 8] = [
     (Phase::RemoveDirectory, "rmdir", Some(Then { smb: 209.0, nfs: 830.0, fuse: 842.0, tuned: 252.0 })),
 ];
 
-/// What the study measured of one phase, files a second.
+/// The study's results for one phase, in files per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Then {
     smb: f64,
     nfs: f64,
     fuse: f64,
-    /// SMB again, once caches and the volume's own lookup of names had been added; measured against another baseline.
+    /// SMB after caches and the volume's own name lookup were added. Measured against a different baseline.
     tuned: f64,
 }
 
@@ -91,7 +91,7 @@ const COLUMNS: [Column; 4] = [
     ("FUSE then", |then| then.fuse),
 ];
 
-/// How many, how large, and in what requests.
+/// The numbers and sizes of files, and the form of the requests.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     clients: u64,
@@ -104,7 +104,7 @@ struct Plan {
 impl Plan {
     fn new(bench: &Bench, options: &Options) -> Result<Plan> {
         let size = options.size.unwrap_or(64);
-        ensure!((1..=1024).contains(&size), "--size {size}: a small file has 1 to 1024 KiB");
+        ensure!((1..=1024).contains(&size), "--size {size} is not between 1 and 1024 KiB");
         Ok(Plan {
             clients: options.clients.unwrap_or(bench.method.pick(4, 2)).max(1),
             files: options.files.unwrap_or(bench.method.pick(2500, 300)).max(1),
@@ -123,12 +123,12 @@ impl Plan {
 struct Tree {
     client: Client,
     plan: Plan,
-    /// The tree's root, anew in each turn.
+    /// The tree's root, a new one in each turn.
     root: String,
     worker: u64,
     phase: Phase,
     next: u64,
-    /// Directories that the listing has yet to go into.
+    /// Directories that are still to be listed.
     ahead: Vec<String>,
     look: Look,
     buffer: Vec<u8>,
@@ -152,7 +152,7 @@ impl Tree {
         Tree { client, plan, root: String::new(), worker: 0, phase, next: 0, ahead: Vec::new(), look, buffer }
     }
 
-    /// Does the phase's work on one file or directory, and answers how many bytes of content it moved.
+    /// Performs the phase's operation on one file or directory. Returns the number of content bytes moved.
     async fn act(&mut self, number: u64) -> Result<u64> {
         let (file, renamed) = (self.path(FILE, number), self.path(RENAMED, number));
         let empty = format!(r"{}\empty-{number}", self.root);
@@ -168,7 +168,7 @@ impl Tree {
             Phase::Read => return self.read(&file, number).await,
             Phase::Stat => {
                 let found = requests.size(client, &file).await?;
-                ensure!(found == size, "the server gave wrong data: {file} has {size} bytes, not {found}");
+                ensure!(found == size, "the server returned a wrong size: {file} has {size} bytes, not {found}");
             }
             Phase::Rename => requests.rename(client, &file, &renamed).await?,
             Phase::Delete => requests.delete(client, &renamed).await?,
@@ -187,11 +187,11 @@ impl Tree {
         };
         self.plan.requests.read(&mut self.client, path, self.plan.size, check).await?;
         let whole = length == self.plan.size as usize && wrong.is_none();
-        ensure!(whole, "the server gave wrong data: {path}, {length} bytes, wrong at {wrong:?}");
+        ensure!(whole, "the server returned wrong data: {path}, {length} bytes, wrong at {wrong:?}");
         Ok(length as u64)
     }
 
-    /// Lists the next directory: the root first, then what was found in it.
+    /// Lists the next directory: the root first, then its subdirectories.
     async fn list(&mut self) -> Result<Done> {
         let path = self.ahead.pop().context("the listing of the tree has too few files")?;
         let size = u64::from(self.plan.size);
@@ -208,17 +208,17 @@ impl Tree {
             Ok(())
         };
         listing::list(&mut self.client, &path, BUFFER, note).await.with_context(|| format!("listing {path}"))?;
-        let operations = roll.complete().with_context(|| format!("the server gave wrong data: {path}"))?;
+        let operations = roll.complete().with_context(|| format!("the server returned a wrong listing: {path}"))?;
         let (found, expected) = (self.ahead.len() as u64, self.plan.directories());
         ensure!(directory.is_some() || found == expected, "{path} has {expected} directories, not {found}");
         Ok(Done { operations, bytes: 0 })
     }
 
-    /// Makes the tree's directories, for this turn.
+    /// Creates the tree's directories for this turn.
     async fn begin(&mut self, turn: &Turn<'_>, worker: u64, plan: Plan) -> Result<()> {
         (self.worker, self.plan) = (worker, plan);
         self.root = format!(r"{DIRECTORY}\turn-{}-{worker}", turn.number);
-        // Every byte once, while nothing counts.
+        // In the warm-up every byte is checked.
         self.look = if turn.warms_up() { Look::Every } else { Look::Pages };
         self.client.make_directory(&self.root).await?;
         for number in 0..self.plan.directories() {
@@ -227,7 +227,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes them: they are empty by now.
+    /// Removes the directories, which are empty by now.
     async fn end(&mut self) -> Result<()> {
         for number in 0..self.plan.directories() {
             self.client.delete(&self.directory(number)).await?;
@@ -249,7 +249,7 @@ impl Tree {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let plan = Plan::new(bench, options)?;
     bench.begin("smallfile", PHASES.len());
@@ -262,7 +262,7 @@ async fn measure(bench: &Bench, plan: Plan) -> Result<Vec<Case>> {
     let clients = plan.clients as usize;
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let crew = &crews[server.index];
-        // Calls for one file are found with few files, and counting them takes far longer than making them.
+        // A few files suffice to count the calls per file, and tracing takes far longer than the calls themselves.
         let plan = Plan { files: if turn.traces { plan.files.min(TRACED) } else { plan.files }, ..plan };
         crew.enlist(server, clients, |client| Tree::new(client, plan)).await?;
         crew.each(async |worker, tree| tree.begin(turn, worker, plan).await).await?;
@@ -282,7 +282,7 @@ fn experiment(bench: &Bench, plan: Plan, cases: Vec<Case>) -> Experiment {
         put_beside(rates);
     }
     let requests = match plan.requests {
-        Requests::Separate => "one after the other, as Windows sends them",
+        Requests::Separate => "one after another, as Windows sends them",
         Requests::Chained => "one chain for each file",
     };
     let settings = [
@@ -295,10 +295,10 @@ fn experiment(bench: &Bench, plan: Plan, cases: Vec<Case>) -> Experiment {
     ];
     Experiment {
         name: "smallfile".into(),
-        title: "How fast are small files made, found, read, renamed and deleted?".into(),
-        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": of small files over a scale-out volume, SMB \
-                made 90 a second, NFS 540 and FUSE 1204; with caches of attributes and of missing names, and with names \
-                found by the volume itself, 88 in place of 43."
+        title: "How fast are small files created, listed, read, renamed and deleted?".into(),
+        study: "Red Hat, \"Performance overview of Samba backed by Gluster\": of small files over a scale-out \
+                volume, SMB created 90 per second, NFS 540 and FUSE 1204; with caches of attributes and of missing \
+                names, and with names found by the volume itself, 88 in place of 43."
             .into(),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         tables,
@@ -308,7 +308,7 @@ fn experiment(bench: &Bench, plan: Plan, cases: Vec<Case>) -> Experiment {
     }
 }
 
-/// Adds what the study measured to the table of rates.
+/// Adds the study's results to the table of rates.
 fn put_beside(rates: &mut Table) {
     rates.head.extend(COLUMNS.map(|(name, _)| name.to_owned()));
     for (row, (_, _, then)) in rates.rows.iter_mut().zip(PHASES) {
@@ -319,7 +319,7 @@ fn put_beside(rates: &mut Table) {
 
 fn figure(cases: &[Case], names: &[&str]) -> Figure {
     let mut figure = summary::bars("Small files", cases, names, Metric::RATE);
-    // From 29 to many thousands.
+    // The values range from 29 to many thousands.
     figure.y.logarithmic = true;
     for (name, of) in COLUMNS {
         let points =

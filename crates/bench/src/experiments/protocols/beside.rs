@@ -1,5 +1,5 @@
-//! The servers of the other protocols: nginx and vsftpd on loopback, each with a configuration that is written for it, as the
-//! user that runs this program.
+//! The servers of the other protocols: nginx and vsftpd on loopback, each with a generated configuration, running as
+//! the user of this program.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,28 +14,28 @@ use crate::probe::Processes;
 
 /// A running server.
 pub(super) struct Beside {
-    /// Where it listens on this host.
+    /// The port on which it listens on this host.
     pub(super) port: u16,
-    /// What it spends.
+    /// The processes whose resource use is measured.
     pub(super) processes: Processes,
     /// Its configuration.
     pub(super) configuration: String,
-    // The server ends before its directory goes.
+    // The server ends before its directory is removed.
     _child: Child,
     _directory: TempDir,
 }
 
-/// Which server.
+/// The kind of server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
-    /// nginx, whose PUT and DELETE are of its module ngx_http_dav_module.
+    /// nginx, with PUT and DELETE by its module ngx_http_dav_module.
     Nginx,
-    /// vsftpd, with an anonymous user who may write.
+    /// vsftpd, with an anonymous user that may write.
     Vsftpd,
 }
 
 impl Kind {
-    /// The program, which is also the Debian package.
+    /// Returns the name of the program, which is also the Debian package.
     pub(super) fn program(self) -> &'static str {
         match self {
             Kind::Nginx => "nginx",
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// What it speaks.
+    /// Returns its protocol.
     pub(super) fn protocol(self) -> &'static str {
         match self {
             Kind::Nginx => "HTTP",
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Starts it with its files below `place`; `None` when the program is not here.
+    /// Starts it with its files under `place`. `None` if the program is not installed.
     pub(super) async fn start(self, place: Option<&Path>) -> Result<Option<Beside>> {
         let Some(program) = child::program(self.program()) else { return Ok(None) };
         let directory = child::scratch(place)?;
@@ -86,11 +86,11 @@ impl Kind {
     }
 }
 
-/// What nginx's own pages recommend for files: `sendfile`, `tcp_nopush`, connections that stay. Uploads are gathered on the
-/// same file system, so that the last step is a rename.
+/// Returns a configuration with what nginx recommends for files: `sendfile`, `tcp_nopush`, persistent connections.
+/// Uploads are collected on the same file system, so that the last step is a rename.
 fn nginx(directory: &Path, port: u16) -> String {
     let directory = directory.display();
-    // Started by root, it would do its work as another user, who cannot reach the directory.
+    // Started by root, it would run its workers as another user, which cannot access the directory.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
         "{user}daemon off;
@@ -156,7 +156,7 @@ data_connection_timeout=300
     )
 }
 
-/// The name of a user in this machine's list of accounts.
+/// Returns the name of a user in /etc/passwd.
 fn user_of(uid: u32) -> Option<String> {
     let accounts = fs::read_to_string("/etc/passwd").ok()?;
     let account = |line: &str| {

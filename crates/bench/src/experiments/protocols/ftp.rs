@@ -1,5 +1,5 @@
-//! As much of an FTP client as a measurement needs (RFC 959): one anonymous session, binary, passive, one data connection for
-//! each file, as the protocol wants it.
+//! A minimal FTP client (RFC 959): one anonymous session, binary, passive, with one data connection per file, as the
+//! protocol requires.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 
 use super::stream::Pump;
 
-/// What a line of an answer may be long.
+/// Maximum length of a line in a reply.
 const LINE: u64 = 4096;
 
-/// A session.
+/// An FTP session.
 pub(super) struct Ftp {
     control: BufReader<TcpStream>,
 }
@@ -20,7 +20,8 @@ pub(super) struct Ftp {
 impl Ftp {
     /// Connects to a server on this host and logs on.
     pub(super) async fn connect(port: u16) -> Result<Ftp> {
-        let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("no FTP server answers")?;
+        let socket =
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("cannot connect to the FTP server")?;
         socket.set_nodelay(true)?;
         let mut ftp = Ftp { control: BufReader::new(socket) };
         ftp.answer("the greeting", 220).await?;
@@ -29,13 +30,13 @@ impl Ftp {
         match code {
             230 => {}
             331 => ftp.call("PASS frevo@localhost", 230).await.map(|_| ())?,
-            _ => bail!("USER was answered: {text}"),
+            _ => bail!("USER failed: {text}"),
         }
         ftp.call("TYPE I", 200).await?;
         Ok(ftp)
     }
 
-    /// Makes a file or replaces one.
+    /// Creates or replaces a file.
     pub(super) async fn put(&mut self, name: &str, pump: &mut Pump) -> Result<()> {
         let mut data = self.begin(&format!("STOR {name}")).await?;
         pump.send(&mut data).await?;
@@ -43,7 +44,7 @@ impl Ftp {
         self.answer("STOR", 226).await.map(|_| ())
     }
 
-    /// Fetches a file and checks it.
+    /// Reads a file and checks it.
     pub(super) async fn get(&mut self, name: &str, pump: &mut Pump) -> Result<()> {
         let mut data = self.begin(&format!("RETR {name}")).await?;
         pump.receive(&mut data, 0..pump.size).await?;
@@ -56,10 +57,11 @@ impl Ftp {
         self.call(&format!("DELE {name}"), 250).await.map(|_| ())
     }
 
-    /// A data connection on which the server does what `command` says.
+    /// Opens a data connection on which the server executes `command`.
     async fn begin(&mut self, command: &str) -> Result<TcpStream> {
         let address = passive(&self.call("PASV", 227).await?)?;
-        let data = TcpStream::connect(address).await.with_context(|| format!("no data connection to {address}"))?;
+        let data =
+            TcpStream::connect(address).await.with_context(|| format!("cannot open a data connection to {address}"))?;
         self.call(command, 150).await?;
         Ok(data)
     }
@@ -75,18 +77,18 @@ impl Ftp {
 
     async fn answer(&mut self, what: &str, expected: u16) -> Result<String> {
         let (code, text) = self.reply().await?;
-        ensure!(code == expected, "{what} was answered: {text}");
+        ensure!(code == expected, "{what} failed: {text}");
         Ok(text)
     }
 
-    /// An answer of one line, or the last line of several.
+    /// Reads a reply of one line, or the last line of several.
     async fn reply(&mut self) -> Result<(u16, String)> {
         loop {
             let mut line = String::new();
             let length = (&mut self.control).take(LINE).read_line(&mut line).await?;
             ensure!(length > 0, "the server closed the session");
             let line = line.trim_end();
-            // `123-text` begins an answer of several lines that `123 text` ends.
+            // `123-text` begins a reply of several lines, which `123 text` ends.
             if let Some((code, text)) = line.split_once(' ')
                 && let (3, Ok(code)) = (code.len(), code.parse())
             {
@@ -96,13 +98,13 @@ impl Ftp {
     }
 }
 
-/// The address in `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)`.
+/// Parses the address in `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)`.
 fn passive(text: &str) -> Result<SocketAddrV4> {
     let numbers = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(numbers, _)| numbers);
     let numbers: Vec<u8> = numbers.unwrap_or_default().split(',').filter_map(|it| it.trim().parse().ok()).collect();
     match numbers[..] {
         [a, b, c, d, high, low] => Ok(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low]))),
-        _ => bail!("PASV was answered without an address: {text}"),
+        _ => bail!("the reply to PASV has no address: {text}"),
     }
 }
 

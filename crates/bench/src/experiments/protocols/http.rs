@@ -1,5 +1,5 @@
-//! As much of an HTTP/1.1 client as a measurement needs (RFC 9112): GET, PUT and DELETE on one connection that stays open.
-//! Only bodies with Content-Length: no chunks, no ranges, no redirects, no TLS.
+//! A minimal HTTP/1.1 client (RFC 9112): GET, PUT and DELETE on one persistent connection. It supports only bodies with
+//! Content-Length: no chunks, ranges, redirects or TLS.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::stream::Pump;
 
-/// What a response's head may be long.
+/// Maximum length of a response's head.
 const HEAD: usize = 16 << 10;
 
 /// A connection.
@@ -17,7 +17,7 @@ pub(super) struct Http {
     socket: TcpStream,
 }
 
-/// What a response begins with.
+/// The head of a response.
 #[derive(PartialEq, Debug)]
 struct Head {
     status: u16,
@@ -27,25 +27,26 @@ struct Head {
 impl Http {
     /// Connects to a server on this host.
     pub(super) async fn connect(port: u16) -> Result<Http> {
-        let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("no HTTP server answers")?;
+        let socket =
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.context("cannot connect to the HTTP server")?;
         socket.set_nodelay(true)?;
         Ok(Http { socket })
     }
 
-    /// Makes a file or replaces one.
+    /// Creates or replaces a file.
     pub(super) async fn put(&mut self, name: &str, pump: &mut Pump) -> Result<()> {
         self.ask("PUT", name, Some(pump.size)).await?;
         pump.send(&mut self.socket).await?;
         self.succeeds("PUT").await
     }
 
-    /// Fetches a file and checks it.
+    /// Reads a file and checks it.
     pub(super) async fn get(&mut self, name: &str, pump: &mut Pump) -> Result<()> {
         self.ask("GET", name, None).await?;
         let (head, body) = self.answer().await?;
-        ensure!(head.status == 200, "GET was answered {}", head.status);
-        ensure!(head.length == pump.size, "GET has {} bytes, not {}", head.length, pump.size);
-        ensure!(body.len() as u64 <= head.length, "GET has more than its Content-Length says");
+        ensure!(head.status == 200, "GET failed with status {}", head.status);
+        ensure!(head.length == pump.size, "GET returned {} bytes, expected {}", head.length, pump.size);
+        ensure!(body.len() as u64 <= head.length, "GET returned more than its Content-Length");
         pump.take(0, &body)?;
         pump.receive(&mut self.socket, body.len() as u64..head.length).await
     }
@@ -64,12 +65,12 @@ impl Http {
 
     async fn succeeds(&mut self, method: &str) -> Result<()> {
         let (head, body) = self.answer().await?;
-        ensure!((200..300).contains(&head.status), "{method} was answered {}", head.status);
-        ensure!(body.len() as u64 == head.length, "{method} was answered with a body that nobody wants");
+        ensure!((200..300).contains(&head.status), "{method} failed with status {}", head.status);
+        ensure!(body.len() as u64 == head.length, "the response to {method} has an unexpected body");
         Ok(())
     }
 
-    /// The head of a response, and what of its body came with it.
+    /// Reads the head of a response. Also returns the part of the body that arrived with it.
     async fn answer(&mut self) -> Result<(Head, Vec<u8>)> {
         let mut data = Vec::new();
         loop {
@@ -77,7 +78,7 @@ impl Http {
                 let body = data.split_off(end + 4);
                 return Ok((parse(&data[..end])?, body));
             }
-            ensure!(data.len() < HEAD, "the head of a response has more than {HEAD} bytes");
+            ensure!(data.len() < HEAD, "the head of a response is longer than {HEAD} bytes");
             let length = self.socket.read_buf(&mut data).await?;
             ensure!(length > 0, "the server closed the connection instead of answering");
         }
@@ -85,14 +86,14 @@ impl Http {
 }
 
 fn parse(head: &[u8]) -> Result<Head> {
-    let head = std::str::from_utf8(head).context("the head of a response is no text")?;
+    let head = std::str::from_utf8(head).context("the head of a response is not UTF-8")?;
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")).and_then(|rest| rest.get(..3));
     let status = status.and_then(|digits| digits.parse().ok()).context("a response does not begin with HTTP/1.1")?;
     let length =
         lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = match length {
-        Some((_, value)) => value.trim().parse().with_context(|| format!("Content-Length '{value}' is no number"))?,
+        Some((_, value)) => value.trim().parse().with_context(|| format!("invalid Content-Length '{value}'"))?,
         None => 0,
     };
     Ok(Head { status, length })

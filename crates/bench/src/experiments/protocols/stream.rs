@@ -1,4 +1,5 @@
-//! File content through a plain socket, the same work for every protocol: made while it is sent, looked at when it comes.
+//! File content over a plain socket, with the same work for every protocol: generated while sending, checked while
+//! receiving.
 
 use std::ops::Range;
 
@@ -8,16 +9,16 @@ use tokio::net::TcpStream;
 
 use crate::random::{Content, Look};
 
-/// Bytes that are sent or taken at once: as much as an SMB request of the same run.
+/// Bytes sent or received at once: as much as in an SMB request of the same run.
 const PIECE: usize = 1 << 20;
 
-/// A file's content and the space to move it with.
+/// A file's content, with a buffer for transfers.
 pub(super) struct Pump {
-    /// What the file is made of.
+    /// The content of the file.
     pub(super) content: Content,
-    /// How long it is, bytes.
+    /// The length of the file, in bytes.
     pub(super) size: u64,
-    /// How much of what comes is looked at.
+    /// How much of the received data is checked.
     pub(super) look: Look,
     buffer: Vec<u8>,
 }
@@ -33,26 +34,26 @@ impl Pump {
         while offset < self.size {
             let piece = &mut self.buffer[..(self.size - offset).min(PIECE as u64) as usize];
             self.content.fill(offset, piece);
-            socket.write_all(piece).await.context("the server takes no more")?;
+            socket.write_all(piece).await.context("the server no longer accepts data")?;
             offset += piece.len() as u64;
         }
         Ok(())
     }
 
-    /// Takes a part of the file.
+    /// Receives a part of the file.
     pub(super) async fn receive(&mut self, socket: &mut TcpStream, part: Range<u64>) -> Result<()> {
         let mut offset = part.start;
         while offset < part.end {
             let space = (part.end - offset).min(PIECE as u64) as usize;
             let length = socket.read(&mut self.buffer[..space]).await?;
-            ensure!(length > 0, "the server ended the file after {offset} of {} bytes", self.size);
+            ensure!(length > 0, "the server closed the connection after {offset} of {} bytes", self.size);
             check(self.content, self.look, offset, &self.buffer[..length])?;
             offset += length as u64;
         }
         Ok(())
     }
 
-    /// Takes what came already.
+    /// Checks data that was already received.
     pub(super) fn take(&self, offset: u64, data: &[u8]) -> Result<()> {
         check(self.content, self.look, offset, data)
     }
@@ -61,6 +62,6 @@ impl Pump {
 fn check(content: Content, look: Look, offset: u64, data: &[u8]) -> Result<()> {
     match content.wrong_at(offset, data, look) {
         None => Ok(()),
-        Some(wrong) => bail!("the server gave wrong data at offset {wrong}"),
+        Some(wrong) => bail!("the server returned wrong data at offset {wrong}"),
     }
 }
