@@ -1,8 +1,8 @@
-//! E9: what each configuration parameter costs or gains (*Using Samba*, appendix B.2), one changed at a time against the
-//! configuration as it is. [`socket`] is E8.
+//! E9: the cost or gain of each configuration parameter (*Using Samba*, appendix B.2). One parameter is changed at a
+//! time and compared with the unchanged configuration. [`socket`] is E8.
 //!
-//! The servers are started here, each variant anew, for every round: so a variant and what it is compared with stand close
-//! together in time, and nothing is left of the one before.
+//! The servers are started here, once for each variant in every round. A variant and the configuration that it is
+//! compared with therefore run close together in time, and no state of the previous variant remains.
 
 mod conf;
 mod link;
@@ -35,7 +35,7 @@ use crate::method::{Bench, Turn, introduce};
 use crate::record::{Experiment, ServerRecord};
 use crate::target::{PASSWORD, Target};
 
-/// What is tuned.
+/// The experiments of `tune`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Tune {
@@ -51,30 +51,30 @@ enum Part {
     Socket(Asked<socket::Options>),
 }
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
     #[command(flatten)]
     serve: Serve,
-    /// Only these parameters, separated by commas
+    /// Measure only these parameters, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Connections [default: 2]
+    /// Number of connections [default: 2]
     #[arg(long)]
     clients: Option<usize>,
-    /// Bytes of each connection's large file, in MiB [default: 64, quick 16]
+    /// Size of each connection's large file, in MiB [default: 64, quick 16]
     #[arg(long)]
     size: Option<u64>,
 }
 
-/// How the servers are started.
+/// The commands that start the servers.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Serve {
-    /// What starts the target; {conf} is the configuration file, {port} the port, which the file says, too [default: this
-    /// program: frevo serve --config {conf}]
+    /// Command that starts the target; {conf} is the configuration file, {port} the port, which the file contains too
+    /// [default: this program: frevo serve --config {conf}]
     #[arg(long, value_name = "COMMAND", help_heading = "Servers")]
     serve: Option<String>,
-    /// What starts the other server [default: smbd -F --no-process-group -s {conf}]
+    /// Command that starts the other server [default: smbd -F --no-process-group -s {conf}]
     #[arg(long, value_name = "COMMAND", help_heading = "Servers")]
     vs_serve: Option<String>,
 }
@@ -82,7 +82,7 @@ pub struct Serve {
 impl Serve {
     fn starters<'a>(&self, bench: &'a Bench) -> Result<Vec<Starter<'a>>> {
         let own = || -> Result<String> {
-            let program = std::env::current_exe().context("this program does not know its own file")?;
+            let program = std::env::current_exe().context("cannot determine the path of this program: give --serve")?;
             Ok(format!("'{}' serve --config {{conf}}", program.display()))
         };
         let starter = |server: &'a crate::method::Server| {
@@ -98,7 +98,7 @@ impl Serve {
 }
 
 impl Tune {
-    /// What is common to all experiments.
+    /// Returns the common options.
     pub fn common(&self) -> &Common {
         match &self.part {
             Some(Part::Socket(asked)) => &asked.common,
@@ -113,10 +113,10 @@ impl Tune {
         }
     }
 
-    /// What is known of the servers as their configurations are, each started once for it.
+    /// Returns the facts about the servers with their unchanged configurations. Starts each once.
     pub async fn introduce(&self, bench: &Bench) -> Result<Vec<ServerRecord>> {
         if self.part.is_some() {
-            // Found out now, not after the servers were started.
+            // A missing requirement is reported now, not after the servers were started.
             Link::can_be_made()?;
         }
         let mut records = Vec::new();
@@ -127,7 +127,7 @@ impl Tune {
         Ok(records)
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     pub async fn run(&self, bench: &Bench) -> Result<Experiment> {
         match &self.part {
             Some(Part::Socket(asked)) => socket::run(bench, &asked.own).await,
@@ -136,13 +136,13 @@ impl Tune {
     }
 }
 
-/// The target that a configuration serves, for who names none: its first share, as this user.
+/// Returns the target that a configuration serves, if none is given: its first share, with the user of the environment.
 pub(crate) fn target_of(conf: &Path) -> Result<Target> {
     let text = std::fs::read_to_string(conf).with_context(|| format!("cannot read {}", conf.display()))?;
     let share = conf::first_share(&text);
-    let share = share.with_context(|| format!("{} has no share: name a server with --target", conf.display()))?;
+    let share = share.with_context(|| format!("{} has no share: give a server with --target", conf.display()))?;
     let user = std::env::var("USER").ok().filter(|name| !name.is_empty());
-    let user = user.with_context(|| format!("who logs on is not known: give --target, or USER and {PASSWORD}"))?;
+    let user = user.with_context(|| format!("no user to log on with: give --target, or set USER and {PASSWORD}"))?;
     let (domain, password, host) = (String::new(), None, "127.0.0.1".to_owned());
     Ok(Target { domain, user, password, host, port: 445, share: share.to_owned() })
 }
@@ -150,15 +150,15 @@ pub(crate) fn target_of(conf: &Path) -> Result<Target> {
 /// A variant on a server: its index, the parameter, the value.
 type Key = (usize, &'static str, &'static str);
 
-/// What is done with each variant of a parameter.
+/// The data for measuring the variants of all parameters.
 struct Plan<'a> {
     starters: Vec<Starter<'a>>,
     sizes: Sizes,
     warm_up: Duration,
     round: Duration,
-    /// What servers said about a parameter with a value.
+    /// The messages of servers about a parameter with a value.
     said: RefCell<BTreeMap<Key, Vec<String>>>,
-    /// Why a variant cannot be measured.
+    /// The reasons why variants cannot be measured.
     refused: RefCell<BTreeMap<Key, String>>,
 }
 
@@ -173,7 +173,7 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let plan = Plan {
         starters: options.serve.starters(bench)?,
         sizes,
-        // There are a hundred of them.
+        // These are short, because there are about a hundred variants.
         warm_up: bench.method.warm_up * 2 / 5,
         round: bench.method.round / 5,
         said: RefCell::default(),
@@ -183,7 +183,7 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     bench.begin("tune", parameters.iter().map(|parameter| cases(parameter, bench).len()).sum());
     let place = Place::here();
     for starter in &plan.starters {
-        bench.say(&format!("{}: making files", starter.server().name));
+        bench.say(&format!("{}: creating files", starter.server().name));
         work::prepare(&starter.start(&[], &place).await?.server, sizes).await?;
     }
     let mut found = Vec::new();
@@ -207,12 +207,12 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
 fn chosen(only: &[String]) -> Result<Vec<&'static Parameter>> {
     if let Some(unknown) = only.iter().find(|name| !PARAMETERS.iter().any(|it| it.name == **name)) {
         let all: Vec<&str> = PARAMETERS.iter().map(|it| it.name).collect();
-        bail!("'{unknown}' is not among the parameters that are tuned: {}", all.join(", "));
+        bail!("'{unknown}' is not a parameter that can be tuned: use names from {}", all.join(", "));
     }
     Ok(PARAMETERS.iter().filter(|it| only.is_empty() || only.iter().any(|name| name == it.name)).collect())
 }
 
-/// A variant of a parameter, doing one kind of work; without a value, the configuration as it is.
+/// A variant of a parameter with one kind of work. `None` is the unchanged configuration.
 type Variant = (Option<&'static str>, Work);
 
 fn values(parameter: &Parameter, bench: &Bench) -> Vec<Option<&'static str>> {
@@ -237,7 +237,7 @@ impl Plan<'_> {
         }
         let title = |(value, work): &Variant| match value {
             Some(value) => format!("{} = {value}: {}", parameter.name, work.name()),
-            None => format!("{} as it is: {}", parameter.name, work.name()),
+            None => format!("{} unchanged: {}", parameter.name, work.name()),
         };
         let titles: Vec<String> = variants.iter().map(title).collect();
         let names: Vec<(&str, Option<f64>)> = titles.iter().map(|title| (title.as_str(), None)).collect();
@@ -267,7 +267,7 @@ impl Plan<'_> {
         Ok(found)
     }
 
-    /// One start with its works, of which the first is the turn's case `first`.
+    /// Starts a variant once and measures its works, of which the first is the turn's case `first`.
     async fn variant(
         &self,
         server: usize,
@@ -294,12 +294,12 @@ impl Plan<'_> {
         };
         for (case, work) in (first..).zip(works) {
             let done = self.work(&started, *work, case, turn).await;
-            // The first time tells whether the variant works at all, and only the configuration as it is has to.
+            // The first round shows whether the variant works at all. Only the unchanged configuration must work.
             if let (Err(error), Some(_), 1) = (&done, value, turn.number) {
                 self.refused.borrow_mut().insert(key, format!("{error:#}"));
                 return (case..first + works.len()).try_for_each(|case| turn.leave_out(case));
             }
-            done.with_context(|| format!("{} = {}", parameter.name, value.unwrap_or("as it is")))?;
+            done.with_context(|| format!("{} = {}", parameter.name, value.unwrap_or("unchanged")))?;
         }
         let said = started.stop(parameter.name);
         if value.is_some() && !said.is_empty() {
@@ -316,21 +316,21 @@ impl Plan<'_> {
         turn.measure_of(case, started.server.processes.as_ref(), measured).await
     }
 
-    /// What the servers say of the parameters that no longer mean anything.
+    /// Returns what the servers report about parameters that no longer have an effect.
     async fn obsolete(&self) -> Result<Vec<String>> {
         let mut remarks: Vec<String> = OBSOLETE
             .iter()
-            .map(|(name, _, instead)| format!("`{name}` has no meaning in SMB 2 and 3; in its place: {instead}."))
+            .map(|(name, _, instead)| format!("`{name}` has no effect in SMB 2 and 3. Its replacement: {instead}."))
             .collect();
         let settings: Vec<Setting<'_>> =
             OBSOLETE.iter().map(|(name, value, _)| (Scope::Global, *name, *value)).collect();
         for starter in &self.starters {
             let name = &starter.server().name;
             match starter.start(&settings, &Place::here()).await {
-                Err(error) => remarks.push(format!("{name} does not start with them: {error:#}.")),
+                Err(error) => remarks.push(format!("{name} does not start with these parameters: {error:#}.")),
                 Ok(started) => {
                     for said in OBSOLETE.iter().flat_map(|(parameter, ..)| started.about(parameter)) {
-                        remarks.push(format!("{name} says: {said}"));
+                        remarks.push(format!("{name} reports: {said}"));
                     }
                 }
             }

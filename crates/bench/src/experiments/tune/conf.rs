@@ -1,18 +1,18 @@
-//! smb.conf with single parameters changed: enough of its grammar (smb.conf(5), "FILE FORMAT") to put a line in the place of
-//! another one, and nothing of what the lines mean.
+//! Changes single parameters of an smb.conf. This module implements enough of the grammar (smb.conf(5), "FILE FORMAT")
+//! to replace a line, and does not interpret the lines.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// A configuration, and which share of it is measured.
+/// A configuration, and the share that is measured.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Conf {
     text: String,
     share: String,
 }
 
-/// Where a parameter stands.
+/// The section of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
     /// In `[global]`.
@@ -21,25 +21,25 @@ pub(super) enum Scope {
     Share,
 }
 
-/// A parameter with a value.
+/// A parameter with its section and value.
 pub(super) type Setting<'a> = (Scope, &'a str, &'a str);
 
 impl Conf {
-    /// Reads a configuration that has to have `share`.
+    /// Reads a configuration, which must contain `share`.
     pub(super) fn read(path: &Path, share: &str) -> Result<Conf> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         if !sections(&text).any(|section| same(section, share)) {
-            bail!("{} has no share [{share}]: give an smb.conf that serves what --target names", path.display());
+            bail!("{} has no share [{share}]: give an smb.conf that contains the share of --target", path.display());
         }
         Ok(Conf { text, share: share.to_owned() })
     }
 
-    /// Its text.
+    /// Returns its text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// It with one parameter set, whatever its value was.
+    /// Returns the configuration with one parameter set, replacing any previous value.
     pub(super) fn with(&self, (scope, name, value): Setting<'_>) -> Conf {
         let wanted = if scope == Scope::Global { "global" } else { self.share.as_str() };
         let mut text = String::new();
@@ -67,7 +67,7 @@ impl Conf {
     }
 }
 
-/// The first share of a configuration that is a directory for everybody.
+/// Returns the first share of a configuration that is an ordinary directory share.
 pub(super) fn first_share(text: &str) -> Option<&str> {
     let special = ["global", "homes", "printers", "print$", "IPC$"];
     sections(text).find(|section| !special.iter().any(|it| same(it, section)))
@@ -81,13 +81,13 @@ fn section(line: &str) -> Option<&str> {
     line.trim().strip_prefix('[')?.split_once(']').map(|(name, _)| name.trim())
 }
 
-/// The name of the parameter that a line sets.
+/// Returns the name of the parameter that a line sets.
 fn parameter(line: &str) -> Option<&str> {
     let line = line.trim();
     if line.starts_with(['#', ';']) { None } else { line.split_once('=').map(|(name, _)| name) }
 }
 
-/// Case and white space do not count in names.
+/// Compares names without case and white space.
 fn same(one: &str, other: &str) -> bool {
     let plain = |name: &str| name.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_lowercase();
     plain(one) == plain(other)
@@ -97,7 +97,8 @@ fn same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "[global]\n\tlog level = 0 \\\n 1\n# log level = 7\n\n[Data]\n\tpath = /d\n\toplocks=no\n[more]\n\toplocks = no\n";
+    const TEXT: &str = "[global]\n\tlog level = 0 \\\n 1\n# log level = 7\n\n[Data]\n\tpath = \
+         /d\n\toplocks=no\n[more]\n\toplocks = no\n";
 
     #[test]
     fn one_line_takes_the_place_of_another() {

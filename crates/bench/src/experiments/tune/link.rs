@@ -1,8 +1,8 @@
-//! A link with set bandwidth and delay between this host and a network namespace in which a server runs.
+//! A link with a given bandwidth and delay between this host and a network namespace in which a server runs.
 //!
-//! The kernel's netem makes it where the kernel has netem (`sch_netem`). Where it has not, packets go through a pair of TUN
-//! devices and this program holds each back as long as it has to: the same link, at the cost of some processor time.
-//! Both need root and iproute2; the second needs /dev/net/tun.
+//! The link is made by the kernel's netem if the kernel has it (`sch_netem`). Otherwise packets pass through a pair of
+//! TUN devices, and this program delays each packet: this gives the same link, at the cost of some processor time. Both
+//! need root and iproute2, and the second also needs /dev/net/tun.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -15,41 +15,41 @@ use super::relay::Relay;
 use super::start::Place;
 use crate::child;
 
-/// What all names of namespaces begin with; the rest is the process that made it.
+/// Prefix of the names of namespaces. The rest is the pid of the process that created it.
 const PREFIX: &str = "frevo-bench-";
 
-/// A link, taken down with its value.
+/// A link, removed when dropped.
 pub(super) struct Link {
     namespace: String,
     addresses: [Ipv4Addr; 2],
     devices: [String; 2],
     ip: PathBuf,
-    /// What makes it in the kernel's place, and why the kernel does not.
+    /// The relay that replaces netem, with the reason why netem is not used.
     relay: Option<(Relay, String)>,
 }
 
-/// How a link behaves.
+/// The properties of a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Shape {
-    /// From one end to the other and back.
+    /// Delay in both directions together.
     pub(super) round_trip: Duration,
-    /// Bits a second.
+    /// Bandwidth, in bits per second.
     pub(super) rate: f64,
 }
 
 impl Link {
-    /// Where `ip` is; an error that says what is missing when no link can be made here.
+    /// Returns the path of `ip`. If no link can be made here, the error names what is missing.
     pub(super) fn can_be_made() -> Result<PathBuf> {
-        ensure!(rustix::process::geteuid().is_root(), "network namespaces need root: run it with sudo");
+        ensure!(rustix::process::geteuid().is_root(), "network namespaces need root: run the command with sudo");
         child::program("ip").context("ip is not installed (Debian: apt-get install iproute2)")
     }
 
-    /// Makes one.
+    /// Creates a link.
     pub(super) fn make(shape: Shape) -> Result<Link> {
         let ip = Link::can_be_made()?;
         sweep(&ip);
         let pid = std::process::id();
-        // 198.18.0.0/15 is for measurements (RFC 2544); a /30 of it for each process.
+        // 198.18.0.0/15 is reserved for measurements (RFC 2544). Each process uses a /30 of it.
         let network = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + (pid % (1 << 15)) * 4;
         let mut link = Link {
             namespace: format!("{PREFIX}{pid}"),
@@ -64,24 +64,24 @@ impl Link {
             Err(netem) => {
                 link.without_devices();
                 let why = format!("{netem:#}");
-                link.relay(shape, &why).with_context(|| format!("no link can be made, neither by netem ({why})"))?;
+                link.relay(shape, &why).with_context(|| format!("no link by TUN devices, nor by netem ({why})"))?;
             }
         }
         link.inside(&["link", "set", "lo", "up"])?;
         Ok(link)
     }
 
-    /// Where a server is started to be behind it.
+    /// Returns the location for starting a server behind the link.
     pub(super) fn place(&self) -> Place {
         let prefix = format!("'{}' netns exec {}", self.ip.display(), self.namespace);
         Place { prefix, address: self.addresses[1].into() }
     }
 
-    /// What makes it.
+    /// Describes how the link is made.
     pub(super) fn made_by(&self) -> String {
         match &self.relay {
             None => "veth and netem".to_owned(),
-            Some((_, why)) => format!("TUN devices and this program, for netem cannot be had ({why})"),
+            Some((_, why)) => format!("TUN devices and this program, because netem is not available ({why})"),
         }
     }
 
@@ -91,7 +91,7 @@ impl Link {
         self.ip(&["link", "add", here, "type", "veth", "peer", "name", there, "netns", &self.namespace])?;
         let delay = format!("{}us", shape.round_trip.as_micros() / 2);
         let rate = format!("{}bit", shape.rate.round());
-        // As many packets as are on their way, and as many again to wait.
+        // As many packets as are in flight, and as many again in the queue.
         let limit = (shape.rate * shape.round_trip.as_secs_f64() / 8.0 / 1500.0 * 2.0).max(1000.0).round().to_string();
         for (namespace, device) in [(None, here), (Some(&self.namespace), there)] {
             let mut command = Command::new(&tc);
@@ -120,7 +120,7 @@ impl Link {
     }
 
     fn without_devices(&self) {
-        // The other end goes with it; an error says that neither is there.
+        // The other end is removed with it. An error means that neither exists.
         let _ = self.ip(&["link", "del", &self.devices[0]]);
     }
 
@@ -141,7 +141,7 @@ impl Drop for Link {
     }
 }
 
-/// Takes down what processes left behind that were killed.
+/// Removes the namespaces of processes that were killed.
 fn sweep(ip: &PathBuf) {
     let Ok(out) = Command::new(ip).args(["netns", "list"]).output() else { return };
     for line in String::from_utf8_lossy(&out.stdout).lines() {

@@ -1,4 +1,4 @@
-//! What is tuned: each parameter with its values, the work that it concerns, and what *Using Samba* says of it.
+//! The parameters to tune, each with its values, the work that it affects, and what *Using Samba* says about it.
 
 use super::conf::Scope;
 use super::work::Work;
@@ -7,21 +7,21 @@ use super::work::Work;
 pub(super) struct Parameter {
     /// Its name in smb.conf.
     pub(super) name: &'static str,
-    /// Where it stands.
+    /// Its section.
     pub(super) scope: Scope,
-    /// What it is set to, beside what the configuration says.
+    /// The values to compare with that of the configuration.
     pub(super) values: &'static [&'static str],
-    /// Which of them a quick look takes.
+    /// The values of a quick run.
     pub(super) quick: &'static [&'static str],
-    /// What shows its effect; a quick look does the first.
+    /// The works that show its effect. A quick run uses only the first.
     pub(super) works: &'static [Work],
-    /// What the study found or says.
+    /// The result or the statement of the study.
     pub(super) then: &'static str,
 }
 
 const FEW: &str = "/*.tmp/~$*/Thumbs.db/desktop.ini/";
-const MANY: &str = "/*.tmp/~$*/Thumbs.db/desktop.ini/*.bak/*.swp/*.o/core/*.core/.git/.svn/lost+found/*.part/*.crdownload/\
-                    *~/.#*/";
+const MANY: &str = "/*.tmp/~$*/Thumbs.db/desktop.ini/*.bak/*.swp/*.o/core/*.core/.git/.svn/lost+found/*.part/\
+                    *.crdownload/*~/.#*/";
 
 macro_rules! parameter {
     ($scope:ident, $name:literal, $values:expr, quick $quick:expr, $works:expr, $then:literal) => {
@@ -67,19 +67,19 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     parameter!(Share, "store dos attributes", ["no", "yes"], quick [], [Work::Files], ""),
     parameter!(Share, "map archive", ["no", "yes"], quick [], [Work::Files], ""),
     parameter!(Global, "dead time", ["0", "15"], quick [], [Work::Small], "closes idle connections: saves memory"),
-    parameter!(Global, "keepalive", ["0", "30"], quick [], [Work::Small], "finds dead clients: no cost to speak of"),
+    parameter!(Global, "keepalive", ["0", "30"], quick [], [Work::Small], "finds dead clients: negligible cost"),
     parameter!(Global, "server signing", ["mandatory"], quick["mandatory"], [Work::Read, Work::Write, Work::Small], ""),
     parameter!(Share, "smb encrypt", ["required"], quick["required"], [Work::Read, Work::Write, Work::Small], ""),
 ];
 
-/// Parameters of the study that no longer mean anything, and what does their work now.
+/// Parameters of the study that no longer have an effect, with their replacements.
 pub(super) const OBSOLETE: &[(&str, &str, &str)] = &[
     ("read raw", "yes", "READ of many credits, `smb2 max read`"),
     ("write raw", "yes", "WRITE of many credits, `smb2 max write`"),
     ("max xmit", "65535", "`smb2 max trans`, `smb2 max read` and `smb2 max write`"),
-    ("read size", "16384", "reads that are under way at the same time"),
+    ("read size", "16384", "concurrent reads"),
     ("read prediction", "yes", "the kernel's read-ahead"),
-    ("lpq cache time", "10", "nothing in file serving: it is about printers"),
+    ("lpq cache time", "10", "none, because it concerns only printers"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! A link in this program: packets of one TUN device come out of another, as late as bandwidth and delay make them.
+//! A link implemented in this program: packets from one TUN device leave the other one after the delay given by
+//! bandwidth and distance.
 //!
-//! Two threads for each direction, one that reads and one that waits and writes. Packets are passed with the kernel's own
-//! description of them (virtio_net_hdr), so that large ones go through whole, as through the network cards of today.
+//! There are two threads for each direction, one that reads and one that waits and writes. Packets are passed with the
+//! kernel's description of them (virtio_net_hdr), so that large packets pass whole, as with current network cards.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -18,15 +19,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::link::Shape;
 
-/// How long a reader waits for a packet before it looks whether it is to end.
+/// Interval at which a waiting reader checks whether to stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The largest packet with its description.
+/// Size of the largest packet with its description.
 const PACKET: usize = (64 << 10) + 64;
-/// What a packet takes on the wire beside itself: Ethernet's head and tail, the gap, for each 1500 bytes.
+/// Bytes that each 1500 bytes take on the wire in addition: Ethernet header, trailer and gap.
 const FRAME: f64 = 38.0;
 const MTU: f64 = 1500.0;
 
-/// A running relay, which ends with its value.
+/// A running relay, stopped when dropped.
 pub(super) struct Relay {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -38,7 +39,7 @@ struct Packet {
 }
 
 impl Relay {
-    /// Makes two devices of these names and passes packets between them.
+    /// Creates two devices with these names and passes packets between them.
     pub(super) fn start(names: [&str; 2], shape: Shape) -> Result<Relay> {
         let [one, two] = [device(names[0])?, device(names[1])?];
         let mut relay = Relay { stop: Arc::default(), threads: Vec::new() };
@@ -60,15 +61,15 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It did not panic, and if it did, nobody needs it any more.
+            // The thread does not panic, and its result is not needed.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes packets and says when each is due. Ends when it is told to, or when the device is gone.
+/// Reads packets and computes when each is due. Ends when requested, or when the device is gone.
 fn read(from: File, sender: &Sender<Packet>, shape: Shape, stop: &AtomicBool, waiting: &AtomicUsize) {
-    // As much as is on its way, and as much again to wait, but never so little that one burst is lost.
+    // As much as is in flight, and as much again in the queue, but enough for a burst.
     let most = (shape.rate / 8.0 * shape.round_trip.as_secs_f64() * 2.0).max(4e6) as usize;
     let mut free = Instant::now();
     let mut buffer = vec![0; PACKET];
@@ -91,26 +92,26 @@ fn read(from: File, sender: &Sender<Packet>, shape: Shape, stop: &AtomicBool, wa
     }
 }
 
-/// Gives packets on when they are due. Ends with its reader.
+/// Passes packets on when they are due. Ends with its reader.
 fn write(mut to: File, receiver: &Receiver<Packet>, waiting: &AtomicUsize) {
-    // Without it the kernel adds 50 us to each wait, half of a short link's delay.
+    // By default the kernel adds 50 us to each wait, half of the delay of a short link.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     for Packet { due, data } in receiver {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // A device that is not up yet drops packets, as a cable does that is not plugged in.
+        // A device that is not up yet drops packets, like an unplugged cable.
         let _ = to.write(&data);
         waiting.fetch_sub(data.len(), Ordering::Relaxed);
     }
 }
 
-/// How long a packet occupies the line.
+/// Returns how long a packet occupies the line.
 fn wire_time(length: usize, rate: f64) -> Duration {
     let length = length as f64;
     let bits = (length + FRAME * (length / MTU).ceil()) * 8.0;
     Duration::from_secs_f64(bits / rate)
 }
 
-/// Makes a TUN device that lives as long as its file.
+/// Creates a TUN device that exists as long as its file.
 fn device(name: &str) -> Result<File> {
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
@@ -118,7 +119,7 @@ fn device(name: &str) -> Result<File> {
     const FLAGS: libc::c_int = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun").context("cannot open /dev/net/tun")?;
     ensure!(name.len() < libc::IFNAMSIZ, "{name} is too long for a network device");
-    // SAFETY: an ifreq is plain data, for which all zeros are a value.
+    // SAFETY: an ifreq is plain data, for which all zeros are a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
@@ -126,8 +127,8 @@ fn device(name: &str) -> Result<File> {
     request.ifr_ifru.ifru_flags = FLAGS as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     let made = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
-    ensure!(made == 0, "cannot make the device {name}: {}", std::io::Error::last_os_error());
-    // SAFETY: TUNSETOFFLOAD takes a number, no pointer.
+    ensure!(made == 0, "cannot create the device {name}: {}", std::io::Error::last_os_error());
+    // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
     let set = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, CHECKSUM_AND_TCP4) };
     ensure!(set == 0, "cannot set up the device {name}: {}", std::io::Error::last_os_error());
     Ok(file)

@@ -1,4 +1,4 @@
-//! What tuning found, as a table, as figures and in words.
+//! Presents the results of tuning as a table, as figures and in words.
 
 use super::parameters::Parameter;
 use super::work::Work;
@@ -6,21 +6,21 @@ use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, 
 use crate::summary::Metric;
 use crate::units;
 
-/// A variant of a parameter, doing one kind of work.
+/// A variant of a parameter with one kind of work.
 pub(super) struct Found {
-    /// Which parameter.
+    /// The parameter.
     pub(super) parameter: &'static Parameter,
-    /// Its value; without one, the configuration as it is.
+    /// Its value. `None` is the unchanged configuration.
     pub(super) value: Option<&'static str>,
-    /// What was done.
+    /// The kind of work.
     pub(super) work: Work,
     /// The rounds.
     pub(super) case: Case,
-    /// The rounds of the configuration as it is, from the same time.
+    /// The rounds of the unchanged configuration from the same time.
     pub(super) baseline: Case,
-    /// Why a server could not be measured.
+    /// For each server, why it could not be measured.
     pub(super) refused: Vec<Option<String>>,
-    /// Whether a server said something about the parameter, such as that it changes nothing.
+    /// For each server, whether it reported something about the parameter, such as that it has no effect.
     pub(super) said: Vec<bool>,
 }
 
@@ -29,7 +29,7 @@ impl Found {
         case.servers.get(server).map_or(&[], Vec::as_slice)
     }
 
-    /// How many times as much of `metric` as with the configuration as it is, and between which ratios it may be.
+    /// Returns the ratio of `metric` to that of the unchanged configuration, with the bounds given by the spreads.
     fn ratio(&self, server: usize, metric: Metric) -> Option<Point> {
         let variant = metric.point(0.0, Self::rounds(&self.case, server))?;
         let baseline = metric.point(0.0, Self::rounds(&self.baseline, server))?;
@@ -38,13 +38,14 @@ impl Found {
         (low.is_finite() && high.is_finite()).then_some(Point { x: 0.0, y, low, high })
     }
 
-    /// Whether the rounds show a difference: their spreads do not overlap, and there are spreads.
+    /// Returns whether the rounds show a difference: they have spreads, and the spreads do not overlap.
     fn differs(&self, server: usize, ratio: Point) -> bool {
         let several = |case| Self::rounds(case, server).len() > 1;
         several(&self.case) && several(&self.baseline) && (ratio.low > 1.0 || ratio.high < 1.0)
     }
 
-    /// What stands in the table: how fast, and against the configuration as it is, speed and processor time.
+    /// Returns the cells of the table: the speed, and the ratios of speed and processor time to the unchanged
+    /// configuration.
     fn cells(&self, server: usize) -> [String; 3] {
         if self.refused.get(server).is_some_and(Option::is_some) {
             return ["refused", units::NOTHING, units::NOTHING].map(str::to_owned);
@@ -65,12 +66,12 @@ impl Found {
         match self.value {
             Some("") => format!("{} empty", self.parameter.name),
             Some(value) => format!("{} = {}", self.parameter.name, short(value)),
-            None => format!("{}, as it is", self.parameter.name),
+            None => format!("{}, unchanged", self.parameter.name),
         }
     }
 }
 
-/// A long value, cut.
+/// Truncates a long value.
 fn short(value: &str) -> String {
     const MOST: usize = 48;
     match value.char_indices().nth(MOST) {
@@ -79,21 +80,22 @@ fn short(value: &str) -> String {
     }
 }
 
-/// The experiment as it is kept.
+/// Returns the experiment with its tables, figures and remarks.
 pub(super) fn experiment(
     names: &[&str],
     found: Vec<Found>,
     settings: Vec<(String, String)>,
     remarks: Vec<String>,
 ) -> Experiment {
-    let mut all = vec!["A ratio in parentheses is within the spread of the rounds: no difference was seen.".to_owned()];
+    let mut all =
+        vec!["A ratio in parentheses is within the spread of the rounds: no difference was observed.".to_owned()];
     all.extend(log_level(names, &found));
     all.extend(remarks);
     Experiment {
         name: "tune".into(),
         title: "What does each parameter cost or gain?".into(),
-        study: "Using Samba, appendix B.2: log level 0 to 3 cost 645.3 to 622.2 KB/s; oplocks gain about 30 %; TCP_NODELAY gains \
-                30 to 50 %; hide files costs a comparison for each entry."
+        study: "Using Samba, appendix B.2: log level 0 to 3 cost 645.3 to 622.2 KB/s; oplocks gain about 30 %; \
+                TCP_NODELAY gains 30 to 50 %; hide files costs a comparison for each entry."
             .into(),
         settings,
         tables: vec![table(names, &found), then(&found)],
@@ -106,11 +108,13 @@ pub(super) fn experiment(
 fn table(names: &[&str], found: &[Found]) -> Table {
     let mut head = vec!["parameter".to_owned(), "value".to_owned(), "work".to_owned()];
     head.extend(
-        names.iter().flat_map(|name| [(*name).to_owned(), "against as it is".to_owned(), "its CPU".to_owned()]),
+        names
+            .iter()
+            .flat_map(|name| [(*name).to_owned(), "relative to unchanged".to_owned(), "CPU, relative".to_owned()]),
     );
     let row = |it: &Found| {
         let value = match it.value {
-            None => "as it is".to_owned(),
+            None => "unchanged".to_owned(),
             Some("") => "(empty)".to_owned(),
             Some(value) => short(value),
         };
@@ -121,7 +125,7 @@ fn table(names: &[&str], found: &[Found]) -> Table {
     Table { title: "One parameter at a time".into(), head, rows: found.iter().map(row).collect() }
 }
 
-/// What the study says of the parameters that were measured.
+/// Returns a table of the study's statements about the measured parameters.
 fn then(found: &[Found]) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for it in found.iter().map(|it| it.parameter).filter(|it| !it.then.is_empty()) {
@@ -131,10 +135,10 @@ fn then(found: &[Found]) -> Table {
         }
     }
     let head = vec!["parameter".to_owned(), "then".to_owned()];
-    Table { title: "What \"Using Samba\" says of them".into(), head, rows }
+    Table { title: "Statements of \"Using Samba\"".into(), head, rows }
 }
 
-/// A figure for each kind of work: all variants that did it.
+/// Returns a figure for each kind of work, with all variants that used it.
 fn figures(names: &[&str], found: &[Found]) -> Vec<Figure> {
     let mut works: Vec<Work> = Vec::new();
     for it in found {
@@ -156,15 +160,15 @@ fn figure(names: &[&str], found: &[Found], work: Work) -> Option<Figure> {
     series.iter().any(|series| !series.points.is_empty()).then(|| Figure {
         title: format!("One parameter at a time: {}", work.name()),
         x: Axis::default(),
-        y: Axis { label: "against the configuration as it is".into(), unit: "times".into(), logarithmic: false },
+        y: Axis { label: "relative to the unchanged configuration".into(), unit: "times".into(), logarithmic: false },
         kind: Kind::Bars,
         categories: shown.iter().map(|it| it.label()).collect(),
         series,
     })
 }
 
-/// What logging costs, the one figure that the study gives for a parameter: level 3 against level 0, or against the
-/// configuration as it is where level 0 was not measured.
+/// Returns the cost of logging, the only figure that the study gives for a parameter: level 3 compared with level 0, or
+/// with the unchanged configuration if level 0 was not measured.
 fn log_level(names: &[&str], found: &[Found]) -> Vec<String> {
     let mut remarks = Vec::new();
     for three in found.iter().filter(|it| it.parameter.name == "log level" && it.value == Some("3")) {
@@ -175,7 +179,9 @@ fn log_level(names: &[&str], found: &[Found]) -> Vec<String> {
             let speed = |case| three.work.metric().median(Found::rounds(case, server));
             if let (Some(with), Some(without)) = (speed(&three.case), speed(base)) {
                 let (work, kept) = (three.work.name(), units::percent(with / without));
-                remarks.push(format!("With log level 3 {name} keeps {kept} of its {work}; the study: 96.4 %."));
+                remarks.push(format!(
+                    "With log level 3 {name} keeps {kept} of its {work} performance; the study found 96.4 %."
+                ));
             }
         }
     }
@@ -223,7 +229,10 @@ mod tests {
         assert_eq!(experiment.tables[1].rows.len(), 1, "one line for each parameter");
         assert_eq!(experiment.figures.len(), 1);
         assert_eq!(experiment.figures[0].series[1].points.len(), 1);
-        assert_eq!(experiment.remarks[1], "With log level 3 ours keeps 80 % of its random 4 KiB; the study: 96.4 %.");
+        assert_eq!(
+            experiment.remarks[1],
+            "With log level 3 ours keeps 80 % of its random 4 KiB performance; the study found 96.4 %."
+        );
         assert_eq!(experiment.remarks.len(), 3);
     }
 }

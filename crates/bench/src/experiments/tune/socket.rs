@@ -1,5 +1,5 @@
-//! E8: socket buffers and TCP_NODELAY over links of several lengths (PC Watch, *SMB tuning follow-up*; *Using Samba*, figure
-//! B.1: throughput rises with SO_SNDBUF up to a limit of the network, then levels off).
+//! E8: socket buffers and TCP_NODELAY over links with several delays (PC Watch, *SMB tuning follow-up*; *Using Samba*,
+//! figure B.1: throughput rises with SO_SNDBUF up to a limit of the network, then levels off).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,33 +20,33 @@ use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Series, Table};
 use crate::summary::Metric;
 use crate::units;
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
     #[command(flatten)]
     pub(super) serve: Serve,
-    /// Delays of the link, there and back, in ms, separated by commas [default: 0.1,1,10]
+    /// Round-trip delays of the link, in ms, separated by commas [default: 0.1,1,10]
     #[arg(long, value_name = "MS", value_delimiter = ',')]
     delay: Vec<f64>,
-    /// Bandwidth of the link, Mbit/s [default: 1000]
+    /// Bandwidth of the link, in Mbit/s [default: 1000]
     #[arg(long, value_name = "MBIT")]
     bandwidth: Option<f64>,
 }
 
-/// Bytes of a request.
+/// Size of a request, in bytes.
 const PIECE: u32 = 64 << 10;
-/// Buffers of the sweep, KiB.
+/// Buffer sizes of the sweep, in KiB.
 const BUFFERS: [u64; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 const QUICK: [u64; 3] = [8, 64, 1024];
-/// A buffer that comes this close to the best is large enough.
+/// A buffer size that reaches this fraction of the best throughput is large enough.
 const ENOUGH: f64 = 0.97;
 
-/// What the server's sockets are set to.
+/// The settings of the server's sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
-    /// SO_SNDBUF and SO_RCVBUF, KiB, with TCP_NODELAY.
+    /// SO_SNDBUF and SO_RCVBUF in KiB, with TCP_NODELAY.
     Buffers(u64),
-    /// The kernel's own sizes, with TCP_NODELAY or without.
+    /// The kernel's default sizes, with or without TCP_NODELAY.
     Kernel { no_delay: bool },
 }
 
@@ -61,8 +61,8 @@ impl Variant {
     fn label(self) -> String {
         match self {
             Variant::Buffers(kib) => units::bytes((kib << 10) as f64),
-            Variant::Kernel { no_delay: true } => "the kernel's own".to_owned(),
-            Variant::Kernel { no_delay: false } => "the kernel's own, TCP_NODELAY off".to_owned(),
+            Variant::Kernel { no_delay: true } => "the kernel's default".to_owned(),
+            Variant::Kernel { no_delay: false } => "the kernel's default, TCP_NODELAY off".to_owned(),
         }
     }
 
@@ -74,11 +74,11 @@ impl Variant {
     }
 }
 
-/// What was measured over one link.
+/// The measurements over one link.
 struct Over {
     delay: f64,
     variants: Vec<Variant>,
-    /// For each variant, each work's case.
+    /// The case of each work, for each variant.
     cases: Vec<Vec<Case>>,
 }
 
@@ -88,11 +88,11 @@ struct Sweep<'a> {
     warm_up: Duration,
     round: Duration,
     refused: RefCell<BTreeMap<(usize, String), String>>,
-    /// What an ECHO took, seconds, for each delay.
+    /// Time of an ECHO in seconds, for each measurement over the current link.
     echoes: RefCell<Vec<f64>>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let delays = if options.delay.is_empty() { vec![0.1, 1.0, 10.0] } else { options.delay.clone() };
     let megabits = options.bandwidth.unwrap_or(1000.0);
@@ -102,7 +102,7 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> 
     let sweep = Sweep {
         starters: options.serve.starters(bench)?,
         works,
-        // There are many of them.
+        // These are short, because there are many variants.
         warm_up: bench.method.warm_up / bench.method.pick(5, 2),
         round: bench.method.round / bench.method.pick(5, 2),
         refused: RefCell::default(),
@@ -125,7 +125,7 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> 
         over.push(Over { delay, variants: variants.clone(), cases });
         let echo = median(sweep.echoes.borrow().iter().copied()).unwrap_or(f64::NAN);
         let echo = units::seconds(echo);
-        remarks.push(format!("The link of {delay} ms was made by {}; an ECHO over it took {echo}.", link.made_by()));
+        remarks.push(format!("The link of {delay} ms was made with {}; an ECHO over it took {echo}.", link.made_by()));
     }
     for starter in &sweep.starters {
         work::clean(&starter.start(&[], &Place::here()).await?.server, usual).await?;
@@ -137,7 +137,7 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Experiment> 
     Ok(experiment(&bench.names(), works, over, megabits, &sweep, remarks))
 }
 
-/// One connection, with requests under way that fill the link.
+/// Returns the sizes for one connection with enough concurrent requests to fill the link.
 fn sizes(round_trip: Duration, megabits: f64) -> Sizes {
     let on_the_way = megabits * 1e6 / 8.0 * round_trip.as_secs_f64();
     let depth = ((on_the_way * 2.0 / f64::from(PIECE)).ceil() as usize).clamp(8, 256);
@@ -145,7 +145,7 @@ fn sizes(round_trip: Duration, megabits: f64) -> Sizes {
 }
 
 impl Sweep<'_> {
-    /// All variants over one link: for each, each work's case.
+    /// Measures all variants over one link. Returns the case of each work, for each variant.
     async fn over(
         &self,
         bench: &Bench,
@@ -211,7 +211,7 @@ impl Sweep<'_> {
     }
 }
 
-/// What an ECHO takes, seconds: the link's delay, and what both ends add.
+/// Returns the time of an ECHO in seconds: the link's delay and what both ends add.
 async fn echo(started: &Started) -> Result<f64> {
     let mut client = started.server.connect().await?;
     let mut times = Vec::new();
@@ -240,13 +240,13 @@ fn experiment(
         ("request".to_owned(), units::bytes(f64::from(PIECE))),
         ("seconds of a round".to_owned(), sweep.round.as_secs_f64().to_string()),
     ];
-    settings.extend(over.iter().map(|it| (format!("requests under way at {} ms", it.delay), requests(it.delay))));
+    settings.extend(over.iter().map(|it| (format!("concurrent requests at {} ms", it.delay), requests(it.delay))));
     Experiment {
         name: "tune socket".into(),
-        title: "How large do socket buffers have to be?".into(),
-        study: "PC Watch, \"SMB tuning follow-up\": SO_SNDBUF of twice the segment size (2920) gave 6.88 and 6.85 MB/s, no gain. \
-                Using Samba, figure B.1: throughput rises with SO_SNDBUF up to a limit of the network, then levels off; \
-                TCP_NODELAY alone gave 30 to 50 %."
+        title: "How large must socket buffers be?".into(),
+        study: "PC Watch, \"SMB tuning follow-up\": SO_SNDBUF of twice the segment size (2920) gave 6.88 and 6.85 \
+                MB/s, no gain. Using Samba, figure B.1: throughput rises with SO_SNDBUF up to a limit of the \
+                network, then levels off; TCP_NODELAY alone gave 30 to 50 %."
             .into(),
         settings,
         tables: (0..works.len()).map(|work| table(names, works[work], work, &over)).collect(),
@@ -271,7 +271,7 @@ fn table(names: &[&str], what: Work, work: usize, over: &[Over]) -> Table {
     Table { title: format!("Socket buffers of the server: {}", what.name()), head, rows }
 }
 
-/// Throughput over the buffers' size, a line for each server and delay.
+/// Returns a figure of throughput by buffer size, with a line for each server and delay.
 fn figure(names: &[&str], what: Work, work: usize, over: &[Over]) -> Figure {
     let mut series = Vec::new();
     for (it, (server, name)) in over.iter().flat_map(|it| names.iter().enumerate().map(move |name| (it, name))) {
@@ -289,7 +289,7 @@ fn figure(names: &[&str], what: Work, work: usize, over: &[Over]) -> Figure {
     }
 }
 
-/// What buffers each link needs, and whether the kernel finds them itself.
+/// Returns remarks about the buffers that each link needs, and whether the kernel's defaults suffice.
 fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
     let mut remarks = Vec::new();
     let mut kernel_always = true;
@@ -310,7 +310,8 @@ fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
             kernel_always &= share >= ENOUGH;
             let gain = speed(Variant::Kernel { no_delay: false }).map(|off| units::ratio(kernel / off));
             remarks.push(format!(
-                "{name}, {} ms, {}: buffers of {} suffice; the kernel's own reach {} of the best; TCP_NODELAY makes it {}.",
+                "{name}, {} ms, {}: buffers of {} suffice; the kernel's default reaches {} of the best; \
+                     TCP_NODELAY gives {}.",
                 it.delay,
                 what.name(),
                 enough.label(),
@@ -320,9 +321,13 @@ fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
         }
     }
     remarks.push(if kernel_always {
-        "The default that follows: TCP_NODELAY, and the kernel's own sizes, which reach the best on every link.".to_owned()
+        "Recommended default: TCP_NODELAY and the kernel's default sizes, which reach the best throughput on \
+             every link."
+            .to_owned()
     } else {
-        "The kernel's own sizes do not reach the best on every link: see which in the table before changing the default.".to_owned()
+        "The kernel's default sizes do not reach the best throughput on every link: check the table before \
+             changing the default."
+            .to_owned()
     });
     remarks
 }
@@ -355,15 +360,15 @@ mod tests {
         };
         check(
             [100, 80, 10, 101],
-            "ours, 1 ms, sequential read: buffers of 64 KiB suffice; the kernel's own reach 99 % of the best; TCP_NODELAY makes \
-             it 1.25x.",
-            "The default that follows",
+            "ours, 1 ms, sequential read: buffers of 64 KiB suffice; the kernel's default reaches 99 % of the best; \
+             TCP_NODELAY gives 1.25x.",
+            "Recommended default",
         );
         check(
             [50, 50, 99, 100],
-            "ours, 1 ms, sequential read: buffers of 8 KiB suffice; the kernel's own reach 50 % of the best; TCP_NODELAY makes \
-             it 1x.",
-            "The kernel's own sizes do not",
+            "ours, 1 ms, sequential read: buffers of 8 KiB suffice; the kernel's default reaches 50 % of the best; \
+             TCP_NODELAY gives 1x.",
+            "The kernel's default sizes do not",
         );
     }
 

@@ -1,4 +1,4 @@
-//! Servers that are started for one variant of a configuration, and stopped after it.
+//! Starts a server for one variant of a configuration, and stops it afterwards.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,27 +14,27 @@ use crate::child::{self, Child};
 use crate::method::Server;
 use crate::probe::Processes;
 
-/// How long a server that listens may refuse until it is believed.
+/// Longest time for which a listening server may refuse connections before the refusal is an error.
 const REFUSES: Duration = Duration::from_secs(3);
 
-/// What starts a server, again and again.
+/// Repeatedly starts a server.
 pub(super) struct Starter<'a> {
     server: &'a Server,
     conf: Conf,
     command: String,
 }
 
-/// Where a server is started: on this host, or behind a link.
+/// The network location of a started server: this host, or behind a link.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Place {
-    /// What comes before its command, such as `ip netns exec NAME`.
+    /// Prefix of its command, such as `ip netns exec NAME`.
     pub(super) prefix: String,
-    /// The address that it listens on.
+    /// The address on which it listens.
     pub(super) address: IpAddr,
 }
 
 impl Place {
-    /// This host.
+    /// Returns the location on this host.
     pub(super) fn here() -> Place {
         Place { prefix: String::new(), address: Ipv4Addr::LOCALHOST.into() }
     }
@@ -42,15 +42,16 @@ impl Place {
 
 /// A running server.
 pub(super) struct Started {
-    /// How to reach it.
+    /// The data for connecting to it.
     pub(super) server: Server,
-    // The server ends before its directory goes.
+    // The server ends before its directory is removed.
     child: Child,
     directory: TempDir,
 }
 
 impl<'a> Starter<'a> {
-    /// For a server under test with its configuration file; `command` starts it, `{conf}` and `{port}` put in.
+    /// Creates a starter for a server under test with its configuration file. `command` starts the server after
+    /// `{conf}` and `{port}` have been replaced.
     pub(super) fn new(server: &'a Server, command: String) -> Result<Starter<'a>> {
         let flag = if server.index == 0 { "--conf" } else { "--vs-conf" };
         let path = server.conf.as_deref();
@@ -60,12 +61,12 @@ impl<'a> Starter<'a> {
         Ok(Starter { server, conf, command })
     }
 
-    /// What it starts.
+    /// Returns the server that it starts.
     pub(super) fn server(&self) -> &'a Server {
         self.server
     }
 
-    /// Starts it with `settings` changed; an error with what it says when it does not start.
+    /// Starts the server with `settings` changed. If it does not start, the error contains its output.
     pub(super) async fn start(&self, settings: &[Setting<'_>], place: &Place) -> Result<Started> {
         let directory = child::scratch(None)?;
         let port = child::free_port()?;
@@ -95,14 +96,14 @@ impl<'a> Starter<'a> {
         let file = format!("'{}'", file.display().to_string().replace('\'', r"'\''"));
         let line = self.command.replace("{conf}", &file).replace("{port}", &port.to_string());
         let mut command = Command::new("/bin/sh");
-        // The shell gives way to the server, so that its process is the server's.
+        // `exec` replaces the shell with the server, so that the child process is the server.
         command.arg("-c").arg(format!("exec {} {line}", place.prefix));
         command
     }
 }
 
 impl Started {
-    /// Waits until somebody can log on: a server that was started just now may listen and yet refuse.
+    /// Waits until a logon succeeds. A server that has just started may listen but still refuse.
     async fn answers(&mut self) -> Result<()> {
         let begin = Instant::now();
         loop {
@@ -115,22 +116,22 @@ impl Started {
         }
     }
 
-    /// Ends the server and answers what it said about a parameter.
+    /// Ends the server and returns its messages about a parameter.
     pub(super) fn stop(self, name: &str) -> Vec<String> {
         let Started { child, directory, .. } = self;
         drop(child);
         about(directory.path(), name)
     }
 
-    /// What it said about a parameter until now.
+    /// Returns its messages about a parameter so far.
     pub(super) fn about(&self, name: &str) -> Vec<String> {
         about(self.directory.path(), name)
     }
 }
 
-/// The lines, each once, in which the files of a directory name a parameter; not its configuration.
+/// Returns the distinct lines that name a parameter, from the files of a directory except its configuration.
 fn about(directory: &Path, name: &str) -> Vec<String> {
-    // At high levels a log has millions of lines; what is said of the configuration comes first.
+    // At high levels a log has millions of lines. The messages about the configuration come first.
     const HEAD: usize = 1 << 20;
     let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut lines: Vec<String> = Vec::new();
@@ -152,13 +153,13 @@ fn read_head(file: &PathBuf, most: usize) -> Vec<u8> {
     use std::io::Read;
     let mut data = Vec::new();
     if let Ok(file) = fs::File::open(file) {
-        // What cannot be read says nothing.
+        // A file that cannot be read has no messages.
         let _ = file.take(most as u64).read_to_end(&mut data);
     }
     data
 }
 
-/// A message without the temporary file that it is about.
+/// Returns a message without the path of the temporary configuration file.
 fn without_place(line: &str, directory: &Path) -> String {
     let place = format!("{}/smb.conf:", directory.display());
     match line.split_once(&place) {

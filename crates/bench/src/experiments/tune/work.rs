@@ -1,5 +1,5 @@
-//! What a server does while a parameter is looked at: short pieces of the other experiments, and a client that caches as far
-//! as its oplock lets it.
+//! The load while a parameter is measured: short parts of the other experiments, and a client that caches as far as its
+//! oplock permits.
 
 use anyhow::{Context, Result, bail, ensure};
 use client::{Access, Client, Open, Window};
@@ -17,7 +17,7 @@ use crate::method::Server;
 use crate::random::{Content, Look, Random};
 use crate::summary::Metric;
 
-/// Where the files are, below the share.
+/// Directory of the files, relative to the share.
 const DIRECTORY: &str = "frevo-bench-tune";
 /// The directory with many files.
 const LIST: &str = r"frevo-bench-tune\list";
@@ -26,38 +26,38 @@ const MIB: u32 = 1 << 20;
 const SMALL: u32 = 4 << 10;
 const CACHED: u32 = 16 << 10;
 const DURABLE: u32 = 64 << 10;
-/// How often a program opens, reads and closes a file that it works with.
+/// Number of times a program opens, reads and closes a file that it works with.
 const ACCESSES: u64 = 4;
-/// Files that each caching client works with.
+/// Number of files that each caching client works with.
 const CACHED_FILES: u64 = 8;
 
 /// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
-    /// Reading in sequence.
+    /// Sequential reading.
     Read,
-    /// Writing in sequence.
+    /// Sequential writing.
     Write,
-    /// Reading in sequence, the largest request that the server takes.
+    /// Sequential reading with the largest request that the server accepts.
     LargestRead,
-    /// Writing in sequence, the largest request that the server takes.
+    /// Sequential writing with the largest request that the server accepts.
     LargestWrite,
-    /// 4 KiB at a random place, read and written in turns, in a file with a lock.
+    /// Alternate reads and writes of 4 KiB at random offsets, in a file with a lock.
     Small,
-    /// The life of a small file among many: made, written, closed, read, deleted.
+    /// The life cycle of a small file among many: created, written, closed, read, deleted.
     Files,
-    /// A directory with many files, listed.
+    /// Listing of a directory with many files.
     Listing,
-    /// Files opened, read and closed again and again, with a batch oplock.
+    /// Files repeatedly opened, read and closed, with a batch oplock.
     Batch,
-    /// The same with an oplock of level II.
+    /// The same with a level II oplock.
     LevelTwo,
-    /// 64 KiB written and put to the disk.
+    /// Writes of 64 KiB, each flushed to the disk.
     Durable,
 }
 
 impl Work {
-    /// What it is called in tables.
+    /// Returns its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Work::Read => "sequential read",
@@ -73,7 +73,7 @@ impl Work {
         }
     }
 
-    /// What it is judged by.
+    /// Returns the metric by which it is compared.
     pub(super) fn metric(self) -> Metric {
         match self {
             Work::Read | Work::Write | Work::LargestRead | Work::LargestWrite => Metric::THROUGHPUT,
@@ -81,7 +81,7 @@ impl Work {
         }
     }
 
-    /// What the server spends on it.
+    /// Returns the metric of the server's cost.
     pub(super) fn cost(self) -> Metric {
         match self {
             Work::Read | Work::Write | Work::LargestRead | Work::LargestWrite => Metric::CPU_PER_GIB,
@@ -91,7 +91,7 @@ impl Work {
 
     fn window(self, client: &Client, usual: Window) -> Window {
         let (reads, writes) = (client.agreed().max_read_size, client.agreed().max_write_size);
-        // As many requests as the credits allow are no more than 32 MiB.
+        // The largest requests that the credits allow are at most 32 MiB together.
         let largest = |piece: u32| Window { piece: piece.min(8 * MIB), depth: 2 };
         match self {
             Work::LargestRead => largest(reads),
@@ -102,23 +102,23 @@ impl Work {
     }
 }
 
-/// How much there is to work with.
+/// The sizes of the working data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Sizes {
-    /// Connections.
+    /// Number of connections.
     pub(super) clients: usize,
-    /// Bytes of each one's large file.
+    /// Size of each connection's large file, in bytes.
     pub(super) file: u64,
-    /// Files in the directory with many.
+    /// Number of files in the directory with many files.
     pub(super) entries: u64,
-    /// How a file is read and written in sequence, where it is not the work that says so.
+    /// Size and number of requests in sequential access, unless the work specifies its own.
     pub(super) window: Window,
 }
 
-/// Makes what all works need.
+/// Creates the files that the works need.
 pub(super) async fn prepare(server: &Server, sizes: Sizes) -> Result<()> {
     let mut client = server.connect().await?;
-    client.make_directory(DIRECTORY).await.context("cannot make a directory in the share")?;
+    client.make_directory(DIRECTORY).await.context("cannot create a directory in the share")?;
     client.make_directory(LIST).await?;
     for entry in 0..sizes.entries {
         client.touch(&Open::file(&format!(r"{LIST}\Document {entry:05}.txt"))).await?;
@@ -138,7 +138,7 @@ async fn fill(client: &mut Client, name: &str, content: Content, size: u64) -> R
     Ok(client.close(file).await?)
 }
 
-/// Deletes what [`prepare`] made.
+/// Deletes the files that [`prepare`] created.
 pub(super) async fn clean(server: &Server, sizes: Sizes) -> Result<()> {
     let mut client = server.connect().await?;
     for number in 0..sizes.clients as u64 {
@@ -162,7 +162,7 @@ fn cached(number: u64, file: u64) -> String {
     format!(r"{DIRECTORY}\cached{number}-{file}.dat")
 }
 
-/// A connection that does one kind of work.
+/// A connection that performs one kind of work.
 pub(super) struct Hand {
     work: Work,
     client: Client,
@@ -176,13 +176,14 @@ pub(super) struct Hand {
     buffer: Vec<u8>,
 }
 
-/// Connects as many as there are to be, ready to work.
+/// Opens the connections, ready to work.
 pub(super) async fn hands(server: &Server, work: Work, sizes: Sizes, seed: u64) -> Result<Vec<Hand>> {
     let mut hands = Vec::new();
     for (number, mut client) in (0..).zip(server.connect_many(sizes.clients).await?) {
         let file = client.open(&Open::file(&large(number))).await?;
         if work == Work::Small {
-            // Behind the end, where it is in nobody's way: what counts is that the server has one to look at.
+            // The lock is behind the end of the file, where it does not conflict. The server must check it
+            // nevertheless.
             let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
             client.lock(file, vec![LockElement { offset: 1 << 40, length: 1, flags }]).await?;
         }
@@ -210,7 +211,7 @@ impl Worker for Hand {
 }
 
 impl Hand {
-    /// One request more on its way, or one response where as many as may be are on theirs: the line never runs empty.
+    /// Sends one more request, or receives one response if the maximum is in flight, so that the link never idles.
     async fn stream(&mut self, writes: bool) -> Result<Done> {
         let length = u64::from(self.window.piece).min(self.sizes.file - self.next);
         let charge = u16::try_from(length.div_ceil(64 << 10)).unwrap_or(u16::MAX);
@@ -230,7 +231,7 @@ impl Hand {
         } else {
             let data = ReadResponse::decode(response.message)?.buffer;
             if let Some(wrong) = content.wrong_at(offset, data, Look::Pages) {
-                bail!("the server gave wrong data at offset {wrong}");
+                bail!("the server returned wrong data at offset {wrong}");
             }
             data.len() as u64
         };
@@ -261,8 +262,11 @@ impl Hand {
         } else {
             let content = self.content;
             let data = self.client.read(self.file, offset, SMALL).await?;
-            ensure!(data.len() == SMALL as usize, "the server gave {} of {SMALL} bytes", data.len());
-            ensure!(content.wrong_at(offset, data, Look::Pages).is_none(), "the server gave wrong data at {offset}");
+            ensure!(data.len() == SMALL as usize, "the server returned {} of {SMALL} bytes", data.len());
+            ensure!(
+                content.wrong_at(offset, data, Look::Pages).is_none(),
+                "the server returned wrong data at {offset}"
+            );
         }
         Ok(Done::one(SMALL.into()))
     }
@@ -277,7 +281,7 @@ impl Hand {
         self.client.close(file).await?;
         let file = self.client.open(&Open::existing(&name)).await?;
         let length = self.client.read(file, 0, SMALL).await?.len();
-        ensure!(length == SMALL as usize, "the server gave {length} of {SMALL} bytes of {name}");
+        ensure!(length == SMALL as usize, "the server returned {length} of {SMALL} bytes of {name}");
         self.client.close(file).await?;
         self.client.delete(&name).await?;
         Ok(Done::one(SMALL.into()))
@@ -292,12 +296,12 @@ impl Hand {
             found += entries(buffer)?;
         }
         self.client.close(directory).await?;
-        ensure!(found >= self.sizes.entries, "{found} of {} files were listed", self.sizes.entries);
+        ensure!(found >= self.sizes.entries, "the listing has {found} of {} files", self.sizes.entries);
         Ok(Done { operations: found, bytes: 0 })
     }
 
-    /// What a program does that opens a file, reads it and closes it, again and again, through a client that keeps what its
-    /// oplock lets it keep: the data with level II, the open, too, with a batch oplock ([MS-SMB2] 3.2.1.5, 3.2.4.3).
+    /// Opens a file, reads it and closes it repeatedly, like a program on a client that caches what its oplock permits:
+    /// the data with level II, and also the open with a batch oplock ([MS-SMB2] 3.2.1.5, 3.2.4.3).
     async fn accesses(&mut self, level: OplockLevel) -> Result<Done> {
         self.next += 1;
         let name = cached(self.content.file, self.next % CACHED_FILES);
@@ -306,7 +310,7 @@ impl Hand {
         let keeps_data = granted != OplockLevel::NONE;
         if granted != OplockLevel::BATCH {
             for _ in 1..ACCESSES {
-                // The oplock is on the first open, which stays.
+                // The oplock belongs to the first open, which stays open.
                 let (file, _) = self.open_as(&name, OplockLevel::NONE).await?;
                 if !keeps_data {
                     self.fetch(file).await?;
@@ -329,8 +333,8 @@ impl Hand {
     async fn fetch(&mut self, file: FileId) -> Result<()> {
         let content = self.content;
         let data = self.client.read(file, 0, CACHED).await?;
-        ensure!(data.len() == CACHED as usize, "the server gave {} of {CACHED} bytes", data.len());
-        ensure!(content.wrong_at(0, data, Look::Pages).is_none(), "the server gave wrong data");
+        ensure!(data.len() == CACHED as usize, "the server returned {} of {CACHED} bytes", data.len());
+        ensure!(content.wrong_at(0, data, Look::Pages).is_none(), "the server returned wrong data");
         Ok(())
     }
 
@@ -345,15 +349,15 @@ impl Hand {
     }
 }
 
-/// How many entries a buffer of a listing has ([MS-FSCC] 2.4: each begins with the distance to the next).
+/// Returns the number of entries in a listing buffer. Each entry begins with the distance to the next ([MS-FSCC] 2.4).
 fn entries(buffer: &[u8]) -> Result<u64> {
     let (mut rest, mut count) = (buffer, 0);
     loop {
-        let next = rest.first_chunk::<4>().context("a listing ends within an entry")?;
+        let next = rest.first_chunk::<4>().context("the listing ends within an entry")?;
         count += 1;
         match u32::from_le_bytes(*next) as usize {
             0 => return Ok(count),
-            next => rest = rest.get(next..).context("a listing points behind its end")?,
+            next => rest = rest.get(next..).context("an entry of the listing points past its end")?,
         }
     }
 }
