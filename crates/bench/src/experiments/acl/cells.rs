@@ -1,12 +1,12 @@
-//! E12's cells: what is stored (nothing, as before; #0 everything, #1 lists of 4 entries or more, #2 of 6 or more, #3 of 6 to
-//! 34), with and without an ACL cache, while clients work on files that nobody has converted, and on files that were all
-//! converted beforehand.
+//! The cells of E12: what is stored (nothing; #0 everything, #1 ACLs of 4 entries or more, #2 of 6 or more, #3 of 6 to
+//! 34), with and without an ACL cache, while clients work on unconverted files and on files that were all converted
+//! beforehand.
 //!
-//! A server does one of them, and cannot be told to do another. So each cell is a share of its own, with files of its own,
-//! and its name says which it is: `SERVER/CACHE/STORE`. All take turns, and a cell's throughput is compared with that of
-//! the same turn on the same files before: those of `SERVER/CACHE/posix`, a share without Windows ACLs. What the study
-//! called converting while serving begins anew in each turn: what was stored goes, behind the server's back. In every
-//! turn, the files that are touched get another change time before, so that no cache knows them.
+//! A server implements one of them and cannot switch. Therefore each cell is a separate share with its own files, and
+//! its name identifies it: `SERVER/CACHE/STORE`. All cells take turns. The throughput of a cell is compared with that
+//! of `SERVER/CACHE/posix`, a share without Windows ACLs, on the same files in the same turn. For the state that the
+//! study called converting while serving, each turn begins without stored ACLs: they are removed behind the server's
+//! back. In every turn the files that will be accessed get a new change time before, so that no cache entry is valid.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,26 +27,26 @@ use crate::method::{Bench, Server, Turn};
 use crate::random::Random;
 use crate::record::Experiment;
 
-/// A server may take a file that changed just now for one that still changes.
+/// A server may treat a file that has just changed as still changing.
 const SETTLED: Duration = Duration::from_millis(50);
-/// How long a server may take to store what it has converted.
+/// Longest time a server may take to store a converted ACL.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The share that the others are compared with.
 const POSIX: &str = "posix";
 
-/// What a server is, by its name.
+/// The parts of a server's name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cell {
-    /// Which program.
+    /// The program.
     pub(super) family: String,
     /// Whether it has an ACL cache.
     pub(super) cached: bool,
-    /// What it stores: `posix`, `#0` to `#3`, or how it is called.
+    /// The stored ACLs: `posix`, `#0` to `#3`, or another name.
     pub(super) store: String,
 }
 
 impl Cell {
-    /// The cell of this name.
+    /// Parses a name. `None` if it is not the name of a cell.
     fn named(name: &str) -> Option<Cell> {
         let mut words = name.split('/');
         let (family, cache, store) = (words.next()?, words.next()?, words.next()?);
@@ -54,17 +54,17 @@ impl Cell {
         well.then(|| Cell { family: family.to_owned(), cached: cache == "c", store: store.to_owned() })
     }
 
-    /// Whether it is what others are compared with.
+    /// Returns whether the cell is one that others are compared with.
     pub(super) fn is_base(&self) -> bool {
         self.store == POSIX
     }
 
-    /// Whether `base` is what it is compared with.
+    /// Returns whether the cell is compared with `base`.
     pub(super) fn is_of(&self, base: &Cell) -> bool {
         base.is_base() && (&self.family, self.cached) == (&base.family, base.cached)
     }
 
-    /// What it is called beside others of its program.
+    /// Returns a short name without the program.
     pub(super) fn short(&self) -> String {
         format!("{} {}", if self.cached { "c" } else { "n" }, self.store)
     }
@@ -73,22 +73,23 @@ impl Cell {
         matches!(state, State::Bits | State::Before) == self.is_base()
     }
 
-    /// Whether files are converted by accessing them; otherwise a client sets what it was told.
+    /// Returns whether files are converted by accessing them. Otherwise a client sets the security descriptor that it
+    /// was given.
     fn stores_at_access(&self) -> bool {
         self.store.starts_with('#')
     }
 }
 
-/// In which state files are.
+/// The state of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// They have permission bits alone.
+    /// Permission bits alone.
     Bits,
-    /// They have POSIX ACLs, and so has the share.
+    /// POSIX ACLs, on a share without Windows ACLs.
     Before,
-    /// They have POSIX ACLs that nobody has converted.
+    /// POSIX ACLs that have not been converted.
     While,
-    /// They were converted.
+    /// POSIX ACLs that were converted.
     Beforehand,
 }
 
@@ -96,7 +97,7 @@ pub(super) enum State {
 pub(super) const STATES: [State; 4] = [State::Bits, State::Before, State::While, State::Beforehand];
 
 impl State {
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             State::Bits => "permission bits",
@@ -115,7 +116,7 @@ impl State {
     }
 }
 
-/// The cells that the servers are; `None` where no name says so.
+/// Returns the cells of the servers, or `None` if no name is that of a cell.
 pub(super) fn of(bench: &Bench) -> Result<Option<Vec<Cell>>> {
     named(&bench.names())
 }
@@ -127,13 +128,13 @@ fn named(names: &[&str]) -> Result<Option<Vec<Cell>>> {
     }
     ensure!(
         cells.len() == names.len(),
-        "either all servers are cells (SERVER/CACHE/STORE) or none: {}",
+        "either all servers or none must be named as cells (SERVER/CACHE/STORE): {}",
         names.join(", ")
     );
     for (cell, name) in cells.iter().zip(names) {
         let base = cells.iter().any(|base| cell.is_of(base));
         let cache = if cell.cached { "c" } else { "n" };
-        ensure!(base, "{name} has nothing to be compared with: name a server {}/{cache}/{POSIX}", cell.family);
+        ensure!(base, "{name} has no server to be compared with: add one named {}/{cache}/{POSIX}", cell.family);
     }
     Ok(Some(cells))
 }
@@ -143,11 +144,11 @@ struct Site {
     ground: Ground,
     cell: Cell,
     cold: bool,
-    /// How many descriptors it refused to store.
+    /// Number of security descriptors that the server refused to store.
     refused: usize,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub(super) async fn run(bench: &Bench, plan: &Plan, cells: &[Cell], cold: bool) -> Result<Experiment> {
     bench.begin("acl mix", (SETS.len() - 1) * STATES.len());
     if cold {
@@ -173,7 +174,7 @@ pub(super) async fn run(bench: &Bench, plan: &Plan, cells: &[Cell], cold: bool) 
     }
     let refused = sites.iter().zip(bench.names()).filter(|(site, _)| site.refused > 0);
     let remarks = refused.map(|(site, name)| {
-        format!("{name} gave {} security descriptors that it then refused to store.", site.refused)
+        format!("{name} returned {} security descriptors that it then refused to store.", site.refused)
     });
     let mut settings = plan.settings();
     let caches = if cold { "dropped before each cell" } else { "warm" };
@@ -189,12 +190,12 @@ impl Site {
             fill(&site.ground, DataSet::Plain.directory(), &plan.entries[0])?;
         }
         for (set, entries) in SETS.into_iter().zip(&plan.entries).skip(1) {
-            bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
+            bench.say(&format!("{}: creating {} files, {}", server.name, plan.files, set.name()));
             for state in STATES.into_iter().filter(|state| *state != State::Bits && cell.has(*state)) {
                 fill(&site.ground, &state.tree(set), entries)?;
             }
             if cell.has(State::Beforehand) {
-                // Files that were made just now may not be taken for settled.
+                // A server may not yet consider new files unchanging.
                 tokio::time::sleep(SETTLED).await;
                 let converted = bench.beside(server, "converting files", site.convert(server, plan, set)).await?;
                 site.refused += converted;
@@ -203,7 +204,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Converts all files of a set, and answers how many descriptors were refused.
+    /// Converts all files of a set and returns the number of refused security descriptors.
     async fn convert(&self, server: &Server, plan: &Plan, set_of: DataSet) -> Result<usize> {
         let (files, workers, at_access) = (plan.files, plan.workers, self.cell.stores_at_access());
         let mut tasks = JoinSet::new();
@@ -231,7 +232,7 @@ impl Site {
         while let Some(ended) = tasks.join_next().await {
             refused += ended??;
         }
-        // A server may store after the answer.
+        // A server may store the ACL after it has answered.
         tokio::time::sleep(PATIENCE).await;
         Ok(refused)
     }
@@ -261,7 +262,7 @@ impl Site {
         Ok(())
     }
 
-    /// Lets the server meet the files as if for the first time.
+    /// Prepares the files so that the server's next access to each is like the first.
     async fn make_ready(&self, tree: &str, state: State, touched: &BTreeSet<usize>) -> Result<()> {
         for file in touched {
             let path = self.ground.path(&local(tree, *file));
@@ -280,7 +281,7 @@ impl Site {
         Ok(())
     }
 
-    /// How many files that were converted beforehand have something stored.
+    /// Returns how many of the files that were converted beforehand have a stored ACL.
     fn stored(&self, set: DataSet, files: usize) -> Result<Option<usize>> {
         if !self.cell.has(State::Beforehand) {
             return Ok(None);

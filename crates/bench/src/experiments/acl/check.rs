@@ -1,15 +1,15 @@
-//! E11: the time of one access check on files with POSIX ACLs of 3 to 300 entries. An access check is what a client does
-//! to see who may do what: open, ask for owner, group and DACL, close, in one round trip.
+//! E11: the time of one access check on files with POSIX ACLs of 3 to 300 entries. An access check is what a client
+//! does to show permissions: it opens, queries owner, group and DACL, and closes, in one round trip.
 //!
-//! T_C is the time where the server converts the POSIX ACL at each access, T_A where it has a Windows ACL of its own,
-//! which a client set before; T_W is the time of that setting. A server that stores what it converted at the first access
-//! is found out, and its T_CW is measured in place of T_C.
+//! T_C is the time if the server converts the POSIX ACL at each access. T_A is the time if it has a stored Windows ACL,
+//! which a client set before. T_W is the time to set it. A server that stores the converted ACL at the first access is
+//! detected, and its T_CW is measured instead of T_C.
 //!
-//! Where the servers are shares of one that never and always store what they convert, and their names say so
-//! (`SERVER/CACHE/never`, `SERVER/CACHE/always`), all three times stand side by side: [`super::threes`].
+//! If the servers are shares of one server that never and always store converted ACLs, with the names
+//! `SERVER/CACHE/never` and `SERVER/CACHE/always`, all three times are shown side by side: [`super::threes`].
 //!
-//! `--cold` drops the kernel's caches before each size, and then touches a neighbour first: the directory is known, the
-//! attributes of the files are not. What the server itself remembers stays, as it does in service.
+//! `--cold` drops the kernel's caches before each size, and then accesses a neighbouring file first. The directory is
+//! then cached, but the attributes of the files are not. The server's own caches remain, as they do in service.
 
 use std::time::{Duration, Instant};
 
@@ -28,28 +28,28 @@ use crate::method::{Bench, Server, Turn};
 use crate::record::Experiment;
 
 const DIRECTORY: &str = "frevo-bench-acl-check";
-/// The study's, with its steps and what is left and right of them.
+/// The sizes of the study, with its steps and the values on either side of them.
 const SIZES: [usize; 16] = [3, 4, 5, 6, 8, 11, 16, 24, 34, 35, 50, 70, 100, 150, 200, 300];
 const QUICK_SIZES: [usize; 6] = [3, 5, 16, 34, 100, 300];
-/// Rounds that count, as in the study.
+/// Number of measured rounds, as in the study.
 pub const ROUNDS: u32 = 9;
-/// How long files are left alone before they are accessed.
+/// Time between the last change of files and the access to them.
 const SETTLED: Duration = Duration::from_millis(50);
-/// How long a server may take to store what it has converted.
+/// Longest time a server may take to store a converted ACL.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Longer lists do not fit into an extended attribute.
+/// Longer ACLs do not fit into an extended attribute.
 const SIZE_MAX: usize = 8_000;
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
     /// Numbers of ACL entries, separated by commas [default: 3 to 300 in 16 steps, quick 6]
     #[arg(long, value_delimiter = ',')]
     entries: Vec<usize>,
-    /// Files with each number of entries [default: 20, quick 5]
+    /// Number of files with each number of entries [default: 20, quick 5]
     #[arg(long)]
     files: Option<u32>,
-    /// Accesses in a round to files of each size [default: 300, quick 40, with --cold each file once]
+    /// Number of accesses per round to files of each size [default: 300, quick 40, with --cold each file once]
     #[arg(long)]
     accesses: Option<usize>,
     /// Drop the kernel's caches before each size in each round (root only)
@@ -57,14 +57,14 @@ pub struct Options {
     cold: bool,
 }
 
-/// What is done to a file.
+/// An operation on a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Access to a file that has a POSIX ACL alone.
+    /// Access to a file that has only a POSIX ACL.
     Converted,
-    /// Access to a file for which a client set a Windows ACL.
+    /// Access to a file with a Windows ACL set by a client.
     Stored,
-    /// Setting it.
+    /// Setting a Windows ACL.
     Setting,
 }
 
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// What was settled before anything is measured.
+/// The validated options.
 struct Plan {
     sizes: Vec<usize>,
     files: u32,
@@ -102,7 +102,7 @@ impl Plan {
         sizes.dedup();
         let possible = posix::PLAIN..=SIZE_MAX;
         let impossible = sizes.iter().find(|size| !possible.contains(size));
-        ensure!(impossible.is_none(), "--entries {}: an ACL has 3 to {SIZE_MAX}", impossible.unwrap_or(&0));
+        ensure!(impossible.is_none(), "--entries {} is not between 3 and {SIZE_MAX}", impossible.unwrap_or(&0));
         Ok(Plan {
             sizes,
             files: options.files.unwrap_or(bench.method.pick(20, 5)).clamp(1, 10_000),
@@ -112,11 +112,11 @@ impl Plan {
     }
 }
 
-/// What becomes of a security descriptor that a client sets.
+/// How the server handles a security descriptor that a client sets.
 enum Setting {
-    /// It is kept in this attribute; and what was set.
+    /// It is stored in this attribute. The second value is the security descriptor.
     Kept(String, Vec<u8>),
-    /// It changes the POSIX ACL at most.
+    /// It changes at most the POSIX ACL.
     NotKept,
     /// It is refused.
     Refused(Status),
@@ -126,13 +126,13 @@ enum Setting {
 struct Site {
     ground: Ground,
     client: Mutex<Client>,
-    /// The attribute in which what was converted is stored at the first access.
+    /// The attribute in which the converted ACL is stored at the first access.
     at_access: Option<String>,
-    /// For each size.
+    /// One for each size.
     settings: Vec<Setting>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let mut plan = Plan::new(bench, options)?;
     let mut grounds = Vec::new();
@@ -140,7 +140,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         grounds.push(Ground::make(
             server,
             DIRECTORY,
-            "acl check makes files with POSIX ACLs behind the server's back: it",
+            "acl check creates files with POSIX ACLs in the file system, so it",
         )?);
     }
     if plan.cold {
@@ -149,13 +149,14 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let mut remarks = Vec::new();
     let refused = leave_out_refused(&grounds, &mut plan.sizes)?;
     if !refused.is_empty() {
-        remarks.push(format!("The file system does not take ACLs of {} entries: they are left out.", joined(&refused)));
+        remarks
+            .push(format!("The file system does not accept ACLs of {} entries: they are left out.", joined(&refused)));
     }
-    ensure!(!plan.sizes.is_empty(), "the file system takes none of the ACLs that were asked for");
+    ensure!(!plan.sizes.is_empty(), "the file system accepts none of the requested ACLs: give smaller --entries");
     bench.begin("acl check", plan.sizes.len() * KINDS.len());
     let mut sites = Vec::new();
     for (server, ground) in bench.servers.iter().zip(grounds) {
-        bench.say(&format!("{}: making files", server.name));
+        bench.say(&format!("{}: creating files", server.name));
         sites.push(prepare(server, ground, &plan).await?);
     }
     for (server, site) in bench.servers.iter().zip(&sites) {
@@ -212,19 +213,19 @@ async fn prepare(server: &Server, ground: Ground, plan: &Plan) -> Result<Site> {
     for kind in [Kind::Converted, Kind::Stored] {
         ground.directory(kind.directory())?;
         for size in &plan.sizes {
-            // One more than is measured: the neighbour.
+            // One more than is measured: the neighbouring file.
             for file in 0..=plan.files as usize {
                 let made = ground.file(&plan.name(kind, *size, file), 0, *size, number)?;
-                ensure!(made, "the file system took an ACL of {size} entries, and then takes it no more");
+                ensure!(made, "the file system accepted an ACL of {size} entries before and now rejects it");
                 number += 1;
             }
         }
     }
     let mut client = server.connect().await?;
-    let last = *plan.sizes.last().context("there is no size")?;
+    let last = *plan.sizes.last().context("there are no sizes")?;
     let probed = plan.name(Kind::Converted, last, 0);
     access(&mut client, &path(&probed)).await.with_context(|| format!("{}: {probed}", server.name))?;
-    // A server may store it after the answer.
+    // A server may store the ACL after it has answered.
     tokio::time::sleep(PATIENCE).await;
     let at_access = posix::attributes(&ground.path(&probed))?.pop();
     let mut site = Site { ground, client: Mutex::new(client), at_access, settings: Vec::new() };
@@ -236,7 +237,7 @@ async fn prepare(server: &Server, ground: Ground, plan: &Plan) -> Result<Site> {
 }
 
 impl Site {
-    /// Sets for all files of a size what the server says of them, as far as it keeps that.
+    /// Sets on all files of a size the security descriptors that the server reports for them, as far as it stores them.
     async fn set_all(&mut self, plan: &Plan, size: usize) -> Result<Setting> {
         let client = self.client.get_mut();
         let mut setting = Setting::NotKept;
@@ -283,7 +284,7 @@ impl Site {
             self.ground.sync()?;
             drop_caches()?;
         }
-        // A server may take a file that changed just now for one that still changes.
+        // A server may treat a file that has just changed as still changing.
         tokio::time::sleep(SETTLED).await;
         access(client, &path(&plan.name(kind, size, plan.files as usize))).await
     }
@@ -309,7 +310,7 @@ impl Site {
         Ok(sample)
     }
 
-    /// What the server does with ACLs.
+    /// Returns remarks about how the server handles ACLs.
     fn remarks(&self, name: &str, plan: &Plan) -> Vec<String> {
         let sizes = |of: fn(&Setting) -> bool| -> Vec<usize> {
             plan.sizes.iter().zip(&self.settings).filter(|(_, setting)| of(setting)).map(|(size, _)| *size).collect()
@@ -319,12 +320,12 @@ impl Site {
             Setting::Kept(attribute, _) => Some(attribute),
             _ => None,
         });
-        remarks.extend(kept.map(|it| format!("{name} keeps a security descriptor that a client sets in {it}.")));
+        remarks.extend(kept.map(|it| format!("{name} stores a security descriptor that a client sets in {it}.")));
         let not_kept = sizes(|setting| matches!(setting, Setting::NotKept));
         if !not_kept.is_empty() {
             remarks.push(format!(
-                "{name} does not keep the security descriptor that a client sets (tried with {} entries): the POSIX ACL \
-                 says what it can say of it, and every access converts. There is no T_A.",
+                "{name} does not store the security descriptor that a client sets (tried with {} entries): it \
+                 applies it to the POSIX ACL as far as possible, and every access converts. There is no T_A.",
                 joined(&not_kept)
             ));
         }
@@ -334,19 +335,19 @@ impl Site {
         });
         if let Some(status) = refused {
             remarks.push(format!(
-                "{name} gives a security descriptor and then refuses to store it, with {} entries: {status}. There is no \
-                 T_A.",
+                "{name} returns a security descriptor and then refuses to store it, with {} entries: {status}. There \
+                 is no T_A.",
                 joined(&sizes(|setting| matches!(setting, Setting::Refused(_))))
             ));
         }
         if let Some(attribute) = &self.at_access {
             remarks
-                .push(format!("{name} stores what it converted at the first access, in {attribute}: its T_C is T_CW."));
+                .push(format!("{name} stores the converted ACL at the first access, in {attribute}: its T_C is T_CW."));
         }
         remarks
     }
 
-    /// A remark when setting what the server said itself made other POSIX ACLs of them.
+    /// Returns a remark if setting the reported security descriptors changed POSIX ACLs.
     fn changed(&self, name: &str, plan: &Plan) -> Option<String> {
         let kept = plan.sizes.iter().zip(&self.settings).filter(|(_, setting)| matches!(setting, Setting::Kept(..)));
         let changed: Vec<String> = kept
@@ -357,7 +358,10 @@ impl Site {
             .collect();
         (!changed.is_empty()).then(|| {
             let changed = changed.join(", ");
-            format!("Setting what {name} said of a file changed the number of its POSIX ACL's entries: {changed}.")
+            format!(
+                "Setting the security descriptor that {name} returned changed the number of POSIX ACL entries: \
+                 {changed}."
+            )
         })
     }
 }

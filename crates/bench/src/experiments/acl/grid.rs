@@ -1,5 +1,5 @@
-//! What the cells of E12 mean, laid out as the study's figures: for each data set the throughput of each cell before,
-//! while and after converting, what is lost, what a policy gains over storing everything, and what the study found.
+//! Presents the cells of E12 like the study's figures: for each data set the throughput of each cell before, while and
+//! after converting, the losses, the gain of a policy over storing everything, and the results of the study.
 
 use super::cells::{Cell, STATES, State};
 use super::losses::{BY_CPU, Files, loss};
@@ -7,23 +7,24 @@ use crate::record::{Axis, Case, Experiment, Figure, Kind, Point, Round, Series, 
 use crate::summary::{Metric, then};
 use crate::units;
 
-/// The most that may be lost with a cache and without, as a share of 1.
+/// Maximum acceptable loss with a cache and without, as a fraction of 1.
 const MOST: [f64; 2] = [0.05, 0.15];
 
 /// The states that are compared with others.
 const CONVERTED: [State; 2] = [State::While, State::Beforehand];
 
-/// What was measured of a data set.
+/// The measurements of a data set.
 pub(super) struct Found {
     /// A case for each of [`STATES`].
     pub(super) cases: Vec<Case>,
-    /// Of each server, how many of the files that were converted beforehand have something stored.
+    /// For each server, how many of the files that were converted beforehand have a stored ACL.
     pub(super) stored: Vec<Option<usize>>,
-    /// What the files are like.
+    /// The statistics of the files.
     pub(super) files: Files,
 }
 
-/// What the study says of a cell: loss of throughput while converting, and what is gained over storing everything, percent.
+/// The study's results for a cell, in percent: the loss of throughput while converting, and the gain over storing
+/// everything.
 struct Then {
     cached: bool,
     store: &'static str,
@@ -35,7 +36,7 @@ const fn of(cached: bool, store: &'static str, loss: Option<u8>, gain: Option<u8
     Then { cached, store, loss, gain }
 }
 
-/// The data sets of the study, and what it says of each.
+/// The data sets of the study, with its results for each.
 const THEN: [(&str, &[Then]); 3] = [
     (
         "(a) small office",
@@ -66,7 +67,7 @@ const THEN: [(&str, &[Then]); 3] = [
     ),
 ];
 
-/// The name of each policy in tables.
+/// Returns the name of each policy in tables.
 fn policy(store: &str) -> String {
     let what = match store {
         "#0" => "all",
@@ -78,7 +79,7 @@ fn policy(store: &str) -> String {
     format!("{store} {what}")
 }
 
-/// One data set with the cells.
+/// A data set with its cells.
 struct Set<'a> {
     cells: &'a [Cell],
     found: &'a Found,
@@ -95,17 +96,17 @@ impl Set<'_> {
         self.cells.iter().position(|base| self.cells[cell].is_of(base)).unwrap_or(cell)
     }
 
-    /// The cells but for those that others are compared with.
+    /// Returns the cells that are compared with a base, without the bases.
     fn stores(&self) -> impl Iterator<Item = usize> {
         (0..self.cells.len()).filter(|cell| !self.cells[*cell].is_base())
     }
 
-    /// What a cell loses in a state against its base in another.
+    /// Returns the loss of a cell in a state relative to its base in another state.
     fn loss(&self, cell: usize, state: State, against: State, metric: Metric) -> Option<f64> {
         loss(self.rounds(self.base(cell), against), self.rounds(cell, state), metric)
     }
 
-    /// How much more a cell does than storing everything does, while converting.
+    /// Returns how much more a cell does than storing everything does, while converting.
     fn gain(&self, cell: usize) -> Option<f64> {
         let mine = &self.cells[cell];
         let same = |other: &Cell| (&other.family, other.cached) == (&mine.family, mine.cached);
@@ -113,7 +114,7 @@ impl Set<'_> {
         loss(self.rounds(all, State::While), self.rounds(cell, State::While), Metric::RATE).map(|loss| -loss)
     }
 
-    /// How many times the throughput of another program's stored ACLs.
+    /// Returns the ratio of its throughput to that of another program with stored ACLs.
     fn times(&self, cell: usize) -> Option<f64> {
         let other = self.stores().find(|other| self.cells[*other].family != self.cells[cell].family)?;
         let rate = |cell| Metric::RATE.median(self.rounds(cell, State::While));
@@ -124,7 +125,7 @@ impl Set<'_> {
         self.then.iter().find(|then| (then.cached, then.store) == (cell.cached, cell.store.as_str()))
     }
 
-    /// Throughput and losses, beside the study's.
+    /// Returns the table of throughput and losses, next to the study's.
     fn table(&self, name: &str) -> Table {
         let Files { mean, most, with } = self.found.files;
         let head = [
@@ -145,7 +146,7 @@ impl Set<'_> {
         rows.extend(self.then.iter().map(study_row));
         Table {
             title: format!(
-                "{name}: {} ACL entries in the mean, at most {most}, {} of the files with ACLs",
+                "{name}: {} ACL entries on average, at most {most}, {} of the files with ACLs",
                 units::number((mean * 100.0).round() / 100.0),
                 units::percent(with)
             ),
@@ -171,7 +172,7 @@ impl Set<'_> {
         row
     }
 
-    /// The same losses by processor time, and against files without ACLs.
+    /// Returns the table of the same losses by processor time, and relative to files without ACLs.
     fn details(&self, name: &str) -> Table {
         let head = [
             "server",
@@ -179,8 +180,8 @@ impl Set<'_> {
             "stored",
             "while serving, by CPU",
             "beforehand, by CPU",
-            "while serving, against bits",
-            "beforehand, against bits",
+            "while serving, relative to bits",
+            "beforehand, relative to bits",
             "files stored",
         ];
         let row = |cell| {
@@ -191,7 +192,7 @@ impl Set<'_> {
             row
         };
         Table {
-            title: format!("{name}: losses by processor time, and against files without ACLs"),
+            title: format!("{name}: losses by processor time, and relative to files without ACLs"),
             head: head.map(str::to_owned).to_vec(),
             rows: self.stores().map(row).collect(),
         }
@@ -202,7 +203,7 @@ impl Set<'_> {
         vec![it.family.clone(), yes_no(it.cached), policy(&it.store)]
     }
 
-    /// Throughput before, while and after converting, a group of bars for each cell.
+    /// Returns a figure of throughput before, while and after converting, with a group of bars for each cell.
     fn figure(&self, name: &str) -> Figure {
         let mut categories: Vec<String> = Vec::new();
         for cell in self.stores() {
@@ -264,7 +265,7 @@ fn whole(percent: Option<u8>) -> String {
     percent.map_or_else(nothing, |percent| format!("{percent} %"))
 }
 
-/// From the data sets to the whole.
+/// Builds the experiment from the results of the data sets.
 pub(super) fn experiment(
     cells: &[Cell],
     found: Vec<Found>,
@@ -278,17 +279,18 @@ pub(super) fn experiment(
     let tables = sets.iter().flat_map(|(name, set)| [set.table(name), set.details(name)]).collect();
     remarks.extend(worst(cells, &sets));
     remarks.push(
-        "Before are the same files on a share without Windows ACLs, bits are files that have no ACLs on the same share: losses are \
-         against them, in the same turn. By CPU is the same of operations for a second of the server's processor time. In every \
-         turn all files that are touched have changed before, so the first access of each finds nothing cached."
+        "\"Before\" means the same files on a share without Windows ACLs, \"bits\" means files without ACLs on the \
+         same share: losses are relative to them, in the same turn. \"By CPU\" is the loss in operations per second \
+         of the server's processor time. In every turn all accessed files were changed before, so the first access \
+         to each finds no cache entry."
             .into(),
     );
     Experiment {
         name: "acl mix".into(),
         title: "What does each policy of storing Windows ACLs cost under a file server's mix of operations?".into(),
-        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011): against POSIX ACLs, always \
-                writing the converted ACL cost 48, 39 and 58 % of the throughput of three data sets, writing only where it pays \
-                19, 29 and 51 %."
+        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011): relative to POSIX \
+                ACLs, always writing the converted ACL cost 48, 39 and 58 % of the throughput of three data sets, \
+                writing only where it pays 19, 29 and 51 %."
             .into(),
         settings,
         tables,
@@ -298,7 +300,7 @@ pub(super) fn experiment(
     }
 }
 
-/// Losses while converting as bars, beside those of then.
+/// Returns a figure of losses while converting as bars, next to the study's.
 fn losses_figure(sets: &[(&str, Set<'_>)]) -> Figure {
     let group = |set: usize, cached: bool| set * 2 + usize::from(cached);
     let mut categories = Vec::new();
@@ -337,7 +339,7 @@ fn losses_figure(sets: &[(&str, Set<'_>)]) -> Figure {
     }
 }
 
-/// For each program with a cache and without, the cell that loses most.
+/// Returns a remark for each program with a cache and without, with the cell that loses most.
 fn worst(cells: &[Cell], sets: &[(&str, Set<'_>)]) -> Vec<String> {
     let mut remarks = Vec::new();
     for base in cells.iter().filter(|cell| cell.is_base()) {
@@ -354,7 +356,7 @@ fn worst(cells: &[Cell], sets: &[(&str, Set<'_>)]) -> Vec<String> {
             let Some((loss, cell)) = found.last() else { continue };
             let most = MOST[usize::from(!base.cached)];
             remarks.push(format!(
-                "{} {} a cache, {}: {} of {} cells lose at most {}; most is lost in {cell}: {}.",
+                "{} {} a cache, {}: {} of {} cells lose at most {}; the largest loss is in {cell}: {}.",
                 base.family,
                 yes_no(base.cached),
                 state.name(),

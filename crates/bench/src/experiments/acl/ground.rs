@@ -1,4 +1,4 @@
-//! A directory in the share that is filled behind the server's back, and that goes with its owner, also after a failure.
+//! A directory in the share that is filled behind the server's back, and removed when dropped, also after a failure.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Makes the directory in the share of `server`; one that is left over from another run goes first.
+    /// Creates the directory in the share of `server`. A directory left by another run is removed first.
     pub(super) fn make(server: &Server, name: &str, what_for: &str) -> Result<Ground> {
         let share = server.path_for(what_for)?.clone();
         let path = share.join(name);
@@ -28,40 +28,40 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Where something in it is.
+    /// Returns the path of an entry.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.path.clone() } else { self.path.join(name) }
     }
 
-    /// Makes a directory for everybody; the empty name is this one.
+    /// Creates a directory that every user may access. The empty name is the directory itself.
     pub(super) fn directory(&self, name: &str) -> Result<()> {
         let path = self.path(name);
         let made = fs::create_dir(&path).and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o777)));
-        made.with_context(|| format!("cannot make {}", path.display()))?;
+        made.with_context(|| format!("cannot create {}", path.display()))?;
         posix::give_away(&path, &self.share)
     }
 
-    /// Makes a file of `size` zeros with an ACL of `entries` that no other `number` has; `false` where the file system does
-    /// not take so many.
+    /// Creates a file of `size` zeros with an ACL of `entries` that is unique to `number`. Returns `false` if the file
+    /// system does not accept so many entries.
     pub(super) fn file(&self, name: &str, size: u64, entries: usize, number: u32) -> Result<bool> {
         let path = self.path(name);
         let made = File::create_new(&path).and_then(|file| {
             file.set_permissions(Permissions::from_mode(0o644))?;
             file.set_len(size)
         });
-        made.with_context(|| format!("cannot make {}", path.display()))?;
+        made.with_context(|| format!("cannot create {}", path.display()))?;
         posix::give_away(&path, &self.share)?;
         posix::give(&path, entries, number)
     }
 
-    /// Whether the file system takes ACLs of `entries`.
+    /// Returns whether the file system accepts ACLs of `entries`.
     pub(super) fn takes(&self, entries: usize) -> Result<bool> {
         let taken = self.file("probe", 0, entries, 0)?;
-        fs::remove_file(self.path("probe")).context("cannot remove a file that was just made")?;
+        fs::remove_file(self.path("probe")).context("cannot remove a file that was just created")?;
         Ok(taken)
     }
 
-    /// The longest ACL that the file system takes, up to `limit`.
+    /// Returns the length of the longest ACL that the file system accepts, up to `limit`.
     pub(super) fn longest(&self, limit: usize) -> Result<usize> {
         let (mut taken, mut refused) = (posix::PLAIN, limit + 1);
         while taken + 1 < refused {
@@ -71,10 +71,10 @@ impl Ground {
         Ok(taken)
     }
 
-    /// Puts what changed to the disk.
+    /// Writes all changes to the disk.
     pub(super) fn sync(&self) -> Result<()> {
         let directory = File::open(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
-        rustix::fs::syncfs(&directory).context("cannot put the file system to the disk")
+        rustix::fs::syncfs(&directory).context("cannot sync the file system")
     }
 }
 
@@ -86,10 +86,10 @@ impl Drop for Ground {
     }
 }
 
-/// Lets the kernel forget what it knows of files that are on the disk.
+/// Makes the kernel drop its caches of files that are on the disk.
 pub(super) fn drop_caches() -> Result<()> {
     let file = Path::new("/proc/sys/vm/drop_caches");
-    fs::write(file, "3\n").context("cannot drop the page cache by /proc/sys/vm/drop_caches: --cold is for root")
+    fs::write(file, "3\n").context("cannot drop the page cache with /proc/sys/vm/drop_caches: --cold needs root")
 }
 
 #[cfg(test)]

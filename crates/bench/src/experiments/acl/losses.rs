@@ -1,4 +1,4 @@
-//! What the throughput of each data set means: how much is lost against files without ACLs, beside what the study found.
+//! Interprets the throughput of each data set: the loss relative to files without ACLs, next to the study's results.
 
 use super::posix::PLAIN;
 use crate::method::{counts, median};
@@ -6,19 +6,19 @@ use crate::record::{Axis, Case, Experiment, Figure, Round, Table};
 use crate::summary::{self, Metric, then};
 use crate::units;
 
-/// What the files of a data set are like.
+/// Statistics of the files of a data set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Files {
-    /// ACL entries of a file in the mean.
+    /// Mean number of ACL entries of a file.
     pub(super) mean: f64,
-    /// The most of one file.
+    /// Largest number of entries of a file.
     pub(super) most: usize,
-    /// The share of files that have an ACL at all.
+    /// Fraction of files that have an ACL.
     pub(super) with: f64,
 }
 
 impl Files {
-    /// Of files with so many entries.
+    /// Returns the statistics of files with these numbers of entries.
     pub(super) fn of(entries: &[usize]) -> Files {
         let count = entries.len().max(1) as f64;
         Files {
@@ -29,7 +29,7 @@ impl Files {
     }
 }
 
-/// What the study found for a data set: the losses without a cache, percent, and what its proposal gained.
+/// The study's results for a data set: the losses without a cache, in percent, and the gain of its proposal.
 struct Then {
     always: f64,
     proposal: f64,
@@ -37,15 +37,15 @@ struct Then {
     gain: &'static str,
 }
 
-/// In the order of the data sets, the plain one left out.
+/// In the order of the data sets, without the plain one.
 const THEN: [Then; 3] = [
     Then { always: 48.0, proposal: 19.0, policy: " (#2)", gain: "#1 27 %, #2 56 %; with cache 27 %, 64 %" },
     Then { always: 39.0, proposal: 29.0, policy: "", gain: "18 %; with cache 16 %" },
     Then { always: 58.0, proposal: 51.0, policy: "", gain: "16 % (#2); with cache 29 % (#3), cache and proposal 83 %" },
 ];
 
-/// Operations for a second of the server's processor time: what the throughput would be where nothing else limits it, and
-/// nobody else is at work on the machine.
+/// Operations per second of the server's processor time: the throughput if nothing else limits it and no other program
+/// uses the machine.
 pub(super) const BY_CPU: Metric = Metric {
     name: "operations for a second of CPU",
     of: |round| {
@@ -55,15 +55,16 @@ pub(super) const BY_CPU: Metric = Metric {
     ..Metric::RATE
 };
 
-/// How much less than the first case each of the others does on a server, as a share of 1: the middle of the rounds, each
-/// compared with what the same turn did before.
+/// Returns how much less each other case does on a server than the first one, as a fraction of 1: the median of the
+/// rounds, each compared with the first case in the same turn.
 fn losses(cases: &[Case], server: usize, metric: Metric) -> Vec<Option<f64>> {
     let rounds = |case: &Case| case.servers.get(server).cloned().unwrap_or_default();
     let plain = cases.first().map(rounds).unwrap_or_default();
     cases.iter().skip(1).map(|case| loss(&plain, &rounds(case), metric)).collect()
 }
 
-/// How much less is done in `rounds` than in those of the same turns before, as a share of 1: the middle of the rounds.
+/// Returns how much less is done in `rounds` than in those of the same turns in `before`, as a fraction of 1: the
+/// median of the rounds.
 pub(super) fn loss(before: &[Round], rounds: &[Round], metric: Metric) -> Option<f64> {
     let values =
         |rounds: &[Round]| -> Vec<Option<f64>> { rounds.iter().filter(|round| counts(round)).map(metric.of).collect() };
@@ -71,7 +72,7 @@ pub(super) fn loss(before: &[Round], rounds: &[Round], metric: Metric) -> Option
     median(pairs.filter_map(|(rate, before)| Some(1.0 - rate? / before?)))
 }
 
-/// From the cases, the plain one first, to the whole.
+/// Builds the experiment from the cases, the plain one first.
 pub(super) fn experiment(
     names: &[&str],
     cases: Vec<Case>,
@@ -83,25 +84,26 @@ pub(super) fn experiment(
     let mut tables = Vec::new();
     let mut figures = vec![summary::bars("A file server's mix", &cases, names, Metric::RATE)];
     if open_loop {
-        remarks.push("At a given rate there is no loss of throughput: look at latency and processor time.".into());
+        remarks
+            .push("At a given rate there is no loss of throughput: compare latency and processor time instead.".into());
     } else if cases.len() > 1 {
         tables.push(table(names, &cases, files));
         figures.push(figure(names, &cases));
     }
     tables.extend(summary::comparisons("A file server's mix", &cases, names, &Metric::OPERATIONS));
     remarks.push(
-        "The servers stored, cached and converted ACLs as they do by themselves. The study's twelve cells for each data set \
-         (store none, #0, #1, #2 or #3; with and without a cache; before, while and after converting) are settings of a server: \
-         they are measured where the servers' names say which cell each is."
+        "The servers stored, cached and converted ACLs according to their own settings. The study's twelve cells for \
+         each data set (store none, #0, #1, #2 or #3; with and without a cache; before, while and after converting) \
+         are settings of a server: they are measured if the names of the servers identify the cells."
             .into(),
     );
     remarks.extend(names.iter().enumerate().filter_map(|(index, name)| summary::client_share(&cases, index, name)));
     Experiment {
         name: "acl mix".into(),
         title: "How much throughput do ACLs cost under a file server's mix of operations?".into(),
-        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011): against files with plain \
-                POSIX permissions, always writing the converted ACL cost 48, 39 and 58 % of the throughput of three data \
-                sets, writing only where it pays 19, 29 and 51 %."
+        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011): relative to files \
+                with plain POSIX permissions, always writing the converted ACL cost 48, 39 and 58 % of the \
+                throughput of three data sets, writing only where it pays 19, 29 and 51 %."
             .into(),
         settings,
         tables,
@@ -111,7 +113,7 @@ pub(super) fn experiment(
     }
 }
 
-/// Data sets down; what each server does and loses, and what was lost then.
+/// Returns a table of operations and losses of each server by data set, with the losses in the study.
 fn table(names: &[&str], cases: &[Case], files: &[Files]) -> Table {
     let mut head: Vec<String> = ["data set", "ACL entries", "most", "files with ACLs"].map(str::to_owned).to_vec();
     head.extend(names.iter().flat_map(|name| [name.to_string(), "loss".to_owned(), "by CPU".to_owned()]));
@@ -139,15 +141,15 @@ fn table(names: &[&str], cases: &[Case], files: &[Files]) -> Table {
         row
     };
     Table {
-        title: "Operations, and their loss against files without ACLs".into(),
+        title: "Operations, and their loss relative to files without ACLs".into(),
         head,
         rows: cases.iter().enumerate().map(row).collect(),
     }
 }
 
-/// The losses as bars, beside those of then.
+/// Returns a figure of the losses as bars, next to the study's.
 fn figure(names: &[&str], cases: &[Case]) -> Figure {
-    let mut figure = summary::bars("Loss against files without ACLs", &cases[1..], names, Metric::RATE);
+    let mut figure = summary::bars("Loss relative to files without ACLs", &cases[1..], names, Metric::RATE);
     for (server, series) in figure.series.iter_mut().enumerate() {
         let points = losses(cases, server, Metric::RATE).into_iter().enumerate();
         let points: Vec<(f64, f64)> = points.filter_map(|(index, loss)| Some((index as f64, loss? * 100.0))).collect();

@@ -1,8 +1,9 @@
-//! Whether a server's memory stays what it was while clients access more and more files with ACLs of their own: the social
-//! network's, 42 entries in the mean. No two files have equal ACLs, so whatever a server keeps of each adds up.
+//! Measures whether a server's memory stays bounded while clients access a growing number of files with their own ACLs:
+//! those of the social network, 42 entries on average. No two files have equal ACLs, so everything that a server keeps
+//! per file adds up.
 //!
-//! Every file is accessed once (opened, asked for its security descriptor, closed), in steps; after each step it is asked
-//! what the server's processes hold.
+//! Every file is accessed once (opened, queried for its security descriptor, closed), in steps. The memory of the
+//! server's processes is read after each step.
 
 use std::time::Instant;
 
@@ -23,14 +24,14 @@ use crate::summary::{self, Metric};
 use crate::units;
 
 const DIRECTORY: &str = "frevo-bench-acl-memory";
-/// Files of a directory.
+/// Number of files in a directory.
 const FILES: usize = 1000;
-/// The longest ACL that a file is given.
+/// The longest ACL that a file gets.
 const LONGEST: usize = 1000;
-/// Connections.
+/// Number of connections.
 const WORKERS: usize = 4;
 
-/// What the processes hold that is theirs alone.
+/// The private memory of the processes.
 const PRIVATE: Metric = Metric {
     name: "private memory",
     unit: "MiB",
@@ -40,31 +41,31 @@ const PRIVATE: Metric = Metric {
     ..Metric::RATE
 };
 
-/// What it is asked for.
+/// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Files [default: 20000, quick 2000]
+    /// Number of files [default: 20000, quick 2000]
     #[arg(long)]
     files: Option<usize>,
-    /// Steps at which memory is looked at
+    /// Number of steps at which memory is read
     #[arg(long, default_value_t = 10)]
     steps: usize,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let files = options.files.unwrap_or(bench.method.pick(20_000, 2_000)).clamp(1, 100_000_000);
-    // The default of an experiment that nobody gave options is no step at all.
+    // The default value of the options, used by `all`, has 0 steps.
     let steps = if options.steps == 0 { 10 } else { options.steps }.min(files);
     bench.begin_of("acl memory", steps, bench.servers.len());
     let mut grounds = Vec::new();
     let mut lists = losses::Files::of(&[]);
     for server in &bench.servers {
-        let what_for = "acl memory makes files with POSIX ACLs behind the server's back: it";
+        let what_for = "acl memory creates files with POSIX ACLs in the file system, so it";
         let ground = Ground::make(server, DIRECTORY, what_for)?;
         let mut random = Random::new(bench.method.seed);
         let entries = DataSet::SocialNetwork.entries(files, ground.longest(LONGEST)?, &mut random);
-        bench.say(&format!("{}: making {files} files", server.name));
+        bench.say(&format!("{}: creating {files} files", server.name));
         fill(&ground, &entries)?;
         lists = losses::Files::of(&entries);
         grounds.push(ground);
@@ -82,7 +83,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let cases = bench.cold_cases(1, &names, turn).await?;
     let settings = vec![
         ("files".to_owned(), files.to_string()),
-        ("ACL entries in the mean".to_owned(), units::number(lists.mean)),
+        ("mean number of ACL entries".to_owned(), units::number(lists.mean)),
         ("longest ACL".to_owned(), lists.most.to_string()),
         ("connections".to_owned(), WORKERS.to_string()),
     ];
@@ -95,7 +96,7 @@ fn fill(ground: &Ground, entries: &[usize]) -> Result<()> {
             ground.directory(&(file / FILES).to_string())?;
         }
         let made = ground.file(&format!("{}/{file}", file / FILES), 0, *entries, file as u32)?;
-        ensure!(made, "the file system took an ACL of {entries} entries, and then takes it no more");
+        ensure!(made, "the file system accepted an ACL of {entries} entries before and now rejects it");
     }
     Ok(())
 }
@@ -130,9 +131,9 @@ fn experiment(names: &[&str], cases: Vec<Case>, settings: Vec<(String, String)>)
     let remarks = (0..names.len()).filter_map(|server| growth(names[server], &cases, server)).collect();
     Experiment {
         name: "acl memory".into(),
-        title: "Does a server's memory grow with the files whose ACLs it has seen?".into(),
-        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011) has a cache of converted ACLs, \
-                and does not say what it takes."
+        title: "Does a server's memory grow with the number of files whose ACLs it has read?".into(),
+        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011) has a cache of \
+                converted ACLs, and does not state its memory use."
             .into(),
         settings,
         figures: vec![summary::lines("Private memory", axis, &cases, names, PRIVATE)],
@@ -153,13 +154,13 @@ fn table(names: &[&str], cases: &[Case]) -> Table {
         std::iter::once(case.name.clone()).chain(cells).collect()
     };
     Table {
-        title: "Private memory after so many files".into(),
+        title: "Private memory by number of files accessed".into(),
         head: std::iter::once("accessed".to_owned()).chain(names.iter().flat_map(head)).collect(),
         rows: cases.iter().map(row).collect(),
     }
 }
 
-/// How much memory a file takes in the second half, when whatever is bounded is full.
+/// Returns a sentence about the memory per file in the second half, when bounded caches are full.
 fn growth(name: &str, cases: &[Case], server: usize) -> Option<String> {
     let at = |case: &Case| Some((case.x?, PRIVATE.median(case.servers.get(server)?)?));
     let (middle, last) = (at(cases.get(cases.len().checked_sub(1)? / 2)?)?, at(cases.last()?)?);
@@ -167,7 +168,7 @@ fn growth(name: &str, cases: &[Case], server: usize) -> Option<String> {
     let grown = (last.1 - middle.1) * f64::from(1 << 20);
     (files > 0.0).then(|| {
         format!(
-            "{name}: from {} to {} files, its memory changed by {}, {} for each.",
+            "{name}: from {} to {} files, its memory changed by {}, {} per file.",
             units::number(middle.0),
             units::number(last.0),
             units::bytes(grown),
@@ -192,6 +193,6 @@ mod tests {
         let experiment = experiment(&["frevo"], cases, Vec::new());
         assert_eq!(experiment.tables[0].rows[1][1], "8 MiB");
         assert_eq!(experiment.figures[0].series[0].points.len(), 4);
-        assert!(experiment.remarks[0].ends_with("changed by 1.95 KiB, 100 B for each."), "{:?}", experiment.remarks);
+        assert!(experiment.remarks[0].ends_with("changed by 1.95 KiB, 100 B per file."), "{:?}", experiment.remarks);
     }
 }

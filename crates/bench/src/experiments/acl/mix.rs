@@ -1,10 +1,10 @@
-//! E12: how much throughput ACLs cost under a file server's mix of operations (SPECsfs2008's), on files whose ACLs have the
-//! lengths of the study's data sets, against the same files without ACLs. A turn does the same with each data set, one after
-//! the other, so that they are compared under the same conditions.
+//! E12: the loss of throughput caused by ACLs under a file server's mix of operations (that of SPECsfs2008). Files
+//! whose ACLs have the lengths of the study's data sets are compared with the same files without ACLs. A turn measures
+//! all data sets, one after another, so that they are compared under the same conditions.
 //!
-//! The files are made behind the server's back. Where the shares' directories are not known they are made over SMB, without
-//! ACLs. What is stored, and whether there is a cache, is the server's own policy, and here it is measured as it is. Where
-//! the names of the servers say it, the study's cells are measured instead: [`cells`].
+//! The files are created behind the server's back. If the shares' directories are unknown, they are created over SMB
+//! without ACLs. The server's own policy decides what is stored and whether there is a cache, and it is measured
+//! unchanged. If the names of the servers identify the study's cells, those are measured instead: [`cells`].
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -26,21 +26,21 @@ use crate::random::{Content, Random};
 use crate::record::{Case, Experiment};
 
 pub(super) const DIRECTORY: &str = "frevo-bench-acl-mix";
-/// Where files are made and removed.
+/// Directory in which files are created and removed.
 pub(super) const NEW: &str = "new";
-/// Files of a directory.
+/// Number of files in a directory.
 const FILES: usize = 100;
-/// The longest ACL that a file is given.
+/// The longest ACL that a file gets.
 const LONGEST: usize = 1000;
 
-/// What it is asked for. Servers whose names are SERVER/CACHE/STORE, with c or n for CACHE and posix, #0, #1, #2 or #3 for
-/// STORE, are cells of the study, compared with the SERVER/CACHE/posix among them.
+/// The options of the experiment. Servers named SERVER/CACHE/STORE, with c or n for CACHE and posix, #0, #1, #2 or #3
+/// for STORE, are cells of the study. They are compared with the server SERVER/CACHE/posix.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Files of each data set [default: 20000, of cells 4000, quick 1000, of cells 300]
+    /// Number of files of each data set [default: 20000, of cells 4000, quick 1000, of cells 300]
     #[arg(long)]
     files: Option<usize>,
-    /// Connections that work at once [default: 8, quick 4]
+    /// Number of connections that work at the same time [default: 8, quick 4]
     #[arg(long)]
     workers: Option<usize>,
     /// Drop the kernel's caches before each cell (root only)
@@ -48,29 +48,29 @@ pub struct Options {
     pub(super) cold: bool,
 }
 
-/// What was settled before anything is measured.
+/// The validated options.
 pub(super) struct Plan {
     pub(super) files: usize,
     pub(super) workers: usize,
     sets: &'static [DataSet],
-    /// The ACL entries of the files of each set.
+    /// The numbers of ACL entries of the files of each set.
     pub(super) entries: Vec<Vec<usize>>,
-    /// The longest ACL that the file system takes, when files are made behind the server's back.
+    /// The longest ACL that the file system accepts, if files are created behind the server's back.
     longest: Option<usize>,
 }
 
-/// The files that are made and removed while it is measured: they go at the end, also those of a failure.
+/// The files that are created and removed during the measurement. They are removed at the end, also after a failure.
 pub(super) type Made = Arc<Mutex<HashSet<String>>>;
 
-/// A connection with what it is to do.
+/// A connection with its work.
 pub(super) struct Hand {
     client: Client,
     number: usize,
-    /// The directory with the files.
+    /// The directory of the files.
     tree: String,
     list: VecDeque<(Operation, usize)>,
     content: Arc<[u8]>,
-    /// What it made and did not remove yet.
+    /// Files that it created and has not removed yet.
     own: VecDeque<String>,
     count: u64,
     made: Made,
@@ -78,7 +78,7 @@ pub(super) struct Hand {
 
 impl Worker for Hand {
     async fn step(&mut self) -> Result<Done> {
-        let (operation, file) = self.list.pop_front().context("a connection does more than it was asked for")?;
+        let (operation, file) = self.list.pop_front().context("a connection has no operations left")?;
         let done = match operation {
             Operation::Create => self.create().await,
             Operation::Remove => self.remove().await,
@@ -103,7 +103,7 @@ impl Hand {
         Ok(Done::one(0))
     }
 
-    /// Removes what it made. When there is nothing, it makes something: in the mean both are the same.
+    /// Removes a file that it created. If there is none, it creates one. On average both are equally frequent.
     async fn remove(&mut self) -> Result<Done> {
         let Some(file) = self.own.pop_front() else { return self.create().await };
         self.on_own(Operation::Remove, &file).await?;
@@ -140,13 +140,13 @@ impl Plan {
             ("touched in a round", "30 %, about 4 operations each".to_owned()),
             ("connections", self.workers.to_string()),
             ("file", format!("{} KiB", FILE_SIZE >> 10)),
-            ("longest ACL that the file system takes, up to 1000", longest.to_string()),
+            ("longest ACL that the file system accepts, up to 1000", longest.to_string()),
         ];
         settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let cells = cells::of(bench)?;
     let plan = Plan::new(bench, options, cells.is_some())?;
@@ -157,15 +157,15 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let (cases, remarks) = if plan.longest.is_some() {
         measure_here(bench, &plan).await?
     } else {
-        let remark = "The shares' directories are not known (--share-path, --vs-path), so there are no files with ACLs: only \
-                      the plain ones are measured.";
+        let remark = "The shares' directories are unknown (--share-path, --vs-path), so there are no files with \
+                      ACLs: only the plain ones are measured.";
         (measure_over_smb(bench, &plan).await?, vec![remark.to_owned()])
     };
     let files: Vec<losses::Files> = plan.entries.iter().map(|entries| losses::Files::of(entries)).collect();
     Ok(losses::experiment(&bench.names(), cases, &files, bench.method.rate.is_some(), plan.settings(), remarks))
 }
 
-/// The longest ACL that the file systems of all servers take.
+/// Returns the length of the longest ACL that the file systems of all servers accept.
 fn longest(bench: &Bench) -> Result<usize> {
     let mut longest = LONGEST;
     for server in &bench.servers {
@@ -175,17 +175,17 @@ fn longest(bench: &Bench) -> Result<usize> {
 }
 
 pub(super) fn ground(server: &Server) -> Result<Ground> {
-    Ground::make(server, DIRECTORY, "acl mix makes files with POSIX ACLs behind the server's back: it")
+    Ground::make(server, DIRECTORY, "acl mix creates files with POSIX ACLs in the file system, so it")
 }
 
-/// On files that are made behind the server's back; what servers stored is remarked.
+/// Measures on files that are created behind the server's back. Also returns remarks about what the servers stored.
 async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<String>)> {
     let mut grounds = Vec::new();
     for server in &bench.servers {
         let ground = ground(server)?;
         ground.directory(NEW)?;
         for (set, entries) in plan.sets.iter().zip(&plan.entries) {
-            bench.say(&format!("{}: making {} files, {}", server.name, plan.files, set.name()));
+            bench.say(&format!("{}: creating {} files, {}", server.name, plan.files, set.name()));
             fill(&ground, set.directory(), entries)?;
         }
         grounds.push(ground);
@@ -201,19 +201,19 @@ async fn measure_here(bench: &Bench, plan: &Plan) -> Result<(Vec<Case>, Vec<Stri
     Ok((cases, remarks))
 }
 
-/// On files that are made over SMB, which go at the end, also after a failure.
+/// Measures on files that are created over SMB. They are removed at the end, also after a failure.
 async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
     let made: Vec<Made> = bench.servers.iter().map(|_| Made::default()).collect();
     let measured = async {
         for server in &bench.servers {
-            bench.say(&format!("{}: making {} files", server.name, plan.files));
+            bench.say(&format!("{}: creating {} files", server.name, plan.files));
             fill_over_smb(server, plan.files).await?;
         }
         turns(bench, plan, &made).await
     };
     let measured = measured.await;
     for server in &bench.servers {
-        bench.say(&format!("{}: removing what was made", server.name));
+        bench.say(&format!("{}: removing the files", server.name));
         let removed = remove_over_smb(server, plan.files, &made[server.index]).await;
         if measured.is_ok() {
             removed.with_context(|| format!("cannot remove {DIRECTORY} on {}", server.name))?;
@@ -222,7 +222,7 @@ async fn measure_over_smb(bench: &Bench, plan: &Plan) -> Result<Vec<Case>> {
     measured
 }
 
-/// All turns of all servers.
+/// Runs all turns of all servers.
 async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
     let hands = hands(bench, plan.workers, made).await?;
     let turn = async |server: &Server, turn: &Turn<'_>| {
@@ -231,7 +231,8 @@ async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
         if turn.warms_up() {
             requests.truncate(requests.len() / 2);
         }
-        // Whoever comes first finds the machine as the other server left it: each set does so in its turn.
+        // The first set in a turn is affected by the state in which the other server left the machine, so each set is
+        // first in turn.
         for place in 0..plan.sets.len() {
             let case = (place + turn.number as usize) % plan.sets.len();
             turn.measure_as(case, work(held, plan.sets[case].directory(), &requests, turn)).await?;
@@ -242,7 +243,7 @@ async fn turns(bench: &Bench, plan: &Plan, made: &[Made]) -> Result<Vec<Case>> {
     bench.cases(&names, turn).await
 }
 
-/// Connections to each server.
+/// Opens the connections to each server.
 pub(super) async fn hands(bench: &Bench, workers: usize, made: &[Made]) -> Result<Vec<RefCell<Vec<Hand>>>> {
     let mut content = vec![0; FILE_SIZE as usize];
     Content { file: 0 }.fill(0, &mut content);
@@ -265,7 +266,7 @@ pub(super) async fn hands(bench: &Bench, workers: usize, made: &[Made]) -> Resul
     Ok(hands)
 }
 
-/// Shares the requests out, and has them done on the files in `tree`.
+/// Distributes the requests to the connections, and performs them on the files in `tree`.
 pub(super) async fn work(
     held: &RefCell<Vec<Hand>>,
     tree: &str,
@@ -273,8 +274,8 @@ pub(super) async fn work(
     turn: &Turn<'_>,
 ) -> Result<Sample> {
     let mut hands = held.take();
-    ensure!(!hands.is_empty(), "every connection has failed");
-    // The same requests on the same connection, whoever was ready first in the turn before.
+    ensure!(!hands.is_empty(), "every connection has failed: check the server's log");
+    // Each connection gets the same requests, regardless of the order in which they finished the previous turn.
     hands.sort_by_key(|hand| hand.number);
     let (count, each) = (hands.len(), requests.len() / hands.len());
     for (place, hand) in hands.iter_mut().enumerate() {
@@ -291,17 +292,17 @@ fn directory(tree: &str, number: usize) -> String {
     format!(r"{DIRECTORY}\{tree}\{number}")
 }
 
-/// The path of a file in the share.
+/// Returns the path of a file in the share.
 pub(super) fn path(tree: &str, file: usize) -> String {
     format!(r"{DIRECTORY}\{tree}\{}\file-{file}", file / FILES)
 }
 
-/// The path of a file in its ground.
+/// Returns the path of a file in its [`Ground`].
 pub(super) fn local(tree: &str, file: usize) -> String {
     format!("{tree}/{}/file-{file}", file / FILES)
 }
 
-/// Makes files with so many ACL entries.
+/// Creates files with these numbers of ACL entries.
 pub(super) fn fill(ground: &Ground, tree: &str, entries: &[usize]) -> Result<()> {
     ground.directory(tree)?;
     for (file, entries) in entries.iter().enumerate() {
@@ -309,12 +310,12 @@ pub(super) fn fill(ground: &Ground, tree: &str, entries: &[usize]) -> Result<()>
             ground.directory(&format!("{tree}/{}", file / FILES))?;
         }
         let made = ground.file(&local(tree, file), FILE_SIZE.into(), *entries, file as u32)?;
-        ensure!(made, "the file system took an ACL of {entries} entries, and then takes it no more");
+        ensure!(made, "the file system accepted an ACL of {entries} entries before and now rejects it");
     }
     Ok(())
 }
 
-/// A remark when files have got attributes beside their ACLs: what the server stored.
+/// Returns a remark if files have other attributes in addition to their ACLs, which the server stored.
 fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Result<Option<String>> {
     let (mut count, mut example) = (0, None);
     for file in (0..entries.len()).filter(|file| entries[*file] > posix::PLAIN) {
@@ -326,7 +327,7 @@ fn stored(name: &str, set: DataSet, ground: &Ground, entries: &[usize]) -> Resul
     Ok(example.map(|it| format!("{name}, {}: {count} files with ACLs got {it} when they were accessed.", set.name())))
 }
 
-/// The directories of the plain files, each before those in it.
+/// Returns the directories of the plain files, parents first.
 fn directories(files: usize) -> impl DoubleEndedIterator<Item = String> {
     let above =
         [DIRECTORY.to_owned(), format!(r"{DIRECTORY}\{NEW}"), format!(r"{DIRECTORY}\{}", DataSet::Plain.directory())];
@@ -348,7 +349,7 @@ async fn fill_over_smb(server: &Server, files: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes as much as there is; the first refusal of what is there is the answer.
+/// Removes all files and directories that exist. Returns the first error.
 async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<()> {
     let mut client = server.connect().await?;
     let made: Vec<String> = made.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
@@ -356,9 +357,9 @@ async fn remove_over_smb(server: &Server, files: usize, made: &Made) -> Result<(
     for path in files_of_all.chain(directories(files).rev()) {
         delete(&mut client, &path).await?;
     }
-    // A directory that is not empty may stay without a word.
+    // A directory that is not empty may remain without an error.
     let left = client.touch(&Open::directory(DIRECTORY)).await;
-    ensure!(left.is_err_and(|error| error.status().is_some()), "something is left in it");
+    ensure!(left.is_err_and(|error| error.status().is_some()), "some files remain; remove them by hand");
     Ok(())
 }
 

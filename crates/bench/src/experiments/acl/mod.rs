@@ -1,5 +1,5 @@
-//! E11 and E12: what access control lists cost (Hitachi and Osaka University, *Concurrent use of POSIX ACL and rich ACL*,
-//! 2011). Files get POSIX ACLs behind the server's back, as a file system has that was in use before.
+//! E11 and E12: the cost of access control lists (Hitachi and Osaka University, *Concurrent use of POSIX ACL and rich
+//! ACL*, 2011). Files get POSIX ACLs behind the server's back, as on a file system that was in use before.
 
 mod cells;
 pub mod check;
@@ -20,19 +20,19 @@ use clap::Subcommand;
 use super::Asked;
 use crate::cli::Common;
 
-/// What is measured of them.
+/// The experiments on ACLs.
 #[derive(Subcommand, Debug)]
 pub enum Acl {
-    /// The time of an access check, converting a POSIX ACL and with a stored Windows ACL (E11)
+    /// Time of an access check with conversion of a POSIX ACL, and with a stored Windows ACL (E11)
     Check(Asked<check::Options>),
-    /// Throughput under a file server's mix of operations, on files with ACLs against files without (E12)
+    /// Throughput under a file server's mix of operations, on files with and without ACLs (E12)
     Mix(Asked<mix::Options>),
     /// The server's memory while more and more files with long ACLs are accessed (E12)
     Memory(Asked<memory::Options>),
 }
 
 impl Acl {
-    /// What is common to all experiments.
+    /// Returns the common options.
     pub fn common(&self) -> &Common {
         match self {
             Acl::Check(asked) => &asked.common,

@@ -1,7 +1,8 @@
-//! The operations of SPECsfs2008's NFS mix, what each is over SMB, and which file each is about.
+//! The operations of SPECsfs2008's NFS mix, their equivalents over SMB, and the choice of their files.
 //!
-//! NFS has no opens, so every request is one here: open, do, close, in one round trip, and the server checks access each
-//! time, as an NFS server does. READLINK is an open of a name that could be a link, since no link crosses SMB.
+//! NFS has no opens, so every request here opens, operates and closes in one round trip, and the server checks access
+//! each time, like an NFS server. READLINK is an open of a name that could be a link, because links are not sent over
+//! SMB.
 
 use client::{Access, Client, Open};
 use proto::bytes::{Writer, utf16_bytes};
@@ -15,14 +16,14 @@ use proto::smb2::set_info::SetInfoRequest;
 
 use crate::random::Random;
 
-/// Bytes of each file, and of a READ.
+/// Size of each file and of a READ, in bytes.
 pub(super) const FILE_SIZE: u32 = 16 << 10;
-/// Bytes of a WRITE.
+/// Size of a WRITE, in bytes.
 const WRITE_SIZE: u32 = 8 << 10;
-/// Enough for a directory of the experiment.
+/// Buffer size that suffices for a directory of the experiment.
 const LISTING_SIZE: u32 = 64 << 10;
 
-/// An operation of NFS.
+/// An NFS operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Lookup,
@@ -39,7 +40,7 @@ pub(super) enum Operation {
     Access,
 }
 
-/// The operations with their shares, percent.
+/// The operations with their shares, in percent.
 pub(super) const MIX: [(Operation, u64); 12] = [
     (Operation::Lookup, 24),
     (Operation::Read, 18),
@@ -56,7 +57,7 @@ pub(super) const MIX: [(Operation, u64); 12] = [
 ];
 
 impl Operation {
-    /// One of the mix.
+    /// Returns a random operation of the mix.
     pub(super) fn draw(random: &mut Random) -> Operation {
         let mut left = random.below(MIX.iter().map(|(_, share)| share).sum());
         for (operation, share) in MIX {
@@ -69,17 +70,17 @@ impl Operation {
     }
 }
 
-/// What an operation is about.
+/// The arguments of an operation.
 pub(super) struct About<'a> {
-    /// The file, or what is made or removed.
+    /// The file to operate on, create or remove.
     pub(super) file: &'a str,
     /// Its directory.
     pub(super) directory: &'a str,
-    /// The content of a WRITE, at least [`WRITE_SIZE`].
+    /// The content of a WRITE, at least [`WRITE_SIZE`] bytes.
     pub(super) content: &'a [u8],
 }
 
-/// Does it, and answers how many bytes of payload it moved.
+/// Performs an operation and returns the number of payload bytes that it moved.
 pub(super) async fn perform(client: &mut Client, operation: Operation, about: &About<'_>) -> client::Result<u64> {
     let existing = Open::existing(about.file);
     match operation {
@@ -123,7 +124,7 @@ async fn get_attributes(client: &mut Client, file: &str) -> client::Result<()> {
 async fn set_attributes(client: &mut Client, file: &str) -> client::Result<()> {
     let name = utf16_bytes(file);
     let mut buffer = Vec::new();
-    // 2011-01-01: what it is set to does not matter, that it is set does.
+    // 2011-01-01. The value does not matter, only that it is set.
     let last_write_time = FileTime(129_383_136_000_000_000);
     FileBasicInformation { last_write_time, ..FileBasicInformation::default() }.encode(&mut Writer::new(&mut buffer));
     let set = SetInfoRequest {
@@ -160,20 +161,20 @@ async fn list(client: &mut Client, directory: &str, class: FileInformationClass)
     client.chain().create(&open.request(&name))?.query_directory(&query)?.close()?.run().await
 }
 
-/// What is asked for in a round: so many operations about a part of the files, chosen at random.
+/// The requests of a round: operations on a random part of the files.
 pub(super) struct Requests {
     /// Each operation with the number of its file.
     pub(super) list: Vec<(Operation, usize)>,
 }
 
-/// The part of the files that is touched.
+/// The fraction of the files that is accessed.
 const TOUCHED: f64 = 0.3;
-/// Accesses to a touched file in the mean.
+/// Mean number of accesses to an accessed file.
 const ACCESSES: usize = 4;
 
 impl Requests {
-    /// 30 % of `files`, about 4 accesses each. What many independent Poisson processes bring together is one, in which
-    /// each access is about any of the files with the same chance.
+    /// Returns requests for 30 % of `files`, with about 4 accesses each. Many independent Poisson processes together
+    /// form one Poisson process, in which each access is to any of the files with equal probability.
     pub(super) fn draw(files: usize, random: &mut Random) -> Requests {
         let mut numbers: Vec<usize> = (0..files).collect();
         random.shuffle(&mut numbers);

@@ -1,7 +1,7 @@
-//! POSIX access control lists as the kernel takes them in the extended attribute `system.posix_acl_access`: version 2, then
-//! entries of tag, permissions and id, little-endian, in the order of their tags.
+//! POSIX ACLs in the kernel's format of the extended attribute `system.posix_acl_access`: version 2, then entries of
+//! tag, permissions and id, little-endian, in the order of their tags.
 //!
-//! Only what the experiments need: lists of a given length, whose named users are no accounts.
+//! This module implements only what the experiments need: ACLs of a given length, whose named users do not exist.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
-/// The attribute that holds the list.
+/// The attribute that holds the ACL.
 const ACCESS: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
-/// What stands for the id where there is none.
+/// The value of the id in entries without one.
 const NO_ID: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
@@ -29,18 +29,19 @@ const READ: u16 = 4;
 const READ_WRITE: u16 = 6;
 const ALL: u16 = 7;
 
-/// Above this, named users mean nobody.
+/// Ids above this belong to no user.
 const NOBODY: u32 = 100_000;
-/// How many there are above: more than any list is long.
+/// Number of ids above it, more than any ACL has entries.
 const USERS: u32 = 1 << 24;
 
-/// Owner, owning group and everybody else: what permission bits say.
+/// Entries that the permission bits represent: owner, owning group and others.
 pub(super) const PLAIN: usize = 3;
-/// As many bytes as the kernel gives of any attribute's value.
+/// The kernel's maximum size of an attribute value.
 const VALUE_MAX: usize = 64 << 10;
 
-/// A list of `entries` for the attribute; `None` where permission bits say it all. The fourth entry is the mask, those
-/// beyond are users, others for each `file`: file systems keep equal lists of several files once.
+/// Returns the attribute's value for an ACL of `entries`, or `None` if permission bits suffice. The fourth entry is the
+/// mask, and further ones are users. The users differ for each `file`, because file systems store equal ACLs of several
+/// files only once.
 pub(super) fn list(entries: usize, file: u32) -> Option<Vec<u8>> {
     let named = entries.saturating_sub(PLAIN + 1);
     if entries <= PLAIN {
@@ -62,20 +63,20 @@ pub(super) fn list(entries: usize, file: u32) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Gives a file its list; `false` where the file system does not take one of that length.
+/// Sets the ACL of a file. Returns `false` if the file system does not accept one of that length.
 pub(super) fn give(path: &Path, entries: usize, file: u32) -> Result<bool> {
     let Some(value) = list(entries, file) else { return Ok(true) };
     match lsetxattr(path, ACCESS, &value, XattrFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::INVAL) => Ok(false),
         Err(Errno::OPNOTSUPP) => {
-            bail!("the file system of {} has no POSIX ACLs: measure on one that has", path.display())
+            bail!("the file system of {} has no POSIX ACLs: use one that supports them", path.display())
         }
-        Err(error) => Err(error).with_context(|| format!("cannot give {} an ACL of {entries} entries", path.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot set {entries} ACL entries on {}", path.display())),
     }
 }
 
-/// How many entries a file's list has; those that permission bits stand for when nothing is stored.
+/// Returns the number of entries of a file's ACL, or that of the permission bits if no ACL is stored.
 pub(super) fn length(path: &Path) -> Result<usize> {
     let mut value = vec![0; VALUE_MAX];
     match lgetxattr(path, ACCESS, &mut value[..]) {
@@ -85,10 +86,10 @@ pub(super) fn length(path: &Path) -> Result<usize> {
     }
 }
 
-/// Lists as XFS shows them to root besides.
+/// Prefix of the attributes in which XFS also shows ACLs to root.
 const OF_XFS: &str = "trusted.SGI_ACL_";
 
-/// The names of a file's other attributes, but for the one in which DOS attributes are kept.
+/// Returns the names of a file's other attributes, except the one for DOS attributes.
 pub(super) fn attributes(path: &Path) -> Result<Vec<String>> {
     let mut names = vec![0; VALUE_MAX];
     let length = llistxattr(path, &mut names[..])
@@ -98,7 +99,7 @@ pub(super) fn attributes(path: &Path) -> Result<Vec<String>> {
     Ok(names.filter(|name| is_other(name) && !name.starts_with(OF_XFS)).collect())
 }
 
-/// Takes an attribute away, if it is there.
+/// Removes an attribute if it exists.
 pub(super) fn forget(path: &Path, attribute: &str) -> Result<()> {
     match lremovexattr(path, attribute) {
         Ok(()) | Err(Errno::NODATA) => Ok(()),
@@ -106,7 +107,7 @@ pub(super) fn forget(path: &Path, attribute: &str) -> Result<()> {
     }
 }
 
-/// Gives a file another change time, which is all that changes of it but for the time of its last access.
+/// Gives a file a new change time. The only other change is the time of the last access.
 pub(super) fn age(path: &Path) -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let same = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -115,7 +116,7 @@ pub(super) fn age(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot set the times of {}", path.display()))
 }
 
-/// Gives a file or directory to who owns `like`, where this process may do that.
+/// Sets the owner of a file or directory to that of `like`, if this process may do that.
 pub(super) fn give_away(path: &Path, like: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let owner = like.metadata().with_context(|| format!("cannot look at {}", like.display()))?;
@@ -164,7 +165,7 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, "").unwrap();
         assert_eq!(length(&path).unwrap(), 3);
-        // Where there are no POSIX ACLs there is nothing to be seen.
+        // A file system without POSIX ACLs has nothing to check.
         let Ok(true) = give(&path, 16, 0) else { return };
         assert_eq!(length(&path).unwrap(), 16);
         assert_eq!(attributes(&path).unwrap(), [""; 0]);

@@ -1,4 +1,4 @@
-//! Security descriptors over the wire, each in one round trip ([MS-SMB2] 2.2.37, 2.2.39).
+//! Reads and sets security descriptors over SMB, each in one round trip ([MS-SMB2] 2.2.37, 2.2.39).
 
 use anyhow::{Result, ensure};
 use client::{Client, Open};
@@ -7,10 +7,10 @@ use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::{InfoType, SecurityInformation};
 
-/// Most bytes of a security descriptor.
+/// Maximum size of a security descriptor, in bytes.
 const DESCRIPTOR_MAX: u32 = 64 << 10;
 
-/// Owner, group and DACL.
+/// The parts that are queried: owner, group and DACL.
 const PARTS: SecurityInformation =
     SecurityInformation(SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0);
 
@@ -18,14 +18,14 @@ fn open(access: AccessMask) -> Open<'static> {
     Open::existing("").with_access(access.0)
 }
 
-/// One access check: opens, asks for the parts, closes. `path` is UTF-16.
+/// Performs one access check: opens, queries the security descriptor, closes. `path` is UTF-16.
 pub(super) async fn access(client: &mut Client, path: &[u8]) -> Result<()> {
     let asked = descriptor(client, path).await?;
-    ensure!(!asked.is_empty(), "the server gave no security descriptor");
+    ensure!(!asked.is_empty(), "the server returned an empty security descriptor");
     Ok(())
 }
 
-/// What the server says of a file.
+/// Returns the security descriptor that the server reports for a file.
 pub(super) async fn descriptor(client: &mut Client, path: &[u8]) -> client::Result<Vec<u8>> {
     let query = QueryInfoRequest {
         info_type: InfoType::SECURITY,

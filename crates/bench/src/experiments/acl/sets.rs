@@ -1,27 +1,28 @@
-//! The study's data sets: how many ACL entries the files have. At least 3 each, which is what permission bits say.
+//! The study's data sets, which differ in the number of ACL entries per file. Each file has at least 3, which are the
+//! permission bits.
 
 use super::posix::PLAIN;
 use crate::random::Random;
 
-/// A set of files.
+/// A data set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DataSet {
-    /// Permission bits alone: what the others are compared with.
+    /// Permission bits alone, the baseline.
     Plain,
-    /// A small office: exponential, 4 in the mean.
+    /// A small office: exponential distribution, mean 4.
     SmallOffice,
-    /// A large office: exponential, 9 in the mean.
+    /// A large office: exponential distribution, mean 9.
     LargeOffice,
-    /// A social network: a power law, 42 in the mean.
+    /// A social network: power law, mean 42.
     SocialNetwork,
 }
 
-/// All of them, the baseline first.
+/// All data sets, the baseline first.
 pub(super) const SETS: [DataSet; 4] =
     [DataSet::Plain, DataSet::SmallOffice, DataSet::LargeOffice, DataSet::SocialNetwork];
 
 impl DataSet {
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             DataSet::Plain => "plain",
@@ -31,7 +32,7 @@ impl DataSet {
         }
     }
 
-    /// Where its files are.
+    /// Returns the directory of its files.
     pub(super) fn directory(self) -> &'static str {
         match self {
             DataSet::Plain => "plain",
@@ -41,7 +42,7 @@ impl DataSet {
         }
     }
 
-    /// Its mean number of entries.
+    /// Returns its mean number of entries.
     fn mean(self) -> f64 {
         match self {
             DataSet::Plain => PLAIN as f64,
@@ -51,7 +52,7 @@ impl DataSet {
         }
     }
 
-    /// The entries of `files` files, none above `most`.
+    /// Returns the numbers of entries of `files` files, at most `most` each.
     pub(super) fn entries(self, files: usize, most: usize, random: &mut Random) -> Vec<usize> {
         let shares = match self {
             DataSet::Plain => vec![1.0],
@@ -74,13 +75,14 @@ impl DataSet {
     }
 }
 
-/// The exponential distribution of whole numbers from 0 to `most`, with `mean` before it is cut off.
+/// Returns the exponential distribution of whole numbers from 0 to `most`, with `mean` before truncation.
 fn geometric(mean: f64, most: usize) -> Vec<f64> {
     let ratio = mean / (1.0 + mean);
     (0..=most).map(|number| ratio.powi(number as i32)).collect()
 }
 
-/// The power law from [`PLAIN`] to `most` with the exponent that gives `mean`; as near as there is when `most` is too small.
+/// Returns the power law from [`PLAIN`] to `most` with the exponent that gives `mean`, or the nearest mean if `most` is
+/// too small.
 fn power_law(mean: f64, most: usize) -> Vec<f64> {
     let law = |exponent: f64| -> Vec<f64> { (PLAIN..=most).map(|number| (number as f64).powf(-exponent)).collect() };
     let mean_of = |shares: &[f64]| {
@@ -119,9 +121,9 @@ mod tests {
             let entries = set.entries(200_000, 500, &mut Random::new(2));
             entries.iter().filter(|it| **it >= from).count() as f64 / entries.len() as f64
         };
-        // Exponential: each step of entries leaves the same share.
+        // Exponential: each additional entry keeps the same fraction of files.
         assert!((share(DataSet::LargeOffice, 9) - (6.0f64 / 7.0).powi(6)).abs() < 0.01);
-        // A power law has more of the long ones.
+        // A power law has more long ACLs.
         assert!(share(DataSet::SocialNetwork, 200) > 0.03);
         assert_eq!(share(DataSet::LargeOffice, 200), 0.0);
     }

@@ -1,4 +1,4 @@
-//! What the times of access checks mean: from how many ACL entries on it pays to store what was converted.
+//! Interprets the times of access checks: the number of ACL entries from which it pays to store a converted ACL.
 
 use super::check::{KINDS, Kind};
 use super::threes::Shares;
@@ -6,7 +6,7 @@ use crate::record::{Axis, Case, Experiment, Figure, Round, Series, Table};
 use crate::summary::{self, Metric};
 use crate::units;
 
-/// The name of a round's fastest access among its figures.
+/// Name of the value for the fastest access of a round.
 pub(super) const FASTEST: &str = "fastest access, µs";
 
 pub(super) const MEAN: Metric = Metric {
@@ -19,7 +19,7 @@ pub(super) const MEAN: Metric = Metric {
 pub(super) const MINIMUM: Metric =
     Metric { name: "fastest access", of: |round| round.figures.get(FASTEST).copied(), ..Metric::MEDIAN_LATENCY };
 
-/// What the study found for so many entries.
+/// Returns the study's result for this number of entries.
 pub(super) fn then(entries: f64) -> &'static str {
     match entries {
         ..6.0 => "T_A > T_C: never write",
@@ -28,11 +28,11 @@ pub(super) fn then(entries: f64) -> &'static str {
     }
 }
 
-/// The times for one number of entries on one server, microseconds.
+/// The times for one number of entries on one server, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Times {
     entries: f64,
-    /// T_C, or T_CW when the server stores at the first access.
+    /// T_C, or T_CW if the server stores at the first access.
     converted: f64,
     stored: Option<f64>,
     setting: Option<f64>,
@@ -41,17 +41,17 @@ struct Times {
 /// Whether storing pays.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verdict {
-    /// Nothing is known: there is no T_A.
+    /// Unknown, because there is no T_A.
     Unknown,
-    /// Converting takes no longer than reading what was stored.
+    /// Converting takes no longer than reading a stored ACL.
     Never,
-    /// From so many accesses of a file on.
+    /// From this number of accesses to a file.
     After(f64),
 }
 
 impl Times {
-    /// Without writing, n accesses take n T_C; with it, T_CW + (n - 1) T_A. T_CW is T_C + T_W here: converting and then
-    /// setting it as a client does.
+    /// Without writing, n accesses take n T_C. With writing, they take T_CW + (n - 1) T_A. Here T_CW is T_C + T_W:
+    /// converting the ACL and then setting it like a client.
     fn verdict(self) -> Verdict {
         let (Some(stored), Some(setting)) = (self.stored, self.setting) else { return Verdict::Unknown };
         let gain = self.converted - stored;
@@ -69,7 +69,7 @@ impl Verdict {
     }
 }
 
-/// The cases of a kind.
+/// Returns the cases of a kind.
 pub(super) fn of_kind(cases: &[Case], kind: Kind) -> Vec<Case> {
     let place = KINDS.iter().position(|it| *it == kind).unwrap_or(0);
     cases.iter().skip(place).step_by(KINDS.len()).cloned().collect()
@@ -88,13 +88,13 @@ fn times(cases: &[Case], server: usize) -> Vec<Times> {
     cases.chunks(KINDS.len()).filter_map(size).collect()
 }
 
-/// The smallest number of entries from which on storing pays at every size of which there is a T_A.
+/// Returns the smallest number of entries from which storing pays at every larger size with a T_A.
 fn pays_from(times: &[Times]) -> Option<f64> {
     let known = times.iter().rev().filter(|times| times.verdict() != Verdict::Unknown);
     known.take_while(|times| times.verdict() != Verdict::Never).last().map(|times| times.entries)
 }
 
-/// From the cases to the whole; `at_access` says of each server whether it stores at the first access.
+/// Builds the experiment. `at_access` states for each server whether it stores at the first access.
 pub(super) fn experiment(
     names: &[&str],
     cases: Vec<Case>,
@@ -127,11 +127,11 @@ pub(super) fn experiment(
     tables.extend(summary::comparisons("With a stored ACL", &stored, names, &[MEAN, Metric::CPU_PER_OPERATION]));
     Experiment {
         name: "acl check".into(),
-        title: "What does an access check cost, and from which ACL on does it pay to store it converted?".into(),
-        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011, XFS, cold): 3-5 entries, \
-                reading a stored ACL takes longer than converting one (T_A > T_C): never write. 6-34 entries, T_A < T_C < \
-                T_CW in steps of about 0.5 ms: write at the first access. 35 and more, T_CW is very large and T_C grows \
-                with sorting: write, unless an ACL cache keeps the result."
+        title: "What does an access check cost, and from which ACL size does it pay to store the converted ACL?".into(),
+        study: "Hitachi and Osaka University, \"Concurrent use of POSIX ACL and rich ACL\" (2011, XFS, cold): 3-5 \
+                entries, reading a stored ACL takes longer than converting one (T_A > T_C): never write. 6-34 \
+                entries, T_A < T_C < T_CW in steps of about 0.5 ms: write at the first access. 35 and more, T_CW is \
+                very large and T_C grows with sorting: write, unless an ACL cache keeps the result."
             .into(),
         settings,
         figures: drawn,
@@ -141,7 +141,7 @@ pub(super) fn experiment(
     }
 }
 
-/// One server's times, one below the other.
+/// Returns a table of one server's times, with a row for each number of entries.
 fn steps(name: &str, cases: &[Case], server: usize, at_access: bool) -> Table {
     let text = |metric: Metric, case: &Case| metric.point(0.0, rounds(case, server));
     let mean = |case: &Case| text(MEAN, case).map_or(units::NOTHING.to_owned(), |point| (MEAN.text)(point.y));
@@ -167,13 +167,13 @@ fn steps(name: &str, cases: &[Case], server: usize, at_access: bool) -> Table {
 fn remark(name: &str, times: &[Times]) -> Option<String> {
     let last = times.iter().rfind(|times| times.stored.is_some())?;
     let verdict = match pays_from(times) {
-        Some(entries) => format!("storing pays from {} entries on", units::number(entries)),
+        Some(entries) => format!("storing pays from {} entries", units::number(entries)),
         None => format!("storing does not pay up to {} entries", units::number(last.entries)),
     };
-    Some(format!("{name}: {verdict}, where a file is accessed often enough (in 2011: from 6)."))
+    Some(format!("{name}: {verdict}, if a file is accessed often enough (in 2011: from 6)."))
 }
 
-/// Time over number of entries, both logarithmic: T_C and T_A of each server, mean and fastest.
+/// Returns figures of time by number of entries, both logarithmic: T_C and T_A of each server, mean and fastest.
 fn figures(names: &[&str], cases: &[Case], at_access: &[bool]) -> Vec<Figure> {
     let x = || Axis { label: "ACL entries".into(), unit: String::new(), logarithmic: true };
     let draw = |title: &str, metric: Metric| {
@@ -210,7 +210,7 @@ mod tests {
         let check = |times: Times, expected| assert_eq!(times.verdict(), expected, "{times:?}");
         check(of(3.0, 100.0, 120.0, 500.0), Verdict::Never);
         check(of(3.0, 100.0, 100.0, 0.0), Verdict::Never);
-        // 6 x 200 = 1200 without, 700 + 5 x 100 = 1200 with.
+        // Without storing 6 x 200 = 1200, with storing 700 + 5 x 100 = 1200.
         check(of(6.0, 200.0, 100.0, 500.0), Verdict::After(6.0));
         check(Times { stored: None, ..of(6.0, 200.0, 0.0, 500.0) }, Verdict::Unknown);
     }

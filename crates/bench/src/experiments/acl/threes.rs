@@ -1,5 +1,5 @@
-//! The study's figure 3: T_C, T_A and T_CW of one server, of which one share never stores what it converts, and another
-//! always does. Which share that is, their names say: `SERVER/CACHE/never` and `SERVER/CACHE/always`.
+//! The study's figure 3: T_C, T_A and T_CW of one server with two shares. One share never stores converted ACLs, the
+//! other always does. Their names identify them: `SERVER/CACHE/never` and `SERVER/CACHE/always`.
 
 use super::check::Kind;
 use super::steps::{self, MEAN, MINIMUM};
@@ -10,14 +10,14 @@ use crate::units;
 /// Two shares of a server, by their indices among the servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Shares {
-    /// What the server is called.
+    /// The server's name.
     name: String,
     never: usize,
     always: usize,
 }
 
 impl Shares {
-    /// Those that the names tell of.
+    /// Returns the pairs of shares found by their names.
     pub(super) fn of(names: &[&str]) -> Vec<Shares> {
         let pair = |(never, name): (usize, &&str)| {
             let name = name.strip_suffix("/never")?;
@@ -33,7 +33,7 @@ impl Shares {
         names.iter().enumerate().filter_map(pair).collect()
     }
 
-    /// T_C, T_A and T_CW: of which kind of access, on which share.
+    /// Returns T_C, T_A and T_CW, each with its kind of access and its share.
     fn times(&self) -> [(&'static str, Kind, usize); 3] {
         [
             ("T_C", Kind::Converted, self.never),
@@ -42,7 +42,7 @@ impl Shares {
         ]
     }
 
-    /// The times for each number of entries; a row of the table has means and minima, and what they mean.
+    /// Returns a table of the times for each number of entries. A row has means, minima, and what follows from them.
     pub(super) fn table(&self, cases: &[Case]) -> Table {
         let sizes = steps::of_kind(cases, Kind::Converted);
         let row = |(size, case): (usize, &Case)| {
@@ -77,7 +77,7 @@ impl Shares {
         }
     }
 
-    /// They over the number of entries, both logarithmic, with the study's steps.
+    /// Returns a figure of the times by number of entries, both logarithmic, with the study's steps.
     pub(super) fn figure(&self, cases: &[Case], names: &[&str], title: &str, metric: Metric) -> Figure {
         let x = || Axis { label: "ACL entries".into(), unit: String::new(), logarithmic: true };
         let line = |(name, kind, server): (&str, Kind, usize)| {
@@ -96,7 +96,7 @@ impl Shares {
     }
 }
 
-/// Without writing, n accesses take n T_C; with it, T_CW + (n - 1) T_A.
+/// Without writing, n accesses take n T_C. With writing, they take T_CW + (n - 1) T_A.
 fn pays(converts: f64, reads: f64, stores: f64) -> String {
     let gain = converts - reads;
     if gain <= 0.0 {
@@ -123,7 +123,7 @@ mod tests {
         let check = |converts, reads, stores, expected| assert_eq!(pays(converts, reads, stores), expected);
         check(100.0, 120.0, 500.0, "never");
         check(100.0, 100.0, 100.0, "never");
-        // 6 x 200 = 1200 without, 700 + 5 x 100 = 1200 with.
+        // Without writing 6 x 200 = 1200, with writing 700 + 5 x 100 = 1200.
         check(200.0, 100.0, 700.0, "after 6 accesses");
         check(200.0, 100.0, 90.0, "after 1 accesses");
     }
