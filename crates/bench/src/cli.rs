@@ -143,7 +143,7 @@ impl FromStr for More {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<More> {
-        const FORM: &str = "a further server is NAME=URL,path=DIR,pid=PID,conf=FILE";
+        const FORM: &str = "write NAME=URL,path=DIR,pid=PID,conf=FILE";
         let mut words = text.split(',');
         let first = words.next().unwrap_or_default();
         let (name, url) = first.split_once('=').with_context(|| format!("'{first}' is not NAME=URL: {FORM}"))?;
@@ -170,7 +170,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
         ("3.1.1", Dialect::SMB_3_1_1),
     ];
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, dialect)| *dialect);
-    found.ok_or_else(|| "it is one of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1".to_owned())
+    found.ok_or_else(|| "use one of 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1".to_owned())
 }
 
 /// Runs `frevo bench`.
@@ -348,7 +348,7 @@ impl Common {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 5.0 });
         ensure!((0.01..=86_400.0).contains(&seconds), "--seconds {seconds} is not between 0.01 and 86400");
         if let Some(rate) = self.rate {
-            ensure!(rate > 0.0 && rate <= 1e7, "--rate {rate} is not between 0 and 10000000 operations a second");
+            ensure!(rate > 0.0 && rate <= 1e7, "--rate {rate} is not between 0 and 10000000 operations per second");
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Ok(Method {
@@ -367,11 +367,11 @@ impl Common {
         let pair = |name: &str, value: String| (name.to_owned(), value);
         vec![
             pair("rounds", method.rounds.to_string()),
-            pair("seconds of a round", method.round.as_secs_f64().to_string()),
+            pair("round, seconds", method.round.as_secs_f64().to_string()),
             pair("loop", method.rate.map_or("closed".to_owned(), |rate| format!("open, {rate} operations/s"))),
             pair("sizes", if method.quick { "small (--quick)" } else { "full" }.to_owned()),
             pair("errors", if method.allow_errors { "counted" } else { "fatal" }.to_owned()),
-            pair("threads of the tool", threads.to_string()),
+            pair("client threads", threads.to_string()),
         ]
     }
 

@@ -34,7 +34,7 @@ pub enum Experiment {
     Netbench(Asked<netbench::Options>),
     /// Sequential and random reading and writing of large files (E10)
     Largefile(Asked<largefile::Options>),
-    /// Making, listing, reading, renaming and deleting small files (E10)
+    /// Creating, listing, reading, renaming and deleting small files (E10)
     Smallfile(Asked<smallfile::Options>),
     /// A growing number of clients in one directory (E10)
     Hotdir(Asked<hotdir::Options>),
@@ -62,7 +62,7 @@ pub struct Asked<T: Args> {
     pub(crate) own: T,
 }
 
-/// Which experiments to run.
+/// The options of `all`.
 #[derive(Args, Clone, Default, Debug)]
 pub struct All {
     /// Run only these experiments, separated by commas

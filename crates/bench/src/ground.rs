@@ -140,7 +140,7 @@ pub async fn fill_sizes(
                 server.connect().await?.make_directory(&path).await?;
                 fill(bench, server, &path, kind, 0..*count, size).await
             };
-            bench.beside(server, &format!("making {count} files"), work).await?;
+            bench.beside(server, &format!("creating {count} files"), work).await?;
         }
     }
     Ok(())
@@ -249,9 +249,9 @@ async fn delete_directory(client: &mut Client, path: &str) -> Result<()> {
 /// Work that several connections share, each for a part of the numbers.
 #[derive(Clone)]
 enum Work {
-    /// Makes a file of zeros.
+    /// Creates a file of zeros.
     Make { directory: String, kind: &'static str, size: fn(u64) -> u64 },
-    /// Deletes the path with the number.
+    /// Deletes the path with this number.
     Delete(Arc<Vec<String>>),
 }
 

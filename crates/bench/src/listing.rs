@@ -30,7 +30,7 @@ pub async fn list_until(
     enough: u64,
     mut each: impl FnMut(&DirectoryEntry<'_>) -> Result<()>,
 ) -> Result<Duration> {
-    let class = DirectoryClass::new(CLASS).context("a class that lists no directories")?;
+    let class = DirectoryClass::new(CLASS).context("the class is not a directory class")?;
     let begin = Instant::now();
     let directory = client.open(&Open::directory(path)).await.with_context(|| format!("cannot open {path}"))?;
     let (mut first, mut count) = (None, 0);

@@ -448,9 +448,9 @@ pub async fn introduce(server: &Server) -> Result<ServerRecord> {
     client.echo().await.with_context(|| format!("{} does not answer an ECHO", server.target))?;
     let agreed = client.agreed();
     let protection = match client.protected() {
-        (_, true) => format!("sealed with {:?}", agreed.cipher.unwrap_or_default()),
+        (_, true) => format!("encrypted with {:?}", agreed.cipher.unwrap_or_default()),
         (true, false) => format!("signed with {:?}", agreed.signing),
-        (false, false) => "neither signed nor sealed".to_owned(),
+        (false, false) => "neither signed nor encrypted".to_owned(),
     };
     let protocol = format!("{:?}, {protection}", agreed.dialect);
     client.log_off().await?;

@@ -267,7 +267,7 @@ pub fn distribution(title: &str, case: &Case, names: Names<'_>) -> Figure {
     Figure {
         title: title.to_owned(),
         x: Axis { label: "latency".into(), unit: "µs".into(), logarithmic: true },
-        y: Axis { label: "operations done by then".into(), unit: "%".into(), logarithmic: false },
+        y: Axis { label: "operations completed by that time".into(), unit: "%".into(), logarithmic: false },
         kind: Kind::Lines,
         categories: Vec::new(),
         series: names.iter().enumerate().map(series).collect(),

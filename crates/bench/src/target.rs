@@ -41,7 +41,7 @@ impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Target> {
-        const FORM: &str = "an address is smb://user:password@host:port/share";
+        const FORM: &str = "write smb://user:password@host:port/share";
         let rest =
             text.strip_prefix("smb://").with_context(|| format!("'{text}' does not begin with smb://: {FORM}"))?;
         let (authority, share) = rest.split_once('/').with_context(|| format!("'{text}' has no share: {FORM}"))?;

@@ -77,13 +77,13 @@ async fn measure(bench: &Bench, size: u64, window: Window, copies: u32) -> Resul
     };
     let cases = bench.cold_cases(copies, &[("client to server", None), ("server to client", None)], turn).await?;
     let mut remarks = Vec::new();
-    bench.say("MD5 of what was sent");
+    bench.say("MD5 of the data sent");
     let sent = expected_md5(content, size);
     for server in &bench.servers {
-        let came = bench.beside(server, "MD5 of what comes back", received_md5(server, size, window)).await?;
+        let came = bench.beside(server, "MD5 of the data read", received_md5(server, size, window)).await?;
         ensure!(came == sent, "{} returned a different file: its MD5 is {came}, expected {sent}", server.name);
         remarks.push(format!("{}: {} were returned identical, MD5 {came}.", server.name, units::bytes(size as f64)));
-        remarks.push(bench.beside(server, "offsets past 64 GiB", far_offsets(server, content, window)).await?);
+        remarks.push(bench.beside(server, "offsets around 64 GiB", far_offsets(server, content, window)).await?);
     }
     Ok(experiment(bench, cases, size, window, copies, remarks))
 }
@@ -176,7 +176,7 @@ fn expected_md5(content: Content, size: u64) -> String {
 /// but the hash needs them in sequence, so early pieces are kept.
 async fn received_md5(server: &Server, size: u64, window: Window) -> Result<String> {
     let mut client = server.connect().await?;
-    let file = client.open(&Open::existing(FILE)).await.context("the file that was just written cannot be opened")?;
+    let file = client.open(&Open::existing(FILE)).await.context("cannot open the file that was just written")?;
     let (mut hash, mut next) = (Md5::new(), 0);
     let mut early = std::collections::BTreeMap::<u64, Vec<u8>>::new();
     let take = |offset: u64, data: &[u8]| {

@@ -122,7 +122,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         ground::within(bench, DIRECTORY, async || measure(bench, clients, size, window, options.flush).await).await?;
     let settings = [
         ("connections", clients.to_string()),
-        ("file of each", format!("{} MiB", size >> 20)),
+        ("file per connection", format!("{} MiB", size >> 20)),
         ("sequential request", format!("{} KiB, {} concurrent", piece >> 10, window.depth)),
         ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
         ("flush at the end of a writing round", options.flush.to_string()),
@@ -133,7 +133,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
 async fn measure(bench: &Bench, clients: usize, size: u64, window: Window, flush: bool) -> Result<Vec<Case>> {
     let mut streams = Vec::new();
     for server in &bench.servers {
-        let what = format!("making {clients} files of {} MiB", size >> 20);
+        let what = format!("creating {clients} files of {} MiB", size >> 20);
         streams.push(RefCell::new(bench.beside(server, &what, prepare(server, clients, size, window)).await?));
     }
     let mut cases = Vec::new();
@@ -203,8 +203,8 @@ fn experiment(bench: &Bench, cases: Vec<Case>, settings: Vec<(String, String)>) 
         PATTERNS.iter().enumerate().map(|(index, pattern)| (index as f64, mib(pick(pattern)))).collect()
     };
     let mut figure = summary::bars("Large files", &cases, &names, Metric::THROUGHPUT);
-    figure.series.push(then("SMB then", &study(|pattern| pattern.then.0)));
-    figure.series.push(then("NFS then", &study(|pattern| pattern.then.1)));
+    figure.series.push(then("SMB (study)", &study(|pattern| pattern.then.0)));
+    figure.series.push(then("NFS (study)", &study(|pattern| pattern.then.1)));
     Experiment {
         name: "largefile".into(),
         title: "How fast are large files read and written?".into(),

@@ -169,7 +169,7 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     };
     // Measured with one client, at log level 0.
     let place = if cases.len() > 1 { 1.0 } else { 0.0 };
-    figure.series.push(then("Samba 2.2 then, 1 client", &[(place, THEN)]));
+    figure.series.push(then("Samba 2.2 (study), 1 client", &[(place, THEN)]));
     let metrics = [&[Metric::THROUGHPUT][..], &Metric::OPERATIONS].concat();
     let mut tables = summary::comparisons("NetBench", &cases, &names, &metrics);
     if let [case] = &cases[..] {
@@ -179,7 +179,7 @@ fn experiment(bench: &Bench, settings: Vec<(String, String)>, cases: Vec<Case>, 
     tables.extend(timed.map(|(case, times)| by_operation(&case.name, times, &names)));
     Experiment {
         name: "netbench".into(),
-        title: "How much of a recorded NetBench run is served?".into(),
+        title: "How fast is a recorded NetBench run served?".into(),
         study: "Miracle Linux 2002, Samba 2.2: one client at full speed, 69.4 Mbit/s at 8 % processor time, and 52.2 \
                 Mbit/s at 24 % with log level 5, whatever the compiler."
             .into(),

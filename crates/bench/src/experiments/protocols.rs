@@ -38,10 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 const WAYS: [&str; 2] = ["upload", "download"];
 /// The results of the study, KB/s: name, upload, download.
 const THEN: [(&str, Option<f64>, Option<f64>); 4] = [
-    ("FTP then", Some(9163.0), Some(10_617.0)),
-    ("HTTP then", None, Some(10_000.0)),
-    ("Samba then", Some(6920.0), Some(6790.0)),
-    ("Windows XP then", None, Some(8000.0)),
+    ("FTP (study)", Some(9163.0), Some(10_617.0)),
+    ("HTTP (study)", None, Some(10_000.0)),
+    ("Samba (study)", Some(6920.0), Some(6790.0)),
+    ("Windows XP (study)", None, Some(8000.0)),
 ];
 
 /// The options of the experiment.

@@ -85,10 +85,10 @@ struct Then {
 /// A column of the study's table.
 type Column = (&'static str, fn(&Then) -> f64);
 const COLUMNS: [Column; 4] = [
-    ("SMB then", |then| then.smb),
-    ("SMB then, tuned", |then| then.tuned),
-    ("NFS then", |then| then.nfs),
-    ("FUSE then", |then| then.fuse),
+    ("SMB (study)", |then| then.smb),
+    ("SMB tuned (study)", |then| then.tuned),
+    ("NFS (study)", |then| then.nfs),
+    ("FUSE (study)", |then| then.fuse),
 ];
 
 /// The numbers and sizes of files, and the form of the requests.
@@ -283,11 +283,11 @@ fn experiment(bench: &Bench, plan: Plan, cases: Vec<Case>) -> Experiment {
     }
     let requests = match plan.requests {
         Requests::Separate => "one after another, as Windows sends them",
-        Requests::Chained => "one chain for each file",
+        Requests::Chained => "one compound chain per file",
     };
     let settings = [
         ("connections", plan.clients.to_string()),
-        ("files of each", plan.files.to_string()),
+        ("files per connection", plan.files.to_string()),
         ("size of a file", format!("{} KiB", plan.size >> 10)),
         ("files in a directory", plan.per_directory.to_string()),
         ("requests", requests.to_owned()),

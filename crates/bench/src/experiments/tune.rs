@@ -47,7 +47,7 @@ pub struct Tune {
 
 #[derive(Subcommand, Debug)]
 enum Part {
-    /// Socket buffers and TCP_NODELAY over links with set bandwidth and delay (E8; needs root)
+    /// Socket buffers and TCP_NODELAY over links with given bandwidth and delay (E8; needs root)
     Socket(Asked<socket::Options>),
 }
 
@@ -196,9 +196,9 @@ async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     remarks.extend(plan.remarks());
     let settings = vec![
         ("connections".to_owned(), sizes.clients.to_string()),
-        ("large file of each".to_owned(), format!("{} MiB", sizes.file >> 20)),
+        ("large file per connection".to_owned(), format!("{} MiB", sizes.file >> 20)),
         ("files in the directory".to_owned(), sizes.entries.to_string()),
-        ("seconds of a round".to_owned(), plan.round.as_secs_f64().to_string()),
+        ("round, seconds".to_owned(), plan.round.as_secs_f64().to_string()),
         ("warm-up after each start, seconds".to_owned(), plan.warm_up.as_secs_f64().to_string()),
     ];
     Ok(experiment(&bench.names(), found, settings, remarks))

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_ended_is_not_lost() {
-        // A child not yet in the parent's ticks; one that is there, with more time; a parent that ignores the end of
+        // A child not yet in the parent's ticks; one that is in them, with more time; a parent that ignores the end of
         // its children.
         check(&[(&[(1, 0, 50, 0), (2, 1, 7, 0)], 57, 57), (&[(1, 0, 50, 0)], 57, 57), (&[(1, 0, 51, 0)], 58, 58)]);
         check(&[(&[(1, 0, 50, 0), (2, 1, 7, 0)], 57, 57), (&[(1, 0, 50, 10)], 60, 57)]);

@@ -20,7 +20,7 @@ pub(super) fn run_title(run: &Run) -> String {
         (false, false) => format!("{} on {}", when(&run.started), run.machine.name),
         (false, true) => when(&run.started),
         (true, false) => format!("On {}", run.machine.name),
-        (true, true) => "A run without a date".to_owned(),
+        (true, true) => "Run without a date".to_owned(),
     }
 }
 

@@ -230,7 +230,8 @@ async fn prepare(server: &Server, ground: Ground, plan: &Plan) -> Result<Site> {
     let at_access = posix::attributes(&ground.path(&probed))?.pop();
     let mut site = Site { ground, client: Mutex::new(client), at_access, settings: Vec::new() };
     for size in &plan.sizes {
-        let setting = site.set_all(plan, *size).await.with_context(|| format!("{}: an ACL of {size}", server.name))?;
+        let setting =
+            site.set_all(plan, *size).await.with_context(|| format!("{}: an ACL of {size} entries", server.name))?;
         site.settings.push(setting);
     }
     Ok(site)

@@ -138,7 +138,7 @@ impl Set<'_> {
             "beforehand",
             "loss",
             "gain over #0",
-            "times the other",
+            "ratio to the other",
             "loss in 2011",
             "gain in 2011",
         ];

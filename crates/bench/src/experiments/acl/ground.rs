@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::posix;
 use crate::method::Server;
 
-/// The directory.
+/// The directory, with the path of its share.
 pub(super) struct Ground {
     path: PathBuf,
     share: PathBuf,

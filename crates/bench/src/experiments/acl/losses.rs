@@ -47,7 +47,7 @@ const THEN: [Then; 3] = [
 /// Operations per second of the server's processor time: the throughput if nothing else limits it and no other program
 /// uses the machine.
 pub(super) const BY_CPU: Metric = Metric {
-    name: "operations for a second of CPU",
+    name: "operations per second of CPU",
     of: |round| {
         let cpu = round.cost.as_ref()?.cpu;
         (cpu > 0.0).then(|| round.operations as f64 / cpu)

@@ -137,7 +137,7 @@ impl Plan {
         let longest = self.longest.unwrap_or(posix::PLAIN);
         let settings = [
             ("files of each data set", self.files.to_string()),
-            ("touched in a round", "30 %, about 4 operations each".to_owned()),
+            ("accessed in a round", "30 %, about 4 operations each".to_owned()),
             ("connections", self.workers.to_string()),
             ("file", format!("{} KiB", FILE_SIZE >> 10)),
             ("longest ACL that the file system accepts, up to 1000", longest.to_string()),

@@ -119,7 +119,7 @@ pub(super) fn age(path: &Path) -> Result<()> {
 /// Sets the owner of a file or directory to that of `like`, if this process may do that.
 pub(super) fn give_away(path: &Path, like: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
-    let owner = like.metadata().with_context(|| format!("cannot look at {}", like.display()))?;
+    let owner = like.metadata().with_context(|| format!("cannot stat {}", like.display()))?;
     match chown(path, Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid()))) {
         Ok(()) | Err(Errno::PERM) => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot change the owner of {}", path.display())),

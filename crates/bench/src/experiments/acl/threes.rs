@@ -71,7 +71,7 @@ impl Shares {
         head.extend(self.times().iter().flat_map(|(name, ..)| [(*name).to_owned(), "its minimum".to_owned()]));
         head.extend(["T_CW / T_A", "writing pays", "in 2011"].map(str::to_owned));
         Table {
-            title: format!("{}: converting, reading what was stored, and converting and storing", self.name),
+            title: format!("{}: converting, reading a stored ACL, and converting and storing", self.name),
             head,
             rows: sizes.iter().enumerate().map(row).collect(),
         }

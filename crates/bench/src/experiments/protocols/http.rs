@@ -12,7 +12,7 @@ use super::stream::Pump;
 /// Maximum length of a response's head.
 const HEAD: usize = 16 << 10;
 
-/// A connection.
+/// An HTTP connection.
 pub(super) struct Http {
     socket: TcpStream,
 }

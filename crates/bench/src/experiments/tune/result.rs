@@ -134,7 +134,7 @@ fn then(found: &[Found]) -> Table {
             rows.push(row);
         }
     }
-    let head = vec!["parameter".to_owned(), "then".to_owned()];
+    let head = vec!["parameter".to_owned(), "study".to_owned()];
     Table { title: "Statements of \"Using Samba\"".into(), head, rows }
 }
 

@@ -238,7 +238,7 @@ fn experiment(
         ("bandwidth".to_owned(), format!("{megabits} Mbit/s")),
         ("connections".to_owned(), "1".to_owned()),
         ("request".to_owned(), units::bytes(f64::from(PIECE))),
-        ("seconds of a round".to_owned(), sweep.round.as_secs_f64().to_string()),
+        ("round, seconds".to_owned(), sweep.round.as_secs_f64().to_string()),
     ];
     settings.extend(over.iter().map(|it| (format!("concurrent requests at {} ms", it.delay), requests(it.delay))));
     Experiment {

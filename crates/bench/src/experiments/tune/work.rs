@@ -68,7 +68,7 @@ impl Work {
             Work::Files => "small files",
             Work::Listing => "entries listed",
             Work::Batch => "accesses, batch oplock",
-            Work::LevelTwo => "accesses, oplock of level II",
+            Work::LevelTwo => "accesses, level II oplock",
             Work::Durable => "writes with flush",
         }
     }
