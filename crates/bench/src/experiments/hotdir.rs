@@ -97,7 +97,7 @@ fn experiment(bench: &Bench, cases: [Vec<Case>; 2], files: u64) -> Experiment {
         title: "How many clients can work in one directory?".into(),
         study:
             "Red Hat, \"Performance overview of Samba backed by Gluster\": one SMB request makes 20 to 30 calls to the \
-                file system, so that many clients in one directory wait for the volume."
+             file system, so that many clients in one directory wait for the volume."
                 .into(),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         tables: summary::comparisons("One directory", &cases, &names, &Metric::OPERATIONS),

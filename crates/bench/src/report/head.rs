@@ -48,7 +48,7 @@ pub(super) fn head(out: &mut String, runs: &[Run], palette: &Palette) {
         push!(
             out,
             "<p>{what} {are} marked as odd: far from the others of the same case. They are included in all \
-                 results.</p>\n"
+             results.</p>\n"
         );
     }
     match runs {

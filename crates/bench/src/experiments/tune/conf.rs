@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "[global]\n\tlog level = 0 \\\n 1\n# log level = 7\n\n[Data]\n\tpath = \
-         /d\n\toplocks=no\n[more]\n\toplocks = no\n";
+                        /d\n\toplocks=no\n[more]\n\toplocks = no\n";
 
     #[test]
     fn one_line_takes_the_place_of_another() {

@@ -311,7 +311,7 @@ fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
             let gain = speed(Variant::Kernel { no_delay: false }).map(|off| units::ratio(kernel / off));
             remarks.push(format!(
                 "{name}, {} ms, {}: buffers of {} suffice; the kernel's default reaches {} of the best; \
-                     TCP_NODELAY gives {}.",
+                 TCP_NODELAY gives {}.",
                 it.delay,
                 what.name(),
                 enough.label(),
@@ -322,11 +322,11 @@ fn verdicts(names: &[&str], works: &[Work], over: &[Over]) -> Vec<String> {
     }
     remarks.push(if kernel_always {
         "Recommended default: TCP_NODELAY and the kernel's default sizes, which reach the best throughput on \
-             every link."
+         every link."
             .to_owned()
     } else {
         "The kernel's default sizes do not reach the best throughput on every link: check the table before \
-             changing the default."
+         changing the default."
             .to_owned()
     });
     remarks

@@ -161,15 +161,15 @@ fn what_is_asked_of_names_is_a_compound() {
         (
             r#"Rename "\clients\client1\F" "\clients\client1\G" NT_STATUS_OBJECT_NAME_COLLISION"#,
             &[
-                r"create \clients\client1\F 110080 OPEN 0 + rename \clients\client1\G>2 = \
-                     STATUS_OBJECT_NAME_COLLISION ...",
+                "create \\clients\\client1\\F 110080 OPEN 0 + rename \\clients\\client1\\G>2 = \
+                 STATUS_OBJECT_NAME_COLLISION ...",
                 "2:Close = ok",
             ],
         ),
         (
             r#"Rename "\clients\client1\x" "\clients\client1\G" NT_STATUS_OBJECT_NAME_NOT_FOUND"#,
-            &[r"create \clients\client1\x 110080 OPEN 0 + rename \clients\client1\G + Close = \
-                     STATUS_OBJECT_NAME_NOT_FOUND"],
+            &["create \\clients\\client1\\x 110080 OPEN 0 + rename \\clients\\client1\\G + Close = \
+               STATUS_OBJECT_NAME_NOT_FOUND"],
         ),
         (r#"Mkdir "\clients" NT_STATUS_OK"#, &[r"create \clients 100081 OPEN_IF 1 + Close = ok"]),
         (r#"Mkdir "\clients\client1\d" NT_STATUS_OK"#, &[r"create \clients\client1\d 100081 CREATE 1 + Close = ok"]),
@@ -242,7 +242,7 @@ fn slots_are_used_again() {
             "t",
             &format!(
                 "{OPEN}\nClose 1 0\n\
-        FIND_FIRST \"\\*\" 260 9 0 0\nQUERY_FILE_INFORMATION 2 257 0\nNTCreateX \"\\b\" 0 3 9 0"
+                 FIND_FIRST \"\\*\" 260 9 0 0\nQUERY_FILE_INFORMATION 2 257 0\nNTCreateX \"\\b\" 0 3 9 0"
             ),
         )
         .unwrap(),
