@@ -272,8 +272,8 @@ pub struct Party<'a> {
 }
 
 /// Returns the order in which `parties` take their turns in a round. Each turn is affected by the state in which the
-/// previous one left the machine. Therefore the groups and their members start at a different position in each round,
-/// and every second round runs in reverse.
+/// previous one left the machine. Therefore the members of a group rotate by one position every second round, and every
+/// other round runs in reverse.
 fn order(parties: &[Party<'_>], number: u32) -> Vec<usize> {
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, party) in parties.iter().enumerate() {
