@@ -1,8 +1,8 @@
-//! Everything that the server decides, and nothing that touches the world.
+//! The server's logic, without I/O.
 //!
-//! No sockets, no files, no clock, no runtime, no unsafe code: bytes come in as frames, the file system is the
-//! [`vfs::Vfs`] trait, accounts are the [`accounts::Accounts`] trait, time and randomness come from [`world::World`].
-//! That is what lets one test run a thousand clients against the real state machine in virtual time.
+//! No sockets, files, clock, async runtime or unsafe code: input arrives as frames, the file system is the [`vfs::Vfs`]
+//! trait, user accounts are the [`accounts::Accounts`] trait, and time and random numbers come from [`world::World`].
+//! This lets one test run a thousand clients against the real state machine in virtual time.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

@@ -1,9 +1,9 @@
-//! Locking accounts after too many wrong passwords, where the account policies say so ([MS-SAMR] 3.1.5.14.6).
+//! Locks user accounts after too many wrong passwords, if the account policies require it ([MS-SAMR] 3.1.5.14.6).
 //!
-//! Names that no account has are counted and locked in the same way, and a locked account's right password is answered
-//! like a wrong one: nobody learns from a lockout who exists, and nobody goes on guessing through it. Counts live in
-//! memory; a restart forgets them, but for accounts that stay locked until an administrator enables them, which the back
-//! end is told of.
+//! Names without a user account are counted and locked in the same way. The right password of a locked user account
+//! gets the same response as a wrong one. A lockout therefore does not reveal which user accounts exist, nor whether a
+//! guess was right. Counts are in memory and lost on restart, except for user accounts that stay locked until an
+//! administrator enables them: the back end stores those.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use crate::accounts::AccountPolicy;
 use crate::policy::fold;
 
-/// Names of no account that are kept; past it the one longest ago goes.
+/// The number of names without a user account that are stored; above it the least recent one is removed.
 const STRANGERS: usize = 16_384;
-/// How much of a name is looked at.
+/// The number of characters of a name that are compared.
 const NAME: usize = 64;
 
 /// Wrong passwords, by folded names.
@@ -24,7 +24,7 @@ pub(crate) struct Lockouts(Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
-    /// Of accounts: there are no more of these than accounts.
+    /// For user accounts: at most one entry for each.
     accounts: HashMap<String, Failures>,
     strangers: HashMap<String, Failures>,
 }
@@ -32,7 +32,7 @@ struct Tables {
 #[derive(Clone, Copy)]
 struct Failures {
     count: u32,
-    /// When the last one was, or when the account was locked, in `World::uptime`.
+    /// When the last failure occurred or the account was locked, in `World::uptime`.
     last: Duration,
     locked: bool,
 }
@@ -49,7 +49,7 @@ fn key(name: &str) -> String {
 }
 
 impl Lockouts {
-    /// Whether `name` is locked.
+    /// Returns whether `name` is locked.
     pub(crate) fn is_locked(&self, name: &str, policy: &AccountPolicy, now: Duration) -> bool {
         if policy.lockout_attempts == 0 {
             return false;
@@ -59,7 +59,8 @@ impl Lockouts {
         failures.is_some_and(|failures| failures.locked && !failures.is_over(policy, now))
     }
 
-    /// A wrong password for `name`, which is an account's where it `exists`. `true`: with this one it is locked.
+    /// Records a wrong password for `name`. `exists`: there is a user account of that name. Returns `true` if this one
+    /// locks it.
     pub(crate) fn failed(&self, name: &str, exists: bool, policy: &AccountPolicy, now: Duration) -> bool {
         if policy.lockout_attempts == 0 {
             return false;
@@ -82,7 +83,7 @@ impl Lockouts {
         failures.locked
     }
 
-    /// A right password, or an administrator, makes good what was.
+    /// Forgets wrong passwords, after a right one or by an administrator.
     pub(crate) fn forgive(&self, name: &str) {
         let mut tables = self.0.lock();
         if !tables.accounts.is_empty() || !tables.strangers.is_empty() {
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Wrong passwords at these seconds: whether it is locked afterwards, at `then`.
+    /// Records wrong passwords at these seconds and checks whether the name is locked at `then`.
     #[track_caller]
     fn check(policy: &AccountPolicy, exists: bool, wrong: &[u64], then: u64, expected: bool) {
         let lockouts = Lockouts::default();

@@ -1,5 +1,5 @@
-//! Whose address it is: what is bounded for each address counts IPv4 addresses one by one and IPv6 addresses by their
-//! /64, because everybody who has one of a /64 has all of them (RFC 4291 2.5.4, RFC 6177).
+//! The unit for limits on addresses: a single IPv4 address, or the /64 of an IPv6 address, because a client that has
+//! one address of a /64 can use all of them (RFC 4291 2.5.4, RFC 6177).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,8 +1,9 @@
-//! Connections on which nobody has logged on yet: how many there may be, and who goes when one too many comes.
+//! Connections without a logged-on user: their limits, and which one is closed when a limit is exceeded.
 //!
-//! Strangers cost the server a descriptor and some memory each, so they are bounded, for each address and in all. One who
-//! is past the bound is let in all the same, and the oldest of the address that has most of them goes: a flood of them
-//! keeps out nobody but its own. `Limits::logon_time` ends the rest.
+//! Each unauthenticated connection costs the server a file descriptor and some memory, so their number is bounded, for
+//! each address and in total. A connection above the limit is accepted, and the oldest one of the address that has the
+//! most is closed. A flood of connections thus only displaces connections from its own address. `Limits::logon_time`
+//! closes the rest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,17 +12,17 @@ use std::sync::Weak;
 use crate::conn::Connection;
 use crate::neighbourhood::Neighbourhood;
 
-/// The newcomers of each address, by their ids, which grow: the first is the oldest.
+/// The unauthenticated connections of each address, by their ids. Ids increase, so the first is the oldest.
 #[derive(Default)]
 pub(crate) struct Newcomers {
     by_address: HashMap<Neighbourhood, BTreeMap<u64, Weak<Connection>>>,
-    /// The last has most, and of those that have as many the one whose oldest came first.
+    /// The last entry has the most connections; among equals, the one with the oldest connection is last.
     ranking: BTreeSet<(usize, Reverse<u64>, Neighbourhood)>,
     count: usize,
 }
 
 impl Newcomers {
-    /// Lets `change` work on the newcomers of an address, and keeps the ranking.
+    /// Runs `change` on the connections of an address and updates the ranking.
     fn change<T>(&mut self, from: Neighbourhood, change: impl FnOnce(&mut BTreeMap<u64, Weak<Connection>>) -> T) -> T {
         let rank =
             |those: &BTreeMap<u64, _>| those.first_key_value().map(|(&oldest, _)| (those.len(), Reverse(oldest), from));
@@ -39,19 +40,19 @@ impl Newcomers {
         done
     }
 
-    /// One more has come.
+    /// Adds a connection.
     pub(crate) fn add(&mut self, from: Neighbourhood, id: u64, connection: Weak<Connection>) {
         self.change(from, |those| those.insert(id, connection));
     }
 
-    /// One has logged on, or gone.
+    /// Removes a connection that has logged on or was closed.
     pub(crate) fn remove(&mut self, from: Neighbourhood, id: u64) {
         if self.by_address.contains_key(&from) {
             self.change(from, |those| those.remove(&id));
         }
     }
 
-    /// Who has to go so that there is room for one more from there, among at most `limit` and `per_address`.
+    /// Returns the connection to close so that one more from `from` fits within `limit` and `per_address`.
     pub(crate) fn make_room(
         &mut self,
         from: Neighbourhood,
@@ -64,7 +65,7 @@ impl Newcomers {
         if self.count >= limit { self.take() } else { None }
     }
 
-    /// Takes the oldest of the address that has most.
+    /// Removes and returns the oldest connection of the address that has the most.
     pub(crate) fn take(&mut self) -> Option<Weak<Connection>> {
         let &(_, _, largest) = self.ranking.last()?;
         self.take_oldest(largest)
@@ -85,7 +86,7 @@ mod tests {
         IpAddr::from([192, 0, 2, host]).into()
     }
 
-    /// Lets so many of each host come in turn, then takes them all: from where they were.
+    /// Adds the given number of connections of each host in turn, then takes them all and checks their hosts.
     #[track_caller]
     fn check(come: &[(u8, u64)], expected: &[u8]) {
         let mut newcomers = Newcomers::default();

@@ -1,4 +1,4 @@
-//! The server as a whole: configuration, sessions, open files, and what they are served from ([MS-SMB2] 3.3.1.5).
+//! Server-wide state: the configuration, sessions, open files and the back ends that serve them ([MS-SMB2] 3.3.1.5).
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -42,45 +42,48 @@ use crate::world::World;
 
 /// Opens the file systems behind shares.
 pub trait Volumes: Send + Sync {
-    /// The file system that `share` serves. Asked once for each path and its rules for links; errors are told to the client that connects.
+    /// Returns the file system that `share` serves. Called once for each path and its rules for symbolic links. Errors
+    /// are reported to the client that connects.
     fn volume(&self, share: &Share) -> Answer<vfs::Result<Arc<dyn Vfs>>>;
 
-    /// Where the file system is mounted that the directory `path` lies in; `path` itself where nobody knows.
+    /// Returns the mount point of the file system that contains the directory `path`, or `path` itself if it is
+    /// unknown.
     fn mount_point(&self, path: &Path) -> PathBuf {
         path.to_owned()
     }
 }
 
-/// What makes two shares one volume: the directory, and which links may be followed in it.
+/// Identifies a volume: the directory, and which symbolic links may be followed in it.
 type Mount = (PathBuf, bool, bool);
-/// A file system and the number that tells it apart from others.
+/// A file system and its volume number.
 type Volume = (u64, Arc<dyn Vfs>);
 
 /// A file system that was opened.
 struct Mounted {
     number: u64,
     vfs: Weak<dyn Vfs>,
-    /// Stays open for the next who connects: what the configuration names itself does, what sessions make of variables
-    /// (`%t` a new one each second) goes with the last of its connects.
+    /// A strong reference that keeps the volume open between tree connects, set for paths that the configuration
+    /// contains literally. A path expanded from variables (`%t` gives a new one each second) is closed with its last
+    /// tree connect.
     _kept: Option<Arc<dyn Vfs>>,
 }
 
-/// All connections, and how many there are from each address.
+/// All connections, indexed by id, address and client.
 #[derive(Default)]
 struct Connections {
     by_id: HashMap<u64, Weak<Connection>>,
     by_address: HashMap<Neighbourhood, usize>,
     newcomers: Newcomers,
-    /// By `ClientGuid`, those that have negotiated, the oldest first.
+    /// Connections that have completed NEGOTIATE, by `ClientGuid`, oldest first.
     by_client: HashMap<Guid, Vec<Weak<Connection>>>,
 }
 
-/// There are as many connections as there may be.
+/// The limit on the number of connections is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooMany {
-    /// How many.
+    /// The limit.
     pub limit: usize,
-    /// Of one address; `None`: in all.
+    /// The address that the limit applies to; `None` for the limit on all connections.
     pub from: Option<Neighbourhood>,
 }
 
@@ -89,45 +92,45 @@ pub struct Server {
     policy: ArcSwap<Policy>,
     /// What clients make the server hold.
     pub accounting: Accounting,
-    /// Clock and dice.
+    /// Clock and random numbers.
     pub world: Arc<dyn World>,
-    /// Who may log on.
+    /// The user accounts that may log on.
     pub accounts: Arc<dyn Accounts>,
     domain: OnceLock<Arc<dyn Domain>>,
     volumes: Arc<dyn Volumes>,
     /// `ServerGuid`.
     pub guid: Guid,
     pub(crate) files: files::Table,
-    /// Files that go, because the last who had one open was a CREATE that came to nothing.
+    /// Files to be deleted because the last open was that of a CREATE that failed.
     pub(crate) abandoned: Mutex<Vec<close::Abandoned>>,
     pub(crate) watches: files::notify::Watches,
     pub(crate) streams: Streams,
-    /// Names that just went away.
+    /// Recently removed names.
     pub(crate) tunnel: files::Tunnel,
     pub(crate) buffers: Buffers,
     pub(crate) guesses: Guesses,
-    /// How often passwords are tried.
+    /// Rate limit on password attempts.
     pub(crate) attempts: Attempts,
     pub(crate) lockouts: Lockouts,
     pub(crate) offloads: Tokens,
-    /// What protects files.
+    /// The security descriptor cache.
     pub(crate) descriptors: Arc<Cache>,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
     tickets: OnceLock<Arc<dyn Tickets>>,
-    /// Opens that have no session now.
+    /// Durable opens that currently have no session.
     pub(crate) durable: Registry,
-    /// Where persistent opens are kept; without it there are none.
+    /// The store for persistent opens; if it is not set, no open is persistent.
     store: OnceLock<Arc<dyn Store>>,
-    /// CREATE requests that can be told from their repetitions.
+    /// CREATE requests, by which replayed ones are recognized.
     pub(crate) creations: Creations,
     /// Opens of application instances.
     pub(crate) instances: Instances,
-    /// Oplocks that local programs wait for.
+    /// Oplock breaks that local programs wait for.
     pub(crate) awaited: Awaited,
-    /// Makes persistent ids of counted ones: an odd factor, and what is added.
+    /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: Mutex<HashMap<Mount, Mounted>>,
-    /// Snapshots that something is open in.
+    /// Views of snapshots in which a file is open.
     pub(crate) views: crate::snapshots::Views,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     connections: Mutex<Connections>,
@@ -135,7 +138,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has no connections yet.
+    /// Creates a server without connections.
     pub fn new(
         policy: Policy,
         guid: Guid,
@@ -189,46 +192,48 @@ impl Server {
         self.policy.load()
     }
 
-    /// Puts another configuration in force. Tree connects that exist keep the share they were made with.
+    /// Activates another configuration. Existing tree connects keep the share that they were made with.
     pub fn reload(&self, policy: Policy) {
         self.accounting.set_bounds(&policy.limits.bounds());
         self.policy.store(Arc::new(policy));
     }
 
-    /// Tells the server who knows its interfaces, once, before it serves anybody. Without it clients are told of none.
+    /// Sets the source of the network interfaces. Call it once, before the server accepts connections. If it is not
+    /// set, clients see no interfaces.
     pub fn know_interfaces(&self, interfaces: Arc<dyn Interfaces>) {
-        // Told twice, it stays with the first.
+        // A second call has no effect.
         let _ = self.interfaces.set(interfaces);
     }
 
-    /// Tells the server how its domain is asked, once, before it serves anybody.
+    /// Sets the domain that the server is a member of. Call it once, before the server accepts connections.
     pub fn join_domain(&self, domain: Arc<dyn Domain>) {
-        // Told twice, it stays with the first.
+        // A second call has no effect.
         let _ = self.domain.set(domain);
     }
 
-    /// The domain, where the server is a member of one.
+    /// Returns the domain that the server is a member of, if any.
     pub(crate) fn domain(&self) -> Option<&Arc<dyn Domain>> {
         self.domain.get()
     }
 
-    /// The addresses at which it can be reached.
+    /// Returns the addresses at which the server can be reached.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
         self.interfaces.get().map_or_else(Vec::new, |known| known.list())
     }
 
-    /// Tells the server who takes Kerberos tickets, once, before it serves anybody. Without it none are.
+    /// Sets the Kerberos ticket validator. Call it once, before the server accepts connections. If it is not set,
+    /// Kerberos is unavailable.
     pub fn take_tickets(&self, tickets: Arc<dyn Tickets>) {
-        // Told twice, it stays with the first.
+        // A second call has no effect.
         let _ = self.tickets.set(tickets);
     }
 
-    /// Who takes tickets.
+    /// Returns the Kerberos ticket validator.
     pub(crate) fn tickets(&self) -> Option<&Arc<dyn Tickets>> {
         self.tickets.get()
     }
 
-    /// How clients may log on now, best first.
+    /// Returns the authentication mechanisms available now, in order of preference.
     pub(crate) fn mech_types(&self) -> &'static [MechType<'static>] {
         const ALL: [MechType<'static>; 3] = [MechType::MS_KERBEROS, MechType::KERBEROS, MechType::NTLMSSP];
         let first = if self.tickets().is_some_and(|tickets| tickets.ready()) { 0 } else { 2 };
@@ -236,32 +241,32 @@ impl Server {
         &ALL[first..end]
     }
 
-    /// A number never given before by this server.
+    /// Returns a number that this server has not returned before.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// `FileId.Persistent` of a new open: never given before by this server, hard to guess, and different in another run
-    /// of it. The multiplication by an odd number is a permutation of all numbers.
+    /// Returns `FileId.Persistent` for a new open. It is unique in this server, hard to guess, and different in another
+    /// run. Multiplication by an odd number is a permutation of all 64-bit numbers.
     pub(crate) fn next_open_id(&self) -> u64 {
         let (factor, offset) = self.persistent_ids;
         loop {
             let id = self.next_id().wrapping_mul(factor).wrapping_add(offset);
-            // -1 stands for the open of the request before in a chain ([MS-SMB2] 3.3.5.2.7.2).
+            // -1 refers to the open of the preceding request in a compound chain ([MS-SMB2] 3.3.5.2.7.2).
             if id != 0 && id != u64::MAX {
                 return id;
             }
         }
     }
 
-    /// `count` random bytes.
+    /// Returns `N` random bytes.
     pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.world.random(&mut bytes);
         bytes
     }
 
-    /// The file system behind `share`, and the number that tells it apart from others.
+    /// Returns the file system behind `share` and its volume number.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
         let mount = (share.path.clone(), share.follow_symlinks, share.wide_links);
         let known = |mounted: &Mounted| Some((mounted.number, mounted.vfs.upgrade()?));
@@ -280,8 +285,8 @@ impl Server {
         Ok((number, vfs))
     }
 
-    /// Shares that lie in `share`, or that it lies in: their volumes are opened, too, and the streams of their files found
-    /// in any of them.
+    /// Opens the volumes of shares whose directories contain, or are contained in, that of `share`, so that streams of
+    /// their files are found through any of the shares.
     pub(crate) async fn know_overlaps(&self, share: &Share, volume: u64, vfs: &Arc<dyn Vfs>) {
         let policy = self.policy.load_full();
         let overlaps = |other: &&Arc<Share>| {
@@ -296,18 +301,18 @@ impl Server {
         }
     }
 
-    /// Where the file system is mounted that the directory `path` lies in.
+    /// Returns the mount point of the file system that contains the directory `path`.
     pub(crate) fn mount_point(&self, path: &Path) -> PathBuf {
         self.volumes.mount_point(path)
     }
 
-    /// Makes a session with a fresh, unpredictable id.
+    /// Creates a session with a new, unpredictable id.
     pub(crate) fn new_session(&self, terms: Terms, payer: &Arc<Payer>) -> Arc<Session> {
         let mut sessions = self.sessions.lock();
         loop {
-            // 32 bits: some clients keep no more of it. It is no secret, keys protect the session.
+            // 32 bits, because some clients store only that many. The id is not a secret; the keys protect the session.
             let id = u64::from(u32::from_le_bytes(self.random()));
-            // 0 is no session ([MS-SMB2] 3.3.5.5.1), and -1 as 32 bits could be taken for the other that is none.
+            // 0 is not a session id ([MS-SMB2] 3.3.5.5.1). -1 in 32 bits could be mistaken for the reserved 64-bit -1.
             if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
                 let session = Arc::new(Session::new(id, self.world.now(), terms, payer));
                 sessions.insert(id, session.clone());
@@ -316,7 +321,7 @@ impl Server {
         }
     }
 
-    /// The session `id` of any connection.
+    /// Returns the session `id`, whichever connections it uses.
     pub fn session(&self, id: u64) -> Option<Arc<Session>> {
         self.sessions.lock().get(&id).cloned()
     }
@@ -326,16 +331,16 @@ impl Server {
         self.sessions.lock().values().cloned().collect()
     }
 
-    /// A session that never had a channel is found no more.
+    /// Removes a session that never had a channel.
     pub(crate) fn drop_session(&self, session: &Session) {
         self.sessions.lock().remove(&session.id);
     }
 
-    /// Ends a session: it is found no more, on none of its channels, and its opens are closed, but for those that outlive
-    /// it.
+    /// Ends a session: it is removed from the server and from all its channels, and its opens are closed, except for
+    /// durable ones.
     pub(crate) async fn end_session(&self, session: &Arc<Session>) {
         self.sessions.lock().remove(&session.id);
-        // First those that stay, without a wait: their client may be back at once.
+        // Durable opens are detached first, without waiting, because their client may reconnect at once.
         let opens = session.close();
         let closed: Vec<_> = opens.into_iter().filter(|open| !self.durable.detach(self, open)).collect();
         let connections = session.take_channels();
@@ -343,17 +348,19 @@ impl Server {
         for open in closed {
             close::close_open(self, &open).await;
         }
-        // What waited for an open was answered with its end; a CREATE that waits for a break belongs to none yet.
+        // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has
+        // no open yet.
         connections.iter().for_each(|connection| connection.cancel_all_of(session));
     }
 
-    /// Ends what has a time and nobody who waits for it, for ever: opens that outlived their session, and oplocks that
-    /// local programs wait for; and checks what watching clients may be told. To be run beside the connections.
+    /// Runs for ever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
+    /// programs wait for. Also re-checks what clients that watch directories may be notified of. Run it concurrently
+    /// with the connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(durable::scavenge(self)), pin!(self.end_awaited()));
         let mut watches = pin!(self.watches.checks.run());
         poll_fn(|context| {
-            // None of them ever ends.
+            // None of them completes.
             let _ = opens.as_mut().poll(context);
             let _ = watches.as_mut().poll(context);
             oplocks.as_mut().poll(context)
@@ -361,7 +368,7 @@ impl Server {
         .await;
     }
 
-    /// How many opens there are, those of pipes included.
+    /// Returns the number of opens, including those of named pipes.
     pub fn open_count(&self) -> usize {
         self.accounting.held(Resource::Opens) + self.accounting.held(Resource::Pipes)
     }
@@ -374,10 +381,10 @@ impl Server {
         connections.newcomers.add(from, connection.id, Arc::downgrade(connection));
     }
 
-    /// The connection has negotiated: it is `client`'s.
+    /// Records that the connection has completed NEGOTIATE for `client`.
     pub(crate) fn know_client(&self, connection: &Arc<Connection>, client: Guid) {
         let mut connections = self.connections.lock();
-        // One that was closed meanwhile is not to be found any more.
+        // A connection that was closed meanwhile is not added.
         if connections.by_id.contains_key(&connection.id) {
             connections.by_client.entry(client).or_default().push(Arc::downgrade(connection));
         }
@@ -410,15 +417,15 @@ impl Server {
         self.connections.lock().by_id.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// The connections of one client that have not ended, the oldest first: a lease is the client's, whatever session
-    /// asked for it ([MS-SMB2] 3.3.4.7).
+    /// Returns the live connections of one client, oldest first. A lease belongs to the client, whichever session
+    /// requested it ([MS-SMB2] 3.3.4.7).
     pub fn connections_of(&self, client_guid: Guid) -> Vec<Arc<Connection>> {
         let known = self.connections.lock().by_client.get(&client_guid).cloned().unwrap_or_default();
         known.iter().filter_map(Weak::upgrade).filter(|connection| connection.ended().is_none()).collect()
     }
 
-    /// Whether one more connection may come from there. Where nobody has logged on on others, one of them may have to go
-    /// for it (`newcomers`). An error is why not, for the log.
+    /// Checks whether one more connection from `address` may be accepted. The oldest connection without a logon may
+    /// have to be closed to make space for it (see `newcomers`). The error states the reason, for the log.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooMany> {
         let limits = &self.policy().limits;
         let from = Neighbourhood::from(address);
@@ -439,8 +446,8 @@ impl Server {
         Ok(())
     }
 
-    /// Where connections on which no user has logged on hold more memory than they may, the oldest of the address that has
-    /// most of them ends.
+    /// Closes the oldest unauthenticated connection of the address that has the most of them, if unauthenticated
+    /// connections exceed their memory bound.
     pub(crate) fn relieve_newcomers(&self, payer: &Payer) {
         if !payer.is_overdrawn() {
             return;
@@ -451,17 +458,17 @@ impl Server {
         }
     }
 
-    /// Whether the account is locked after wrong passwords.
+    /// Returns whether the user account is locked after wrong passwords.
     pub fn is_locked_out(&self, name: &str) -> bool {
         self.lockouts.is_locked(name, &self.accounts.policy(), self.world.uptime())
     }
 
-    /// An administrator has enabled the account, or given it a password: wrong ones are forgotten.
+    /// Forgets wrong passwords of a user account, after an administrator has enabled it or set its password.
     pub fn forgive(&self, name: &str) {
         self.lockouts.forgive(name);
     }
 
-    /// A wrong password for `name`, which is an account's where it `exists`.
+    /// Records a wrong password for `name`. `exists`: there is a user account of that name.
     pub(crate) fn wrong_password(&self, name: &str, exists: bool) {
         let policy = self.accounts.policy();
         if self.lockouts.failed(name, exists, &policy, self.world.uptime()) {
@@ -472,12 +479,12 @@ impl Server {
         }
     }
 
-    /// Somebody is logged on on this connection.
+    /// Records that a user has logged on over this connection.
     pub(crate) fn no_newcomer(&self, connection: &Connection) {
         self.connections.lock().newcomers.remove(connection.peer.remote.ip().into(), connection.id);
     }
 
-    /// Gives up buffers that no request has needed since this was called last; answers how many bytes they had.
+    /// Frees buffers that no request has needed since the last call; returns the number of bytes freed.
     pub fn release_unused_buffers(&self) -> usize {
         self.buffers.release_unused()
     }
@@ -487,33 +494,33 @@ impl Server {
         self.buffers.put(buffer);
     }
 
-    /// Where persistent opens are kept.
+    /// Returns the store for persistent opens.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.get()
     }
 
-    /// Persistent opens are kept in `store`, and those of the previous run that it has are opened again. To be called once,
-    /// before the first connection. An error means that the store cannot be read; then there are no persistent opens.
+    /// Sets the store for persistent opens and restores those of the previous run from it. Call it once, before the
+    /// first connection. An error means that the store cannot be read; then no open is persistent.
     pub async fn restore(self: &Arc<Self>, store: Arc<dyn Store>) -> Result<Restored, Failed> {
         let _ = self.store.set(store);
         durable::restore(self).await
     }
 
-    /// The server stops: nobody comes back for what outlived its session.
+    /// Closes all detached opens, because the server stops and their clients cannot reconnect.
     pub async fn close_detached(&self) {
         for open in self.durable.take() {
             close::close_open(self, &open).await;
         }
     }
 
-    /// Opens of all sessions, for status.
+    /// Returns the opens of all sessions, for status.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         self.sessions().iter().flat_map(|session| session.opens()).collect()
     }
 }
 
 impl Server {
-    /// Who is connected and what they hold, for `frevo status`. `started`: since when the server runs.
+    /// Returns sessions and what they hold open, for `frevo status`. `started` is the time at which the server started.
     pub fn snapshot(&self, started: crate::vfs::Time) -> crate::status::Snapshot {
         crate::status::snapshot(self, started)
     }

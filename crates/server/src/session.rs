@@ -1,5 +1,5 @@
-//! Sessions: who is logged on, with which keys, and what that user holds ([MS-SMB2] 3.3.1.8). The connections that a
-//! session is used over are its channels, in `channel`.
+//! Sessions: the logged-on user, the keys, and the tree connects and opens of the session ([MS-SMB2] 3.3.1.8). A
+//! session's connections are its channels, in `channel`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,42 +21,43 @@ use crate::open::Open;
 use crate::tree::Tree;
 use crate::vfs::{Identity, Time};
 
-/// How far a session has come.
+/// The state of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// The first authentication is under way.
     InProgress,
     /// A user is logged on.
     Valid,
-    /// The user's credentials have run out; only LOGOFF, CLOSE, LOCK and a new SESSION_SETUP are served.
+    /// The user's credentials have expired; only LOGOFF, CLOSE, LOCK and a new SESSION_SETUP are served.
     Expired,
     /// Logged off, or replaced by the client's new session.
     Closed,
 }
 
-/// Who is logged on.
+/// The user that is logged on.
 #[derive(Debug)]
 pub struct User {
     /// The account's name.
     pub name: String,
     /// The domain or server that the account belongs to.
     pub domain: String,
-    /// Let in as the guest.
+    /// Logged on as the guest.
     pub guest: bool,
-    /// Nobody: an anonymous logon, good for IPC$ only.
+    /// An anonymous logon, valid for IPC$ only.
     pub anonymous: bool,
-    /// What the client's machine called itself; never to be trusted.
+    /// The name of the client machine as sent by the client; not trustworthy.
     pub workstation: String,
-    /// The SIDs of the account, its present one first; none for a guest and for nobody.
+    /// The SIDs of the user account, the current one first; empty for guest and anonymous users.
     pub sids: Arc<[Sid]>,
-    /// The user that the kernel knows.
+    /// The UNIX user.
     pub identity: Arc<Identity>,
     /// Names of UNIX groups, for `@group`.
     pub groups: Arc<[String]>,
 }
 
 impl User {
-    /// Whether both are one account, which proved its password both times: no guests, nobody anonymous.
+    /// Returns whether both are the same user account and both were authenticated; never true for guest or anonymous
+    /// users.
     pub fn is_same_account(&self, other: &User) -> bool {
         match (Owner::of(self), Owner::of(other)) {
             (Some(one), Some(two)) => one.is(&two),
@@ -64,8 +65,8 @@ impl User {
         }
     }
 
-    /// Whether both are one user in the sense of `PreviousSessionId` ([MS-SMB2] 3.3.5.5.3). Who was let in as the guest
-    /// has not shown that he is the account which the guest goes by.
+    /// Returns whether both are the same user in the sense of `PreviousSessionId` ([MS-SMB2] 3.3.5.5.3). A guest user
+    /// has not proved to be the user account that guests are mapped to.
     pub(crate) fn may_end_sessions_of(&self, other: &User) -> bool {
         let both_guests = self.guest && other.guest;
         self.is_same_account(other) || (both_guests && self.name == other.name && self.identity == other.identity)
@@ -74,21 +75,21 @@ impl User {
 
 /// The keys that belong to the session as a whole, set once when the first authentication succeeds.
 pub struct SessionKeys {
-    /// Opens what the client sealed; `None` below 3.0 and for anonymous and guest sessions.
+    /// Decrypts messages from the client; `None` below 3.0 and for anonymous and guest sessions.
     pub client_to_server: Option<SealingKey>,
-    /// Seals what the server sends.
+    /// Encrypts messages to the client.
     pub server_to_client: Option<SealingKey>,
-    /// `Session.SigningKey`: signs the last answer of the first authentication and verifies bindings.
+    /// `Session.SigningKey`: signs the final response of the first authentication and verifies bindings.
     pub signing: Option<Arc<SigningKey>>,
-    /// Only the client and the server know them. The key of a null session is made of zeros ([MS-NLMP] 3.2.5.1.2): it
-    /// checks signatures and protects nothing.
+    /// Whether the keys are secret. The key of a null session consists of zeros ([MS-NLMP] 3.2.5.1.2): its signatures
+    /// can be checked but protect nothing.
     pub secret: bool,
 }
 
-/// What a logon under way takes: a session without a user, its channel and the tokens that are kept.
+/// Memory for a logon in progress: a session without a user, its channel and the stored tokens.
 const LOGON_BYTES: usize = 4096;
 
-/// No time.
+/// The value of `expires` for a session that does not expire.
 const NEVER: u64 = u64::MAX;
 
 /// One logged-on user of one client.
@@ -97,29 +98,28 @@ pub struct Session {
     pub id: u64,
     /// When it began.
     pub created: Time,
-    /// What was negotiated where it was established.
+    /// Dialect, cipher and signing algorithm negotiated on the connection that established the session.
     pub terms: Terms,
     phase: RwLock<Phase>,
-    /// Up to when the user's proof is good, in nanoseconds of [`crate::world::World::uptime`]; [`NEVER`] for as long as
-    /// the session lives.
+    /// When the user's credentials expire, in nanoseconds of [`crate::world::World::uptime`]; [`NEVER`] if they do not.
     expires: AtomicU64,
     user: RwLock<Option<Arc<User>>>,
     keys: RwLock<Option<Arc<SessionKeys>>>,
     /// `Session.SigningRequired`.
     pub signing_required: AtomicBool,
-    /// `Session.EncryptData`: everything is sealed.
+    /// `Session.EncryptData`: all messages are encrypted.
     pub encrypt_data: AtomicBool,
-    /// The client has sealed a request.
+    /// The client has sent an encrypted request.
     sealed: AtomicBool,
-    /// The next nonce of `server_to_client`: never used twice.
+    /// The next nonce for `server_to_client`; a nonce is never reused.
     nonce: AtomicU64,
     channels: Mutex<Channels>,
     trees: Mutex<Trees>,
     opens: Mutex<Opens>,
     open_count: AtomicU32,
-    /// The session itself, and through it the accounts that pay for what is done in it.
+    /// The charge for the session itself, which also holds the payer of everything done in it.
     charge: Mutex<Charge>,
-    /// Requests that go on although their channel is lost.
+    /// Requests that continue although their channel is lost.
     survivors: Mutex<Vec<Weak<Pending>>>,
 }
 
@@ -145,7 +145,7 @@ struct Trees {
 }
 
 impl Session {
-    /// A session whose authentication begins.
+    /// Creates a session whose authentication begins.
     pub fn new(id: u64, created: Time, terms: Terms, payer: &Arc<Payer>) -> Self {
         Session {
             id,
@@ -168,34 +168,34 @@ impl Session {
         }
     }
 
-    /// The accounts that pay for what is done in this session.
+    /// Returns the payer of everything done in this session.
     pub fn payer(&self) -> Arc<Payer> {
         self.charge.lock().payer().clone()
     }
 
-    /// The logon is through: from now on `payer` pays.
+    /// Makes `payer` pay for the session, once the logon is complete.
     pub(crate) fn charge_to(&self, payer: &Arc<Payer>) -> Result<(), Full> {
         *self.charge.lock() = payer.charge(Resource::Sessions, 1)?;
         Ok(())
     }
 
-    /// How far it has come.
+    /// Returns the session's state.
     pub fn phase(&self) -> Phase {
         *self.phase.read()
     }
 
-    /// Who is logged on; `None` before the first authentication is through.
+    /// Returns the logged-on user; `None` before the first authentication is complete.
     pub fn user(&self) -> Option<Arc<User>> {
         self.user.read().clone()
     }
 
-    /// The session's keys; `None` before the first authentication is through.
+    /// Returns the session's keys; `None` before the first authentication is complete.
     pub fn keys(&self) -> Option<Arc<SessionKeys>> {
         self.keys.read().clone()
     }
 
-    /// [MS-SMB2] 3.3.6.3: whoever's proof was good until now has to show another. There is no timer: it is called before
-    /// the phase is looked at for a request, and nothing depends on it before.
+    /// Changes the phase to `Expired` if the user's credentials have expired ([MS-SMB2] 3.3.6.3). There is no timer:
+    /// this is called before each check of the phase for a request, because nothing else depends on the expiry.
     pub fn expire(&self, uptime: impl FnOnce() -> Duration) {
         let expires = self.expires.load(Ordering::Relaxed);
         if expires != NEVER && u128::from(expires) <= uptime().as_nanos() {
@@ -206,15 +206,15 @@ impl Session {
         }
     }
 
-    /// The first authentication is through. `false`: the session has ended meanwhile, and stays so.
+    /// Completes the first authentication. Returns `false` if the session was closed meanwhile; it then stays closed.
     #[must_use]
     pub fn establish(&self, user: Arc<User>, keys: SessionKeys, expires: Option<Duration>) -> bool {
         *self.keys.write() = Some(Arc::new(keys));
         self.reauthenticated(user, expires)
     }
 
-    /// A later authentication is through: keys stay, the user is the one proven now ([MS-SMB2] 3.3.5.5.2). `false`: the
-    /// session has ended meanwhile, over another channel, and stays so.
+    /// Completes a later authentication: the keys stay, the user is replaced ([MS-SMB2] 3.3.5.5.2). Returns `false` if
+    /// the session was closed meanwhile over another channel; it then stays closed.
     #[must_use]
     pub fn reauthenticated(&self, user: Arc<User>, expires: Option<Duration>) -> bool {
         let mut phase = self.phase.write();
@@ -228,22 +228,23 @@ impl Session {
         true
     }
 
-    /// A request of the client was sealed, whoever asked for it.
+    /// Records that the client has sent an encrypted request, whether or not encryption was required.
     pub(crate) fn note_sealed(&self) {
         if !self.sealed.load(Ordering::Relaxed) {
             self.sealed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether something of the session is sealed, or will be: what the client sealed by its own choice, or a tree connect
-    /// to a share that requires it.
+    /// Returns whether any data of the session is or will be encrypted, by the client's own choice or because of a tree
+    /// connect to a share that requires it.
     pub(crate) fn protects_data(&self) -> bool {
         self.encrypt_data.load(Ordering::Relaxed)
             || self.sealed.load(Ordering::Relaxed)
             || self.trees.lock().by_id.values().any(|(tree, _)| tree.disk().is_some_and(|disk| disk.encrypt_data))
     }
 
-    /// Ends the session; answers the opens to be closed. Everything that still holds the session sees it closed.
+    /// Closes the session and returns the opens that the caller must close. Remaining references see the session as
+    /// closed.
     pub fn close(&self) -> Vec<Arc<Open>> {
         *self.phase.write() = Phase::Closed;
         self.trees.lock().by_id.clear();
@@ -255,11 +256,12 @@ impl Session {
         std::mem::take(&mut *opens).by_id.into_values().collect()
     }
 
-    /// Whether a request may go on though its channel is lost: while there are others, and at most `limit` at a time.
+    /// Returns whether a request may continue although its channel is lost: only while the session has other channels,
+    /// and at most `limit` requests at a time.
     pub(crate) fn admit_survivor(&self, pending: &Arc<Pending>, limit: usize) -> bool {
         let mut survivors = self.survivors.lock();
         survivors.retain(|survivor| survivor.strong_count() > 0);
-        // Looked at under the lock: who ends the session cancels what was admitted before.
+        // Checked under the lock, because closing the session cancels the requests admitted before.
         if self.phase() == Phase::Closed || self.channel_count() == 0 || survivors.len() >= limit {
             return false;
         }
@@ -267,40 +269,42 @@ impl Session {
         true
     }
 
-    /// A nonce for sealing, never given twice for this session's keys; `None` when they are used up, which ends the
-    /// connection rather than the secrecy.
+    /// Returns a nonce for encryption, unique for this session's keys; `None` when they are used up. Then the
+    /// connection must end.
     pub fn next_nonce(&self) -> Option<u64> {
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
         (nonce < u64::MAX - (1 << 32)).then_some(nonce)
     }
 
-    /// The session is used over `connection`, too; at most `limit` connections are taken.
+    /// Adds `connection` as a channel; a session has at most `limit` of them.
     pub(crate) fn add_channel(&self, connection: &Arc<Connection>, limit: usize) -> Result<(), NoChannel> {
         self.channels.lock().add(connection, limit)
     }
 
-    /// `connection` is gone. `true` where it was the last one: then the session is to be ended.
+    /// Removes the channel of `connection`. Returns `true` if it was the last one; then the caller must end the
+    /// session.
     pub(crate) fn remove_channel(&self, connection: &Arc<Connection>) -> bool {
         self.channels.lock().remove(connection)
     }
 
-    /// Takes all channels out and answers their connections; no further one is added.
+    /// Removes all channels and returns their connections; no further channel can be added.
     pub(crate) fn take_channels(&self) -> Vec<Arc<Connection>> {
         self.channels.lock().close()
     }
 
-    /// How many connections it is used over.
+    /// Returns the number of channels.
     pub fn channel_count(&self) -> usize {
         self.channels.lock().len()
     }
 
-    /// The connections over which the client can be told something that it did not ask for, in the order in which they are
-    /// to be tried: the oldest first ([MS-SMB2] 3.3.4.1.6, 3.3.4.6).
+    /// Returns the connections over which the client can be sent notifications, in the order in which to try them:
+    /// oldest first ([MS-SMB2] 3.3.4.1.6, 3.3.4.6).
     pub(crate) fn live_channels(&self) -> Vec<Arc<Connection>> {
         self.channels.lock().live()
     }
 
-    /// Adds a tree connect made by `make` from its new id; `None` when there are `limit` already, or its user has too many.
+    /// Adds a tree connect that `make` builds from its new id. Returns `None` if there are `limit` already, the user
+    /// has too many, or the session is closed.
     pub fn add_tree(&self, limit: usize, make: impl FnOnce(u32) -> Arc<Tree>) -> Option<Arc<Tree>> {
         let charge = self.payer().charge(Resource::TreeConnects, 1).ok()?;
         let mut trees = self.trees.lock();
@@ -310,7 +314,7 @@ impl Session {
         loop {
             trees.last_id = trees.last_id.wrapping_add(1);
             let id = trees.last_id;
-            // 0 and -1 are no tree connects ([MS-SMB2] 3.3.5.7).
+            // 0 and -1 are not valid tree ids ([MS-SMB2] 3.3.5.7).
             if id != 0 && id != u32::MAX && !trees.by_id.contains_key(&id) {
                 let tree = make(id);
                 trees.by_id.insert(id, (tree.clone(), charge));
@@ -319,18 +323,18 @@ impl Session {
         }
     }
 
-    /// The tree connect `id`.
+    /// Returns the tree connect `id`.
     pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
         self.trees.lock().by_id.get(&id).map(|(tree, _)| tree.clone())
     }
 
-    /// All tree connects.
+    /// Returns all tree connects.
     pub fn trees(&self) -> Vec<Arc<Tree>> {
         self.trees.lock().by_id.values().map(|(tree, _)| tree.clone()).collect()
     }
 
-    /// Takes a tree connect out and answers the opens made through it, which are to be closed; `None` where there is
-    /// no such tree connect.
+    /// Removes a tree connect and returns the opens made through it, which the caller must close; `None` if there is no
+    /// such tree connect.
     pub fn remove_tree(&self, id: u32) -> Option<Vec<Arc<Open>>> {
         self.trees.lock().by_id.remove(&id)?;
         let mut opens = self.opens.lock();
@@ -340,7 +344,7 @@ impl Session {
         Some(closed)
     }
 
-    /// Adds an open; gives it back when the session or its tree connect has ended meanwhile.
+    /// Adds an open; returns it as the error if the session or its tree connect has ended meanwhile.
     pub fn add_open(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
         let mut opens = self.opens.lock();
         if self.phase() == Phase::Closed || self.tree(open.tree.id).is_none() {
@@ -352,31 +356,31 @@ impl Session {
         Ok(())
     }
 
-    /// The open with these ids ([MS-SMB2] 3.3.5.10: both must match).
+    /// Returns the open with these ids; both must match ([MS-SMB2] 3.3.5.10).
     pub fn open(&self, persistent: u64, volatile: u64) -> Option<Arc<Open>> {
         self.opens.lock().by_id.get(&volatile).filter(|open| open.persistent_id == persistent).cloned()
     }
 
-    /// Takes an open out. Only one caller gets it, so an open is closed once.
+    /// Removes an open. Only one caller gets it, so that an open is closed once.
     pub fn remove_open(&self, volatile: u64) -> Option<Arc<Open>> {
         let mut opens = self.opens.lock();
         let open = opens.remove(volatile)?;
-        // Counted under the lock: who ends the session meanwhile sets the count to nothing.
+        // Updated under the lock, because closing the session meanwhile sets the count to zero.
         self.open_count.fetch_sub(1, Ordering::Relaxed);
         Some(open)
     }
 
-    /// All opens.
+    /// Returns all opens.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         self.opens.lock().by_id.values().cloned().collect()
     }
 
-    /// How many pipes are open.
+    /// Returns the number of open pipes.
     pub(crate) fn pipe_count(&self) -> usize {
         self.opens.lock().pipes
     }
 
-    /// How many opens there are.
+    /// Returns the number of opens.
     pub fn open_count(&self) -> usize {
         self.open_count.load(Ordering::Relaxed) as usize
     }
@@ -408,9 +412,9 @@ mod tests {
         let ann = user(Some(sid(1103)), "ann", 1000);
         check(&ann, &ann, true);
         check(&ann, &user(Some(sid(1103)), "ann miller", 1000), true);
-        // Made anew, with the same name and number.
+        // Created again, with the same name and uid.
         check(&ann, &user(Some(sid(1104)), "ann", 1000), false);
-        // Of one of them it is not known, or it is only the number once more.
+        // The SID of one of them is unknown or derived from the uid.
         check(&ann, &user(None, "ann", 1000), true);
         check(&ann, &user(Some(Sid::unix_user(1000)), "ann", 1000), true);
         check(&ann, &user(None, "ann", 1001), false);

@@ -1,4 +1,4 @@
-//! Charges, and the accounts that pay for them.
+//! Charges and the accounts that they are made to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use super::resource::MEMORY;
 use super::{Account, Resource};
 
-/// The accounts that pay for what one client does. The first is the server's.
+/// The accounts that are charged for one client. The first one is the server's.
 pub struct Payer {
     accounts: Box<[Arc<Account>]>,
 }
 
-/// A charge was refused: an account holds as much as it may.
+/// A charge was refused because an account is at its bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Full {
-    /// Whose account.
+    /// The name of that account.
     pub account: String,
     /// The resource that was charged.
     pub resource: Resource,
-    /// Whether memory as a whole was the reason, not the number of this resource.
+    /// Whether total memory was the reason, not the amount of this resource.
     pub memory: bool,
 }
 
@@ -34,27 +34,27 @@ impl Payer {
         Payer { accounts: accounts.into() }
     }
 
-    /// Charges `amount` of a resource, and the memory that it takes, unless an account would then hold more than it may.
+    /// Charges `amount` of a resource and the memory that it takes, unless an account would then exceed its bound.
     pub fn charge(self: &Arc<Self>, resource: Resource, amount: usize) -> Result<Charge, Full> {
         let mut charge = Charge::nothing(self, resource);
         charge.grow(amount)?;
         Ok(charge)
     }
 
-    /// Whether an account holds more memory than it may: then nothing further is read for this payer.
+    /// Returns whether an account exceeds its memory bound; then no further input is read for this payer.
     pub fn is_overdrawn(&self) -> bool {
         self.accounts.iter().any(|account| account.is_over(MEMORY))
     }
 
-    /// Whether `more` of a resource could be charged now.
+    /// Returns whether `more` of a resource could be charged now.
     fn has_room_for(&self, resource: Resource, more: usize) -> bool {
         let index = resource.index();
         let few = |account: &Arc<Account>| account.held(index).saturating_add(more) <= account.bound_after(index, more);
         self.accounts.iter().all(few) && self.has_room(resource.bytes(more))
     }
 
-    /// Whether these accounts may hold `amount` of a resource that those of `other` hold now: half of the server's bound at
-    /// most, whatever is free. Those whom nobody knows must not keep others out.
+    /// Checks whether these accounts may take over `amount` of a resource that those of `other` hold now. The limit is
+    /// half of the server's bound, whatever is free, so that unauthenticated clients cannot keep others out.
     pub fn may_take_over(&self, other: &Payer, resource: Resource, amount: usize) -> Result<(), Full> {
         let index = resource.index();
         let pays_already = |account: &Arc<Account>| other.accounts.iter().any(|it| Arc::ptr_eq(it, account));
@@ -66,14 +66,14 @@ impl Payer {
         }
     }
 
-    /// Whether `more` bytes could be charged now.
+    /// Returns whether `more` bytes could be charged now.
     pub fn has_room(&self, more: usize) -> bool {
         self.accounts
             .iter()
             .all(|account| account.held(MEMORY).saturating_add(more) <= account.bound_after(MEMORY, more))
     }
 
-    /// Whether the server as a whole holds more memory than it may.
+    /// Returns whether the server as a whole exceeds its memory bound.
     pub fn is_server_overdrawn(&self) -> bool {
         self.accounts.first().is_some_and(|server| server.is_over(MEMORY))
     }
@@ -92,7 +92,7 @@ impl Payer {
         }
     }
 
-    /// Adds, and takes it back where an account then holds more than it may.
+    /// Adds `amount`, and undoes that if an account then exceeds a bound.
     fn try_add(&self, resource: Resource, amount: usize) -> Result<(), Full> {
         self.add(resource, amount);
         for account in &self.accounts {
@@ -121,29 +121,29 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet.
+    /// Creates an empty charge.
     pub fn nothing(payer: &Arc<Payer>, resource: Resource) -> Charge {
         Charge { payer: payer.clone(), resource, amount: 0 }
     }
 
-    /// An amount that is there already and cannot be refused.
+    /// Creates a charge for an amount that is held already and cannot be refused.
     pub fn recorded(payer: &Arc<Payer>, resource: Resource, amount: usize) -> Charge {
         let mut charge = Charge::nothing(payer, resource);
         charge.record(amount);
         charge
     }
 
-    /// How much is charged.
+    /// Returns the charged amount.
     pub fn amount(&self) -> usize {
         self.amount
     }
 
-    /// Who pays.
+    /// Returns the payer.
     pub fn payer(&self) -> &Arc<Payer> {
         &self.payer
     }
 
-    /// Makes it `amount`. More than before may be refused; then it stays as it is.
+    /// Sets the charge to `amount`. An increase may be refused; then the charge is unchanged.
     pub fn grow(&mut self, amount: usize) -> Result<(), Full> {
         if amount > self.amount {
             self.payer.try_add(self.resource, amount - self.amount)?;
@@ -154,12 +154,12 @@ impl Charge {
         Ok(())
     }
 
-    /// Whether it could grow by `more` now.
+    /// Returns whether the charge could grow by `more` now.
     pub fn may_add(&self, more: usize) -> bool {
         self.payer.has_room_for(self.resource, more)
     }
 
-    /// Makes it `amount`, which is held already and cannot be refused.
+    /// Sets the charge to `amount`, which is held already and cannot be refused.
     pub fn record(&mut self, amount: usize) {
         match amount.checked_sub(self.amount) {
             Some(0) => {}
@@ -169,7 +169,7 @@ impl Charge {
         self.amount = amount;
     }
 
-    /// From now on another payer pays.
+    /// Moves the charge to another payer.
     pub fn transfer(&mut self, payer: &Arc<Payer>) {
         payer.add(self.resource, self.amount);
         self.payer.subtract(self.resource, self.amount);

@@ -3,7 +3,7 @@
 use super::resource::MEMORY;
 use super::{Account, Accounting, Resource};
 
-/// How much of something is held, and how much may be.
+/// How much of a resource is held, and its bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Held now.
@@ -18,26 +18,26 @@ impl Usage {
     }
 }
 
-/// What clients make the server hold.
+/// What the server holds on behalf of clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Memory in all, bytes.
+    /// Total memory in bytes.
     pub memory: Usage,
-    /// That of clients that have not logged on.
+    /// Memory of clients that have not logged on.
     pub newcomers: Usage,
-    /// Each resource.
+    /// Usage of each resource.
     pub resources: Vec<(Resource, Usage)>,
-    /// Memory of the users that hold most.
+    /// Memory of the users that hold the most.
     pub users: Vec<(String, Usage)>,
-    /// Memory of the addresses that hold most.
+    /// Memory of the addresses that hold the most.
     pub addresses: Vec<(String, Usage)>,
 }
 
-/// How many users and addresses a report names.
+/// The number of users and addresses in a report.
 const NAMED: usize = 20;
 
 impl Accounting {
-    /// What is held now.
+    /// Returns current usage.
     pub fn report(&self) -> Report {
         let users = self.users.lock().live().collect();
         let addresses = self.addresses.lock().live().collect();

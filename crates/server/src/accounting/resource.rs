@@ -1,19 +1,19 @@
-//! What is counted, in which unit, and how many bytes each takes.
+//! The resources that are accounted for, their units, and the memory that each takes.
 
 use super::{AtomicUsize, Ordering};
 
-/// What a number of a resource counts.
+/// The unit of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Bytes of memory, as allocated.
     Bytes,
-    /// Things of which each takes about so many bytes of memory.
+    /// Objects, each of which takes about this many bytes of memory.
     Each(usize),
 }
 
 macro_rules! resources {
     ($($(#[$doc:meta])+ $name:ident, $label:literal, $unit:expr;)+) => {
-        /// Something that clients make the server hold.
+        /// A resource that the server holds on behalf of clients.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Resource {
@@ -21,15 +21,15 @@ macro_rules! resources {
         }
 
         impl Resource {
-            /// All of them.
+            /// All resources.
             pub const ALL: &[Resource] = &[$(Resource::$name),+];
 
-            /// The name in `frevo status`.
+            /// Returns the name in `frevo status`.
             pub const fn name(self) -> &'static str {
                 match self { $(Resource::$name => $label,)+ }
             }
 
-            /// What is counted.
+            /// Returns the unit.
             pub const fn unit(self) -> Unit {
                 match self { $(Resource::$name => $unit,)+ }
             }
@@ -40,40 +40,40 @@ macro_rules! resources {
 resources! {
     /// TCP connections. Each has a task, a table of sessions and a sequence window.
     Connections, "connections", Unit::Each(4096);
-    /// Buffers that a request which has not arrived whole is received into.
+    /// Buffers for requests that have not arrived completely.
     Input, "input", Unit::Bytes;
-    /// Requests that are executed or wait, and the data that they ask for.
+    /// Requests that are executed or wait, and the data that they request.
     Requests, "requests", Unit::Bytes;
-    /// Responses that the client has not taken yet.
+    /// Responses that the client has not received yet.
     Responses, "responses", Unit::Bytes;
-    /// Logons under way, and failed ones of which the answer waits.
+    /// Logons in progress, and failed ones whose response is delayed.
     Logons, "logons", Unit::Bytes;
-    /// Sessions with a user.
+    /// Sessions with a logged-on user.
     Sessions, "sessions", Unit::Each(2048);
-    /// Tree connects. Each has lists of names made of the share's parameters.
+    /// Tree connects. Each has compiled name patterns from the share's parameters.
     TreeConnects, "tree connects", Unit::Each(2048);
-    /// Open files and directories. Each has a descriptor.
+    /// Open files and directories. Each has a file descriptor.
     Opens, "opens", Unit::Each(2048);
     /// Opens that have outlived their session: durable, resilient and persistent ones.
     DetachedOpens, "detached opens", Unit::Each(256);
-    /// Byte-range locks, those that wait included.
+    /// Byte-range locks, including those that wait.
     Locks, "locks", Unit::Each(192);
     /// Directory entries read ahead for listings, and the names that listings remember.
     Listings, "listings", Unit::Bytes;
     /// Directories watched by CHANGE_NOTIFY.
     Watches, "watches", Unit::Each(1024);
-    /// Changes that are kept for CHANGE_NOTIFY requests to come.
+    /// Changes that are queued for future CHANGE_NOTIFY requests.
     Changes, "changes", Unit::Bytes;
     /// Open named pipes.
     Pipes, "pipes", Unit::Each(2048);
-    /// Calls and answers in named pipes.
+    /// Calls and responses in named pipes.
     PipeData, "pipe data", Unit::Bytes;
     /// Tokens of offloaded copies.
     OffloadTokens, "offload tokens", Unit::Each(256);
 }
 
 impl Resource {
-    /// The bytes that `amount` of it take.
+    /// Returns the bytes of memory that `amount` takes.
     pub const fn bytes(self, amount: usize) -> usize {
         match self.unit() {
             Unit::Bytes => amount,
@@ -86,12 +86,12 @@ impl Resource {
     }
 }
 
-/// How many resources there are. Memory as a whole comes behind them.
+/// The number of resources. Total memory is stored after them.
 const COUNT: usize = Resource::ALL.len();
-/// The place of memory as a whole.
+/// The index of total memory.
 pub(super) const MEMORY: usize = COUNT;
 
-/// An amount of each resource, and of memory as a whole.
+/// An amount of each resource, and of total memory.
 #[derive(Debug, Default)]
 pub(super) struct Amounts([AtomicUsize; COUNT + 1]);
 
@@ -113,19 +113,19 @@ impl Amounts {
     }
 }
 
-/// The server's bound of each resource.
+/// The server's bound for each resource.
 #[derive(Clone, Debug)]
 pub struct Bounds([usize; COUNT + 1]);
 
 impl Bounds {
-    /// `memory` bytes in all, and nothing else bounded.
+    /// Bounds total memory to `memory` bytes, and nothing else.
     pub fn of_memory(memory: usize) -> Bounds {
         let mut bounds = Bounds([usize::MAX; COUNT + 1]);
         bounds.0[MEMORY] = memory;
         bounds
     }
 
-    /// The same with a bound for one resource.
+    /// Sets the bound of one resource.
     #[must_use]
     pub fn with(mut self, resource: Resource, bound: usize) -> Bounds {
         self.0[resource.index()] = bound;

@@ -24,7 +24,7 @@ fn user(name: &str) -> User {
     }
 }
 
-/// Charges a MiB at a time until that is refused.
+/// Charges one MiB at a time until a charge is refused.
 fn fill(payer: &Arc<Payer>) -> Vec<Charge> {
     std::iter::from_fn(|| payer.charge(Resource::PipeData, MIB).ok()).collect()
 }
